@@ -1,0 +1,1 @@
+"""Device vendors: what the launcher must know of each, found without importing torch."""

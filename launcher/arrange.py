@@ -1,0 +1,210 @@
+"""From options to a plan: which hosts, which slots, which backend, which program."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import NamedTuple
+
+from .backends import BACKENDS
+from .errors import UsageError
+from .plan import Plan, lay_out
+from .program import Program
+from .resources import source
+from .resources.select import select
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .cli import Command
+    from .options import Options
+    from .resources.hostfile import Host
+
+WORDS_FOR_ALL = {"auto", "gpu", "cpu", "xpu"}
+"""torchrun's words for --nproc_per_node that mean "as many as the node has"."""
+
+
+class Arrangement(NamedTuple):
+    """A plan and where it came from.
+
+    Attributes:
+        said: for the user: where the hosts came from and which launcher was picked, and why.
+    """
+
+    plan: Plan
+    said: str
+
+
+def arrange(command: Command) -> Arrangement:
+    """Return the plan that a command line asks for.
+
+    Raises:
+        UsageError: it asks for what is not there, or for two things at once.
+    """
+    options = command.options
+    if not command.program:
+        raise UsageError("no script: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
+    found = source.find(options)
+    hosts = _select(options, found)
+    hosts, alone = _bare_nodes(options, hosts, command)
+    launcher, why = _launcher(options, hosts, alone=alone)
+    plan = Plan(
+        nodes=lay_out(hosts),
+        program=_program(command),
+        launcher=launcher,
+        master_addr=options.master_addr,
+        master_port=_port(options),
+    )
+    return Arrangement(plan, f"hosts: {found.words}; launcher: {why}")
+
+
+def _select(options: Options, found: source.Source) -> list[Host]:
+    return select(
+        found.hosts,
+        include=options.include,
+        exclude=options.exclude,
+        num_nodes=_num_nodes(options, len(found.hosts)),
+        num_gpus=_num_gpus(options),
+        source=found.words,
+    )
+
+
+def _num_nodes(options: Options, known: int) -> int | None:
+    """Return --num_nodes or torchrun's --nnodes, also written N:N."""
+    if options.nnodes is None:
+        return options.num_nodes
+    least, _, most = options.nnodes.partition(":")
+    if not least.isdigit() or (most and most != least) or int(least) < 1:
+        raise UsageError(f"--nnodes {options.nnodes}: expected one number of nodes, such as 2")
+    if options.num_nodes not in {None, int(least)}:
+        raise UsageError(f"--nnodes {least} and --num_nodes {options.num_nodes}: which?")
+    # torchrun's own way: no hostfile, the same command on every node.
+    return None if by_rank(options) and known == 1 else int(least)
+
+
+def by_rank(options: Options) -> bool:
+    """Tell whether the same command runs on every node: --no_ssh, or torchrun's static form."""
+    return options.no_ssh or (
+        options.nnodes is not None and options.node_rank is not None and not options.host
+    )
+
+
+def _num_gpus(options: Options) -> int | None:
+    if options.nproc_per_node is None or options.nproc_per_node in WORDS_FOR_ALL:
+        return options.num_gpus
+    if not options.nproc_per_node.isdigit():
+        words = ", ".join(sorted(WORDS_FOR_ALL))
+        raise UsageError(
+            f"--nproc_per_node {options.nproc_per_node}: expected a number, or {words}"
+        )
+    count = int(options.nproc_per_node)
+    if options.num_gpus not in {None, count}:
+        raise UsageError(f"--nproc_per_node {count} and --num_gpus {options.num_gpus}: which?")
+    return count
+
+
+def _bare_nodes(options: Options, hosts: list[Host], command: Command) -> tuple[list[Host], bool]:
+    """Return the nodes of --no_ssh, which need no names: node-0, node-1, ... of --nnodes.
+
+    The second value tells whether the same command runs on every node.
+
+    Raises:
+        UsageError: it is not known how many nodes there are, which this one is, or where node 0 is.
+    """
+    if not by_rank(options):
+        if options.node_rank is not None and "node_rank" in command.given:
+            raise UsageError(
+                "--node_rank: only with --no_ssh, which runs the command on every node"
+            )
+        return hosts, False
+    count = int((options.nnodes or str(options.num_nodes or len(hosts))).partition(":")[0])
+    named = len(hosts) > 1 or hosts[0].name != source.THIS_MACHINE
+    if not named:
+        slots = hosts[0].slots
+        hosts = [replace(hosts[0], name=f"node-{rank}", slots=slots) for rank in range(count)]
+    if options.node_rank is None:
+        raise UsageError("--no_ssh: say which node this is: --node_rank 0 to N-1")
+    if options.node_rank >= len(hosts):
+        raise UsageError(
+            f"--node_rank {options.node_rank}: there are {len(hosts)} nodes, 0 to {len(hosts) - 1}"
+        )
+    if len(hosts) > 1 and options.master_addr is None and not named:
+        raise UsageError("--no_ssh: say where node 0 is: --master_addr HOST")
+    return hosts, True
+
+
+def _launcher(options: Options, hosts: Sequence[Host], *, alone: bool) -> tuple[str, str]:
+    """Return the backend's name, and the words that say why it."""
+    name = options.launcher.lower()
+    if name != "auto" and name not in BACKENDS:
+        known = ", ".join(["auto", *BACKENDS])
+        raise UsageError(f"--launcher {options.launcher}: expected one of {known}")
+    if alone:
+        return "none", "none (--no_ssh)"
+    if name != "auto":
+        return name, name
+    remote = [h for h in hosts if options.force_multi or not source.is_here(h)]
+    if not remote:
+        return "local", "local (only this machine)"
+    return _pick()
+
+
+def _pick() -> tuple[str, str]:
+    """Return the first remote backend that is installed here."""
+    import shutil
+    from importlib.util import find_spec
+
+    if find_spec("paramiko") is not None:
+        return "ssh", "ssh (paramiko is installed; --launcher openssh uses the ssh program)"
+    if shutil.which("ssh"):
+        return "openssh", "openssh (the ssh program; paramiko is not installed)"
+    if shutil.which("pdsh"):
+        return "pdsh", "pdsh (neither paramiko nor ssh is installed)"
+    raise UsageError("no way to reach other hosts: install OpenSSH's client, paramiko or pdsh")
+
+
+def _program(command: Command) -> Program:
+    options = command.options
+    script, *args = command.program
+    if options.module and options.no_python:
+        raise UsageError("--module and --no_python: give one of them")
+    return Program(
+        script=script,
+        args=tuple(args),
+        module=options.module,
+        no_python=options.no_python,
+        python=options.python,
+        local_rank=not (options.no_local_rank or command.like_torchrun),
+    )
+
+
+def _port(options: Options) -> int | None:
+    """Return the port to use; None: a free one, which nobody has to know beforehand."""
+    port = options.master_port
+    if port is not None and not 1 <= port <= 65535:
+        raise UsageError(f"--master_port {port}: expected 1 to 65535, or leave it out")
+    return port
+
+
+def workdir(options: Options) -> str:
+    """Return the folder the workers run in, as an absolute path of this machine.
+
+    Raises:
+        UsageError: the current folder is gone.
+    """
+    try:
+        return os.path.join(_here(), options.workdir or "")
+    except FileNotFoundError:
+        raise UsageError("the current folder is gone; --workdir names one") from None
+
+
+def _here() -> str:
+    """Return the current folder by the name the user knows; other hosts may know no other."""
+    logical = os.environ.get("PWD", "")
+    try:
+        if os.path.isabs(logical) and os.path.samefile(logical, "."):
+            return logical
+    except OSError:
+        pass
+    return os.getcwd()

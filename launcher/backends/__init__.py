@@ -1,0 +1,29 @@
+"""How node launchers get started: one small file a way, and the table of them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from .base import Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .base import Backend
+
+BACKENDS = {
+    "local": ("local", "Local"),
+    "ssh": ("ssh", "Ssh"),
+    "openssh": ("openssh", "OpenSSH"),
+    "pdsh": ("pdsh", "Pdsh"),
+}
+"""Name to module and class; a module is imported when its backend is used."""
+
+BY_HAND = ("byhand", "ByHand")
+"""The way without a launcher: `--no_ssh`."""
+
+
+def load(name: str, settings: Settings) -> Backend:
+    """Return the backend of that name, which is in BACKENDS, or "none"."""
+    module, kind = BACKENDS.get(name, BY_HAND)
+    backend: Backend = getattr(import_module(f".{module}", __name__), kind)(settings)
+    return backend

@@ -1,0 +1,101 @@
+"""Between one ssh session, which belongs to a thread, and a line, which belongs to the loop."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+
+from . import causes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..resources.hostfile import Host
+    from .sshclient import Channel, Dialer
+
+BLOCK = 128 * 1024
+
+
+class Bridge:
+    """Carries bytes both ways between a session's channel and a socket pair.
+
+    Attributes:
+        fd, write_fd: the loop's end, as two descriptors of one socket.
+    """
+
+    def __init__(self, dialer: Dialer, host: Host, command: str) -> None:
+        self._dialer = dialer
+        self._host = host
+        self._command = command
+        ours, self._socket = socket.socketpair()
+        self.fd = ours.detach()
+        self.write_fd = os.dup(self.fd)
+        self._errors = b""
+        self._out = b""
+        self._answered = False
+        self._channel: Channel | None = None
+        self._closed = False
+
+    def run(self) -> str:
+        """Open the session and carry until it ends; returns the cause in words, or ""."""
+        from .sshclient import Refused
+
+        try:
+            self._channel = self._dialer.open(self._host, self._command)
+            with self._socket:
+                self._carry(self._channel)
+                code = self._dialer.close(self._channel)
+        except Refused as error:
+            self._socket.close()
+            return str(error)
+        except OSError as error:
+            return f"the ssh session broke: {error}"
+        text = (self._errors or self._out).decode("utf-8", "replace")
+        return causes.explain(code, text, self._host.name) if code else ""
+
+    def close(self) -> None:
+        """End the session from the loop's side; the thread then ends by itself."""
+        self._closed = True
+        if self._channel is not None:
+            self._channel.close()
+
+    def _carry(self, channel: Channel) -> None:
+        poll = select.poll()
+        poll.register(channel.fileno(), select.POLLIN)
+        poll.register(self._socket.fileno(), select.POLLIN)
+        sending = True
+        while not self._closed:
+            ready = {fd for fd, _ in poll.poll()}
+            if sending and self._socket.fileno() in ready:
+                sending = self._send(channel, poll)
+            if channel.fileno() in ready and not self._receive(channel):
+                return
+
+    def _send(self, channel: Channel, poll: select.poll) -> bool:
+        """Carry from the loop to the node; returns whether there may be more."""
+        try:
+            data = self._socket.recv(BLOCK)
+        except ConnectionResetError:
+            data = b""
+        if data:
+            channel.sendall(data)
+            return True
+        poll.unregister(self._socket.fileno())
+        channel.shutdown_write()
+        return False
+
+    def _receive(self, channel: Channel) -> bool:
+        """Carry from the node to the loop; returns False at the end of the session."""
+        ended = channel.eof_received or channel.closed
+        while channel.recv_stderr_ready():
+            self._errors = (self._errors + channel.recv_stderr(BLOCK))[-16384:]
+        while channel.recv_ready():
+            data = channel.recv(BLOCK)
+            if not self._answered:
+                self._out = (self._out + data)[-4096:]
+                self._answered = b"\0" in data
+            try:
+                self._socket.sendall(data)
+            except BrokenPipeError:
+                return False
+        return not ended

@@ -1,0 +1,39 @@
+"""No launcher: the same command was run on every node by somebody else, and the nodes dial in."""
+
+from __future__ import annotations
+
+from . import base
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..loop import Loop
+    from ..plan import Node
+
+
+class ByHand:
+    """Starts nothing, and waits."""
+
+    transport = "dial"
+
+    def __init__(self, settings: base.Settings) -> None:
+        self._settings = settings
+
+    def problem(self, nodes: Sequence[Node]) -> str:
+        """Return why these nodes cannot be started this way, or ""."""
+        return ""
+
+    def commands(
+        self, nodes: Sequence[Node], dial: base.Dial | None
+    ) -> list[tuple[str, list[str]]]:
+        """Return (host, argv) as somebody is to run it there: this command, with its node rank."""
+        return [(n.host.name, ["dsrun", "--no_ssh", f"--node_rank={n.rank}", "..."]) for n in nodes]
+
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
+    ) -> None:
+        """Nothing to do: they come by themselves."""
+
+    def close(self) -> None:
+        """Nothing to do: a node launcher ends with its line."""

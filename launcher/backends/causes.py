@@ -1,0 +1,64 @@
+"""Why a host cannot be used, in words: what ssh, its shell and python print, as a table."""
+
+from __future__ import annotations
+
+import re
+
+_SCAN = "ssh-keyscan HOST | ssh-keygen -lf - shows it, ssh-keyscan HOST >> ~/.ssh/known_hosts"
+
+CAUSES: tuple[tuple[str, str], ...] = (
+    (r"Could not resolve hostname|Name or service not known", "its name does not resolve"),
+    (r"Connection refused", "connection refused: no sshd on that port"),
+    (r"[Tt]imed out", "no answer: connecting timed out"),
+    (r"No route to host|Network is unreachable", "no route to it"),
+    (
+        r"REMOTE HOST IDENTIFICATION HAS CHANGED",
+        "its host key has CHANGED: not the host it was, or reinstalled;"
+        " ssh-keygen -R HOST forgets the old one",
+    ),
+    (
+        r"Host key verification failed|host key is known for",
+        f"unknown host key: {_SCAN} accepts it, or --accept_new_host_keys",
+    ),
+    (
+        r"Permission denied \(|Too many authentication failures",
+        "authentication failed: no key it accepts",
+    ),
+    (
+        r"kex_exchange_identification|ssh_exchange_identification|banner exchange"
+        r"|Connection reset|Connection closed by",
+        "its sshd dropped the connection",
+    ),
+    (r"No module named '?dsrun", "no dsrun for that python: install it there"),
+    (r"python 3\.10 or newer is needed", "its python is too old"),
+    (r"Permission denied", "python may not be executed there (--python names another)"),
+    (
+        r"No such file or directory|not found|Unknown command",
+        "no python at that path (--python names another)",
+    ),
+)
+"""Patterns over what was printed, in the order in which they decide, and what they mean."""
+
+DROPPED = re.compile(r"kex_exchange_identification|ssh_exchange_identification|banner exchange")
+"""What a client prints when sshd refuses for the moment (MaxStartups): worth another try."""
+
+SHELL_CODES = {126: CAUSES[-2][1], 127: CAUSES[-1][1]}
+"""A shell's own exit codes (POSIX, 2.8.2): the command was not executable, or not found."""
+
+
+def explain(code: int, text: str, host: str = "") -> str:
+    """Return the cause of a session that never became a line.
+
+    Args:
+        code: exit code of the session's command.
+        text: what was printed, on either stream.
+        host: put into the commands that mend it.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    last = f" ({lines[-1][:200]})" if lines else ""
+    cause = SHELL_CODES.get(code) or next(
+        (words for pattern, words in CAUSES if re.search(pattern, text)), ""
+    )
+    if not cause:
+        return f"the node launcher did not start: exit code {code}{last}"
+    return re.sub(r"\bHOST\b", host or "HOST", cause) + ("" if "host key" in cause else last)

@@ -1,0 +1,103 @@
+"""The user's own `ssh`: everything their configuration can do, one client a node."""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+import signal
+
+from . import base, causes, retries
+from .child import Child
+from .stdio import SessionLine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..loop import Loop
+    from ..plan import Node
+    from ..resources.hostfile import Host
+
+
+class OpenSSH:
+    """Starts one `ssh` client a node; its standard input and output are the line."""
+
+    transport = "stdio"
+
+    def __init__(self, settings: base.Settings) -> None:
+        self._settings = settings
+        self._children: dict[int, Child] = {}
+
+    def problem(self, nodes: Sequence[Node]) -> str:
+        """Return why these nodes cannot be started this way, or ""."""
+        if shutil.which("ssh") is None:
+            return "--launcher openssh: no `ssh` on PATH; install OpenSSH's client, or use ssh"
+        return ""
+
+    def commands(
+        self, nodes: Sequence[Node], dial: base.Dial | None
+    ) -> list[tuple[str, list[str]]]:
+        """Return (host, argv) of every command this machine would run."""
+        return [(node.host.name, self.argv(node.host)) for node in nodes]
+
+    def argv(self, host: Host) -> list[str]:
+        """Return the client's command; OpenSSH takes the first value of an option: the user's."""
+        remote = base.shell_line(base.node_argv(self._settings, "--stdio"))
+        return [*self.client(host), "--", host.name, remote]
+
+    def client(self, host: Host) -> list[str]:
+        """Return the client and its options for one host."""
+        set_ = self._settings
+        port = host.port or set_.port
+        options = {
+            "BatchMode": "yes",
+            "ForwardAgent": "no",
+            "ForwardX11": "no",
+            "ConnectTimeout": str(max(1, math.ceil(set_.connect_timeout))),
+            "ServerAliveInterval": str(max(1, math.ceil(set_.keepalive))),
+            "ServerAliveCountMax": "3",
+        }
+        if set_.accept_new_host_keys:
+            options["StrictHostKeyChecking"] = "accept-new"
+        return [
+            "ssh",
+            *set_.args,
+            "-T",
+            *(word for name, value in options.items() for word in ("-o", f"{name}={value}")),
+            *(["-p", str(port)] if port else []),
+            *(["-l", host.user] if host.user else []),
+        ]
+
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
+    ) -> None:
+        """Start one client a node."""
+        for node in nodes:
+            self._start(node, loop, reports, 0, loop.clock())
+
+    def close(self) -> None:
+        """End the clients that are still there."""
+        for child in self._children.values():
+            child.send_signal(signal.SIGTERM)
+
+    def _start(
+        self, node: Node, loop: Loop, reports: base.Reports, attempt: int, began: float
+    ) -> None:
+        def ended(code: int, errors: str) -> None:
+            again = causes.DROPPED.search(errors) and loop.clock() - began < retries.LIMIT
+            if code == 255 and again:
+                wait = retries.pause(attempt)
+                loop.after(wait, lambda: self._start(node, loop, reports, attempt + 1, began))
+                return
+            text = errors or line.noise.decode("utf-8", "replace")
+            reports.ended(node.rank, causes.explain(code, text, node.host.name) if code else "")
+
+        try:
+            child = Child(self.argv(node.host), loop, ended, os.environ)
+        except OSError as error:
+            reports.ended(node.rank, f"ssh: {error.strerror}")
+            return
+        self._children[node.rank] = child
+        line = SessionLine(child.stdout, child.stdin)
+        reports.line(node.rank, line)

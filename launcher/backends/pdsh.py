@@ -1,0 +1,154 @@
+"""pdsh: one command for all hosts; the node launchers dial back.
+
+pdsh carries neither exit codes of signals, nor long lines, nor the end of input, so its pipes serve
+for two things only: a node launcher's token, and what ssh says of a host that cannot be reached.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+
+from .. import loop as loops
+from ..control import auth
+from . import base, causes
+from .child import Child
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..loop import Loop
+    from ..plan import Node
+
+FAN_OUT = 1024
+
+
+class Pdsh:
+    """Runs one `pdsh` for the whole job."""
+
+    transport = "dial"
+
+    def __init__(self, settings: base.Settings) -> None:
+        self._settings = settings
+        self._child: Child | None = None
+        self._ranks: dict[str, int] = {}
+        self._said: dict[str, str] = {}
+        self._rest = {"out": b"", "err": b""}
+
+    def problem(self, nodes: Sequence[Node]) -> str:
+        """Return why these nodes cannot be started this way, or ""."""
+        if shutil.which("pdsh") is None:
+            return "--launcher pdsh: no `pdsh` on PATH; install it, or use ssh or openssh"
+        odd = [n.host for n in nodes if n.host.port not in {None, self._settings.port}]
+        if odd:
+            return (
+                f"{odd[0].where or '--host'}: pdsh has no port for one host ({odd[0].name});"
+                " put it into ~/.ssh/config, or use ssh or openssh"
+            )
+        if any(":" in node.host.name for node in nodes):
+            return "pdsh takes no IPv6 address for a host; use ssh or openssh"
+        return ""
+
+    def commands(
+        self, nodes: Sequence[Node], dial: base.Dial | None
+    ) -> list[tuple[str, list[str]]]:
+        """Return (host, argv): one command, which stands for every host."""
+        argv = self.argv(nodes, dial)
+        return [(node.host.name, argv) for node in nodes]
+
+    def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
+        """Return pdsh's command; it replaces %h by each host's name."""
+        set_ = self._settings
+        logins = [f"{n.host.user}@{n.host.name}" if n.host.user else n.host.name for n in nodes]
+        remote = base.shell_line(base.node_argv(set_, *base.dial_args(dial, "%h")))
+        return [
+            "pdsh",
+            *("-R", "ssh"),
+            *("-f", str(min(len(nodes), FAN_OUT))),
+            *("-w", ",".join(logins)),
+            *set_.args,
+            remote,
+        ]
+
+    def environ(self) -> dict[str, str]:
+        """Return pdsh's environment: what the user set for its ssh stays, and comes first."""
+        set_ = self._settings
+        ours = [
+            *("-o", "BatchMode=yes"),
+            *("-o", f"ConnectTimeout={max(1, round(set_.connect_timeout))}"),
+            *(("-o", "StrictHostKeyChecking=accept-new") if set_.accept_new_host_keys else ()),
+            *(("-p", str(set_.port)) if set_.port else ()),
+        ]
+        theirs = os.environ.get("PDSH_SSH_ARGS_APPEND", "")
+        appended = f"{theirs} {shlex.join(ours)}".strip()
+        return {**os.environ, "PDSH_RCMD_TYPE": "ssh", "PDSH_SSH_ARGS_APPEND": appended}
+
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
+    ) -> None:
+        """Run pdsh; tokens and causes are read off its output as it comes."""
+        self._ranks = {node.host.name: node.rank for node in nodes}
+        self._reports = reports
+        try:
+            child = Child(
+                self.argv(nodes, dial), loop, self._ended, self.environ(), self._read_errors
+            )
+        except OSError as error:
+            for node in nodes:
+                reports.ended(node.rank, f"pdsh: {error.strerror}")
+            return
+        os.close(child.stdin)
+        self._child = child
+        self._loop = loop
+        os.set_blocking(child.stdout, False)
+        loop.watch(child.stdout, loops.READ, self._read_output)
+
+    def close(self) -> None:
+        """End pdsh and its clients, which are the only members of its process group."""
+        if self._child is not None:
+            self._child.send_signal(signal.SIGTERM, group=True)
+
+    def _read_output(self) -> None:
+        assert self._child is not None
+        try:
+            data = os.read(self._child.stdout, 65536)
+        except BlockingIOError:
+            return
+        if not data:
+            self._loop.unwatch(self._child.stdout)
+            os.close(self._child.stdout)
+            return
+        for line in self._lines("out", data):
+            found = auth.announced(line)
+            if found:
+                self._reports.token(*found)
+
+    def _read_errors(self, data: bytes) -> None:
+        for line in self._lines("err", data):
+            self._note(line)
+
+    def _lines(self, stream: str, data: bytes) -> list[str]:
+        *whole, self._rest[stream] = (self._rest[stream] + data).split(b"\n")
+        return [line.decode("utf-8", "replace") for line in whole]
+
+    def _note(self, line: str) -> None:
+        """Take in one line of standard error: `host: text`, or pdsh's own word on a host's end."""
+        own = line.startswith("pdsh@")
+        host, _, text = (line.partition(": ")[2] if own else line).partition(": ")
+        if host not in self._ranks:
+            return
+        if own and "exited with exit code" in text:
+            code = int(text.rpartition(" ")[2])
+            said = self._said.get(host, "")
+            self._reports.ended(self._ranks[host], causes.explain(code, said, host))
+        else:
+            self._said[host] = f"{self._said.get(host, '')}{text}\n"[-4096:]
+
+    def _ended(self, code: int, errors: str) -> None:
+        last = errors.strip().splitlines()[-1:] or [""]
+        cause = f"pdsh ended with exit code {code}: {last[0][:200]}" if code else ""
+        for rank in self._ranks.values():
+            self._reports.ended(rank, cause)

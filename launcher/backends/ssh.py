@@ -1,0 +1,92 @@
+"""ssh without a client program: paramiko, all hosts at once, one thread a host.
+
+Reads what OpenSSH reads of ~/.ssh/config (HostName, Port, User, IdentityFile, IdentitiesOnly,
+HostKeyAlias, UserKnownHostsFile, ProxyJump, ProxyCommand) and known_hosts with hashed names and
+revoked keys, and asks the agent. A host whose key is not known is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+from . import base
+from .bridge import Bridge
+from .stdio import SessionLine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..loop import Loop
+    from ..plan import Node
+
+STACK = 512 * 1024
+"""Bytes of stack for a host's thread; the default is eight times what it uses."""
+
+
+class Ssh:
+    """Opens one ssh session a node from this process."""
+
+    transport = "stdio"
+
+    def __init__(self, settings: base.Settings) -> None:
+        self._settings = settings
+        self._bridges: list[Bridge] = []
+
+    def problem(self, nodes: Sequence[Node]) -> str:
+        """Return why these nodes cannot be started this way, or ""."""
+        from importlib.util import find_spec
+
+        if find_spec("paramiko") is None:
+            return "--launcher ssh: paramiko is not installed; pip install paramiko, or use openssh"
+        return ""
+
+    def commands(
+        self, nodes: Sequence[Node], dial: base.Dial | None
+    ) -> list[tuple[str, list[str]]]:
+        """Return (host, argv) as OpenSSH's client would be run for the same session."""
+        from .openssh import OpenSSH
+
+        shown = OpenSSH(self._settings)
+        return [(node.host.name, shown.argv(node.host)) for node in nodes]
+
+    def start(
+        self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
+    ) -> None:
+        """Open every session in a thread of its own; a line is there at once, and fills later."""
+        from . import sshclient
+
+        _allow_files(len(nodes))
+        loop.open_to_threads()
+        dialer = sshclient.Dialer(self._settings)
+        command = base.shell_line(base.node_argv(self._settings, "--stdio"))
+        threading.stack_size(STACK)
+        for node in nodes:
+            bridge = Bridge(dialer, node.host, command)
+            self._bridges.append(bridge)
+            reports.line(node.rank, SessionLine(bridge.fd, bridge.write_fd))
+            self._run(bridge, node.rank, loop, reports)
+
+    def close(self) -> None:
+        """Close every session."""
+        for bridge in self._bridges:
+            bridge.close()
+
+    def _run(self, bridge: Bridge, rank: int, loop: Loop, reports: base.Reports) -> None:
+        def work() -> None:
+            cause = bridge.run()
+            with suppress(RuntimeError):
+                loop.post(lambda: reports.ended(rank, cause))
+
+        threading.Thread(target=work, name=f"ssh-{rank}", daemon=True).start()
+
+
+def _allow_files(nodes: int) -> None:
+    """Raise the soft limit of open files to what so many sessions need (six each)."""
+    import resource
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = min(hard, 256 + 6 * nodes) if hard != resource.RLIM_INFINITY else 256 + 6 * nodes
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

@@ -1,0 +1,36 @@
+"""A session's standard input and output as a control line, behind whatever a login shell prints."""
+
+from __future__ import annotations
+
+from ..control import frames
+from ..control.line import Line, LineClosed
+
+
+class SessionLine(Line):
+    """A line whose first bytes may be noise: everything up to MAGIC is set aside.
+
+    Attributes:
+        noise: what came before MAGIC, to explain a session that never became a line.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        super().__init__(read_fd, write_fd)
+        self.noise = b""
+        self._found = False
+
+    def decode(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return the frames that `data` completes, once MAGIC has been seen.
+
+        Raises:
+            LineClosed: too much noise, or bytes that are no frames.
+        """
+        if self._found:
+            return super().decode(data)
+        self.noise += data
+        before, magic, after = self.noise.partition(frames.MAGIC)
+        if not magic:
+            if len(self.noise) > frames.NOISE_LIMIT:
+                raise LineClosed("no node launcher answered, only other output")
+            return []
+        self._found, self.noise = True, before
+        return super().decode(after)

@@ -1,0 +1,77 @@
+"""The node launcher started by hand, as DeepSpeed's `launch` can be: one node, no control line out.
+
+It is a whole small job: the runner's half, with this node alone. The other nodes of --world_info
+count for the ranks, and are somebody else's to start.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+
+from . import world_info
+from .arrange import Arrangement
+from .cli import parse
+from .errors import UsageError
+from .launching import launch
+from .plan import Plan, lay_out
+from .program import Program
+from .resources.hostfile import Host
+from .secret import DEFAULT_MASTER_PORT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .cli import Command
+
+
+def run(words: Sequence[str]) -> int:
+    """Run this node's part of a job; returns its exit code.
+
+    Raises:
+        DsrunError: the words are not usable, or the node cannot run it.
+    """
+    text, rest = _take_world_info(list(words))
+    command = parse(rest, os.environ)
+    if not command.program:
+        raise UsageError("launch: no script; expected --world_info=... [options] SCRIPT [ARGS...]")
+    plan = _plan(command, text)
+    rank = command.options.node_rank or 0
+    if rank >= len(plan.nodes):
+        raise UsageError(f"--node_rank {rank}: --world_info has {len(plan.nodes)} nodes")
+    return launch(
+        Arrangement(plan, "hosts: --world_info; launcher: by hand"), command.options, rank
+    )
+
+
+def _take_world_info(words: list[str]) -> tuple[str, list[str]]:
+    """Part --world_info, which only this program has, from the options that dsrun has too."""
+    for at, word in enumerate(words):
+        if word.startswith("--world_info="):
+            return word.partition("=")[2], words[:at] + words[at + 1 :]
+        if word == "--world_info" and at + 1 < len(words):
+            return words[at + 1], words[:at] + words[at + 2 :]
+        if not word.startswith("-"):
+            break
+    raise UsageError("launch: expected --stdio, --dial=... or --world_info=... before the script")
+
+
+def _plan(command: Command, text: str) -> Plan:
+    options = command.options
+    hosts = [Host(name, slots) for name, slots in world_info.decode(text).items()]
+    script, *args = command.program
+    return Plan(
+        nodes=lay_out([replace(host, where="--world_info") for host in hosts]),
+        program=Program(
+            script,
+            tuple(args),
+            options.module,
+            options.no_python,
+            options.python,
+            not options.no_local_rank,
+        ),
+        launcher="local",
+        master_addr=options.master_addr or "127.0.0.1",
+        master_port=options.master_port or DEFAULT_MASTER_PORT,
+    )

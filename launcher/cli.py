@@ -1,0 +1,160 @@
+"""From words to `Options` and the program: the command line and the DSRUN_* variables."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from .errors import UsageError
+from .options import REFUSED, TORCHRUN_NAMES, Option, Options, table
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+YES = {"1", "true", "yes", "on"}
+NO = {"", "0", "false", "no", "off"}
+
+
+class Command(NamedTuple):
+    """One command line, understood.
+
+    Attributes:
+        options: everything before the script.
+        program: the script and all that follows it, untouched.
+        given: fields that the user set, on the line or by a variable.
+        help: help was asked for.
+    """
+
+    options: Options
+    program: tuple[str, ...]
+    given: frozenset[str]
+    help: bool = False
+
+    @property
+    def like_torchrun(self) -> bool:
+        """Whether the line uses torchrun's own names, and so expects its manners."""
+        return bool(self.given & TORCHRUN_NAMES)
+
+
+def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
+    """Understand a command line; what it leaves out may come from DSRUN_* variables.
+
+    The first word that is no option is the script, and everything behind it is the script's,
+    whatever it looks like. `--` ends the options before it.
+
+    Raises:
+        UsageError: an option is unknown, refused here, or has a bad value.
+    """
+    names = table()
+    values = _from_environment(environ, names)
+    at = 0
+    while at < len(argv):
+        word = argv[at]
+        if word == "--":
+            at += 1
+            break
+        if not word.startswith("-") or word == "-":
+            break
+        if word in {"-h", "--help"}:
+            return Command(Options(), (), frozenset(), help=True)
+        at += _take(word, argv[at + 1 : at + 2], names, values)
+    return Command(_options(values), tuple(argv[at:]), frozenset(values))
+
+
+def _take(
+    word: str,
+    following: Sequence[str],
+    names: Mapping[str, tuple[str, Option]],
+    values: dict[str, object],
+) -> int:
+    """Record the option `word`; return how many words it took."""
+    shown, attached, text = _split(word, names)
+    name, spec = _find(shown, names)
+    if spec.kind == "bool":
+        if attached:
+            raise UsageError(f"{shown}: takes no value, not {text!r}")
+        values[name] = True
+        return 1
+    if not attached and not following:
+        raise UsageError(f"{shown}: expected {spec.metavar} after it")
+    value = text if attached else following[0]
+    _record(name, spec, value, shown, values)
+    return 1 if attached else 2
+
+
+def _split(word: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, bool, str]:
+    """Part `--name=value` and `-Xvalue` into (as typed, whether a value is attached, value)."""
+    if word.startswith("--"):
+        shown, attached, text = word.partition("=")
+        return shown, bool(attached), text
+    if word not in names and word[:2] in names:
+        return word[:2], True, word[2:].removeprefix("=")
+    return word, False, ""
+
+
+def _find(shown: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, Option]:
+    key = shown[2:].replace("-", "_") if shown.startswith("--") else shown
+    if key in REFUSED:
+        raise UsageError(f"{shown}: not here: {REFUSED[key]}")
+    # One-letter names are in the table with their dash, so `--H` is not `-H`.
+    if key not in names:
+        raise UsageError(f"{shown}: unknown option{_nearest(key, names)}; see dsrun --help")
+    return names[key]
+
+
+def _nearest(key: str, names: Mapping[str, object]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(key, [name for name in names if name[0] != "-"], 1)
+    return f" (did you mean --{close[0]}?)" if close else ""
+
+
+def _record(name: str, spec: Option, text: str, shown: str, values: dict[str, object]) -> None:
+    if spec.none is not None and text == spec.none:
+        values.pop(name, None)
+    elif spec.kind == "list":
+        earlier = values.get(name, ())
+        values[name] = (*(earlier if isinstance(earlier, tuple) else ()), text)
+    else:
+        values[name] = _typed(spec, text, shown)
+
+
+def _typed(spec: Option, text: str, shown: str) -> object:
+    try:
+        value = {"int": int, "float": float, "str": str}[spec.kind](text)
+    except ValueError:
+        what = {"int": "a whole number", "float": "a number"}[spec.kind]
+        raise UsageError(f"{shown}: expected {what}, not {text!r}") from None
+    if spec.choices and text.lower() not in spec.choices:
+        raise UsageError(f"{shown}: expected one of {', '.join(spec.choices)}, not {text!r}")
+    if spec.kind != "str" and not 0 <= value < 1e9:
+        raise UsageError(f"{shown}: {text} is out of range")
+    return value
+
+
+def _from_environment(
+    environ: Mapping[str, str], names: Mapping[str, tuple[str, Option]]
+) -> dict[str, object]:
+    """Return what DSRUN_<FLAG> variables set: `DSRUN_NUM_GPUS=2` is `--num_gpus 2`."""
+    values: dict[str, object] = {}
+    for variable, text in environ.items():
+        name, spec = names.get(variable.removeprefix("DSRUN_").lower(), ("", None))
+        if not variable.startswith("DSRUN_") or spec is None:
+            continue
+        if spec.kind == "bool":
+            values[name] = _switch(variable, text)
+        else:
+            _record(name, spec, text, variable, values)
+    return {name: value for name, value in values.items() if value is not False}
+
+
+def _switch(variable: str, text: str) -> bool:
+    if text.lower() not in YES | NO:
+        raise UsageError(f"{variable}: expected 1 or 0, not {text!r}")
+    return text.lower() in YES
+
+
+def _options(values: Mapping[str, object]) -> Options:
+    fields: dict[str, Any] = dict(values)
+    return Options(**fields)

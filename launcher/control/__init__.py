@@ -1,0 +1,1 @@
+"""The control line between the runner and one node launcher."""

@@ -1,0 +1,131 @@
+"""Frames: what travels on a control line, cut out of a byte stream.
+
+A frame is one byte of kind, four bytes of length (network order) and the body. Control messages are
+JSON objects; output and input are raw bytes behind a small fixed header. Nothing is ever unpickled.
+"""
+
+import json
+import struct
+
+VERSION = 1
+"""Version of this protocol; both ends must agree, and dsrun's own version is compared as well."""
+
+MAGIC = b"\x00dsrun-line-1\x00"
+"""A node launcher writes this first, so that what a login shell prints before it can be skipped."""
+
+NOISE_LIMIT = 64 * 1024
+"""Bytes that may come before MAGIC before the line is given up as not being a node launcher."""
+
+FRAME_LIMIT = 64 * 1024 * 1024
+"""Largest body in bytes; a job's whole environment and arguments travel in one frame."""
+
+AUTH_LIMIT = 4096
+"""Largest body in bytes before the other end has shown who it is."""
+
+# runner -> node
+JOB = 1  # what will run, from where, with which environment
+PROBE = 2  # which of these addresses of node 0 can you reach?
+START = 3  # ranks, devices, master: go
+STOP = 4  # signal the workers, give them a grace, kill, sweep
+SIGNAL = 5  # pass one signal to every worker
+CREDIT = 6  # so many more bytes of output may be sent
+INPUT = 7  # bytes for rank 0's standard input; an empty body is its end
+LEASE = 8  # the runner is about to be suspended (or is back): do not count its silence
+END = 9  # the job is over: its exit code and its story
+WELCOME = 10  # the runner in turn shows who it is (`--no_ssh`)
+# node -> runner
+AUTH = 32
+HELLO = 33
+PROBED = 34
+OUTPUT = 35
+EXIT = 36
+NOTE = 37
+TOOK = 38  # so many bytes of INPUT were written
+DONE = 39
+# both ways
+BEAT = 64
+
+_HEAD = struct.Struct("!BI")
+_OUTPUT = struct.Struct("!IB")
+
+
+class BadFrame(Exception):
+    """The stream is not a control line, or its other end has gone wrong."""
+
+
+def pack(kind: int, body: bytes = b"") -> bytes:
+    """Return one frame ready to be written."""
+    return _HEAD.pack(kind, len(body)) + body
+
+
+def pack_json(kind: int, message: dict[str, object]) -> bytes:
+    """Return a frame that carries a JSON object; lone surrogates (undecodable bytes) survive."""
+    return pack(kind, json.dumps(message, separators=(",", ":")).encode())
+
+
+def unpack_json(body: bytes) -> dict[str, object]:
+    """Return the JSON object in a frame's body.
+
+    Raises:
+        BadFrame: the body is not a JSON object.
+    """
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadFrame(f"not JSON: {error}") from None
+    if not isinstance(message, dict):
+        raise BadFrame("not a JSON object")
+    return message
+
+
+def pack_output(rank: int, stream: int, data: bytes) -> bytes:
+    """Return an OUTPUT frame: bytes that `rank` wrote to its stream 1 (stdout) or 2 (stderr)."""
+    return _HEAD.pack(OUTPUT, _OUTPUT.size + len(data)) + _OUTPUT.pack(rank, stream) + data
+
+
+def unpack_output(body: bytes) -> tuple[int, int, bytes]:
+    """Return (rank, stream, data) of an OUTPUT frame's body.
+
+    Raises:
+        BadFrame: the body is too short or names no such stream.
+    """
+    if len(body) < _OUTPUT.size:
+        raise BadFrame("short output frame")
+    rank, stream = _OUTPUT.unpack_from(body)
+    if stream not in {1, 2}:
+        raise BadFrame(f"no such stream: {stream}")
+    return rank, stream, body[_OUTPUT.size :]
+
+
+class Decoder:
+    """Cuts frames out of bytes as they arrive.
+
+    Attributes:
+        limit: largest body accepted, in bytes.
+    """
+
+    def __init__(self, limit: int = FRAME_LIMIT) -> None:
+        self.limit = limit
+        self._data = bytearray()
+
+    def feed(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Take bytes in; return the (kind, body) pairs that are now complete.
+
+        Raises:
+            BadFrame: a frame is larger than the limit.
+        """
+        self._data += data
+        frames = []
+        at = 0
+        while len(self._data) - at >= _HEAD.size:
+            kind, size = _HEAD.unpack_from(self._data, at)
+            if size > self.limit:
+                raise BadFrame(f"a frame of {size} bytes (at most {self.limit})")
+            end = at + _HEAD.size + size
+            if len(self._data) < end:
+                break
+            frames.append((kind, bytes(self._data[at + _HEAD.size : end])))
+            at = end
+        if at:
+            del self._data[:at]
+        return frames

@@ -1,0 +1,112 @@
+"""A control line on a loop: frames handed out as they arrive, writes that never wait."""
+
+from __future__ import annotations
+
+from .. import loop as loops
+from . import frames
+from .line import Line, LineClosed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Handler = Callable[[bytes], None]
+
+
+class Link:
+    """Serves one line: `handlers` by kind of frame, `on_closed` once with the reason.
+
+    Attributes:
+        heard: when the last frame arrived, on the loop's clock.
+    """
+
+    def __init__(
+        self,
+        loop: loops.Loop,
+        line: Line,
+        handlers: dict[int, Handler],
+        on_closed: Callable[[str], None],
+    ) -> None:
+        self._loop = loop
+        self._line: Line | None = line
+        self._handlers = handlers
+        self._on_closed = on_closed
+        self.heard = loop.clock()
+        loop.watch(line.read_fd, loops.READ, self._receive)
+        self._await_room()
+        loop.after(0.0, lambda: self._take(line.early()))
+
+    @property
+    def open(self) -> bool:
+        """Whether the line still stands."""
+        return self._line is not None
+
+    def send(self, frame: bytes) -> None:
+        """Send one packed frame; nothing happens on a line that is closed."""
+        if self._line is None:
+            return
+        try:
+            self._line.send(frame)
+        except LineClosed as closed:
+            self._lose(str(closed))
+            return
+        self._await_room()
+
+    def close(self) -> None:
+        """Close the line without telling `on_closed`."""
+        line, self._line = self._line, None
+        if line is not None:
+            self._loop.unwatch(line.read_fd)
+            self._loop.unwatch(line.write_fd)
+            line.close()
+
+    def _receive(self) -> None:
+        if self._line is None:
+            return
+        try:
+            arrived = self._line.receive()
+        except LineClosed as closed:
+            self._lose(str(closed))
+            return
+        if arrived:
+            self.heard = self._loop.clock()
+        self._take(arrived)
+
+    def _take(self, arrived: list[tuple[int, bytes]]) -> None:
+        for kind, body in arrived:
+            if self._line is not None:
+                self._dispatch(kind, body)
+
+    def _dispatch(self, kind: int, body: bytes) -> None:
+        try:
+            handler = self._handlers[kind]
+        except KeyError:
+            self._lose(f"an unknown frame ({kind})")
+            return
+        try:
+            handler(body)
+        except frames.BadFrame as error:
+            self._lose(f"frame {kind} not understood: {error}")
+
+    def _flush(self) -> None:
+        if self._line is None:
+            return
+        try:
+            self._line.flush()
+        except LineClosed as closed:
+            self._lose(str(closed))
+            return
+        self._await_room()
+
+    def _await_room(self) -> None:
+        line = self._line
+        if line is None:
+            return
+        if not line.pending:
+            self._loop.unwatch(line.write_fd, loops.WRITE)
+        elif not self._loop.watching(line.write_fd, loops.WRITE):
+            self._loop.watch(line.write_fd, loops.WRITE, self._flush)
+
+    def _lose(self, reason: str) -> None:
+        self.close()
+        self._on_closed(reason)

@@ -1,0 +1,169 @@
+"""What the frames say: one immutable value a message, to and from JSON.
+
+NamedTuples, not dataclasses: the node launcher starts on every node of every job, and the module
+`dataclasses` would be a third of its start-up time.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, TypeVar
+
+from . import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..program import Program
+
+Slot = int | str
+
+
+class Task(NamedTuple):
+    """JOB: what a node is asked to get ready for.
+
+    Attributes:
+        dsrun: version of the runner; the node launcher's must be the same.
+        host: the node's name in the hostfile, for the log prefix and messages.
+        program: fields of a Program, texts as `environment.to_wire` makes them.
+        workdir: folder the workers run in.
+        env: variables that travel, wire texts.
+        slots: the node's devices, None when the node shall say how many it has.
+        port: None: reserve no port here; 0: reserve a free one for the master; else check that one.
+        venv_script: a shell file sourced for the workers' environment, or "".
+        bind: bind cores to ranks; `core_list` restricts them.
+        log_dir: folder for per-rank files, "" for none.
+        lease: seconds of silence from the runner after which the job is stopped.
+        grace: seconds between stop signal and SIGKILL when the runner is lost.
+        one_device: each worker sees its own device only, as LOCAL_RANK 0.
+    """
+
+    dsrun: str
+    job_id: str
+    host: str
+    program: Program
+    workdir: str
+    env: dict[str, str]
+    slots: tuple[Slot, ...] | None
+    port: int | None
+    venv_script: str = ""
+    bind: bool = False
+    core_list: str = ""
+    log_dir: str = ""
+    lease: float = 15.0
+    grace: float = 30.0
+    one_device: bool = False
+    allow_background: bool = False
+    keep_stdin: bool = False
+    role: str = "default"
+
+
+class Hello(NamedTuple):
+    """HELLO: what a node found.
+
+    Attributes:
+        machine: names this machine and network namespace, the same for two names of one machine.
+        devices: what a worker could see, in order; () on a machine without accelerators.
+        slots: how many workers belong here when nobody says.
+        port: the reserved or checked master port, or None.
+        addresses: of this machine, most useful first, no loopback.
+        problems: why the job cannot run here, in words; nothing may start when there is one.
+        clock: this machine's monotonic clock in seconds, when this was sent.
+        log_dir: the folder of this job's log files here, "" for none.
+    """
+
+    dsrun: str
+    hostname: str
+    machine: str
+    python: str
+    accelerator: str
+    devices: tuple[str, ...]
+    slots: int
+    port: int | None
+    addresses: tuple[str, ...]
+    problems: tuple[str, ...]
+    clock: float
+    log_dir: str = ""
+
+
+class Start(NamedTuple):
+    """START: everything that was not known before all nodes had said HELLO."""
+
+    first_rank: int
+    slots: tuple[Slot, ...]
+    world_size: int
+    node_rank: int
+    nodes: int
+    master_addr: str
+    master_port: int
+    credit: int
+
+
+class Stop(NamedTuple):
+    """STOP: the signal for the workers, and the seconds until SIGKILL."""
+
+    number: int
+    grace: float
+
+
+class Exit(NamedTuple):
+    """EXIT: one worker has ended.
+
+    Attributes:
+        code: its exit code, or minus the number of the signal that ended it.
+        signalled: it had been told to stop before.
+        clock: the node's monotonic clock at the time, in seconds.
+        hint: what the node knows of the cause, in words, or "".
+    """
+
+    rank: int
+    pid: int
+    code: int
+    signalled: bool
+    clock: float
+    hint: str = ""
+
+
+class Note(NamedTuple):
+    """NOTE: a line for the user; `signal` when the node launcher itself was told to stop by one."""
+
+    text: str
+    signal: int = 0
+
+
+class Done(NamedTuple):
+    """DONE: nothing of the job is left on this node, save the pids in `left`.
+
+    Attributes:
+        tails: the last output of each worker that failed by itself: {rank: [stdout, stderr]}.
+        reason: why the node ended the job by itself, or "".
+    """
+
+    left: tuple[str, ...]
+    tails: dict[str, list[str]]
+    reason: str = ""
+
+
+M = TypeVar("M")
+
+
+def pack(kind: int, message: NamedTuple) -> bytes:
+    """Return the frame that carries a message."""
+    return frames.pack_json(kind, message._asdict())
+
+
+def unpack(shape: Callable[..., M], body: bytes) -> M:
+    """Return the message in a frame's body.
+
+    Raises:
+        BadFrame: fields are missing, unknown or of a wrong kind.
+    """
+    fields = frames.unpack_json(body)
+    try:
+        return shape(**{name: _frozen(value) for name, value in fields.items()})
+    except TypeError as error:
+        raise frames.BadFrame(f"{error}") from None
+
+
+def _frozen(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value

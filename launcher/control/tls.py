@@ -1,0 +1,162 @@
+"""The dial-back transport: a control line over TLS, for engines whose own pipes carry too little.
+
+The runner makes a certificate for one job; its SHA-256 stands in the node launcher's command,
+which the engine delivers unchanged, so the node knows whom it talks to. How the runner knows the
+node is in `auth.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+import ssl
+
+from .line import READ_SIZE, Line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class TlsLine(Line):
+    """A line over one TLS connection whose handshake is done."""
+
+    def __init__(self, connection: ssl.SSLSocket) -> None:
+        self._connection = connection
+        super().__init__(connection.fileno(), connection.fileno())
+
+    def close(self) -> None:
+        """Close the connection; may be called twice."""
+        self.read_fd = self.write_fd = -1
+        self._connection.close()
+
+    def _read(self) -> bytes:
+        """Read all that has been decrypted: what stays inside is announced by no descriptor."""
+        parts = []
+        size = 0
+        while size < READ_SIZE:
+            try:
+                part = self._connection.recv(READ_SIZE)
+            except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                break
+            except ssl.SSLError as error:
+                raise ConnectionResetError(error.errno or 0, f"TLS: {error.reason}") from None
+            parts.append(part)
+            size += len(part)
+            if not part:
+                break
+        if not parts:
+            raise BlockingIOError
+        return b"".join(parts)
+
+    def _write(self, data: bytes) -> int:
+        try:
+            return self._connection.send(data)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError from None
+        except ssl.SSLError as error:
+            raise ConnectionResetError(error.errno or 0, f"TLS: {error.reason}") from None
+
+
+def fingerprint(certificate: bytes) -> str:
+    """Return the SHA-256 of a DER certificate, in hex."""
+    return hashlib.sha256(certificate).hexdigest()
+
+
+def client_context() -> ssl.SSLContext:
+    """Return a context that takes any certificate: who it is, is checked by its fingerprint."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    return context
+
+
+class CannotDial(Exception):
+    """No address of the runner answered as it should; the text names each with its reason."""
+
+
+def dial(addresses: Sequence[str], port: int, pin: str, seconds: float) -> tuple[TlsLine, str]:
+    """Connect to the runner at the first address that answers and proves to be it.
+
+    Args:
+        addresses: of the runner, in the order to try.
+        port: where it listens, on each of them.
+        pin: SHA-256 of its certificate in hex; "" where it is proved another way.
+        seconds: for each address.
+
+    Returns:
+        the line, and the fingerprint of the certificate that was seen.
+
+    Raises:
+        CannotDial: none of them did.
+    """
+    reasons = []
+    for address in addresses:
+        try:
+            return _connect(address, port, pin, seconds)
+        except (OSError, ssl.SSLError) as error:
+            reasons.append(f"{address}:{port}: {error.strerror or error}")
+    raise CannotDial("cannot reach the runner at " + "; ".join(reasons))
+
+
+def _connect(address: str, port: int, pin: str, seconds: float) -> tuple[TlsLine, str]:
+    plain = socket.create_connection((address, port), timeout=seconds)
+    try:
+        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        secure = client_context().wrap_socket(plain)
+    except OSError:
+        plain.close()
+        raise
+    seen = fingerprint(secure.getpeercert(binary_form=True) or b"")
+    if pin and seen != pin:
+        secure.close()
+        raise OSError(0, "another program answered there (its certificate is not the runner's)")
+    secure.setblocking(False)
+    return TlsLine(secure), seen
+
+
+def make_certificate() -> tuple[ssl.SSLContext, str]:
+    """Return a server context with a certificate made for this job, and its fingerprint."""
+    # `cryptography` comes with paramiko; 0.1 s to import, so only where this transport is used.
+    from datetime import datetime, timedelta, timezone
+
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "dsrun")])
+    now = datetime.now(timezone.utc)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=365))
+        .not_valid_after(now + timedelta(days=3650))
+        .sign(key, hashes.SHA256())
+    )
+    pem = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    context = _server_context(made.public_bytes(serialization.Encoding.PEM) + pem)
+    return context, fingerprint(made.public_bytes(serialization.Encoding.DER))
+
+
+def _server_context(pem: bytes) -> ssl.SSLContext:
+    """Load certificate and key from memory: a memfd has a name that nobody else can open."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.num_tickets = 0
+    fd = os.memfd_create("dsrun")
+    try:
+        os.write(fd, pem)
+        context.load_cert_chain(f"/proc/self/fd/{fd}")
+    finally:
+        os.close(fd)
+    return context

@@ -1,0 +1,208 @@
+"""Which variables travel to the nodes, and the whole environment of one worker. Pure.
+
+The rule, in order: a variable the user names (`--export NAME[=VALUE]`, an environment file) always
+travels; a variable that belongs to the runner's own machine or session never does by itself; one
+whose name says that it is a secret does not unless named; the rest travel when their name starts
+with a prefix that training jobs are known to need.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from typing import NamedTuple
+
+from .errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+TRAVEL = (
+    *("MLFLOW", "PYTHON", "MV2_", "UCX_", "NEBULA_", "AZUREML_"),  # DeepSpeed's own list
+    *("TORCH", "PYTORCH", "TRITON_", "GLOO_", "NCCL_", "HF_", "TRANSFORMERS_", "TOKENIZERS_"),
+    *("WANDB_", "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "DS_", "DEEPSPEED_", "FI_"),
+    *("LD_LIBRARY_PATH", "LC_", "LANG", "TZ"),
+)
+"""Prefixes of the names that travel by themselves, beside those of the accelerator."""
+
+STAY = (
+    *("LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "BASH_FUNC_*", "PYTHONSTARTUP", "PYTHONHOME"),
+    *("PYTHONEXECUTABLE", "SSH_*", "*_VISIBLE_DEVICES", "TORCHELASTIC_*", "NCCL_ASYNC_*"),
+)
+"""Patterns of names that belong to one machine, one shell or one job and stay with it."""
+
+SECRET = ("*_TOKEN", "*_KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*")
+"""Patterns of names that look like secrets: they travel only when the user names them."""
+
+
+class Travel(NamedTuple):
+    """What the nodes are sent.
+
+    Attributes:
+        values: name to value; set on every node on top of what the node has itself.
+        withheld: names that a prefix would have let travel, but that look like secrets.
+        secret: names in `values` whose values are not for showing.
+    """
+
+    values: dict[str, str]
+    withheld: tuple[str, ...]
+    secret: frozenset[str]
+
+
+def travel(
+    environ: Mapping[str, str], named: Mapping[str, str], prefixes: Iterable[str] = ()
+) -> Travel:
+    """Choose the variables that go to every node.
+
+    Args:
+        environ: the runner's own environment.
+        named: what the user named, with values; always travels.
+        prefixes: what the accelerator's libraries need, by prefix.
+    """
+    starts = (*TRAVEL, *prefixes)
+    able = [n for n in environ if n.startswith(starts) and not _matches(n, STAY)]
+    withheld = tuple(sorted(n for n in able if _matches(n, SECRET) and n not in named))
+    values = {name: environ[name] for name in able if name not in withheld}
+    sent = {**values, **named}
+    return Travel(sent, withheld, frozenset(name for name in sent if _matches(name, SECRET)))
+
+
+def _matches(name: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+
+def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return what `--export NAME` and `--export NAME=VALUE` name, with values.
+
+    Raises:
+        UsageError: a name is empty, or is given without a value and is not set here.
+    """
+    named = {}
+    for item in items:
+        name, given, value = item.partition("=")
+        if not name or "\0" in item:
+            raise UsageError(f"--export {item!r}: expected NAME or NAME=VALUE")
+        if not given and name not in environ:
+            raise UsageError(f"--export {name}: not set here; set it or write {name}=VALUE")
+        named[name] = value if given else environ[name]
+    return named
+
+
+def parse_env_file(text: str, name: str) -> dict[str, str]:
+    """Return the variables of an environment file: NAME=VALUE lines, `#` comments, blank lines.
+
+    Values are taken to the end of the line as they are; one pair of quotes around a value is
+    taken off. A leading `export ` is allowed, so that a shell's file may serve.
+
+    Raises:
+        UsageError: a line is neither; the message names file and line.
+    """
+    values = {}
+    for number, line in enumerate(text.splitlines(), 1):
+        stripped = line.strip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        key, given, value = stripped.removeprefix("export ").partition("=")
+        if not given or not key.isidentifier():
+            raise UsageError(f"{name}:{number}: {stripped[:60]!r}: expected NAME=VALUE")
+        values[key] = _unquoted(value)
+    return values
+
+
+def _unquoted(value: str) -> str:
+    quoted = len(value) >= 2 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if quoted else value
+
+
+class Seat(NamedTuple):
+    """Where one worker sits in the job: all that its rank variables are made from."""
+
+    rank: int
+    local_rank: int
+    local_size: int
+    world_size: int
+    node_rank: int
+    nodes: int
+    master_addr: str
+    master_port: int
+    job_id: str
+    role: str = "default"
+
+
+def contract(seat: Seat) -> dict[str, str]:
+    """Return the variables a worker is promised.
+
+    The names are those of torch's agent (torch 2.13, `local_elastic_agent.py`) and of DeepSpeed's
+    node launcher (0.19, `launch.py`); a script written for either finds what it looks for.
+    """
+    world, local = str(seat.world_size), str(seat.local_size)
+    return {
+        "RANK": str(seat.rank),
+        "LOCAL_RANK": str(seat.local_rank),
+        "WORLD_SIZE": world,
+        "LOCAL_WORLD_SIZE": local,
+        "GROUP_RANK": str(seat.node_rank),
+        "GROUP_WORLD_SIZE": str(seat.nodes),
+        "ROLE_RANK": str(seat.rank),
+        "ROLE_WORLD_SIZE": world,
+        "ROLE_NAME": seat.role,
+        "NODE_RANK": str(seat.node_rank),
+        "MASTER_ADDR": seat.master_addr,
+        "MASTER_PORT": str(seat.master_port),
+        "TORCHELASTIC_RESTART_COUNT": "0",
+        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_RUN_ID": seat.job_id,
+        # Rank 0 opens the store itself: no agent of ours holds one.
+        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        "CROSS_RANK": str(seat.node_rank),
+        "CROSS_SIZE": str(seat.nodes),
+        "LOCAL_SIZE": local,
+        "DSRUN_JOB_ID": seat.job_id,
+    }
+
+
+def worker(
+    base: Mapping[str, str],
+    sent: Mapping[str, str],
+    promised: Mapping[str, str],
+    *,
+    workdir: str,
+    python: str,
+    threads: int,
+) -> dict[str, str]:
+    """Return a worker's whole environment.
+
+    Args:
+        base: what the node launcher has itself.
+        sent: what travelled; wins over `base`.
+        promised: rank variables and the device mask; win over both.
+        workdir: put before PYTHONPATH, as DeepSpeed does.
+        python: the interpreter; its folder is put on PATH, so that its tools are found.
+        threads: OMP_NUM_THREADS, where nobody has set it.
+    """
+    env = {**base, **sent}
+    env.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
+    env.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
+    env["PYTHONPATH"] = _before(workdir, env.get("PYTHONPATH", ""))
+    env["PATH"] = _including(os.path.dirname(python), env.get("PATH", os.defpath))
+    env.update(promised)
+    return env
+
+
+def _before(folder: str, path: str) -> str:
+    return f"{folder}:{path}" if path else folder
+
+
+def _including(folder: str, path: str) -> str:
+    return path if not folder or folder in path.split(":") else f"{folder}:{path}"
+
+
+def to_wire(text: str) -> str:
+    """Return `text` as it travels: its bytes, as UTF-8 would have decoded them."""
+    return os.fsencode(text).decode("utf-8", "surrogateescape")
+
+
+def from_wire(text: str) -> bytes:
+    """Return the very bytes that `to_wire` was given, for an exec."""
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,1 @@
+"""The half of a running job that lives in the runner."""

@@ -1,0 +1,121 @@
+"""What the user sees: the workers' lines, the bars that are still moving, and dsrun's own words."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from .lines import Labeller, safe
+from .screen import LiveScreen, PlainScreen
+from .writer import Writer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ..loop import Loop
+
+COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
+"""SGR codes that labels of successive ranks get."""
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+LAST_WRITE = 1.0
+"""Seconds for a stalled reader to take the rest at the end of the job."""
+
+
+class Console:
+    """Shows one job's output; everything that is printed goes through it.
+
+    A worker's standard output goes to dsrun's, its standard error to dsrun's.
+
+    Attributes:
+        on_broken_pipe: called from the loop once nobody reads what is written any more.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        *,
+        colour: str = "auto",
+        level: str = "info",
+    ) -> None:
+        """Open both streams."""
+        self._loop = loop
+        self._level = LEVELS.index(level)
+        self.on_broken_pipe: Callable[[], None] = _nothing
+        terminal = os.isatty(1)
+        self._colour = colour == "always" or (
+            colour == "auto" and terminal and not os.environ.get("NO_COLOR")
+        )
+        loop.open_to_threads()
+        # Where both are one file, one writer keeps their order.
+        self._sinks = {1: 1, 2: 1 if _same(1, 2) else 2}
+        self._writers = {sink: Writer(sink, self._failed(sink)) for sink in {*self._sinks.values()}}
+        screen = LiveScreen if terminal else PlainScreen
+        self._screen = screen(loop, self._write)
+        self._labellers: dict[tuple[int, int], Labeller] = {}
+        self._terminal = terminal
+
+    def label(self, rank: int, text: str, streams: Collection[int]) -> None:
+        """Show these streams (1, 2) of a rank, its lines behind `text`."""
+        colour = COLOURS[rank % len(COLOURS)]
+        shown = f"\x1b[{colour}m{text}\x1b[0m" if self._colour and text else text
+        for stream in streams:
+            self._labellers[rank, stream] = Labeller(shown.encode("utf-8", "surrogateescape"))
+
+    def feed(self, rank: int, stream: int, data: bytes, written: Callable[[], None]) -> None:
+        """Show output of a rank; `written` is called from the loop when it has been taken."""
+        labeller = self._labellers.get((rank, stream))
+        if labeller is None:
+            written()
+            return
+        lines = labeller.feed(safe(data) if self._terminal else data)
+        self._screen.show(self._sinks[stream], lines, lambda: self._loop.post(written))
+        self._screen.open_line((rank, self._sinks[stream]), labeller)
+
+    def say(self, text: str, level: str = "info") -> None:
+        """Print a line (or several) of dsrun's own on standard error."""
+        if LEVELS.index(level) >= self._level:
+            block = "".join(f"dsrun: {line}\n" for line in text.splitlines())
+            self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
+
+    def status(self, text: str) -> None:
+        """Show a line that replaces itself, on a terminal only; "" takes it away."""
+        self._screen.status(text if self._level <= 1 else "")
+
+    def close(self) -> None:
+        """Print what has no line end yet, and wait a moment for it all to be taken."""
+        self._screen.clear()
+        for (_, stream), labeller in self._labellers.items():
+            self._screen.finish(self._sinks[stream], labeller)
+        for writer in self._writers.values():
+            writer.close(LAST_WRITE)
+
+    def _write(self, stream: int, data: bytes, written: Callable[[], None] | None) -> None:
+        self._writers[stream if stream in self._writers else 1].put(data, written)
+
+    def _failed(self, stream: int) -> Callable[[int], None]:
+        def tell(number: int) -> None:
+            self._loop.post(lambda: self._on_failure(stream, number))
+
+        return tell
+
+    def _on_failure(self, stream: int, number: int) -> None:
+        name = {1: "standard output", 2: "standard error"}[stream]
+        if number == errno.EPIPE:
+            self.on_broken_pipe()
+        elif self._sinks[2] != stream:
+            self.say(f"{name} cannot be written ({os.strerror(number)}); going on", "warning")
+
+
+def _same(one: int, other: int) -> bool:
+    """Tell whether two descriptors are one file, so that their writes must keep their order."""
+    try:
+        return os.path.sameopenfile(one, other)
+    except OSError:
+        return False
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -1,0 +1,84 @@
+"""A job whose node launchers dial in: certificate, door, and who may enter."""
+
+from __future__ import annotations
+
+from ..backends.base import Dial
+from ..control import tls
+from ..errors import UsageError
+from ..secret import WARNING, control_port, shared_secret
+from .dialling import Announced, Sharing, target
+from .door import Door, addresses_towards
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from ssl import SSLContext
+
+    from ..backends.base import Backend
+    from ..loop import Loop
+    from ..options import Options
+    from ..plan import Node, Plan
+    from .console import Console
+    from .job import Job
+    from .report import Report
+
+    Parts = Sequence[tuple[Backend, Sequence[Node]]]
+
+
+def run_announced(
+    job: Job, parts: Parts, dialling: Sequence[Node], loop: Loop, options: Options
+) -> Report:
+    """Run a job whose node launchers an engine starts; they dial with tokens that it shows.
+
+    Raises:
+        DsrunError: the job cannot be started.
+    """
+    context, pin = tls.make_certificate()
+    names = {node.host.name: node.rank for node in dialling}
+    who = Announced(names, job.on_line)
+    addresses = addresses_towards(list(names)) or ("127.0.0.1",)
+    door = _open(loop, context, addresses, options.control_port or 0, who)
+    who.door = door
+    try:
+        return job.run(parts, Dial(target(addresses, door.port), pin), who.announce)
+    finally:
+        door.close()
+
+
+def run_shared(
+    job: Job, parts: Parts, plan: Plan, loop: Loop, options: Options, console: Console
+) -> Report:
+    """Run a job of --no_ssh on node 0: the others dial its control port and share a secret.
+
+    Raises:
+        DsrunError: the job cannot be started.
+    """
+    secret = shared_secret(options)
+    if not secret:
+        console.say(WARNING, "warning")
+    context, pin = tls.make_certificate()
+
+    def warn(text: str) -> None:
+        console.say(text, "warning")
+
+    who = Sharing(plan, secret, pin, job.on_line, warn)
+    port = control_port(options, plan.master_port)
+    door = _open(loop, context, ("",), port, who)
+    try:
+        return job.run(parts, None, lambda _node, _token: None)
+    finally:
+        door.close()
+
+
+def _open(
+    loop: Loop,
+    context: SSLContext,
+    addresses: Sequence[str],
+    port: int,
+    who: Announced | Sharing,
+) -> Door:
+    try:
+        return Door(loop, context, addresses, port, who.verify, who.enter)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise UsageError(f"control port {port}: {reason}; --control_port names another") from None

@@ -1,0 +1,100 @@
+"""Who may come in at the door, for the two ways in which node launchers dial back."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from ..control import auth, frames
+from . import door
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..control.line import Line
+    from ..control.tls import TlsLine
+    from ..plan import Plan
+
+    Enter = Callable[[int, Line], None]
+    Warn = Callable[[str], None]
+
+
+class Announced:
+    """Node launchers started by an engine: each dials with the token that it announced before."""
+
+    def __init__(self, ranks: dict[str, int], enter: Enter) -> None:
+        self._ranks = ranks
+        self._enter = enter
+        self._tokens: dict[str, str] = {}
+        self.door: door.Door | None = None
+
+    def announce(self, node: str, token: str) -> None:
+        """Take in a token from the engine's output; the first word of a node counts."""
+        if node in self._ranks:
+            self._tokens.setdefault(node, token)
+        if self.door is not None:
+            self.door.recheck()
+
+    def verify(self, claim: auth.Claim) -> door.Verdict:
+        """Tell whether a caller is who it says; "wait" while its token is still on its way."""
+        if claim.node not in self._ranks:
+            return "no"
+        token = self._tokens.get(claim.node)
+        if token is None:
+            return "wait"
+        return "yes" if auth.same(token, claim.proof) else "no"
+
+    def enter(self, claim: auth.Claim, line: TlsLine) -> None:
+        """Hand the line of a node over, once."""
+        rank = self._ranks.pop(claim.node)
+        self._enter(rank, line)
+
+
+class Sharing:
+    """Node launchers that were started by hand: each proves the secret that all of them share."""
+
+    def __init__(self, plan: Plan, secret: str, fingerprint: str, enter: Enter, warn: Warn) -> None:
+        self._waiting = {str(node.rank) for node in plan.nodes[1:]}
+        self._nodes = len(plan.nodes)
+        self._secret = secret
+        self._fingerprint = fingerprint
+        self._digest = digest(plan)
+        self._enter = enter
+        self._warn = warn
+
+    def verify(self, claim: auth.Claim) -> door.Verdict:
+        """Tell whether a caller knows the secret, and is a node that is still awaited."""
+        proof = auth.prove(self._secret, self._fingerprint, f"node {claim.node}")
+        if not auth.same(proof, claim.proof):
+            self._warn(f"node {claim.node[:20]}: turned away, its DSRUN_TOKEN is not this one's")
+        elif claim.digest != self._digest:
+            self._warn(
+                f"node {claim.node[:20]}: turned away, it was started with another command line"
+                " (hosts, slots and script must be the same on every node)"
+            )
+        elif claim.node not in self._waiting:
+            self._warn(f"node {claim.node[:20]}: turned away, there is one already")
+        else:
+            return "yes"
+        return "no"
+
+    def enter(self, claim: auth.Claim, line: TlsLine) -> None:
+        """Hand the line of a node over, once, after showing it in turn who this is."""
+        self._waiting.discard(claim.node)
+        proof = auth.prove(self._secret, self._fingerprint, f"runner {claim.node}")
+        line.send(frames.pack(frames.WELCOME, proof.encode()))
+        self._enter(int(claim.node), line)
+
+
+def digest(plan: Plan) -> str:
+    """Return what two runs of one command line share: a hash over hosts, slots and program."""
+    nodes = [(node.host.name, node.slots) for node in plan.nodes]
+    program = plan.program._asdict()
+    text = json.dumps([nodes, program], sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def target(addresses: Sequence[str], port: int) -> str:
+    """Return where to dial, as a node launcher's command has it."""
+    return f"{','.join(addresses)}:{port}"

@@ -1,0 +1,160 @@
+"""From the first connection to START: all say HELLO, the facts agree, the master answers."""
+
+from __future__ import annotations
+
+from .. import loop as loops
+from ..control import frames, messages
+from ..errors import NodeError
+from ..plan import settle
+from . import checks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..plan import Plan
+    from .console import Console
+    from .peer import Peer
+
+SHOW_AFTER = 0.5
+"""Seconds until a terminal shows who is waited for."""
+
+SAY_AFTER = 3.0
+"""Seconds until a line says so where there is no terminal; then every fifth time as long."""
+
+NAMED = 5
+"""Hosts named in one line; the rest are counted."""
+
+
+class Gathering:
+    """Waits for all nodes, holds their facts together, settles the plan and finds the master."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        peers: Sequence[Peer],
+        loop: loops.Loop,
+        console: Console,
+        *,
+        connect_timeout: float,
+        start_timeout: float,
+        ready: Callable[[Plan, str, int], None],
+        refuse: Callable[[NodeError], None],
+    ) -> None:
+        """Begin to wait; `ready` is given the settled plan and the master's address and port."""
+        self._plan = plan
+        self._peers = peers
+        self._loop = loop
+        self._console = console
+        self._patience = connect_timeout
+        self._ready = ready
+        self._refuse = refuse
+        self._closed = False
+        self._candidates: tuple[str, ...] = ()
+        self._last = loop.after(start_timeout, self._out_of_time)
+        self._hurried = False
+        self._ticks = 0
+        loop.after(SHOW_AFTER, self._tick)
+
+    def close(self) -> None:
+        """Wait for nobody any more."""
+        self._closed = True
+        self._last.cancel()
+        self._console.status("")
+
+    def fail(self, peer: Peer, cause: str) -> None:
+        """Note that a host cannot be used; the others are given as long as a connection takes."""
+        if self._closed or peer.settled:
+            return
+        peer.failed = cause
+        if not self._hurried:
+            self._hurried = True
+            self._loop.after(self._patience, self._out_of_time)
+        self._look()
+
+    def hello(self, peer: Peer, body: bytes) -> None:
+        """Take a node's HELLO."""
+        peer.hello = messages.unpack(messages.Hello, body)
+        peer.saw_clock(peer.hello.clock, self._loop.clock())
+        self._look()
+
+    def probed(self, peer: Peer, body: bytes) -> None:
+        """Take a node's word on which addresses of the master it reaches."""
+        verdicts = frames.unpack_json(body).get("verdicts")
+        peer.verdicts = [str(one) for one in verdicts] if isinstance(verdicts, list) else []
+        if all(one.verdicts is not None for one in self._peers[1:]):
+            self._choose_master()
+
+    def _look(self) -> None:
+        if self._closed or not all(peer.settled for peer in self._peers):
+            return
+        failed = [f"{peer.name}: {peer.failed}" for peer in self._peers if peer.failed]
+        if not failed:
+            hellos = {p.node.rank: p.hello for p in self._peers if p.hello}
+            failed = checks.problems(self._plan.nodes, hellos)
+        if failed:
+            self._give_up(failed)
+        else:
+            self._settle()
+
+    def _settle(self) -> None:
+        unknown = [p for p in self._peers if p.node.slots is None]
+        counts = {p.node.rank: p.hello.slots for p in unknown if p.hello}
+        if counts:
+            self._plan = settle(self._plan, counts)
+        first = self._peers[0]
+        assert first.hello is not None
+        self._port = first.hello.port or self._plan.master_port or 0
+        alone = len(self._peers) == 1 and len(self._plan.nodes) == 1
+        self._candidates = checks.master_candidates(
+            first.node, first.hello, self._plan.master_addr, alone
+        )
+        if len(self._peers) == 1:
+            self._finish(self._candidates[0])
+            return
+        probe = frames.pack_json(
+            frames.PROBE, {"candidates": list(self._candidates), "port": self._port}
+        )
+        for peer in self._peers[1:]:
+            peer.send(probe)
+
+    def _choose_master(self) -> None:
+        verdicts = {peer.name: peer.verdicts or [] for peer in self._peers[1:]}
+        address, reasons = checks.choose_master(self._candidates, verdicts, self._port)
+        if address:
+            self._finish(address)
+        else:
+            self._give_up(reasons)
+
+    def _finish(self, address: str) -> None:
+        self.close()
+        self._ready(self._plan, address, self._port)
+
+    def _give_up(self, reasons: Sequence[str]) -> None:
+        self.close()
+        listed = "\n".join(f"  {reason}" for reason in reasons)
+        self._refuse(NodeError(f"the job cannot start, nothing was left running:\n{listed}"))
+
+    def _out_of_time(self) -> None:
+        for peer in self._peers:
+            if not peer.settled:
+                peer.failed = "no answer in time (--connect_timeout, --start_timeout)"
+        self._look()
+
+    def _tick(self) -> None:
+        waiting = [peer.name for peer in self._peers if not peer.settled]
+        if self._closed or not waiting:
+            return
+        self._ticks += 1
+        text = waiting_line(len(self._peers), waiting)
+        self._console.status(f"dsrun: {text}")
+        seconds = self._ticks * SHOW_AFTER
+        if seconds == SAY_AFTER or seconds % (5 * SAY_AFTER) == 0:
+            self._console.say(text)
+        self._loop.after(SHOW_AFTER, self._tick)
+
+
+def waiting_line(total: int, waiting: Sequence[str]) -> str:
+    """Return e.g. "61/64 hosts, waiting for node7, node9, node41"."""
+    rest = f" and {len(waiting) - NAMED} more" if len(waiting) > NAMED else ""
+    return f"{total - len(waiting)}/{total} hosts, waiting for {', '.join(waiting[:NAMED])}{rest}"

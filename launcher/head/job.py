@@ -1,0 +1,410 @@
+"""A running job: started once everybody is ready, stopped as one, reported once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+
+from .. import loop as loops
+from ..backends.base import Reports
+from ..control import frames, messages
+from ..control.link import Link
+from ..errors import NodeError
+from .gathering import Gathering
+from .peer import Peer
+from .report import Failure, Loss, Report
+from .stdin import Stdin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..backends.base import Backend, Dial
+    from ..control.line import Line
+    from ..control.messages import Task
+    from ..plan import Node, Plan
+    from .console import Console
+
+    Part = tuple[Backend, Sequence[Node]]
+
+LAST_MARGIN = 35.0
+"""Seconds beyond the grace for a node to say that nothing is left: its own give-up is 30."""
+
+HANG_UP = 2.0
+"""Seconds for node launchers to leave once the job is over."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How a job is watched and stopped; times in seconds.
+
+    Attributes:
+        shown: the streams (1, 2) that go to the console, given (rank, local rank).
+        label: the text before each line, given (node, rank, local rank).
+        stdin: rank 0 reads this process's standard input.
+    """
+
+    connect_timeout: float
+    start_timeout: float
+    lease: float
+    grace: float
+    graceful_term_ok: bool
+    stdin: bool
+    shown: Callable[[int, int], set[int]]
+    label: Callable[[Node, int, int], str]
+
+
+class Job:
+    """One job, from the first connection to its report.
+
+    Attributes:
+        peers: the nodes that take part, in rank order.
+    """
+
+    def __init__(
+        self,
+        job_id: str,
+        plan: Plan,
+        loop: loops.Loop,
+        console: Console,
+        rules: Rules,
+        task: Callable[[Node], Task],
+        nodes: Sequence[Node] | None = None,
+    ) -> None:
+        """Prepare the job; `nodes` are those that this process sees to, all of them by default."""
+        self._id = job_id
+        self._plan = plan
+        self._loop = loop
+        self._console = console
+        self._rules = rules
+        self._task = task
+        self.peers = [Peer(node) for node in nodes or plan.nodes]
+        self._by_rank = {peer.node.rank: peer for peer in self.peers}
+        self._window = window(len(self.peers))
+        self._error: NodeError | None = None
+        self._running = self._stopping = self._ending = False
+        self._exits: list[tuple[Peer, messages.Exit]] = []
+        self._losses: list[Loss] = []
+        self._stop_signal = self._interrupts = 0
+        self._broken_pipe = False
+        self._began = self._ended = loop.clock()
+        self._stdin: Stdin | None = None
+        self._gathering = Gathering(
+            plan,
+            self.peers,
+            loop,
+            console,
+            connect_timeout=rules.connect_timeout,
+            start_timeout=rules.start_timeout,
+            ready=self._start,
+            refuse=self._refuse,
+        )
+
+    def run(
+        self, parts: Sequence[Part], dial: Dial | None, on_token: Callable[[str, str], None]
+    ) -> Report:
+        """Start every node with its backend, see the job through, and return how it ended.
+
+        Args:
+            parts: each backend with the nodes it starts.
+            dial: where node launchers dial, for the backends that need it.
+            on_token: told of every token that a node launcher announces.
+
+        Raises:
+            NodeError: some node cannot take part; nothing is left running.
+        """
+        reports = Reports(self.on_line, on_token, self._on_session_end)
+        try:
+            for backend, nodes in parts:
+                backend.start(nodes, self._loop, reports, dial)
+            self._loop.run()
+        finally:
+            for backend, _ in parts:
+                backend.close()
+        if self._error is not None:
+            raise self._error
+        return self._report()
+
+    # -- lines ------------------------------------------------------------------------------
+
+    def on_line(self, rank: int, line: Line) -> None:
+        """Serve the line to a node, and tell it at once what the job is."""
+        peer = self._by_rank[rank]
+        handlers = {
+            frames.HELLO: lambda body: self._gathering.hello(peer, body),
+            frames.PROBED: lambda body: self._gathering.probed(peer, body),
+            frames.OUTPUT: lambda body: self._on_output(peer, body),
+            frames.EXIT: lambda body: self._on_exit(peer, body),
+            frames.NOTE: lambda body: self._on_note(peer, body),
+            frames.TOOK: self._on_took,
+            frames.DONE: lambda body: self._on_done(peer, body),
+            frames.BEAT: lambda body: peer.saw_clock(float(body), self._loop.clock()),
+        }
+        peer.link = Link(self._loop, line, handlers, lambda reason: self._closed(peer, reason))
+        peer.send(messages.pack(frames.JOB, self._task(peer.node)))
+
+    def _closed(self, peer: Peer, reason: str) -> None:
+        """Take in that a line ended; before HELLO its backend will say why."""
+        peer.link = None
+        if self._ending:
+            self._leave_when_alone()
+        elif self._running and not peer.over:
+            self._lose(peer, f"the line to its node launcher ended ({reason})")
+        elif not self._running and peer.hello:
+            self._fail_start(peer, f"its node launcher left before the start ({reason})")
+
+    def _on_session_end(self, rank: int, cause: str) -> None:
+        peer = self._by_rank[rank]
+        if self._running or self._ending:
+            if cause:
+                self._explain_loss(peer, cause)
+        else:
+            self._fail_start(peer, cause or "its node launcher ended without a word")
+
+    def _fail_start(self, peer: Peer, cause: str) -> None:
+        if peer.hello is not None:
+            peer.hello = None
+        self._gathering.fail(peer, cause)
+
+    def _explain_loss(self, peer: Peer, cause: str) -> None:
+        """Put the backend's word on it to a loss that was noted when the line ended."""
+        self._losses = [
+            Loss(loss.at, loss.host, cause) if loss.host == peer.name else loss
+            for loss in self._losses
+        ]
+
+    # -- the start --------------------------------------------------------------------------
+
+    def _refuse(self, error: NodeError) -> None:
+        self._error = error
+        self._end()
+
+    def _start(self, plan: Plan, master: str, port: int) -> None:
+        self._plan = plan
+        self._running = True
+        self._began = self._loop.clock()
+        for peer in self.peers:
+            peer.node = node = plan.nodes[peer.node.rank]
+            for worker in node.workers():
+                text = self._rules.label(node, worker.rank, worker.local_rank)
+                streams = self._rules.shown(worker.rank, worker.local_rank)
+                self._console.label(worker.rank, text, streams)
+            peer.send(messages.pack(frames.START, self._order(node, master, port)))
+        where = f"{plan.nodes[0].host.name}: master {master}:{port}"
+        self._console.say(f"{plan.world_size} workers on {len(plan.nodes)} nodes; {where}", "debug")
+        if self._rules.stdin:
+            self._stdin = Stdin(self._loop, self.peers[0].send)
+        self._beat()
+
+    def _order(self, node: Node, master: str, port: int) -> messages.Start:
+        return messages.Start(
+            first_rank=node.first_rank or 0,
+            slots=node.slots or (),
+            world_size=self._plan.world_size or 0,
+            node_rank=node.rank,
+            nodes=len(self._plan.nodes),
+            master_addr=master,
+            master_port=port,
+            credit=self._window,
+        )
+
+    # -- while it runs ----------------------------------------------------------------------
+
+    def _on_output(self, peer: Peer, body: bytes) -> None:
+        rank, stream, data = frames.unpack_output(body)
+        size = len(data)
+        self._console.feed(rank, stream, data, lambda: peer.took(size, self._window))
+
+    def _on_took(self, body: bytes) -> None:
+        if self._stdin is not None:
+            self._stdin.took(int.from_bytes(body, "big"))
+
+    def _on_exit(self, peer: Peer, body: bytes) -> None:
+        ended = messages.unpack(messages.Exit, body)
+        peer.saw_clock(ended.clock, self._loop.clock())
+        self._exits.append((peer, ended))
+        if ended.code != 0 and not ended.signalled:
+            self._stop(signal.SIGTERM, self._rules.grace)
+
+    def _on_note(self, peer: Peer, body: bytes) -> None:
+        note = messages.unpack(messages.Note, body)
+        if note.signal == signal.SIGKILL:
+            self._lose(peer, note.text, over=False)
+        elif note.signal:
+            self._console.say(f"{peer.name}: {note.text}", "warning")
+            self._stop_signal = self._stop_signal or note.signal
+            self._stop(note.signal, self._rules.grace)
+        else:
+            self._console.say(f"{peer.name}: {note.text}", "warning")
+
+    def _on_done(self, peer: Peer, body: bytes) -> None:
+        peer.done = messages.unpack(messages.Done, body)
+        self._end_when_over()
+
+    def _beat(self) -> None:
+        if not self._running or self._ending:
+            return
+        now = self._loop.clock()
+        for peer in self.peers:
+            if peer.link is not None and now - peer.link.heard > self._rules.lease:
+                peer.link.close()
+                peer.link = None
+                self._lose(peer, f"no sign of life for {self._rules.lease:.0f} s")
+            peer.send(frames.pack(frames.BEAT))
+        self._loop.after(self._rules.lease / 4, self._beat)
+
+    # -- stopping ---------------------------------------------------------------------------
+
+    def on_signal(self, number: int) -> None:
+        """Act on a signal that this process got: pass it on, or end the job with it."""
+        if number in {signal.SIGUSR1, signal.SIGUSR2}:
+            for peer in self.peers:
+                peer.send(frames.pack(frames.SIGNAL, bytes([number])))
+        elif number == signal.SIGTSTP:
+            self._suspend()
+        elif not self._running:
+            self._stop_signal = self._stop_signal or number
+            self._end()
+        else:
+            self._end_by_signal(number)
+
+    def on_broken_output(self) -> None:
+        """Stop the job: nobody reads its output any more."""
+        self._broken_pipe = True
+        if self._running:
+            self._stop(signal.SIGTERM, self._rules.grace)
+
+    def _end_by_signal(self, number: int) -> None:
+        """First time: stop with grace. A second interrupt kills; a third does not wait for it."""
+        self._stop_signal = self._stop_signal or number
+        self._interrupts += number == signal.SIGINT
+        name = signal.Signals(number).name
+        if self._interrupts > 2:
+            self._console.say(f"leaving at once; may still run on: {self._unfinished()}", "error")
+            self._ended = self._loop.clock()
+            self._loop.stop()
+        elif self._interrupts == 2:
+            self._console.say("killing all ranks now", "warning")
+            self._stop(number, 0.0)
+        else:
+            more = "; interrupt again to kill them now" if number == signal.SIGINT else ""
+            grace = self._rules.grace
+            text = f"{name}: stopping {self._plan.world_size} ranks, grace {grace:g} s{more}"
+            self._console.say(text, "warning")
+            self._stop(number, grace)
+
+    def _unfinished(self) -> str:
+        return ", ".join(peer.name for peer in self.peers if not peer.over) or "none"
+
+    def _stop(self, number: int, grace: float) -> None:
+        """Stop every node; called again it passes the new signal on and shortens the grace."""
+        for peer in self.peers:
+            peer.send(messages.pack(frames.STOP, messages.Stop(number, grace)))
+        if not self._stopping:
+            self._stopping = True
+            self._loop.after(grace + LAST_MARGIN, self._give_up_waiting)
+        self._end_when_over()
+
+    def _give_up_waiting(self) -> None:
+        for peer in self.peers:
+            if not peer.over:
+                self._lose(peer, "it did not say that its workers have ended")
+
+    def _suspend(self) -> None:
+        """Stop this process as Ctrl-Z asks, with leave of the nodes; go on when continued."""
+        for peer in self.peers:
+            peer.send(frames.pack(frames.LEASE, b"hold"))
+        os.kill(os.getpid(), signal.SIGSTOP)
+        now = self._loop.clock()
+        for peer in self.peers:
+            if peer.link is not None:
+                peer.link.heard = now
+            peer.send(frames.pack(frames.LEASE, b"count"))
+
+    def _lose(self, peer: Peer, reason: str, *, over: bool = True) -> None:
+        """Note that a node is gone, and stop the others: half a job is none."""
+        if peer.over:
+            return
+        if over:
+            peer.lost = reason
+        self._losses.append(Loss(self._loop.clock(), peer.name, reason))
+        self._stop(signal.SIGTERM, self._rules.grace)
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def _end_when_over(self) -> None:
+        if self._running and not self._ending and all(peer.over for peer in self.peers):
+            self._end()
+
+    def _end(self) -> None:
+        """Tell every node launcher that it may leave, and wait until it has."""
+        if self._ending:
+            return
+        self._ending = True
+        self._ended = self._loop.clock()
+        self._gathering.close()
+        report = self._report()
+        story = {"code": report.exit_code if self._error is None else self._error.exit_code}
+        for peer in self.peers:
+            peer.send(frames.pack_json(frames.END, dict(story)))
+        self._loop.after(HANG_UP, self._loop.stop)
+        self._leave_when_alone()
+
+    def _leave_when_alone(self) -> None:
+        if not any(peer.link for peer in self.peers if peer.hello):
+            self._loop.stop()
+
+    def _report(self) -> Report:
+        exits = [ended for _, ended in self._exits]
+        codes = [ended.code for ended in exits]
+        return Report(
+            job_id=self._id,
+            world_size=self._plan.world_size or 0,
+            hosts=tuple(peer.name for peer in self.peers),
+            began=self._began,
+            ended=self._ended,
+            failures=tuple(
+                self._failure(peer, ended)
+                for peer, ended in self._exits
+                if ended.code != 0 and not ended.signalled
+            ),
+            losses=tuple(self._losses),
+            stopped=sum(ended.signalled for ended in exits),
+            stop_signal=self._stop_signal,
+            stop_is_clean=self._rules.graceful_term_ok and codes == [0] * len(codes) != [],
+            broken_pipe=self._broken_pipe,
+            left=tuple(
+                f"{peer.name}: {text}"
+                for peer in self.peers
+                if peer.done
+                for text in peer.done.left
+            ),
+        )
+
+    def _failure(self, peer: Peer, ended: messages.Exit) -> Failure:
+        stdout, stderr = ("", "")
+        if peer.done is not None:
+            stdout, stderr = peer.done.tails.get(str(ended.rank), ("", ""))
+        log_dir = peer.hello.log_dir if peer.hello else ""
+        return Failure(
+            at=ended.clock + peer.offset,
+            rank=ended.rank,
+            local_rank=ended.rank - (peer.node.first_rank or 0),
+            host=peer.name,
+            pid=ended.pid,
+            code=ended.code,
+            hint=ended.hint,
+            stdout=stdout,
+            stderr=stderr,
+            log=f"{log_dir}/rank-{ended.rank:04d}" if log_dir else "",
+        )
+
+
+def window(nodes: int) -> int:
+    """Return how many bytes of output each of so many nodes may have under way.
+
+    Bounds the runner's memory to 64 MiB of output however slow its reader is, and still lets one
+    node go at the speed of a pipe.
+    """
+    return max(64 * 1024, min(1024 * 1024, 64 * 1024 * 1024 // nodes))

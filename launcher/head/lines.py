@@ -1,0 +1,80 @@
+"""Blocks of a worker's output made into labelled lines, by block operations. Pure.
+
+A label per line in a Python loop would cost more than everything else; here a block of many lines
+is labelled by one `replace`.
+"""
+
+from __future__ import annotations
+
+import re
+
+LONGEST = 64 * 1024
+"""Bytes of one line after which it is shown in pieces; later pieces have a plus for the bar."""
+
+# What a progress bar overwrites: everything up to the last carriage return that ends no line.
+_OVERWRITTEN = re.compile(rb"[^\n]*\r(?!\n)")
+
+# Sequences that do more than colour: they set titles or the clipboard, or move about (ECMA-48;
+# xterm's OSC, DCS, APC, PM strings). Colour (SGR, `m`) and erase to end of line (`K`) stay.
+_UNSAFE = re.compile(
+    rb"\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"
+    rb"|\x1b\[[0-?]*[ -/]*[@-JL-ln-~]"
+    rb"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
+)
+
+
+def safe(data: bytes) -> bytes:
+    """Return `data` without the escape sequences that could harm a terminal."""
+    return _UNSAFE.sub(b"", data) if b"\x1b" in data else data
+
+
+class Labeller:
+    """One stream of one rank: what has come, cut at line ends and labelled.
+
+    Attributes:
+        carry: the line that has not ended yet, without its label.
+        moving: it has been overwritten (by a carriage return) since it was last looked at.
+    """
+
+    def __init__(self, label: bytes) -> None:
+        self.label = label
+        self.carry = b""
+        self.moving = False
+        self._again = label.replace(b"|", b"+", 1)
+        self._piece = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Take a block; return the labelled lines that are now whole, each with its line end."""
+        data = self.carry + data
+        cut = data.rfind(b"\n") + 1
+        whole, self.carry = data[:cut], data[cut:]
+        if b"\r" in whole:
+            whole = _OVERWRITTEN.sub(b"", whole).replace(b"\r\n", b"\n")
+        if b"\r" in self.carry:
+            self.carry, self.moving = _latest(self.carry), True
+        lines = self._labelled(whole) if whole else b""
+        return lines + self._pieces() if len(self.carry) > LONGEST else lines
+
+    def end(self) -> bytes:
+        """Return the last line, which had no end, with one."""
+        line, self.carry = self.carry.rstrip(b"\r"), b""
+        return self._labelled(line + b"\n") if line else b""
+
+    def _labelled(self, whole: bytes) -> bytes:
+        if not self.label:
+            return whole
+        first = self._again if self._piece else self.label
+        self._piece = False
+        return first + whole[:-1].replace(b"\n", b"\n" + self.label) + b"\n"
+
+    def _pieces(self) -> bytes:
+        """Return the line so far as a piece, so that a line without end takes no memory."""
+        piece = self._labelled(self.carry + b"\n")
+        self.carry, self._piece = b"", True
+        return piece
+
+
+def _latest(carry: bytes) -> bytes:
+    """Return what a terminal would show of a line; its last carriage return may be new."""
+    body, tail = (carry[:-1], b"\r") if carry.endswith(b"\r") else (carry, b"")
+    return body.rpartition(b"\r")[2] + tail

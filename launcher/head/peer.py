@@ -1,0 +1,64 @@
+"""One node as the runner sees it: its line, what it said, and how far it has come."""
+
+from __future__ import annotations
+
+from ..control import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..control.link import Link
+    from ..control.messages import Done, Hello
+    from ..plan import Node
+
+
+class Peer:
+    """A node launcher, from before it is reached until its line is closed.
+
+    Attributes:
+        failed: why it cannot take part, "" while it may.
+        lost: why it was lost after the start, "" while it was not.
+        offset: what to add to its clock to get the runner's, in seconds; the smallest seen
+            difference is the one with the least delay in it.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.link: Link | None = None
+        self.hello: Hello | None = None
+        self.verdicts: list[str] | None = None
+        self.done: Done | None = None
+        self.failed = ""
+        self.lost = ""
+        self.offset = float("inf")
+        self._owed = 0
+
+    @property
+    def name(self) -> str:
+        """The host's name, as the user wrote it."""
+        return self.node.host.name
+
+    @property
+    def settled(self) -> bool:
+        """Whether it has said HELLO or failed to."""
+        return bool(self.hello or self.failed)
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is expected of its part of the job."""
+        return bool(self.done or self.lost)
+
+    def send(self, frame: bytes) -> None:
+        """Send a frame, if its line stands."""
+        if self.link is not None:
+            self.link.send(frame)
+
+    def saw_clock(self, clock: float, now: float) -> None:
+        """Learn from a message that carries the node's clock."""
+        self.offset = min(self.offset, now - clock)
+
+    def took(self, size: int, window: int) -> None:
+        """Count output that was printed; grant it back in pieces of a quarter window."""
+        self._owed += size
+        if self._owed * 4 >= window:
+            self.send(frames.pack(frames.CREDIT, self._owed.to_bytes(8, "big")))
+            self._owed = 0

@@ -1,0 +1,93 @@
+"""From options to the rules of a job: what is shown of whom, and how it is watched. Pure."""
+
+from __future__ import annotations
+
+from ..errors import UsageError
+from ..resources.ranges import parse_slots
+from .job import Rules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..options import Options
+    from ..plan import Node
+
+STREAMS = {0: set[int](), 1: {1}, 2: {2}, 3: {1, 2}}
+"""torchrun's numbers for streams, as in --redirects 3."""
+
+
+def rules(options: Options, job_id: str) -> Rules:
+    """Return how this job is watched, stopped and shown.
+
+    Raises:
+        UsageError: an option about output is not understood, or lacks its --log_dir.
+    """
+    return Rules(
+        connect_timeout=options.connect_timeout,
+        start_timeout=options.start_timeout,
+        lease=options.heartbeat_timeout,
+        grace=options.grace,
+        graceful_term_ok=options.graceful_term_ok,
+        stdin=options.stdin == "rank0",
+        shown=_shown(options),
+        label=_label(options.prefix, job_id),
+    )
+
+
+def _shown(options: Options) -> Callable[[int, int], set[int]]:
+    away = _streams("--redirects", options.redirects)
+    _streams("--tee", options.tee)
+    if not options.log_dir and (options.redirects != "0" or options.tee != "0"):
+        raise UsageError("--redirects and --tee need --log_dir DIR, where the output goes")
+    ranks = _numbers("--console_ranks", options.console_ranks)
+    locals_ = _numbers("--local_ranks_filter", options.local_ranks_filter)
+
+    def shown(rank: int, local_rank: int) -> set[int]:
+        hidden = (ranks and rank not in ranks) or (locals_ and local_rank not in locals_)
+        return set() if hidden else {1, 2} - away(local_rank)
+
+    return shown
+
+
+def _numbers(where: str, text: str) -> frozenset[int | str]:
+    try:
+        return frozenset(parse_slots(text)) if text else frozenset()
+    except UsageError as error:
+        raise UsageError(f"{where} {text!r}: expected ranks such as 0,8-15 ({error})") from None
+
+
+def _streams(where: str, text: str) -> Callable[[int], set[int]]:
+    """Return the streams that `3` or `0:1,1:3` (local rank: streams) names, by local rank."""
+    by_rank: dict[int, set[int]] = {}
+    everyone: set[int] = set()
+    try:
+        for item in text.split(","):
+            rank, colon, number = item.rpartition(":")
+            if colon:
+                by_rank[int(rank)] = STREAMS[int(number)]
+            else:
+                everyone = STREAMS[int(number)]
+    except (ValueError, KeyError):
+        raise UsageError(
+            f"{where} {text!r}: expected 0 to 3, or LOCAL_RANK:0-3 joined by commas"
+        ) from None
+    return lambda local_rank: by_rank.get(local_rank, everyone)
+
+
+def _label(form: str, job_id: str) -> Callable[[Node, int, int], str]:
+    def label(node: Node, rank: int, local_rank: int) -> str:
+        return form.format(
+            host=node.host.name,
+            rank=rank,
+            local_rank=local_rank,
+            node_rank=node.rank,
+            job=job_id,
+        )
+
+    try:
+        form.format(host="", rank=0, local_rank=0, node_rank=0, job="")
+    except (KeyError, ValueError, IndexError, AttributeError):
+        known = "{host} {rank} {local_rank} {node_rank} {job}"
+        raise UsageError(f"--prefix {form!r}: expected text with any of {known}") from None
+    return label

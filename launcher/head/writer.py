@@ -1,0 +1,80 @@
+"""A stream of the runner's own, written by a thread: a stalled reader stalls nothing else."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Written = Callable[[], None]
+
+AT_ONCE = 512 * 1024
+"""Bytes handed to one write(2)."""
+
+
+class Writer:
+    """Writes blocks to one descriptor in order.
+
+    The thread calls each block's `written` when it is out, and `failed` once with the errno; after
+    that, blocks are dropped. Both are called from the thread.
+    """
+
+    def __init__(self, fd: int, failed: Callable[[int], None]) -> None:
+        self._fd = fd
+        self._failed = failed
+        self._blocks: deque[tuple[bytes, Written | None]] = deque()
+        self._ready = threading.Condition()
+        self._closed = self._broken = False
+        self._thread = threading.Thread(target=self._run, name=f"write-{fd}", daemon=True)
+        self._thread.start()
+
+    def put(self, data: bytes, written: Written | None = None) -> None:
+        """Queue a block; never waits."""
+        with self._ready:
+            self._blocks.append((data, written))
+            self._ready.notify()
+
+    def close(self, seconds: float) -> bool:
+        """Let the thread end once all is written; returns whether it did within `seconds`."""
+        with self._ready:
+            self._closed = True
+            self._ready.notify()
+        self._thread.join(seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        while blocks := self._take():
+            self._write(b"".join(data for data, _ in blocks))
+            for _, written in blocks:
+                if written is not None:
+                    written()
+
+    def _take(self) -> list[tuple[bytes, Written | None]]:
+        """Return the next blocks, as many as make one good write; [] at the end."""
+        with self._ready:
+            while not self._blocks and not self._closed:
+                self._ready.wait()
+            taken = []
+            size = 0
+            while self._blocks and size < AT_ONCE:
+                taken.append(self._blocks.popleft())
+                size += len(taken[-1][0])
+            return taken
+
+    def _write(self, data: bytes) -> None:
+        view = memoryview(data)
+        while view and not self._broken:
+            try:
+                view = view[os.write(self._fd, view) :]
+            except BlockingIOError:
+                # Somebody else made this descriptor non-blocking; wait for room.
+                import select
+
+                select.select([], [self._fd], [])
+            except OSError as error:
+                self._broken = True
+                self._failed(error.errno or 0)

@@ -1,0 +1,154 @@
+"""One loop that waits for descriptors, signals and deadlines; both halves of a job run on it.
+
+Callbacks are called from the loop alone, one at a time. A signal handler only records: the number
+arrives through a wake-up descriptor and is handed to the loop's owner like any other event.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import selectors
+import signal
+import time
+from contextlib import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeAlias
+
+    Callback: TypeAlias = Callable[[], None]
+
+READ = selectors.EVENT_READ
+WRITE = selectors.EVENT_WRITE
+
+
+class Timer:
+    """A call that will be made once, unless cancelled."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callback) -> None:
+        self.call: Callback | None = call
+
+    def cancel(self) -> None:
+        """Never make the call."""
+        self.call = None
+
+
+class Loop:
+    """Waits, then calls; `stop` ends `run` after the callback that asked for it."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        self._selector = selectors.DefaultSelector()
+        self._calls: dict[int, dict[int, Callback]] = {}
+        self._timers: list[tuple[float, int, Timer]] = []
+        self._count = 0
+        self._stopped = False
+        self._posted: list[Callback] = []
+        self._wake_fd = -1
+
+    def watch(self, fd: int, event: int, call: Callback) -> None:
+        """Call `call` whenever `fd` is ready for `event` (READ or WRITE)."""
+        calls = self._calls.setdefault(fd, {})
+        known = bool(calls)
+        calls[event] = call
+        mask = sum(calls)
+        if known:
+            self._selector.modify(fd, mask)
+        else:
+            self._selector.register(fd, mask)
+
+    def unwatch(self, fd: int, event: int = READ | WRITE) -> None:
+        """Stop waiting for `event` on `fd`; nothing happens when it was not watched."""
+        calls = self._calls.get(fd)
+        if not calls:
+            return
+        for one in [known for known in calls if known & event]:
+            del calls[one]
+        if calls:
+            self._selector.modify(fd, sum(calls))
+        else:
+            del self._calls[fd]
+            self._selector.unregister(fd)
+
+    def watching(self, fd: int, event: int) -> bool:
+        """Tell whether `fd` is watched for `event`."""
+        return event in self._calls.get(fd, {})
+
+    def after(self, seconds: float, call: Callback) -> Timer:
+        """Call `call` once, `seconds` from now."""
+        timer = Timer(call)
+        self._count += 1
+        heapq.heappush(self._timers, (self.clock() + seconds, self._count, timer))
+        return timer
+
+    def on_signals(self, numbers: Iterable[int], call: Callable[[int], None]) -> None:
+        """Hand each of these signals to `call`, from the loop, once for every arrival seen."""
+        read_fd, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+        for number in numbers:
+            signal.signal(number, _record)
+
+        def drain() -> None:
+            for number in os.read(read_fd, 4096):
+                call(number)
+
+        self.watch(read_fd, READ, drain)
+
+    def open_to_threads(self) -> None:
+        """Allow `post` to be called; costs two descriptors, and nothing the second time."""
+        if self._wake_fd >= 0:
+            return
+        read_fd, self._wake_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+
+        def drain() -> None:
+            os.read(read_fd, 4096)
+            posted, self._posted = self._posted, []
+            for call in posted:
+                call()
+
+        self.watch(read_fd, READ, drain)
+
+    def post(self, call: Callback) -> None:
+        """Have the loop call `call` soon; the one method that any thread may use."""
+        self._posted.append(call)
+        with suppress(BlockingIOError):
+            # Full of wake-ups that have not been read yet: one more is not needed.
+            os.write(self._wake_fd, b"\0")
+
+    def stop(self) -> None:
+        """Let `run` return."""
+        self._stopped = True
+
+    def run(self) -> None:
+        """Wait and call until `stop`."""
+        self._stopped = False
+        while not self._stopped:
+            self._wait()
+            self._expire()
+
+    def _wait(self) -> None:
+        for key, ready in self._selector.select(self._timeout()):
+            for event in (READ, WRITE):
+                call = self._calls.get(key.fd, {}).get(event) if ready & event else None
+                if call is not None and not self._stopped:
+                    call()
+
+    def _timeout(self) -> float | None:
+        while self._timers and self._timers[0][2].call is None:
+            heapq.heappop(self._timers)
+        return max(0.0, self._timers[0][0] - self.clock()) if self._timers else None
+
+    def _expire(self) -> None:
+        now = self.clock()
+        while self._timers and self._timers[0][0] <= now and not self._stopped:
+            call = heapq.heappop(self._timers)[2].call
+            if call is not None:
+                call()
+
+
+def _record(number: int, frame: object) -> None:
+    """Do nothing: the interpreter writes the number to the wake-up descriptor."""

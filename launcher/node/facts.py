@@ -1,0 +1,213 @@
+"""What a node says of itself in its HELLO, and what stands in the way of the job there."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+
+from .. import __version__
+from ..control.messages import Hello
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...accelerator.base import Accelerator
+    from ..control.messages import Task
+    from ..program import Program
+
+
+def machine() -> str:
+    """Return what two names of one machine share: boot and network namespace."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            boot = file.read().strip()
+        return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}/{os.uname().nodename}"
+    except OSError:
+        return os.uname().nodename
+
+
+def addresses() -> tuple[str, ...]:
+    """Return this machine's IPv4 and global IPv6 addresses, loopback left out.
+
+    The address on the default route comes first; /proc/net/fib_trie and if_inet6 (proc(5)) list
+    the rest without a helper program.
+    """
+    found = dict.fromkeys([*_routed(), *_ipv4(), *_ipv6()])
+    return tuple(address for address in found if not address.startswith("127."))
+
+
+def _routed() -> list[str]:
+    """Return the source address of the default route; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+        except OSError:
+            return []
+        return [str(probe.getsockname()[0])]
+
+
+def _ipv4() -> list[str]:
+    found = []
+    previous = ""
+    for line in _lines("/proc/net/fib_trie"):
+        if "/32 host LOCAL" in line:
+            found.append(previous.rpartition(" ")[2])
+        previous = line
+    return found
+
+
+def _ipv6() -> list[str]:
+    found = []
+    for line in _lines("/proc/net/if_inet6"):
+        digits, _index, _prefix, scope, _flags, _name = line.split()
+        if scope == "00":
+            packed = bytes.fromhex(digits)
+            found.append(socket.inet_ntop(socket.AF_INET6, packed))
+    return found
+
+
+def _lines(path: str) -> list[str]:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def folder_problem(workdir: bytes) -> str:
+    """Return why the workers cannot run in that folder, or ""."""
+    name = os.fsdecode(workdir)
+    if not os.path.isdir(workdir):
+        return f"no such folder: {name} (--workdir names another)"
+    if not os.access(workdir, os.X_OK):
+        return f"folder {name} may not be entered by this user"
+    return ""
+
+
+def program_problem(
+    program: Program, python: bytes, script: bytes, workdir: bytes, path: bytes
+) -> str:
+    """Return why the program cannot be started here, or ""."""
+    if program.no_python:
+        return _executable_problem(script, workdir, path)
+    if not os.access(python, os.X_OK):
+        return f"no python at {os.fsdecode(python)} (--python names another)"
+    if program.module:
+        return ""
+    full = os.path.join(workdir, script)
+    if not os.path.exists(full):
+        return f"no such script: {os.fsdecode(full)}"
+    if not os.access(full, os.R_OK):
+        return f"script {os.fsdecode(full)} may not be read by this user"
+    return ""
+
+
+def _executable_problem(script: bytes, workdir: bytes, path: bytes) -> str:
+    folders = [workdir] if b"/" in script else path.split(b":")
+    full = [os.path.join(folder, script) for folder in folders]
+    if any(os.access(one, os.X_OK) and not os.path.isdir(one) for one in full):
+        return ""
+    return f"no such program: {os.fsdecode(script)} (--no_python runs an executable file)"
+
+
+def version_problem(runner: str) -> str:
+    """Return the two versions in words when they differ, or ""."""
+    if runner == __version__:
+        return ""
+    return f"dsrun {__version__} is installed here, the runner is {runner}: install the same"
+
+
+def hello(
+    task: Task,
+    accelerator: Accelerator,
+    devices: Sequence[str],
+    slots: int,
+    port: int | None,
+    problems: Sequence[str],
+    log_dir: str,
+) -> Hello:
+    """Return this node's HELLO."""
+    return Hello(
+        dsrun=__version__,
+        hostname=os.uname().nodename,
+        machine=machine(),
+        python=f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
+        accelerator=accelerator.name,
+        devices=tuple(devices),
+        slots=slots,
+        port=port,
+        addresses=addresses() if task.port is not None else (),
+        problems=tuple(problem for problem in problems if problem),
+        clock=time.monotonic(),
+        log_dir=log_dir,
+    )
+
+
+def leftovers(environ_name: bytes = b"DSRUN_LAUNCHER=") -> list[str]:
+    """Return, in words, processes of this user whose node launcher is gone.
+
+    Every worker carries the pid and start time of its node launcher; a process whose launcher is
+    no longer that one was left behind by a job whose guard was killed as well.
+    """
+    from . import kernel
+
+    found = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        owner = _launcher_of(name, environ_name)
+        if owner and kernel.started(owner[0]) != owner[1]:
+            found.append(f"pid {name} of a dsrun job that is over")
+    return found
+
+
+def _launcher_of(pid: str, name: bytes) -> tuple[int, int] | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            environ = file.read()
+    except OSError:
+        return None
+    at = environ.find(b"\0" + name)
+    if at < 0:
+        return None
+    launcher, _, start = environ[at + 1 + len(name) :].partition(b"\0")[0].partition(b":")
+    return (int(launcher), int(start)) if launcher.isdigit() and start.isdigit() else None
+
+
+def out_of_memory_kills() -> int:
+    """Return how often the kernel has killed for want of memory on this machine since boot."""
+    for line in _lines("/proc/vmstat"):
+        name, _, value = line.partition(" ")
+        if name == "oom_kill":
+            return int(value)
+    return 0
+
+
+def shared_memory_full() -> bool:
+    """Tell whether /dev/shm has less than 1 % left, the usual cause of a SIGBUS in training."""
+    try:
+        stat = os.statvfs("/dev/shm")
+    except OSError:
+        return False
+    return stat.f_blocks > 0 and stat.f_bavail * 100 < stat.f_blocks
+
+
+def environ_after(script: bytes, base: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return the environment that sourcing a shell file leaves, for `--venv_script`.
+
+    Raises:
+        OSError: the file is missing, or is writable by somebody who is neither this user nor root.
+        ValueError: the shell ended with an error; the text is what it printed.
+    """
+    import subprocess
+
+    stat = os.stat(script)
+    if stat.st_uid not in {0, os.getuid()} or stat.st_mode & 0o002:
+        raise PermissionError(1, "belongs to another user or is writable by all", script)
+    shell: list[str | bytes] = ["/bin/bash", "-c", '. "$0" >&2 && exec env -0', script]
+    result = subprocess.run(shell, env=base, capture_output=True, check=False)
+    if result.returncode:
+        raise ValueError(result.stderr.decode("utf-8", "replace").strip()[-300:])
+    pairs = [item.partition(b"=") for item in result.stdout.split(b"\0") if item]
+    return {name: value for name, _, value in pairs}

@@ -1,0 +1,87 @@
+"""The second pair of eyes: a tiny process above the node launcher that outlives it.
+
+The guard is what the backend started; the node launcher is its child and everything the job starts
+is below that. Both adopt orphans. When the node launcher dies, however it dies, its descendants
+become the guard's children and are killed; when the guard dies, the node launcher sees it and ends
+the job. A signal sent to the guard by a scheduler is passed on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from ..errors import LOST
+from . import kernel
+
+PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""Signals that the guard hands to the node launcher."""
+
+
+def stand_guard() -> None:
+    """Split this process in two: return in the child, the node launcher; guard it in the parent.
+
+    Must be called while the process has one thread.
+    """
+    kernel.adopt_orphans()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
+    pid = os.fork()
+    if pid == 0:
+        kernel.adopt_orphans()
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        return
+    os._exit(_watch(pid))
+
+
+def _watch(launcher: int) -> int:
+    _let_go_of_the_line()
+    while True:
+        number = signal.sigwait({*PASSED, signal.SIGCHLD})
+        if number != signal.SIGCHLD:
+            os.kill(launcher, number)
+            continue
+        status = _reap(launcher)
+        if status is not None:
+            _sweep()
+            return _verdict(status)
+
+
+def _let_go_of_the_line() -> None:
+    """Leave the control line to the node launcher alone, so that its end is seen at once."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1):
+        os.dup2(null, fd)
+    os.close(null)
+
+
+def _reap(launcher: int) -> int | None:
+    """Take in what has ended; return the node launcher's wait status once it is among it."""
+    found = None
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if pid == 0:
+            return found
+        if pid == launcher:
+            found = status
+
+
+def _sweep() -> None:
+    """Kill children until there are none: what they leave behind becomes a child in its turn."""
+    while left := kernel.children():
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(-1, 0)
+
+
+def _verdict(status: int) -> int:
+    code = os.waitstatus_to_exitcode(status)
+    if code >= 0:
+        return code
+    name = signal.Signals(-code).name
+    sys.stderr.write(f"the node launcher was killed by {name}; its workers were swept\n")
+    sys.stderr.flush()
+    return LOST

@@ -1,0 +1,78 @@
+"""The few kernel calls that Python has no name for, and the list of one's own children."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends (prctl(2), child subreaper)."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(number: int) -> None:
+    """Ask for signal `number` when the thread that forked this process ends (prctl(2)).
+
+    Not inherited by children, and dropped by the kernel at the exec of a setuid program.
+    """
+    _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def children() -> list[int]:
+    """Return the pids of this process's direct children, zombies included.
+
+    Only one's own children are ever signalled: until their parent reaps them their pids cannot
+    be given to anybody else, so a signal to them can hit nobody else.
+    """
+    try:
+        with open("/proc/thread-self/children", "rb") as file:
+            return [int(pid) for pid in file.read().split()]
+    except FileNotFoundError:
+        # Not every kernel keeps that list (CONFIG_PROC_CHILDREN; gVisor has none).
+        me = os.getpid()
+        return [pid for pid in _pids() if parent(pid) == me]
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat from the state on (proc(5) counts it as field 3).
+
+    Raises:
+        OSError: there is no such process.
+    """
+    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+        return file.read().rpartition(")")[2].split()
+
+
+def parent(pid: int) -> int:
+    """Return the pid of a process's parent, 0 when it is gone."""
+    try:
+        return int(stat(pid)[1])
+    except OSError:
+        return 0
+
+
+def started(pid: int) -> int:
+    """Return when a process started, in clock ticks since boot; 0 when it is gone.
+
+    Pid and start together name one process for as long as the machine is up.
+    """
+    try:
+        return int(stat(pid)[19])
+    except OSError:
+        return 0

@@ -1,0 +1,236 @@
+"""From what the runner asks to what is executed here: checks first, then one Spec a worker."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ...accelerator import detect
+from .. import environment
+from ..control import messages
+from ..errors import DsrunError
+from ..program import Program
+from . import facts, kernel, ports
+from .workers import Spec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .binding import Binding
+    from .logs import RankLog
+
+
+class Outfit:
+    """One task on this node: what it needs, what is wrong with it, and its workers' commands.
+
+    Everything that can fail is tried when it is made, so that HELLO can tell of all of it
+    before anything runs anywhere.
+    """
+
+    def __init__(self, task: messages.Task, note: Callable[[str], None]) -> None:
+        self.task = task
+        self._note = note
+        self.program = Program(*task.program)
+        self._problems: list[str] = []
+        self._reservation: ports.Reservation | None = None
+        self._base = _own_environment()
+        self._check(facts.version_problem(task.dsrun))
+        self._enter_venv()
+        self._workdir = environment.from_wire(task.workdir)
+        self._python = self._find_python()
+        self._path = environment.from_wire(self._base.get("PATH", os.defpath))
+        self._check(facts.folder_problem(self._workdir))
+        if not self._problems:
+            self._check_program()
+        self._find_devices()
+        self._reserve()
+
+    def hello(self) -> messages.Hello:
+        """Return this node's HELLO."""
+        port = self._reservation.port if self._reservation else None
+        return facts.hello(
+            self.task,
+            self._accelerator,
+            self._visible,
+            self._slots,
+            port,
+            self._problems,
+            _text(self._log_folder()),
+        )
+
+    def fit(self, start: messages.Start) -> tuple[list[Spec], dict[int, RankLog]]:
+        """Return every worker's Spec, and its log files where they are asked for.
+
+        Raises:
+            OSError: a log file cannot be created.
+        """
+        if self._reservation is not None:
+            self._reservation.open_to_store(keep=self.task.port == 0)
+        slots = tuple(start.slots)
+        bindings = self._bind(len(slots))
+        specs = [self._spec(start, local, bindings) for local in range(len(slots))]
+        return specs, self._open_logs(specs)
+
+    # -- checks -----------------------------------------------------------------------------
+
+    def _check(self, problem: str) -> None:
+        if problem:
+            self._problems.append(problem)
+
+    def _enter_venv(self) -> None:
+        if not self.task.venv_script:
+            return
+        script = environment.from_wire(self.task.venv_script)
+        try:
+            found = facts.environ_after(script, os.environb)
+        except (OSError, ValueError) as error:
+            self._check(f"--venv_script {self.task.venv_script}: {error}")
+            return
+        self._base = {_text(name): _text(value) for name, value in found.items()}
+
+    def _find_python(self) -> bytes:
+        """Return --python, else the python of --venv_script, else the one this runs on."""
+        named = self.program.python or ("python" if self.task.venv_script else "")
+        if not named:
+            return os.fsencode(sys.executable)
+        if "/" in named:
+            return os.path.join(self._workdir, environment.from_wire(named))
+        folders = environment.from_wire(self._base.get("PATH", os.defpath)).split(b":")
+        found = [os.path.join(folder, environment.from_wire(named)) for folder in folders]
+        return next((one for one in found if os.access(one, os.X_OK)), found[0])
+
+    def _check_program(self) -> None:
+        script = environment.from_wire(self.program.script)
+        self._check(
+            facts.program_problem(self.program, self._python, script, self._workdir, self._path)
+        )
+
+    def _find_devices(self) -> None:
+        """Find the accelerator, and whether the slots asked for are there."""
+        environ = {**self._base, **self.task.env}
+        self._visible: tuple[str, ...] = ()
+        self._accelerator = detect.detect({"DSRUN_ACCELERATOR": "cpu"})
+        try:
+            self._accelerator = detect.detect(environ)
+            self._visible = detect.visible(self._accelerator, self._base)
+            if self.task.slots is not None:
+                self._entries(tuple(self.task.slots))
+            if self.task.bind:
+                self._bind(len(self.task.slots or ()) or 1)
+        except (ValueError, DsrunError) as error:
+            self._check(str(error))
+        self._slots = len(self._visible) or _numa_nodes()
+
+    def _reserve(self) -> None:
+        if self.task.port is None:
+            return
+        try:
+            self._reservation = ports.Reservation(self.task.port)
+        except OSError:
+            self._check(ports.taken_problem(self.task.port))
+
+    # -- the workers ------------------------------------------------------------------------
+
+    def _entries(self, slots: tuple[messages.Slot, ...]) -> tuple[str, ...]:
+        """Return the devices that the slots mean; () on a machine where slots are only a count.
+
+        Raises:
+            ValueError: a slot is none of the visible devices.
+        """
+        if self._accelerator.visible_env is None:
+            return ()
+        return detect.choose(slots, self._visible)
+
+    def _bind(self, workers: int) -> tuple[Binding, ...]:
+        if not self.task.bind:
+            return ()
+        from . import binding, topology
+
+        allowed = os.sched_getaffinity(0)
+        tree = topology.read_topology(allowed=allowed)
+        return binding.plan_bindings(tree, workers, self.task.core_list or None)
+
+    def _spec(self, start: messages.Start, local: int, bindings: tuple[Binding, ...]) -> Spec:
+        task, rank = self.task, start.first_rank + local
+        binding = bindings[local] if bindings else None
+        shown = 0 if task.one_device else local
+        argv = self.program.argv(_text(self._python), shown)
+        prefix = _numactl(binding)
+        return Spec(
+            rank=rank,
+            argv=[environment.from_wire(word) for word in [*prefix, *argv]],
+            env=self._environment(start, local, binding.cores if binding else 0),
+            workdir=self._workdir,
+            cpus=binding.cpus if binding and not prefix else (),
+            keep_stdin=task.keep_stdin and rank == 0,
+        )
+
+    def _environment(self, start: messages.Start, local: int, cores: int) -> dict[bytes, bytes]:
+        task, size = self.task, len(start.slots)
+        seat = environment.Seat(
+            rank=start.first_rank + local,
+            local_rank=0 if task.one_device else local,
+            local_size=size,
+            world_size=start.world_size,
+            node_rank=start.node_rank,
+            nodes=start.nodes,
+            master_addr=start.master_addr,
+            master_port=start.master_port,
+            job_id=task.job_id,
+            role=task.role,
+        )
+        entries = self._entries(tuple(start.slots))
+        shown = entries[local : local + 1] if task.one_device else entries
+        promised = environment.contract(seat) | detect.mask(self._accelerator, shown)
+        promised["DSRUN_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
+        env = environment.worker(
+            self._base,
+            task.env,
+            promised,
+            workdir=task.workdir,
+            python="" if self.program.no_python else _text(self._python),
+            threads=cores or len(os.sched_getaffinity(0)) // size,
+        )
+        wire = environment.from_wire
+        return {wire(name): wire(value) for name, value in env.items()}
+
+    def _open_logs(self, specs: list[Spec]) -> dict[int, RankLog]:
+        if not self.task.log_dir:
+            return {}
+        from .logs import RankLog
+
+        folder = os.fsdecode(self._log_folder())
+        return {spec.rank: RankLog(folder, spec.rank, self._note) for spec in specs}
+
+    def _log_folder(self) -> bytes:
+        """Return this job's log folder, b"" for none."""
+        if not self.task.log_dir:
+            return b""
+        wire = environment.from_wire
+        return os.path.join(self._workdir, wire(self.task.log_dir), wire(self.task.job_id))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _own_environment() -> dict[str, str]:
+    return {_text(name): _text(value) for name, value in os.environb.items()}
+
+
+def _numa_nodes() -> int:
+    from . import topology
+
+    return topology.numa_nodes(topology.read_topology(allowed=os.sched_getaffinity(0)))
+
+
+def _numactl(binding: Binding | None) -> list[str]:
+    """Return the command that carries a binding out, [] where numactl is not installed."""
+    if binding is None:
+        return []
+    import shutil
+
+    from .binding import numactl_argv
+
+    return numactl_argv(binding, shutil.which("numactl"))

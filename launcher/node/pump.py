@@ -1,0 +1,40 @@
+"""One pipe of one worker: read in blocks, kept in full in a log, its end kept for the report."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .logs import RankLog
+
+BLOCK = 64 * 1024
+TAIL = 16 * 1024
+"""Bytes of each stream kept for the report of a failure."""
+
+
+class Pump:
+    """Reads one stream of one worker."""
+
+    def __init__(self, fd: int, log: RankLog | None, stream: int) -> None:
+        self.fd = fd
+        self.tail = b""
+        self._log = log
+        self._stream = stream
+
+    def read(self) -> bytes | None:
+        """Return what there is: b"" at the end of the stream, None when there is nothing yet."""
+        try:
+            data = os.read(self.fd, BLOCK)
+        except BlockingIOError:
+            return None
+        if self._log is not None:
+            self._log.write(self._stream, data)
+        self.tail = (self.tail + data)[-TAIL:]
+        return data
+
+    def close(self) -> None:
+        """Close the pipe; may be called twice."""
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1

@@ -1,0 +1,289 @@
+"""The node's half of one job, from the first frame to DONE."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+
+from .. import loop as loops
+from ..control import frames, messages
+from ..control.link import Link
+from ..errors import LOST
+from . import facts, kernel, ports
+from .crew import Crew, Events, Manners
+from .outfit import Outfit
+from .workers import Process, SpawnFailed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..control.line import Line
+
+START_TIMEOUT = 600.0
+"""Seconds to wait for the runner's next word before the workers are started."""
+
+REACH_TIMEOUT = 5.0
+"""Seconds for the master's addresses to answer before the start."""
+
+ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+"""Signals that end this node's part of the job when a scheduler sends them here."""
+
+
+class Session:
+    """One control line's life on a node."""
+
+    def __init__(self, line: Line, loop: loops.Loop, on_end: Callable[[int, str], None]) -> None:
+        """Serve `line` on `loop`; `on_end` is given the job's exit code and story from END."""
+        self._loop = loop
+        self._on_end = on_end
+        self._task: messages.Task | None = None
+        self._outfit: Outfit | None = None
+        self._crew: Crew | None = None
+        self._suspended = False
+        self._reason = ""
+        self._oom_kills = 0
+        self.code = 0
+        self._over = False
+        self._handlers = {
+            frames.JOB: self._on_job,
+            frames.PROBE: self._on_probe,
+            frames.START: self._on_start,
+            frames.STOP: self._on_stop,
+            frames.SIGNAL: self._on_signal_frame,
+            frames.CREDIT: self._on_credit,
+            frames.INPUT: self._on_input,
+            frames.LEASE: self._on_lease,
+            frames.END: self._on_end_frame,
+            frames.BEAT: lambda _body: None,
+        }
+        self._link = Link(loop, line, self._handlers, self._lost)
+        self._start_timer = loop.after(START_TIMEOUT, lambda: self._give_up("no word to start"))
+
+    def run(self, guard: int) -> int:
+        """Serve the line until nothing of the job is left here; `guard` is the guard's pid.
+
+        Returns:
+            the exit code for this process.
+        """
+        self._loop.on_signals(
+            {*ENDS, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD}, self._on_signal
+        )
+        self._watch_guard(guard)
+        self._loop.run()
+        return self.code
+
+    # -- the runner's silence ---------------------------------------------------------------
+
+    def _give_up(self, reason: str) -> None:
+        self._link.close()
+        self._lost(reason)
+
+    def _lost(self, reason: str) -> None:
+        """Go on without the runner: stop the workers, keep nothing, leave."""
+        if self._over or self._crew is None or self._task is None:
+            self.code = 0 if self._over else LOST
+            self._loop.stop()
+            return
+        self.code = LOST
+        self._reason = f"the runner is gone: {reason}"
+        self._crew.grant(1 << 62)
+        self._crew.stop(signal.SIGTERM, self._task.grace)
+
+    def _beat(self) -> None:
+        if not self._link.open or self._task is None:
+            return
+        silent = self._loop.clock() - self._link.heard
+        if silent > self._task.lease and not self._suspended:
+            self._give_up(f"nothing heard of it for {silent:.0f} s")
+            return
+        self._send(frames.pack(frames.BEAT, repr(time.monotonic()).encode()))
+        self._loop.after(self._task.lease / 4, self._beat)
+
+    def _send(self, frame: bytes) -> None:
+        self._link.send(frame)
+
+    # -- frames -----------------------------------------------------------------------------
+
+    def _on_job(self, body: bytes) -> None:
+        task = messages.unpack(messages.Task, body)
+        self._task = task
+        self._outfit = Outfit(task, self._note)
+        self._send(messages.pack(frames.HELLO, self._outfit.hello()))
+
+    def _on_probe(self, body: bytes) -> None:
+        asked = frames.unpack_json(body)
+        candidates = [str(one) for one in _list(asked.get("candidates"))]
+        verdicts = ports.reach(candidates, int(str(asked.get("port"))), REACH_TIMEOUT)
+        self._send(frames.pack_json(frames.PROBED, {"verdicts": verdicts}))
+
+    def _on_start(self, body: bytes) -> None:
+        start = messages.unpack(messages.Start, body)
+        if self._task is None or self._outfit is None:
+            raise frames.BadFrame("START before JOB")
+        self._start_timer.cancel()
+        self._oom_kills = facts.out_of_memory_kills()
+        manners = Manners(self._outfit.program.no_python, self._task.allow_background)
+        events = Events(self._output, self._exited, self._note, self._done, self._took)
+        self._crew = Crew(self._loop, manners, events)
+        try:
+            specs, logs = self._outfit.fit(start)
+            self._crew.start(specs, logs, start.credit)
+        except (SpawnFailed, OSError) as error:
+            self._cannot_start(start, str(error))
+        self._beat()
+        for text in facts.leftovers():
+            self._note(f"left over on {self._task.host}: {text}")
+
+    def _cannot_start(self, start: messages.Start, reason: str) -> None:
+        """Report the worker that did not start as one that ended with 126, the shell's code."""
+        assert self._crew is not None
+        rank = start.first_rank + len(self._crew.processes)
+        failed = messages.Exit(rank, 0, 126, False, time.monotonic(), f"not started: {reason}")
+        self._send(messages.pack(frames.EXIT, failed))
+        self._crew.stop(signal.SIGTERM, 0)
+
+    def _on_stop(self, body: bytes) -> None:
+        stop = messages.unpack(messages.Stop, body)
+        if self._crew is None:
+            self._done([])
+        else:
+            self._crew.stop(stop.number, stop.grace)
+
+    def _on_signal_frame(self, body: bytes) -> None:
+        if self._crew is not None:
+            self._crew.signal_all(body[0])
+
+    def _on_credit(self, body: bytes) -> None:
+        if self._crew is not None:
+            self._crew.grant(int.from_bytes(body, "big"))
+
+    def _on_input(self, body: bytes) -> None:
+        if self._crew is not None:
+            self._crew.feed(body)
+
+    def _on_lease(self, body: bytes) -> None:
+        self._suspended = body == b"hold"
+
+    def _on_end_frame(self, body: bytes) -> None:
+        end = frames.unpack_json(body)
+        self._on_end(int(str(end.get("code", 70))), str(end.get("story", "")))
+        self._loop.stop()
+
+    # -- the crew's events ------------------------------------------------------------------
+
+    def _output(self, rank: int, stream: int, data: bytes) -> None:
+        self._send(frames.pack_output(rank, stream, data))
+
+    def _took(self, count: int) -> None:
+        self._send(frames.pack(frames.TOOK, count.to_bytes(8, "big")))
+
+    def _exited(self, process: Process) -> None:
+        assert process.status is not None
+        code = os.waitstatus_to_exitcode(process.status)
+        ended = messages.Exit(
+            process.spec.rank,
+            process.pid,
+            code,
+            process.signalled,
+            time.monotonic(),
+            self._hint(-code),
+        )
+        self._send(messages.pack(frames.EXIT, ended))
+
+    def _hint(self, number: int) -> str:
+        kills = facts.out_of_memory_kills() - self._oom_kills if number == signal.SIGKILL else 0
+        if kills > 0:
+            return f"out of memory: the kernel's OOM killer struck here (oom_kill +{kills})"
+        if number == signal.SIGBUS and facts.shared_memory_full():
+            return "/dev/shm is full"
+        return ""
+
+    def _note(self, text: str) -> None:
+        self._send(messages.pack(frames.NOTE, messages.Note(text)))
+
+    def _done(self, left: list[int]) -> None:
+        tails = self._tails() if self._crew is not None else {}
+        words = tuple(_stuck(pid) for pid in left)
+        self._send(messages.pack(frames.DONE, messages.Done(words, tails, self._reason)))
+        self._over = True
+        if not self._link.open:
+            for word in words:
+                sys.stderr.write(f"dsrun: not ended after SIGKILL: {word}\n")
+            self._loop.stop()
+
+    def _tails(self) -> dict[str, list[str]]:
+        """Return the last output of the workers that failed by themselves."""
+        assert self._crew is not None
+        failed = [p for p in self._crew.processes if p.status and not p.signalled]
+        return {
+            str(process.spec.rank): [
+                self._crew.pumps[process.spec.rank, stream].tail.decode("utf-8", "replace")
+                for stream in (1, 2)
+            ]
+            for process in failed[:4]
+        }
+
+    # -- signals ----------------------------------------------------------------------------
+
+    def _on_signal(self, number: int) -> None:
+        if number == signal.SIGCHLD:
+            self._reap()
+        elif number not in ENDS:
+            if self._crew is not None:
+                self._crew.signal_all(number)
+        elif self._crew is None or self._task is None:
+            self._loop.stop()
+        else:
+            name = signal.Signals(number).name
+            self._send(
+                messages.pack(frames.NOTE, messages.Note(f"the node launcher got {name}", number))
+            )
+            self._crew.stop(number, self._task.grace)
+
+    def _reap(self) -> None:
+        if self._crew is not None:
+            self._crew.reap()
+
+    def _watch_guard(self, pid: int) -> None:
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:
+            self._guard_died()
+            return
+
+        def ended() -> None:
+            self._loop.unwatch(fd)
+            self._guard_died()
+
+        self._loop.watch(fd, loops.READ, ended)
+
+    def _guard_died(self) -> None:
+        """End the job at once: without the guard, this process's death would leave orphans."""
+        self._reason = "its guard was killed"
+        self.code = LOST
+        if self._crew is None:
+            self._loop.stop()
+        else:
+            self._note_loss(self._reason)
+            self._crew.stop(signal.SIGTERM, 0)
+
+    def _note_loss(self, text: str) -> None:
+        self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _stuck(pid: int) -> str:
+    """Describe a process that SIGKILL did not end: what the kernel has it wait for."""
+    try:
+        state = kernel.stat(pid)[0]
+        with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
+            where = file.read().strip() or "?"
+    except OSError:
+        state, where = "?", "?"
+    return f"pid {pid}, state {state}, waiting in {where}"

@@ -1,0 +1,170 @@
+"""Starting one worker, and knowing how it ended."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from contextlib import suppress
+from typing import NamedTuple
+
+from . import kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_F_SETPIPE_SZ = 1031
+_PIPE_SIZE = 256 * 1024
+
+
+class Spec(NamedTuple):
+    """One worker as it will be executed; the bytes are what execve(2) is given.
+
+    Attributes:
+        cpus: CPUs to stay on, () for no change (numactl is part of `argv` when it is used).
+        keep_stdin: give it a pipe for standard input instead of /dev/null.
+    """
+
+    rank: int
+    argv: list[bytes]
+    env: Mapping[bytes, bytes]
+    workdir: bytes
+    cpus: tuple[int, ...] = ()
+    keep_stdin: bool = False
+
+
+class Process:
+    """A worker that was started.
+
+    Attributes:
+        status: its wait status once it has ended.
+        signalled: it was told to stop before it ended.
+    """
+
+    def __init__(self, spec: Spec, pid: int, stdin: int, stdout: int, stderr: int) -> None:
+        self.spec = spec
+        self.pid = pid
+        self.stdin = stdin
+        self.stdout = stdout
+        self.stderr = stderr
+        self.status: int | None = None
+        self.signalled = False
+
+
+class SpawnFailed(Exception):
+    """The kernel did not start a worker; the text is the reason."""
+
+
+def spawn(spec: Spec) -> Process:
+    """Fork and execute one worker in a session of its own.
+
+    Forked by hand because the parent-death signal and the check behind it belong between fork
+    and exec. That is safe here: the node launcher has one thread, and the signal follows the
+    thread that forked.
+
+    Raises:
+        SpawnFailed: exec (or what comes before it) failed; nothing is left running.
+    """
+    pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(4)]
+    (in_read, in_write), (out_read, out_write), (err_read, err_write), (told, tell) = pipes
+    _widen(out_write)
+    _widen(err_write)
+    parent = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        _become(spec, parent, (in_read, out_write, err_write), tell)
+    for fd in (in_read, out_write, err_write, tell):
+        os.close(fd)
+    reason = _heard(told)
+    if reason:
+        os.waitpid(pid, 0)
+        for fd in (in_write, out_read, err_read):
+            os.close(fd)
+        raise SpawnFailed(reason)
+    for fd in (in_write, out_read, err_read):
+        os.set_blocking(fd, False)
+    return Process(spec, pid, in_write, out_read, err_read)
+
+
+def _widen(fd: int) -> None:
+    """Make a pipe larger, so that a printing worker sleeps less; the kernel may refuse."""
+    with suppress(OSError):
+        fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_SIZE)
+
+
+def _heard(fd: int) -> str:
+    with open(fd, "rb") as pipe:
+        return pipe.read().decode("utf-8", "replace")
+
+
+def _become(spec: Spec, parent: int, streams: tuple[int, int, int], tell: int) -> None:
+    """Turn the forked child into the worker, or say why not and end; never returns."""
+    try:
+        os.setsid()
+        kernel.die_with_parent(signal.SIGKILL)
+        if os.getppid() != parent:
+            os._exit(1)
+        _default_signals()
+        _take_streams(spec, streams)
+        os.chdir(spec.workdir)
+        if spec.cpus:
+            os.sched_setaffinity(0, spec.cpus)
+        os.execvpe(spec.argv[0], spec.argv, spec.env)
+    except BaseException as error:
+        os.write(tell, _reason(spec, error).encode("utf-8", "replace"))
+    os._exit(127)
+
+
+def _default_signals() -> None:
+    """Give the worker the signal dispositions and mask of a fresh login, whatever ours are."""
+    for number in signal.valid_signals():
+        if number not in {signal.SIGKILL, signal.SIGSTOP}:
+            try:
+                signal.signal(number, signal.SIG_DFL)
+            except OSError:
+                continue
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _take_streams(spec: Spec, streams: tuple[int, int, int]) -> None:
+    stdin, stdout, stderr = streams
+    if not spec.keep_stdin:
+        stdin = os.open(os.devnull, os.O_RDONLY)
+    for fd, stream in enumerate((stdin, stdout, stderr)):
+        os.dup2(stream, fd, inheritable=True)
+
+
+def _reason(spec: Spec, error: BaseException) -> str:
+    program = os.fsdecode(spec.argv[0])
+    if isinstance(error, OSError) and error.errno == 7:
+        name, size = _largest(spec)
+        return (
+            f"{program}: the arguments and environment are too long; largest: {name}, {size} bytes"
+        )
+    if isinstance(error, OSError):
+        return f"{os.fsdecode(error.filename or program)}: {error.strerror}"
+    return f"{program}: {error!r}"
+
+
+def _largest(spec: Spec) -> tuple[str, int]:
+    """Return the name and size of the largest variable or argument, for E2BIG (execve(2))."""
+    sizes = {os.fsdecode(name): len(value) for name, value in spec.env.items()}
+    sizes |= {f"argument {at}": len(value) for at, value in enumerate(spec.argv)}
+    return max(sizes.items(), key=lambda item: item[1])
+
+
+def signal_worker(process: Process, number: int, *, group: bool) -> None:
+    """Send a signal to a worker that has not been reaped, or to its whole process group.
+
+    The leader alone is the rule: its data loaders would die of a signal that only the training
+    loop knows what to do with. A program that is no Python (`--no_python`) is often a shell that
+    does not pass signals on, so there the group is meant.
+    """
+    send = os.killpg if group else os.kill
+    try:
+        send(process.pid, number)
+    except PermissionError as error:
+        raise PermissionError(f"worker {process.pid} has changed its user: {error}") from None
+    except ProcessLookupError:
+        pass

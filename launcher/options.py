@@ -1,0 +1,248 @@
+"""Every option of dsrun: one table for names, types, defaults, DSRUN_* variables and help.
+
+The fields of `Options` are the table: a field's name is the option's name (dashes serve as well as
+underscores), its default is the default, and `option(...)` says the rest. `cli.py` reads it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+HOSTS = "Which hosts and devices"
+PROGRAM = "What runs there"
+START = "How it is started"
+ENVIRONMENT = "Environment of the workers"
+OUTPUT = "Output"
+STOPPING = "Watching and stopping"
+CORES = "Cores"
+GROUPS = (HOSTS, PROGRAM, START, ENVIRONMENT, OUTPUT, STOPPING, CORES)
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is to be known of one option beside its name and default.
+
+    Attributes:
+        kind: str, int, float, bool (a flag without a value) or list (may be given again).
+        also: other names it goes by, one-letter ones with their dash.
+        choices: the only values allowed, () for any.
+        none: a value of a peer's that means "not given" (DeepSpeed's -1).
+    """
+
+    kind: str
+    group: str
+    metavar: str
+    help: str
+    also: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()
+    none: str | None = None
+
+
+def option(
+    default: Any,
+    kind: str,
+    group: str,
+    help: str,  # noqa: A002
+    metavar: str = "",
+    **more: Any,
+) -> Any:
+    """Declare one option as a field of `Options`."""
+    return field(default=default, metadata={"option": Option(kind, group, metavar, help, **more)})
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Options:
+    """What the user asked for, and nothing else: typed, with every default filled in."""
+
+    hostfile: str | None = option(
+        None, "str", HOSTS, "hosts and their slots, one a line: 'worker-0 slots=8'", "FILE",
+        also=("-H",),
+    )  # fmt: skip
+    host: str | None = option(
+        None, "str", HOSTS, "hosts in place of a hostfile: h1:4,h2:0-3 (count, or slots)", "LIST"
+    )
+    include: str = option(
+        "", "str", HOSTS, "only these: worker-0@worker-1:0,2-3; globs and device ids too", "SPEC",
+        also=("-i",),
+    )  # fmt: skip
+    exclude: str = option(
+        "", "str", HOSTS, "all but these, written the same way", "SPEC", also=("-e",)
+    )
+    num_nodes: int | None = option(None, "int", HOSTS, "only the first N hosts", "N", none="-1")
+    nnodes: str | None = option(
+        None, "str", HOSTS, "torchrun's name for it; with --node_rank also without a hostfile", "N"
+    )
+    num_gpus: int | None = option(
+        None, "int", HOSTS, "the first N slots of every host", "N",
+        also=("num_accelerators",), none="-1",
+    )  # fmt: skip
+    nproc_per_node: str | None = option(
+        None, "str", HOSTS, "torchrun's name for it: N, or auto, gpu, cpu", "N"
+    )
+    standalone: bool = option(False, "bool", HOSTS, "this machine only, whatever else is set")
+
+    module: bool = option(False, "bool", PROGRAM, "the script is a module: python -m", also=("-m",))
+    no_python: bool = option(False, "bool", PROGRAM, "the script is any executable")
+    run_path: bool = option(False, "bool", PROGRAM, "as without it (torchrun's in-process run)")
+    python: str | None = option(
+        None, "str", PROGRAM, "the interpreter on the nodes (the one that runs dsrun)", "PATH"
+    )
+    workdir: str | None = option(
+        None, "str", PROGRAM, "the folder the workers run in (this one)", "DIR"
+    )
+    no_local_rank: bool = option(False, "bool", PROGRAM, "do not pass --local_rank=N to the script")
+    venv_script: str = option(
+        "", "str", PROGRAM, "a shell file to source on every node before the workers", "FILE"
+    )
+    role: str = option("default", "str", PROGRAM, "ROLE_NAME of the workers", "NAME")
+    virtual_local_rank: bool = option(
+        False, "bool", PROGRAM, "each worker sees one device only, as LOCAL_RANK 0"
+    )
+
+    launcher: str = option("auto", "str", START, "auto, local, ssh, openssh or pdsh", "NAME")
+    launcher_args: str = option(
+        "", "str", START, "further arguments for the launcher's own tool, one string", "ARGS"
+    )
+    ssh_port: int | None = option(None, "int", START, "sshd's port on every host", "PORT")
+    accept_new_host_keys: bool = option(
+        False, "bool", START, "add host keys never seen before to known_hosts; never changed ones"
+    )
+    force_multi: bool = option(
+        False, "bool", START, "reach this machine like any other host, over the launcher"
+    )
+    no_ssh: bool = option(
+        False, "bool", START, "no launcher at all: run the same command on every node"
+    )
+    node_rank: int | None = option(
+        None, "int", START, "this node's place among them, with --no_ssh", "N", none="-1"
+    )
+    no_ssh_check: bool = option(
+        False, "bool", START, "accepted from DeepSpeed; all hosts are reached at once anyway"
+    )
+    master_addr: str | None = option(
+        None, "str", START, "address of node 0 for the workers (found and tried out)", "ADDR",
+        none="",
+    )  # fmt: skip
+    master_port: int | None = option(
+        None, "int", START, "port of node 0 for the workers (a free one)", "PORT"
+    )
+    control_port: int | None = option(
+        None, "int", START, "port for the nodes to dial (any; with --no_ssh master_port + 1)",
+        "PORT",
+    )  # fmt: skip
+    token_file: str | None = option(
+        None, "str", START, "--no_ssh: a 0600 file with the shared secret (or DSRUN_TOKEN)", "FILE"
+    )
+    connect_timeout: float = option(10.0, "float", START, "for a host to answer", "SECONDS")
+    start_timeout: float = option(300.0, "float", START, "for all nodes to be ready", "SECONDS")
+    dry_run: bool = option(False, "bool", START, "print the plan and start nothing")
+    json: bool = option(False, "bool", START, "with --dry_run: as one JSON object")
+
+    export: tuple[str, ...] = option(
+        (), "list", ENVIRONMENT, "send this variable too, secret or not", "NAME[=VALUE]"
+    )
+    env_file: tuple[str, ...] = option(
+        (), "list", ENVIRONMENT, "send the NAME=VALUE lines of this file", "FILE"
+    )
+
+    log_dir: str = option(
+        "", "str", OUTPUT, "keep every rank's output in DIR/JOB/rank-N.out and .err on its node",
+        "DIR", also=("enable_each_rank_log",), none="None",
+    )  # fmt: skip
+    redirects: str = option(
+        "0", "str", OUTPUT, "to the log only: 1 stdout, 2 stderr, 3 both", "N", also=("-r",)
+    )
+    tee: str = option(
+        "0", "str", OUTPUT, "to log and console, likewise (they always are, without -r)", "N",
+        also=("-t",),
+    )  # fmt: skip
+    console_ranks: str = option("", "str", OUTPUT, "show only these global ranks: 0,8-15", "RANKS")
+    local_ranks_filter: str = option("", "str", OUTPUT, "show only these local ranks: 0,1", "RANKS")
+    prefix: str = option(
+        "{host}:{rank}| ", "str", OUTPUT,
+        "before every line; {host} {rank} {local_rank} {node_rank} {job}; '' for none", "FORMAT",
+    )  # fmt: skip
+    color: str = option(
+        "auto", "str", OUTPUT, "colours: auto, always or never", "WHEN",
+        choices=("auto", "always", "never"),
+    )  # fmt: skip
+    stdin: str = option(
+        "none", "str", OUTPUT, "who reads dsrun's standard input: none or rank0", "WHO",
+        choices=("none", "rank0"),
+    )  # fmt: skip
+    report_file: str | None = option(
+        None, "str", OUTPUT, "write how the job ended to FILE, as JSON", "FILE"
+    )
+    log_level: str = option(
+        "info", "str", OUTPUT, "dsrun's own lines: debug, info, warning, error or critical",
+        "LEVEL", choices=("debug", "info", "warning", "error", "critical"),
+    )  # fmt: skip
+    quiet: bool = option(
+        False, "bool", OUTPUT, "none of dsrun's own lines but errors", also=("-q",)
+    )
+
+    grace: float = option(
+        30.0, "float", STOPPING, "between the stop signal and SIGKILL, for all ranks at once",
+        "SECONDS", also=("shutdown_timeout",),
+    )  # fmt: skip
+    heartbeat_timeout: float = option(
+        15.0, "float", STOPPING, "of silence until a node, or the runner, counts as lost", "SECONDS"
+    )
+    graceful_term_ok: bool = option(
+        False, "bool", STOPPING, "exit 0 when all ranks exit 0 after a stop signal"
+    )
+    signals_to_handle: str = option(
+        "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "str", STOPPING, "signals that end the job", "LIST"
+    )
+    monitor_interval: float = option(
+        0.1, "float", STOPPING, "accepted from torchrun; exits are seen at once anyway", "SECONDS"
+    )
+    allow_background: bool = option(
+        False, "bool", STOPPING, "leave alone what the job leaves running after a clean end"
+    )
+
+    bind_cores_to_rank: bool = option(
+        False, "bool", CORES, "give every rank its own cores (and memory node) of those allowed"
+    )
+    bind_core_list: str = option(
+        "", "str", CORES, "share out only these CPUs: 0,2-5", "LIST", none="None"
+    )
+
+
+REFUSED = {
+    "autotuning": "dsrun starts jobs, it does not tune them; use deepspeed's own --autotuning",
+    "save_pid": "no pid file is written; signal dsrun itself, every worker gets it",
+    "elastic_training": "nodes do not come and go here; leave it out",
+    "min_elastic_nodes": "nodes do not come and go here; --num_nodes takes the first N",
+    "max_elastic_nodes": "nodes do not come and go here; --num_nodes takes the first N",
+    "max_restarts": "a failed job ends here; restart it from its checkpoint",
+    "rdzv_backend": "dsrun brings the nodes together itself; --master_addr and --master_port",
+    "rdzv_endpoint": "dsrun brings the nodes together itself; --master_addr and --master_port",
+    "rdzv_id": "dsrun names every job itself",
+    "rdzv_conf": "dsrun brings the nodes together itself; --start_timeout bounds it",
+    "start_method": "workers are programs here, never functions; leave it out",
+    "event_log_handler": "--report_file writes how the job ended",
+    "logs_specs": "--log_dir keeps every rank's output",
+    "duplicate_stdout_filters": "grep the files of --log_dir",
+    "duplicate_stderr_filters": "grep the files of --log_dir",
+    "numa_binding": "use --bind_cores_to_rank",
+    "use_env": "LOCAL_RANK is always set; --no_local_rank leaves the argument out",
+}
+"""Options of the peers that can mean nothing here, each with the reason and what to use."""
+
+TORCHRUN_NAMES = frozenset({"nproc_per_node", "nnodes", "standalone"})
+"""A line that uses these comes from torchrun, which passes no --local_rank to the script."""
+
+
+def table() -> dict[str, tuple[str, Option]]:
+    """Return {name as typed, dashes folded to underscores: (field, option)}."""
+    names = {}
+    for one in fields(Options):
+        spec: Option = one.metadata["option"]
+        for name in (one.name, *spec.also):
+            names[name] = (one.name, spec)
+    return names

@@ -1,0 +1,29 @@
+"""What every worker runs. Pure, and light: both halves of a job import it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Program(NamedTuple):
+    """What every worker runs.
+
+    Attributes:
+        script: a path, a module name (`module`) or any executable (`no_python`).
+        args: the script's own arguments, byte for byte.
+        python: the interpreter on the nodes; None: the one the node launcher runs on.
+        local_rank: pass `--local_rank=N` before the arguments, as DeepSpeed does.
+    """
+
+    script: str
+    args: tuple[str, ...] = ()
+    module: bool = False
+    no_python: bool = False
+    python: str | None = None
+    local_rank: bool = True
+
+    def argv(self, python: str, local_rank: int) -> list[str]:
+        """Return one worker's command; `python` is the interpreter found on its node."""
+        start = [] if self.no_python else [python, "-u", *(["-m"] if self.module else [])]
+        given = [f"--local_rank={local_rank}"] if self.local_rank else []
+        return [*start, self.script, *given, *self.args]

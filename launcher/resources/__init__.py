@@ -1,0 +1,1 @@
+"""Who may take part: hosts, their slots, and the filters over them."""

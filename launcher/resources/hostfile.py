@@ -1,0 +1,235 @@
+"""Hosts as people write them: a hostfile in any of its dialects, or the list after `--host`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from ..errors import UsageError
+from .ranges import MAX_HOSTS, MAX_SLOTS, Slot, expand, located, parse_slots, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["ENCLOSED", "Host", "Slot", "parse_hostfile", "parse_hosts"]
+
+ENCLOSED = re.compile(r"\[([^\[\]]+)\](?::(.*))?")
+"""`[host]` or `[host]:rest`: how an IPv6 address can have something after it."""
+
+_MAX_FAULTS = 10
+_LIMITS = {"slots": MAX_SLOTS, "max_slots": MAX_SLOTS, "port": 65535}
+
+# Blanks around '=' belong to the word, so that `slots = 4` is shown and mended as one thing.
+_WORD = re.compile(r"\S+?\s*=\s*\S*|\S+")
+# One item of the --host list behind its comma; a comma between brackets parts no items.
+_ITEM = re.compile(r",((?:[^,\[]+|\[[^\]]*\]?)*)")
+# ssh takes a number alone for an IPv4 address; in a list of hosts it is a slip.
+_NAME = re.compile(r"(?![0-9-]*$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
+_USER_OR_ZONE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine that may take part.
+
+    Attributes:
+        name: Its host name, or its address without brackets.
+        slots: Its devices in rank order; None for as many as the node turns out to have.
+        user: Whom to log in as; None for whatever ssh would use.
+        port: Where its sshd listens; None for whatever ssh would use.
+        where: The place that names it, such as `hosts:7`, for messages.
+    """
+
+    name: str
+    slots: tuple[Slot, ...] | None = None
+    user: str | None = None
+    port: int | None = None
+    where: str = ""
+
+
+def parse_hostfile(data: bytes, name: str) -> list[Host]:
+    """The hosts of a hostfile, in its order; `hostfile.example` shows all that may stand in one.
+
+    Args:
+        data: The file's bytes.
+        name: Its path as the user wrote it, for messages.
+
+    Raises:
+        UsageError: A line for each of the first ten faults, each with file, line and column.
+    """
+    known: dict[str, Host] = {}
+    faults: list[str] = []
+    for number, line in enumerate(_text(data, name).split("\n"), start=1):
+        try:
+            _add(known, _hosts_of_line(line.partition("#")[0], f"{name}:{number}"))
+        except UsageError as fault:
+            faults.append(str(fault))
+        if len(faults) == _MAX_FAULTS:
+            faults.append(f"{name}: {_MAX_FAULTS} bad lines, the rest was not read")
+            break
+    if faults:
+        raise UsageError("\n".join(faults))
+    if not known:
+        raise UsageError(f"{name}: no host in it; expected lines such as 'worker-0 slots=8'")
+    return list(known.values())
+
+
+def parse_hosts(text: str, where: str = "--host") -> list[Host]:
+    """The hosts of a list such as `h1:4,me@h2:0-3,h[3-9]:0+2,[::1]:4`, in its order.
+
+    What follows the colon is a number of slots, or slots and ranges of slots joined by `+`.
+
+    Raises:
+        UsageError: Says which item is bad, and why.
+    """
+    known: dict[str, Host] = {}
+    for item in map(str.strip, _ITEM.findall(f",{text}")):
+        try:
+            hosts = _hosts_of_item(item, where)
+        except UsageError as fault:
+            raise located(fault, where, item or text) from None
+        _add(known, hosts)
+    return list(known.values())
+
+
+def _text(data: bytes, name: str) -> str:
+    try:
+        text, bad = data.decode("utf-8-sig"), data.find(b"\0")
+    except UnicodeDecodeError as fault:
+        text, bad = "", fault.start
+    if bad >= 0:
+        line = data.count(b"\n", 0, bad) + 1
+        raise UsageError(f"{name}:{line}: not plain text; save the file as UTF-8")
+    return text
+
+
+def _add(known: dict[str, Host], hosts: Iterable[Host]) -> None:
+    for host in hosts:
+        first = known.setdefault(host.name.lower(), host)
+        if first is not host:
+            place = f" (first at {first.where})" if first.where != host.where else ""
+            raise UsageError(
+                f"{host.where}: host {host.name!r} is listed twice{place}; "
+                "write it once, with all its slots"
+            )
+        if len(known) > MAX_HOSTS:
+            raise UsageError(f"{host.where}: more than {MAX_HOSTS} hosts")
+
+
+def _hosts_of_line(line: str, where: str) -> list[Host]:
+    draft = _Line()
+    for word in _WORD.finditer(line):
+        try:
+            draft.take(word[0])
+        except UsageError as fault:
+            raise located(fault, f"{where}:{word.start() + 1}", word[0]) from None
+    return draft.hosts(where)
+
+
+class _Line:
+    """A line of a hostfile while its words are read."""
+
+    def __init__(self) -> None:
+        self._user: str | None = None
+        self._names: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def take(self, word: str) -> None:
+        if self._names:
+            self._set(*_option(word))
+            return
+        self._user, address = _login(word)
+        self._names, tail = _names(address)
+        if tail is not None:
+            self._set("port" if ENCLOSED.fullmatch(address) else "slots", tail)
+
+    def hosts(self, where: str) -> list[Host]:
+        slots, port, most = map(self._numbers.get, ("slots", "port", "max_slots"))
+        if most is not None and (slots is None or most < slots):
+            raise UsageError(f"{where}: max_slots={most} needs a slots=N that is not larger")
+        devices = None if slots is None else tuple(range(slots))
+        return [Host(name, devices, self._user, port, where) for name in self._names]
+
+    def _set(self, field: str, value: str) -> None:
+        if field in self._numbers:
+            raise UsageError(f"{field} is given twice")
+        self._numbers[field] = _number(value, field)
+
+
+def _option(word: str) -> tuple[str, str]:
+    key, _, value = word.partition("=")
+    field = key.rstrip().replace("-", "_")
+    if field not in _LIMITS:
+        raise UsageError("expected 'slots=N', 'max_slots=N' or 'port=N'")
+    if not value or key != key.rstrip() or value != value.lstrip():
+        raise UsageError(f"write '{field}={value.strip() or 'N'}', without blanks")
+    return field, value
+
+
+def _number(text: str, field: str) -> int:
+    limit = _LIMITS[field]
+    digits = text.isascii() and text.isdigit() and len(text) < 10
+    if not digits or not 1 <= int(text) <= limit:
+        raise UsageError(f"{field} must be a number from 1 to {limit}, not {quoted(text)}")
+    return int(text)
+
+
+def _hosts_of_item(item: str, where: str) -> list[Host]:
+    if item.replace("-", "").isdigit():
+        raise UsageError("not a host; the slots of a host are joined by '+', as in 'h:0-3+5'")
+    user, address = _login(item)
+    names, tail = _names(address)
+    slots = None if tail is None else _counted_or_listed(tail)
+    return [Host(name, slots, user, None, where) for name in names]
+
+
+def _counted_or_listed(text: str) -> tuple[Slot, ...]:
+    if not text.isdigit():
+        return parse_slots(text, "+")
+    if text == "0":
+        raise UsageError("one number is a count of slots; slot 0 alone is written '0-0'")
+    return tuple(range(_number(text, "slots")))
+
+
+def _login(text: str) -> tuple[str | None, str]:
+    user, at, address = text.rpartition("@")
+    if at and not _USER_OR_ZONE.fullmatch(user):
+        raise UsageError(f"{quoted(user)} is not a user name")
+    return (user if at else None), address
+
+
+def _names(address: str) -> tuple[list[str], str | None]:
+    """The host names that `address` stands for, and what follows their colon."""
+    enclosed = ENCLOSED.fullmatch(address)
+    if enclosed:
+        names, tail = [enclosed[1]], enclosed[2]
+    elif address.count(":") > 1:
+        names, tail = [address], None
+    else:
+        stem, colon, after = address.partition(":")
+        names, tail = expand(stem), after if colon else None
+    for name in names:
+        _check_name(name)
+    return names, tail
+
+
+def _check_name(name: str) -> None:
+    if ":" in name and not _is_ipv6(name):
+        raise UsageError(f"{quoted(name)} is not an IPv6 address")
+    if ":" not in name and not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{quoted(name)} is not a host name (letters, digits, '.', '_', '-'; no number alone)"
+        )
+
+
+def _is_ipv6(name: str) -> bool:
+    import socket
+
+    address, percent, zone = name.partition("%")
+    if percent and not _USER_OR_ZONE.fullmatch(zone):
+        return False
+    try:
+        return bool(socket.inet_pton(socket.AF_INET6, address))
+    except (OSError, ValueError):
+        return False

@@ -1,0 +1,112 @@
+"""Runs of numbers as people write them: in host names (`node[01-16]`) and in slots (`0,2-3`)."""
+
+from __future__ import annotations
+
+import re
+from itertools import product
+from math import prod
+
+from ..errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+Slot = int | str
+"""A device index, or a device id such as `GPU-8932f937` or `MIG-4cf1`."""
+
+MAX_SLOTS = 4096
+MAX_HOSTS = 100_000
+
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
+_SPAN = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
+_DEVICE_ID = re.compile(r"[A-Za-z]+-[A-Za-z0-9_./-]{1,200}")
+
+
+def quoted(text: str) -> str:
+    """`text` as an error message may show it: on one line, without control characters, cut."""
+    return repr(text if len(text) <= 60 else f"{text[:57]}...")
+
+
+def located(fault: UsageError, place: str, text: str) -> UsageError:
+    """`fault` told with its place, and with the text that is bad unless it shows that itself."""
+    shown = quoted(text)
+    return UsageError(f"{place}: {fault}" if shown in str(fault) else f"{place}: {shown}: {fault}")
+
+
+def expand(pattern: str) -> list[str]:
+    """The names that `pattern` stands for: a `[1-3,07]` in it counts, several multiply.
+
+    Zeros in front of a number are kept, as in `[08-11]`.
+
+    Raises:
+        UsageError: A bracket cannot be read, or there are more than `MAX_HOSTS` names.
+    """
+    if "[" not in pattern and "]" not in pattern:
+        return [pattern]
+    parts = _BRACKETS.split(pattern)
+    if any("[" in part or "]" in part for part in parts[::2]):
+        raise UsageError("a bracket has no partner")
+    lists = [[_span(item) for item in part.split(",")] for part in parts[1::2]]
+    if prod(sum(len(numbers) for numbers, _ in spans) for spans in lists) > MAX_HOSTS:
+        raise UsageError(f"more than {MAX_HOSTS} hosts")
+    choices = [[part] for part in parts]
+    choices[1::2] = [[f"{n:0{width}}" for ns, width in spans for n in ns] for spans in lists]
+    return ["".join(choice) for choice in product(*choices)]
+
+
+def parse_slots(text: str, separator: str = ",") -> tuple[Slot, ...]:
+    """The slots of `0,2-3` or `GPU-8932f937,MIG-4cf1`, in the order in which they are written.
+
+    Raises:
+        UsageError: An item is no slot, or a slot is listed twice.
+    """
+    return distinct(slot for item in text.split(separator) for slot in _slots(item))
+
+
+def distinct(slots: Iterable[Slot]) -> tuple[Slot, ...]:
+    """`slots` in their order.
+
+    Raises:
+        UsageError: One of them comes twice.
+    """
+    seen: dict[Slot, None] = {}
+    for slot in slots:
+        if slot in seen:
+            raise UsageError(f"slot {slot} is listed twice")
+        seen[slot] = None
+    return tuple(seen)
+
+
+def show_slots(slots: Sequence[Slot]) -> str:
+    """The shortest text that `parse_slots` reads as `slots`."""
+    runs: list[list[Slot]] = []
+    for slot in slots:
+        if runs and isinstance(slot, int) and runs[-1][-1] == slot - 1:
+            runs[-1].append(slot)
+        else:
+            runs.append([slot])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+
+
+def _slots(item: str) -> Sequence[Slot]:
+    if _DEVICE_ID.fullmatch(item):
+        return [item]
+    numbers, _ = _span(item, "a slot such as 2, a range such as 0-3 or an id such as GPU-8932f937")
+    if numbers[-1] >= MAX_SLOTS:
+        raise UsageError(f"slot {numbers[-1]} is above {MAX_SLOTS - 1}")
+    return numbers
+
+
+def _span(text: str, expected: str = "a number or a range such as 0-3") -> tuple[range, int]:
+    """The numbers of `7` or `01-16`, and the width to which zeros fill them."""
+    match = _SPAN.fullmatch(text)
+    if not match:
+        raise UsageError(f"expected {expected}, not {quoted(text)}")
+    low, high = match[1], match[2] or match[1]
+    if int(high) < int(low):
+        raise UsageError(f"the range {quoted(text)} runs backwards")
+    width = len(low) if low.startswith("0") else 1
+    if high != f"{int(high):0{width}}":
+        raise UsageError(f"the ends of the range {quoted(text)} have different zeros in front")
+    return range(int(low), int(high) + 1), width

@@ -1,0 +1,85 @@
+"""Where the hosts come from: exactly one source, and one line that says which.
+
+In this order: --host, --hostfile (given but missing is an error), /job/hostfile where it exists, as
+DeepSpeed has it, else this machine.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+from ..errors import UsageError
+from .hostfile import Host, parse_hostfile, parse_hosts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..options import Options
+
+DEFAULT_HOSTFILE = "/job/hostfile"
+
+THIS_MACHINE = "localhost"
+
+
+class Source(NamedTuple):
+    """The hosts, and the words for where they came from."""
+
+    hosts: list[Host]
+    words: str
+
+
+def find(options: Options) -> Source:
+    """Return the hosts that may take part.
+
+    Raises:
+        UsageError: two sources are given, or the one given cannot be read.
+    """
+    if options.host is not None and options.hostfile is not None:
+        raise UsageError("--host and --hostfile: give one of them")
+    if options.standalone:
+        return Source([Host(THIS_MACHINE)], "this machine (--standalone)")
+    if options.host is not None:
+        return Source(parse_hosts(options.host), "--host")
+    if options.hostfile is not None:
+        return Source(_read(options.hostfile), f"hostfile {options.hostfile}")
+    if os.path.exists(DEFAULT_HOSTFILE):
+        return Source(_read(DEFAULT_HOSTFILE), f"hostfile {DEFAULT_HOSTFILE}")
+    return Source([Host(THIS_MACHINE)], "this machine (no hostfile)")
+
+
+def _read(path: str) -> list[Host]:
+    try:
+        with open(path, "rb") as file:
+            return parse_hostfile(file.read(), path)
+    except OSError as error:
+        raise UsageError(f"--hostfile {path}: {(error.strerror or str(error)).lower()}") from None
+
+
+def is_here(host: Host) -> bool:
+    """Tell whether a host is the machine this runs on, so that it needs no ssh.
+
+    By name, or by an address that is this machine's own; names are not looked up: that could take
+    seconds a host. A host with a port or user of its own is never meant: it may be a container.
+    """
+    if host.port is not None or host.user is not None:
+        return False
+    here = os.uname().nodename
+    names = {THIS_MACHINE, "::1", here, here.partition(".")[0]}
+    if host.name in names or host.name.startswith("127."):
+        return True
+    if ":" in host.name or host.name.replace(".", "").isdigit():
+        return _own_address(host.name)
+    return "." not in here and host.name.partition(".")[0] == here
+
+
+def _own_address(name: str) -> bool:
+    """Tell whether a numeric address can be bound to here; looks nothing up."""
+    import socket
+
+    family = socket.AF_INET6 if ":" in name else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((name, 0))
+        except OSError:
+            return False
+        return True

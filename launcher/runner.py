@@ -1,0 +1,95 @@
+"""dsrun: options -> hosts -> plan -> job -> report -> exit code.
+
+The one place that catches our own errors, and turns each into one line and an exit code.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from .errors import INTERNAL, DsrunError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .cli import Command
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run dsrun with these arguments (the process's own by default); returns the exit code."""
+    # Until there is something to clean up, an interrupt ends this like any other program.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+    try:
+        return _run(list(sys.argv[1:] if argv is None else argv))
+    except DsrunError as error:
+        return _refuse(error)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return 128 + signal.SIGPIPE
+    except Exception:
+        return _bug()
+
+
+def _run(words: list[str]) -> int:
+    from .cli import parse
+
+    command = parse(words, os.environ)
+    if command.help or (not words and not command.program):
+        from .help import text
+
+        sys.stdout.write(text())
+        return 0
+    return run(command)
+
+
+def run(command: Command) -> int:
+    """Do what a command line asks for; returns the exit code.
+
+    Raises:
+        DsrunError: it cannot be done; nothing is left running.
+    """
+    from .arrange import arrange, by_rank
+
+    arrangement = arrange(command)
+    options = command.options
+    if options.json and not options.dry_run:
+        raise UsageError(
+            "--json: only with --dry_run; --report_file writes the end of a job as JSON"
+        )
+    if options.dry_run:
+        from .launching import show
+
+        sys.stdout.write(f"{show(arrangement, options)}\n")
+        sys.stdout.flush()
+        return 0
+    if by_rank(options) and options.node_rank:
+        from .joining import join
+
+        return join(arrangement.plan, options)
+    from .launching import launch
+
+    return launch(arrangement, options)
+
+
+def _refuse(error: DsrunError) -> int:
+    for line in str(error).splitlines():
+        sys.stderr.write(f"dsrun: {line}\n")
+    return error.exit_code
+
+
+def _bug() -> int:
+    import traceback
+
+    traceback.print_exc()
+    sys.stderr.write(
+        "dsrun: this is a bug in dsrun, not in your job; please report the lines above\n"
+    )
+    return INTERNAL
+
+
+if __name__ == "__main__":
+    sys.exit(main())

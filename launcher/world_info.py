@@ -1,0 +1,125 @@
+"""World info: which devices of which hosts take part, as one word for a command line."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import zlib
+
+from .errors import UsageError
+from .resources.ranges import MAX_SLOTS, Slot, distinct, quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_LONGEST_PLAIN = 64 * 1024
+_MAX_BYTES = 64 * 1024 * 1024
+# A dot is no letter of base64, so no plain word begins like this.
+_ZIPPED = "z."
+
+# Wider than a hostfile's grammar, since DeepSpeed's strings come from wider ones; no blanks, no
+# control characters, and no digits alone for an id, which would be a number in the wrong dress.
+_HOST = re.compile(r"[!-~]{1,255}")
+_DEVICE_ID = re.compile(r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9_./:-]{0,254}")
+
+
+def encode(world: Mapping[str, Sequence[Slot]]) -> str:
+    """The world as urlsafe base64 of JSON, which is DeepSpeed's form of it.
+
+    Words above 64 KiB are compressed first and begin with `z.`: one argument of a command ends at
+    128 KiB on Linux (execve(2), MAX_ARG_STRLEN), which some 3,000 hosts of 8 devices would pass.
+
+    Args:
+        world: The devices of each host; hosts in node rank order, devices in local rank order.
+    """
+    data = json.dumps(
+        {host: list(slots) for host, slots in world.items()}, separators=(",", ":")
+    ).encode()
+    plain = base64.urlsafe_b64encode(data).decode()
+    if len(plain) <= _LONGEST_PLAIN:
+        return plain
+    return _ZIPPED + base64.urlsafe_b64encode(zlib.compress(data, 9)).decode()
+
+
+def decode(text: str) -> dict[str, tuple[Slot, ...]]:
+    """The devices of each host, from a word of `encode` or of DeepSpeed.
+
+    Raises:
+        UsageError: The word is damaged, too large, or not a world.
+    """
+    try:
+        world = _parsed(_json_bytes(text.strip()))
+        return {_host(name): _devices(name, slots) for name, slots in world.items()}
+    except UsageError as fault:
+        raise UsageError(f"world_info: {fault}") from None
+
+
+def _json_bytes(text: str) -> bytes:
+    if not text:
+        raise UsageError("empty")
+    zipped = text.startswith(_ZIPPED)
+    if len(text) > _MAX_BYTES // 3 * 4:
+        raise UsageError(f"longer than {_MAX_BYTES >> 20} MiB")
+    try:
+        data = base64.b64decode(text[len(_ZIPPED) * zipped :], altchars=b"-_", validate=True)
+    except ValueError:
+        raise UsageError(f"{quoted(text)} is cut short or is not base64") from None
+    return _unzipped(data) if zipped else data
+
+
+def _unzipped(data: bytes) -> bytes:
+    unzip = zlib.decompressobj()
+    try:
+        plain = unzip.decompress(data, _MAX_BYTES)
+    except zlib.error:
+        raise UsageError("damaged: it cannot be decompressed") from None
+    if unzip.unconsumed_tail:
+        raise UsageError(f"longer than {_MAX_BYTES >> 20} MiB")
+    if unzip.unused_data or not unzip.eof:
+        raise UsageError("damaged: it is cut short, or something follows it")
+    return plain
+
+
+def _parsed(data: bytes) -> dict[str, object]:
+    try:
+        world = json.loads(data.decode(), object_pairs_hook=_distinct_hosts)
+    except (ValueError, RecursionError):
+        raise UsageError("damaged: what it holds is not JSON") from None
+    if not isinstance(world, dict) or not world:
+        raise UsageError("expected {host: [device, ...], ...} with at least one host")
+    return world
+
+
+def _distinct_hosts(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    world: dict[str, object] = {}
+    for host, slots in pairs:
+        if host in world:
+            raise UsageError(f"host {quoted(host)} is listed twice")
+        world[host] = slots
+    return world
+
+
+def _host(name: str) -> str:
+    if not _HOST.fullmatch(name):
+        raise UsageError(f"{quoted(name)} is not a host name")
+    return name
+
+
+def _devices(host: str, slots: object) -> tuple[Slot, ...]:
+    if not isinstance(slots, list) or not slots:
+        raise UsageError(f"host {quoted(host)} needs a list of at least one device")
+    try:
+        return distinct(_device(slot) for slot in slots)
+    except UsageError as fault:
+        raise UsageError(f"host {quoted(host)}: {fault}") from None
+
+
+def _device(slot: object) -> Slot:
+    if type(slot) is int and 0 <= slot < MAX_SLOTS:
+        return slot
+    if isinstance(slot, str) and _DEVICE_ID.fullmatch(slot):
+        return slot
+    shown = quoted(str(slot)) if isinstance(slot, int | float | str) else type(slot).__name__
+    raise UsageError(f"expected indices or ids of devices, not {shown}")
