@@ -60,14 +60,31 @@ def arrange(command: Command) -> Arrangement:
 
 
 def _select(options: Options, found: source.Source) -> list[Host]:
+    hosts = [_counted(found.hosts[0])] if options.exclude and _is_bare(found) else found.hosts
     return select(
-        found.hosts,
+        hosts,
         include=options.include,
         exclude=options.exclude,
         num_nodes=_num_nodes(options, len(found.hosts)),
         num_gpus=_num_gpus(options),
         source=found.words,
     )
+
+
+def _is_bare(found: source.Source) -> bool:
+    """Tell whether the only host is this machine, with nothing said of its slots."""
+    return len(found.hosts) == 1 and found.hosts[0].slots is None and source.is_here(found.hosts[0])
+
+
+def _counted(host: Host) -> Host:
+    """Return this machine with its devices counted, so that some can be taken away."""
+    from ..accelerator import detect
+
+    try:
+        devices = detect.visible(detect.detect(os.environ), os.environ)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return replace(host, slots=tuple(range(len(devices)))) if devices else host
 
 
 def _num_nodes(options: Options, known: int) -> int | None:

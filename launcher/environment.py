@@ -22,7 +22,7 @@ TRAVEL = (
     *("MLFLOW", "PYTHON", "MV2_", "UCX_", "NEBULA_", "AZUREML_"),  # DeepSpeed's own list
     *("TORCH", "PYTORCH", "TRITON_", "GLOO_", "NCCL_", "HF_", "TRANSFORMERS_", "TOKENIZERS_"),
     *("WANDB_", "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "DS_", "DEEPSPEED_", "FI_"),
-    *("LD_LIBRARY_PATH", "LC_", "LANG", "TZ"),
+    *("LD_LIBRARY_PATH", "LC_", "LANG", "TZ", "DSRUN_ACCELERATOR"),
 )
 """Prefixes of the names that travel by themselves, beside those of the accelerator."""
 
@@ -174,14 +174,15 @@ def worker(
     """Return a worker's whole environment.
 
     Args:
-        base: what the node launcher has itself.
+        base: what the node launcher has itself; dsrun's own settings in it are left out, so
+            that a dsrun inside the job starts afresh.
         sent: what travelled; wins over `base`.
         promised: rank variables and the device mask; win over both.
         workdir: put before PYTHONPATH, as DeepSpeed does.
         python: the interpreter; its folder is put on PATH, so that its tools are found.
         threads: OMP_NUM_THREADS, where nobody has set it.
     """
-    env = {**base, **sent}
+    env = {name: value for name, value in base.items() if not name.startswith("DSRUN_")} | {**sent}
     env.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
     env.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
     env["PYTHONPATH"] = _before(workdir, env.get("PYTHONPATH", ""))

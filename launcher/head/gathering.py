@@ -91,7 +91,7 @@ class Gathering:
         failed = [f"{peer.name}: {peer.failed}" for peer in self._peers if peer.failed]
         if not failed:
             hellos = {p.node.rank: p.hello for p in self._peers if p.hello}
-            failed = checks.problems(self._plan.nodes, hellos)
+            failed = checks.problems([p.node for p in self._peers], hellos)
         if failed:
             self._give_up(failed)
         else:

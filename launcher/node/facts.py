@@ -14,9 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...accelerator.base import Accelerator
     from ..control.messages import Task
     from ..program import Program
+    from .devices import Devices
 
 
 def machine() -> str:
@@ -122,8 +122,7 @@ def version_problem(runner: str) -> str:
 
 def hello(
     task: Task,
-    accelerator: Accelerator,
-    devices: Sequence[str],
+    devices: Devices,
     slots: int,
     port: int | None,
     problems: Sequence[str],
@@ -135,8 +134,8 @@ def hello(
         hostname=os.uname().nodename,
         machine=machine(),
         python=f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
-        accelerator=accelerator.name,
-        devices=tuple(devices),
+        accelerator=devices.kind,
+        devices=devices.visible,
         slots=slots,
         port=port,
         addresses=addresses() if task.port is not None else (),

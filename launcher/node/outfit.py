@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 import sys
 
-from ...accelerator import detect
 from .. import environment
 from ..control import messages
 from ..errors import DsrunError
 from ..program import Program
-from . import facts, kernel, ports
+from . import cores, facts, kernel, ports
+from .devices import Devices
 from .workers import Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .binding import Binding
     from .logs import RankLog
 
 
@@ -51,8 +50,7 @@ class Outfit:
         port = self._reservation.port if self._reservation else None
         return facts.hello(
             self.task,
-            self._accelerator,
-            self._visible,
+            self._devices,
             self._slots,
             port,
             self._problems,
@@ -67,9 +65,8 @@ class Outfit:
         """
         if self._reservation is not None:
             self._reservation.open_to_store(keep=self.task.port == 0)
-        slots = tuple(start.slots)
-        bindings = self._bind(len(slots))
-        specs = [self._spec(start, local, bindings) for local in range(len(slots))]
+        shares = self._shares(len(start.slots))
+        specs = [self._spec(start, local, share) for local, share in enumerate(shares)]
         return specs, self._open_logs(specs)
 
     # -- checks -----------------------------------------------------------------------------
@@ -107,20 +104,25 @@ class Outfit:
         )
 
     def _find_devices(self) -> None:
-        """Find the accelerator, and whether the slots asked for are there."""
-        environ = {**self._base, **self.task.env}
-        self._visible: tuple[str, ...] = ()
-        self._accelerator = detect.detect({"DSRUN_ACCELERATOR": "cpu"})
+        """Find the devices, and whether the slots and cores asked for are there."""
+        task = self.task
         try:
-            self._accelerator = detect.detect(environ)
-            self._visible = detect.visible(self._accelerator, self._base)
-            if self.task.slots is not None:
-                self._entries(tuple(self.task.slots))
-            if self.task.bind:
-                self._bind(len(self.task.slots or ()) or 1)
+            self._devices = Devices(self._base, task.env)
+        except ValueError as error:
+            self._check(str(error))
+            self._devices = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
+        try:
+            if task.slots is not None:
+                self._devices.entries(task.slots)
+            if task.bind:
+                self._warn(cores.check({**self._base, **task.env}, task.core_list))
         except (ValueError, DsrunError) as error:
             self._check(str(error))
-        self._slots = len(self._visible) or _numa_nodes()
+        self._slots = len(task.slots) if task.slots is not None else self._devices.count()
+
+    def _warn(self, text: str) -> None:
+        if text:
+            self._note(text)
 
     def _reserve(self) -> None:
         if self.task.port is None:
@@ -132,41 +134,24 @@ class Outfit:
 
     # -- the workers ------------------------------------------------------------------------
 
-    def _entries(self, slots: tuple[messages.Slot, ...]) -> tuple[str, ...]:
-        """Return the devices that the slots mean; () on a machine where slots are only a count.
-
-        Raises:
-            ValueError: a slot is none of the visible devices.
-        """
-        if self._accelerator.visible_env is None:
-            return ()
-        return detect.choose(slots, self._visible)
-
-    def _bind(self, workers: int) -> tuple[Binding, ...]:
+    def _shares(self, workers: int) -> list[cores.Share]:
         if not self.task.bind:
-            return ()
-        from . import binding, topology
+            return cores.unbound(workers)
+        return cores.bound(workers, self.task.core_list, _text(self._path), self._note)
 
-        allowed = os.sched_getaffinity(0)
-        tree = topology.read_topology(allowed=allowed)
-        return binding.plan_bindings(tree, workers, self.task.core_list or None)
-
-    def _spec(self, start: messages.Start, local: int, bindings: tuple[Binding, ...]) -> Spec:
-        task, rank = self.task, start.first_rank + local
-        binding = bindings[local] if bindings else None
-        shown = 0 if task.one_device else local
-        argv = self.program.argv(_text(self._python), shown)
-        prefix = _numactl(binding)
+    def _spec(self, start: messages.Start, local: int, share: cores.Share) -> Spec:
+        rank = start.first_rank + local
+        argv = self.program.argv(_text(self._python), 0 if self.task.one_device else local)
         return Spec(
             rank=rank,
-            argv=[environment.from_wire(word) for word in [*prefix, *argv]],
-            env=self._environment(start, local, binding.cores if binding else 0),
+            argv=[environment.from_wire(word) for word in (*share.prefix, *argv)],
+            env=self._environment(start, local, share.threads),
             workdir=self._workdir,
-            cpus=binding.cpus if binding and not prefix else (),
-            keep_stdin=task.keep_stdin and rank == 0,
+            cpus=share.cpus,
+            keep_stdin=self.task.keep_stdin and rank == 0,
         )
 
-    def _environment(self, start: messages.Start, local: int, cores: int) -> dict[bytes, bytes]:
+    def _environment(self, start: messages.Start, local: int, threads: int) -> dict[bytes, bytes]:
         task, size = self.task, len(start.slots)
         seat = environment.Seat(
             rank=start.first_rank + local,
@@ -180,9 +165,9 @@ class Outfit:
             job_id=task.job_id,
             role=task.role,
         )
-        entries = self._entries(tuple(start.slots))
+        entries = self._devices.entries(start.slots)
         shown = entries[local : local + 1] if task.one_device else entries
-        promised = environment.contract(seat) | detect.mask(self._accelerator, shown)
+        promised = environment.contract(seat) | self._devices.mask(shown)
         promised["DSRUN_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
         env = environment.worker(
             self._base,
@@ -190,7 +175,7 @@ class Outfit:
             promised,
             workdir=task.workdir,
             python="" if self.program.no_python else _text(self._python),
-            threads=cores or len(os.sched_getaffinity(0)) // size,
+            threads=threads,
         )
         wire = environment.from_wire
         return {wire(name): wire(value) for name, value in env.items()}
@@ -217,20 +202,3 @@ def _text(data: bytes) -> str:
 
 def _own_environment() -> dict[str, str]:
     return {_text(name): _text(value) for name, value in os.environb.items()}
-
-
-def _numa_nodes() -> int:
-    from . import topology
-
-    return topology.numa_nodes(topology.read_topology(allowed=os.sched_getaffinity(0)))
-
-
-def _numactl(binding: Binding | None) -> list[str]:
-    """Return the command that carries a binding out, [] where numactl is not installed."""
-    if binding is None:
-        return []
-    import shutil
-
-    from .binding import numactl_argv
-
-    return numactl_argv(binding, shutil.which("numactl"))

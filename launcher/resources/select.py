@@ -154,6 +154,9 @@ def _resolved(host: Host, slots: Slots) -> Slots:
     valid: dict[Slot, Slot] = {slot: slot for slot in host.slots}
     if all(isinstance(slot, str) for slot in host.slots):
         valid.update(enumerate(host.slots))
+    else:
+        # A number says how many devices there are, not which: ids are looked up on the node.
+        valid.update((slot, slot) for slot in slots if isinstance(slot, str))
     for slot in slots:
         if slot not in valid:
             raise UsageError(f"no slot {slot} on {host.name!r} (it has {show_slots(host.slots)})")

@@ -1,0 +1,39 @@
+# Two commands do everything: `make demo` and `make test`. Both set up what they need first.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+
+.PHONY: demo test lint check setup system clean
+
+## The main job: a real training here, and across real virtual hosts where that is possible.
+demo: setup
+	$(BIN)/dsrun --num_gpus 2 examples/train_ddp.py
+	@sh examples/demo_hosts.sh $(BIN)
+
+## All tests, after lint and types.
+test: lint check
+	$(BIN)/python -m pytest
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+check: setup
+	$(BIN)/mypy
+
+setup: system $(READY)
+
+## Packages of the system that tests and demo use; installed when this is root, named when not.
+system:
+	@sh .ci/packages
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet --editable . --group dev
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache

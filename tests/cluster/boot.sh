@@ -1,0 +1,11 @@
+# The start of a virtual host: `sh -c SCRIPT sh FOLDER NAME SSHD`, in the host's new namespaces.
+
+set -e
+cd "$1"
+echo "$2" > /proc/sys/kernel/hostname
+mount --all --fstab fstab
+ip -batch wires
+test -e host_key || ssh-keygen -q -t ed25519 -N '' -f host_key
+"$3" -f "$1/sshd_config" -E "$1/sshd.log"
+# An ignored SIGCHLD outlives the exec: the kernel then reaps orphans, as a first process has to.
+exec env --ignore-signal=CHLD sleep infinity

@@ -1,0 +1,150 @@
+"""The real `dsrun`, run at the login of a cluster as a person would."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from threading import Condition, Thread
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .hosts import Cluster
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+COMMAND = (sys.executable, str(CHECKOUT / "bin" / "dsrun"))
+
+
+class Running:
+    """A command whose outputs, where they are pipes, are read while it runs.
+
+    Attributes:
+        process: the command itself, to be sent signals.
+    """
+
+    def __init__(self, process: subprocess.Popen[Any]) -> None:
+        self.process = process
+        self._news = Condition()
+        self._outputs = (bytearray(), bytearray())
+        pipes = zip((process.stdout, process.stderr), self._outputs, strict=True)
+        self._readers = [Thread(target=self._read, args=pair, daemon=True) for pair in pipes]
+        self._open = len(self._readers)
+        for reader in self._readers:
+            reader.start()
+
+    @property
+    def pid(self) -> int:
+        """The command's process id."""
+        return self.process.pid
+
+    @property
+    def stdout(self) -> str:
+        """What it has written there so far."""
+        return bytes(self._outputs[0]).decode(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        """What it has written there so far."""
+        return bytes(self._outputs[1]).decode(errors="replace")
+
+    def __str__(self) -> str:
+        return f"--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}\n---"
+
+    def wait_for_output(self, pattern: str, timeout: float = 10.0) -> re.Match[str]:
+        """The first match of this regular expression in stdout, else in stderr, once it is there.
+
+        Raises:
+            AssertionError: both outputs ended, or so many seconds passed, without it.
+        """
+        with self._news:
+            self._news.wait_for(lambda: self._find(pattern) or not self._open, timeout)
+        found = self._find(pattern)
+        assert found, f"no {pattern!r} within {timeout:g} s\n{self}"
+        return found
+
+    def wait(self, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+        """What has become of it.
+
+        Raises:
+            AssertionError: so many seconds were not enough for it to end, and its outputs.
+        """
+        try:
+            self.process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"still runs after {timeout:g} s\n{self}") from None
+        with self._news:
+            ended = self._news.wait_for(lambda: not self._open, 5.0)
+        assert ended, f"it has ended, but somebody else has its outputs open\n{self}"
+        result = self.process.returncode
+        return subprocess.CompletedProcess(self.process.args, result, self.stdout, self.stderr)
+
+    def kill(self) -> None:
+        """End it with SIGKILL, unless it has ended."""
+        self.process.kill()
+        self.process.wait()
+        for reader in self._readers:
+            reader.join(1.0)
+
+    def _read(self, pipe: Any, output: bytearray) -> None:
+        if pipe is not None:
+            with pipe:
+                while block := os.read(pipe.fileno(), 65536):
+                    self._note(output, block)
+        with self._news:
+            self._open -= 1
+            self._news.notify_all()
+
+    def _note(self, output: bytearray, block: bytes) -> None:
+        with self._news:
+            output += block
+            self._news.notify_all()
+
+    def _find(self, pattern: str) -> re.Match[str] | None:
+        return re.search(pattern, self.stdout) or re.search(pattern, self.stderr)
+
+
+class Dsrun:
+    """`dsrun(...)` runs it to its end, `dsrun.start(...)` does not wait.
+
+    Args:
+        cluster: it runs at the login of this one.
+        cwd: in this folder, unless a call says otherwise.
+    """
+
+    def __init__(self, cluster: Cluster, cwd: Path) -> None:
+        self._cluster = cluster
+        self._cwd = cwd
+        self._started: list[Running] = []
+
+    def __call__(
+        self, *arguments: str, timeout: float = 60.0, **options: Any
+    ) -> subprocess.CompletedProcess[str]:
+        """Run dsrun with these arguments, and what else `start` takes.
+
+        Raises:
+            AssertionError: it still runs after so many seconds.
+        """
+        return self.start(*arguments, **options).wait(timeout)
+
+    def start(
+        self,
+        *arguments: str,
+        env: Mapping[str, str] | None = None,
+        cwd: str | Path | None = None,
+        **options: Any,
+    ) -> Running:
+        """Start dsrun with these arguments, variables besides ours, and options for Popen."""
+        process = self._cluster.login.popen(
+            [*COMMAND, *arguments], env=env, cwd=cwd or self._cwd, text=False, **options
+        )
+        self._started.append(Running(process))
+        return self._started[-1]
+
+    def close(self) -> None:
+        """Kill what still runs."""
+        for running in self._started:
+            running.kill()

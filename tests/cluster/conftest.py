@@ -1,0 +1,78 @@
+"""Fixtures for tests on real hosts: the clusters, `dsrun` at their login, and the traces left."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..needs import need
+from .command import CHECKOUT, Dsrun
+from .hosts import Cluster
+from .traces import nothing_left
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CLUSTERS = ("cluster", "big_cluster")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hosts_possible() -> None:
+    """Skip, by the name of what is missing, where this machine cannot have virtual hosts."""
+    need("sshd", "ssh", "ssh-keygen", "ip", "unshare", "nsenter")
+    attempt = ["unshare", "--mount", "--net", "--pid", "--fork", "true"]
+    tried = subprocess.run(attempt, capture_output=True, text=True, check=False)
+    if tried.returncode:
+        reason = f"virtual hosts need root: {tried.stderr.strip()}"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """What hosts see of the real machine's `/tmp`: the tests' own folders, ourselves and Python."""
+    ours = [tmp_path_factory.getbasetemp(), CHECKOUT, Path(sys.prefix), Path(sys.base_prefix)]
+    return [path.resolve() for path in ours]
+
+
+@pytest.fixture(scope="session")
+def cluster(shared: list[Path]) -> Iterator[Cluster]:
+    """Four hosts, `n1` to `n4`, and a login; up for the whole session."""
+    with Cluster(4, shared=shared) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def big_cluster(shared: list[Path]) -> Iterator[Cluster]:
+    """Sixty-four hosts, `n1` to `n64`, and a login; up from the first use on."""
+    with Cluster(64, shared=shared) as cluster:
+        yield cluster
+
+
+@pytest.fixture(autouse=True)
+def clean(request: pytest.FixtureRequest) -> Iterator[None]:
+    """No test may leave anything behind on a cluster, nor hurt what is not its own."""
+    used = [request.getfixturevalue(name) for name in CLUSTERS if name in request.fixturenames]
+    with ExitStack() as watches:
+        for cluster in used:
+            watches.enter_context(nothing_left(cluster))
+        yield
+
+
+@pytest.fixture
+def dsrun(cluster: Cluster, tmp_path: Path) -> Iterator[Dsrun]:
+    """`dsrun` at the login of `cluster`, in `tmp_path`, which all hosts see; see `Dsrun`."""
+    with closing(Dsrun(cluster, tmp_path)) as dsrun:
+        yield dsrun
+
+
+@pytest.fixture
+def big_dsrun(big_cluster: Cluster, tmp_path: Path) -> Iterator[Dsrun]:
+    """`dsrun` at the login of `big_cluster`, in `tmp_path`, which all hosts see; see `Dsrun`."""
+    with closing(Dsrun(big_cluster, tmp_path)) as dsrun:
+        yield dsrun

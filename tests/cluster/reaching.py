@@ -1,0 +1,96 @@
+"""Small jobs for tests of what lies between dsrun and its hosts, and looks at what they became."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .machines import HOME, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from .hosts import Cluster, Process
+
+SESSIONS = ("ssh", "openssh")
+"""Launchers whose own sessions are the control lines."""
+
+REMOTE = (*SESSIONS, "pdsh")
+"""Launchers that reach other hosts through their sshd."""
+
+remote = pytest.mark.parametrize("launcher", REMOTE)
+sessions = pytest.mark.parametrize("launcher", SESSIONS)
+
+UNUSABLE, LOST = 69, 75
+
+HELLO = "import os; print('here is', os.uname().nodename)"
+PAUSE = "import signal; print('is up', flush=True); signal.pause()"
+
+
+def script(folder: Path, text: str, name: str = "train.py") -> str:
+    """Write a worker that takes no arguments; returns its path."""
+    (folder / name).write_text(text)
+    return str(folder / name)
+
+
+def on(hosts: str, launcher: str, *options: str) -> list[str]:
+    """The options of a job with one worker on each of these hosts (`n1 n2`), quick to stop."""
+    listed = ",".join(host if ":" in host else f"{host}:1" for host in hosts.split())
+    return [*("--launcher", launcher, "--host", listed, "--grace", "1"), *options]
+
+
+def workers(cluster: Cluster, script: str, host: str | None = None) -> list[Process]:
+    """The running workers of a script, on one host or on all."""
+    return [
+        process
+        for process in cluster.processes()
+        if script in process.argv and process.job and host in {None, process.host}
+    ]
+
+
+def gone(cluster: Cluster, script: str, host: str, seconds: float) -> None:
+    """Wait until a host has no worker of this script any more."""
+    wait_for(lambda: not workers(cluster, script, host), f"the end of workers on {host}", seconds)
+
+
+def find(cluster: Cluster, host: str, which: Callable[[Process], bool]) -> int:
+    """The pid of the one process on a host that `which` holds for."""
+    (found,) = [p for p in cluster.processes() if p.host == host and which(p)]
+    return found.pid
+
+
+@contextmanager
+def file(path: Path, text: str) -> Iterator[Path]:
+    """A file with this text is there inside the `with` block, and what was there is back after."""
+    before = path.read_bytes() if path.exists() else None
+    path.write_text(text)
+    try:
+        yield path
+    finally:
+        path.unlink() if before is None else path.write_bytes(before)
+
+
+@contextmanager
+def ssh_file(cluster: Cluster, name: str, text: str) -> Iterator[Path]:
+    """A file of the user's `~/.ssh`, private, inside the `with` block."""
+    with file(cluster.path(f"{HOME}/.ssh/{name}"), text) as path:
+        os.chmod(path, 0o600)
+        yield path
+
+
+@contextmanager
+def at_most(seconds: float) -> Iterator[None]:
+    """What the `with` block does takes no longer.
+
+    Raises:
+        AssertionError: it does.
+    """
+    begin = time.monotonic()
+    yield
+    taken = time.monotonic() - begin
+    assert taken <= seconds, f"took {taken:.1f} s, not {seconds:g}"

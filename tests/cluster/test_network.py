@@ -1,0 +1,197 @@
+"""The network, sshd and power of a host fail: before the start, and while the job runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .machines import wait_for
+from .reaching import HELLO, LOST, PAUSE, UNUSABLE, at_most, find, gone, on, remote, script, workers
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .command import Dsrun, Running
+    from .hosts import Cluster, Process
+
+LEASE = 3.0
+SLACK = 12.0
+"""Seconds for the grace, the sweep and a machine that is busy."""
+
+COUNT = """
+import sys, time
+for number in range(60):
+    print("line", number, flush=True)
+    with open(sys.argv[0] + ".at", "w") as file:
+        file.write(str(number))
+    time.sleep(0.03)
+"""
+
+
+def start_waiting(dsrun: Dsrun, path: str, launcher: str, hosts: str = "n1 n2") -> Running:
+    """Start a job whose workers wait, and return once all of them do."""
+    running = dsrun.start(*on(hosts, launcher, "--heartbeat_timeout", f"{LEASE:g}"), path)
+    for host in hosts.split():
+        running.wait_for_output(f"{host}:[0-9]+. is up", 30)
+    return running
+
+
+def session_of(process: Process) -> bool:
+    """Tell whether a process is sshd's for one session."""
+    return process.argv[0].startswith("sshd: root@")
+
+
+def test_a_killed_ssh_client_ends_the_job(cluster: Cluster, dsrun: Dsrun, tmp_path: Path) -> None:
+    path = script(tmp_path, PAUSE)
+    running = start_waiting(dsrun, path, "openssh")
+    client = find(cluster, "login", lambda p: p.argv[0] == "ssh" and "n2" in p.argv)
+    os.kill(client, signal.SIGKILL)
+    with at_most(SLACK):
+        ended = running.wait()
+    assert (ended.returncode, workers(cluster, path)) == (LOST, [])
+    assert re.search("^dsrun: lost n2 after .*1 other rank stopped$", ended.stderr, re.MULTILINE)
+
+
+@pytest.mark.parametrize("launcher", ["ssh", "openssh"])
+def test_a_killed_session_of_sshd_ends_the_job(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, PAUSE)
+    running = start_waiting(dsrun, path, launcher)
+    os.kill(find(cluster, "n2", session_of), signal.SIGKILL)
+    with at_most(SLACK):
+        ended = running.wait()
+    assert (ended.returncode, workers(cluster, path)) == (LOST, [])
+    assert re.search("^dsrun: lost n2 after ", ended.stderr, re.MULTILINE)
+
+
+@remote
+def test_a_cut_cable_ends_the_job_at_both_ends(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, PAUSE)
+    running = start_waiting(dsrun, path, launcher)
+    n2 = cluster.host("n2")
+    with n2.unplugged():
+        with at_most(LEASE + SLACK):
+            ended = running.wait()
+        gone(cluster, path, "n2", LEASE + SLACK)
+    assert (ended.returncode, workers(cluster, path)) == (LOST, [])
+    assert re.search("^dsrun: lost n2 after .*1 other rank stopped$", ended.stderr, re.MULTILINE)
+    assert "n1" not in ended.stderr.partition("dsrun: lost")[2]
+
+
+@remote
+def test_a_cut_at_the_login_ends_the_job_everywhere(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, PAUSE)
+    running = start_waiting(dsrun, path, launcher)
+    with cluster.login.unplugged():
+        with at_most(LEASE + SLACK):
+            ended = running.wait()
+        for host in ("n1", "n2"):
+            gone(cluster, path, host, LEASE + SLACK)
+    assert ended.returncode == LOST
+    assert re.search("^dsrun: lost n[12] after ", ended.stderr, re.MULTILINE)
+
+
+@remote
+@pytest.mark.parametrize("cut", ["n2", "login"])
+def test_a_short_cut_loses_nothing(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str, cut: str
+) -> None:
+    path = script(tmp_path, COUNT)
+    machine = {machine.name: machine for machine in cluster.machines}[cut]
+    at = tmp_path / "train.py.at"
+    running = dsrun.start(*on("n2", launcher, "--heartbeat_timeout", "20"), path)
+    running.wait_for_output("line 3\n", 30)
+    with machine.unplugged():
+        wait_for(lambda: at.read_text() == "59", "the worker's last line")
+        assert "line 59\n" not in running.stdout
+    ended = running.wait()
+    assert ended.stdout == "".join(f"n2:0| line {number}\n" for number in range(60))
+    assert ended.returncode == 0
+
+
+@remote
+def test_a_power_cut_ends_the_job(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, PAUSE)
+    running = start_waiting(dsrun, path, launcher)
+    with cluster.host("n2").powered_off(), at_most(LEASE + SLACK):
+        ended = running.wait()
+    assert (ended.returncode, workers(cluster, path)) == (LOST, [])
+    assert re.search("^dsrun: lost n2 after ", ended.stderr, re.MULTILINE)
+
+
+@remote
+def test_a_host_that_does_not_answer_is_named_within_the_timeout(
+    dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    with at_most(2 + SLACK):
+        ended = dsrun(*on("n1 blackhole", launcher, "--connect_timeout", "2"), path)
+    assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
+    assert "\ndsrun:   blackhole: no answer: connecting timed out" in ended.stderr
+    assert "n1: " not in ended.stderr
+
+
+@remote
+def test_all_bad_hosts_are_listed_together(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    with (
+        cluster.host("n2").sshd(Port="2222"),
+        cluster.host("n3").sshd(AuthorizedKeysFile="/dev/null"),
+        at_most(3 + SLACK),
+    ):
+        hosts = "n1 n2 n3 nobody blackhole"
+        ended = dsrun(*on(hosts, launcher, "--connect_timeout", "3"), path)
+    causes = dict(re.findall("^dsrun:   (\\S+): (.*)$", ended.stderr, re.MULTILINE))
+    assert list(causes) == ["n2", "n3", "nobody", "blackhole"]
+    assert causes["n2"].startswith("connection refused")
+    assert causes["n3"].startswith("authentication failed")
+    assert causes["nobody"].startswith("its name does not resolve")
+    assert causes["blackhole"].startswith("no answer")
+    assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
+
+
+@remote
+def test_hosts_that_refuse_are_named_at_once(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    with cluster.host("n2").sshd(Port="2222"), at_most(SLACK):
+        ended = dsrun(*on("n1 n2 nobody", launcher, "--connect_timeout", "60"), path)
+    assert ended.returncode == UNUSABLE
+    assert re.search("  n2: .*\n.*  nobody: ", ended.stderr)
+
+
+@remote
+def test_a_slow_login_is_waited_for_by_name(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    slow = 'sleep 5; exec $SHELL -c "$SSH_ORIGINAL_COMMAND"'
+    with cluster.host("n3").sshd(ForceCommand=slow), at_most(5 + SLACK):
+        ended = dsrun(*on("n1 n2 n3", launcher, "--connect_timeout", "2"), path)
+    assert sorted(ended.stdout.splitlines()) == [f"n{i}:{i - 1}| here is n{i}" for i in (1, 2, 3)]
+    assert (ended.returncode, "2/3 hosts, waiting for n3" in ended.stderr) == (0, True)
+
+
+@remote
+def test_logins_that_are_turned_away_for_the_moment_are_tried_again(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    with cluster.host("n2").sshd(MaxStartups="1:100:1"):
+        running = [dsrun.start(*on("n2", launcher), path) for _ in range(10)]
+        ended = [one.wait(90) for one in running]
+    assert [(one.returncode, one.stdout) for one in ended] == [(0, "n2:0| here is n2\n")] * 10

@@ -1,0 +1,97 @@
+"""What a test must not leave behind on a cluster, and the bystanders that it must not hurt."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from .machines import PRIVATE, wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .hosts import Cluster, Process
+    from .machines import Machine
+
+# Other people's work that looks like ours: in `ps`, and by having a job.
+BYSTANDER = "import sys; print('here', flush=True); sys.stdin.read()"
+BYSTANDER_ARGUMENTS = ("-m", "dsrun.launcher.launch", "--world_info=e30=", "--node_rank=0")
+
+
+class Traces:
+    """The processes, listening ports and files of a cluster at the moment this is made."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._processes = {process.pid for process in cluster.processes()}
+        self._ports = {machine.name: machine.listening() for machine in cluster.machines}
+        self._files = {machine.name: files(machine) for machine in cluster.machines}
+
+    def leftovers(self) -> list[str]:
+        """What has come since and is still there, each with the name of the machine."""
+        found = []
+        for machine in self._cluster.machines:
+            ports = machine.listening() - self._ports[machine.name]
+            found += [f"{machine.name}: something listens on port {port}" for port in ports]
+            new_files = files(machine) - self._files[machine.name]
+            found += [f"{machine.name}: {path} is left" for path in new_files]
+        new = [p for p in self._cluster.processes() if p.pid not in self._processes]
+        found += [
+            f"{p.host}: process {p.pid} of job {p.job!r} runs: {shlex.join(p.argv)}"
+            for p in new
+            if not self._belongs(p)
+        ]
+        return sorted(found)
+
+    def _belongs(self, process: Process) -> bool:
+        # A test may have switched a host off and on, or restarted its sshd.
+        listener = process.argv[0].startswith("sshd:") and "[listener]" in process.argv[0]
+        return listener or process.pid in {machine.pid for machine in self._cluster.machines}
+
+
+def files(machine: Machine) -> set[str]:
+    """The entries of the host's own folders."""
+    return {
+        f"{folder}/{path.name}"
+        for folder in PRIVATE
+        for path in (machine.root / folder.lstrip("/")).iterdir()
+    }
+
+
+@contextmanager
+def bystander(machine: Machine) -> Iterator[None]:
+    """An innocent process on this machine: it must outlive the `with` block, unless its host dies.
+
+    Raises:
+        AssertionError: it did not.
+    """
+    command = [sys.executable, "-S", "-c", BYSTANDER, *BYSTANDER_ARGUMENTS]
+    host_process, job = machine.pid, {"DSRUN_JOB_ID": "of-somebody-else"}
+    with machine.popen(command, env=job, stdin=subprocess.PIPE) as process:
+        if process.stdout is None or process.stdout.readline() != "here\n":
+            raise OSError(f"no bystander on {machine.name}: {process.communicate()[1]}")
+        yield
+        died = process.poll() is not None
+        process.communicate()
+    assert not died or machine.pid != host_process, f"{machine.name}: a bystander was killed"
+
+
+@contextmanager
+def nothing_left(cluster: Cluster, seconds: float = 3.0) -> Iterator[None]:
+    """What the `with` block does to the cluster leaves nothing behind and hurts nobody else.
+
+    Raises:
+        AssertionError: it does; there is a line for each thing, after so many seconds of patience.
+    """
+    with ExitStack() as bystanders:
+        for machine in (cluster.login, cluster.hosts[0]):
+            bystanders.enter_context(bystander(machine))
+        traces = Traces(cluster)
+        yield
+        try:
+            wait_for(lambda: not traces.leftovers(), "a clean cluster", seconds)
+        except TimeoutError as error:
+            raise AssertionError("\n".join([f"{error}", *traces.leftovers()])) from None
