@@ -89,15 +89,16 @@ def _counted(host: Host) -> Host:
 
 def _num_nodes(options: Options, known: int) -> int | None:
     """Return --num_nodes or torchrun's --nnodes, also written N:N."""
+    # Where the command runs on every node, hosts need no names, only a number.
+    bare = by_rank(options) and known == 1
     if options.nnodes is None:
-        return options.num_nodes
+        return None if bare else options.num_nodes
     least, _, most = options.nnodes.partition(":")
     if not least.isdigit() or (most and most != least) or int(least) < 1:
         raise UsageError(f"--nnodes {options.nnodes}: expected one number of nodes, such as 2")
     if options.num_nodes not in {None, int(least)}:
         raise UsageError(f"--nnodes {least} and --num_nodes {options.num_nodes}: which?")
-    # torchrun's own way: no hostfile, the same command on every node.
-    return None if by_rank(options) and known == 1 else int(least)
+    return None if bare else int(least)
 
 
 def by_rank(options: Options) -> bool:
@@ -159,9 +160,11 @@ def _launcher(options: Options, hosts: Sequence[Host], *, alone: bool) -> tuple[
         raise UsageError(f"--launcher {options.launcher}: expected one of {known}")
     if alone:
         return "none", "none (--no_ssh)"
+    remote = [h for h in hosts if options.force_multi or not source.is_here(h)]
+    if name == "local" and remote:
+        raise UsageError(f"--launcher local: {remote[0].name} is not this machine")
     if name != "auto":
         return name, name
-    remote = [h for h in hosts if options.force_multi or not source.is_here(h)]
     if not remote:
         return "local", "local (only this machine)"
     return _pick()
@@ -211,9 +214,10 @@ def workdir(options: Options) -> str:
         UsageError: the current folder is gone.
     """
     try:
-        return os.path.join(_here(), options.workdir or "")
+        here = _here()
     except FileNotFoundError:
-        raise UsageError("the current folder is gone; --workdir names one") from None
+        raise UsageError("the current folder is gone; start dsrun in another") from None
+    return os.path.join(here, options.workdir) if options.workdir else here
 
 
 def _here() -> str:

@@ -126,11 +126,17 @@ def _typed(spec: Option, text: str, shown: str) -> object:
     except ValueError:
         what = {"int": "a whole number", "float": "a number"}[spec.kind]
         raise UsageError(f"{shown}: expected {what}, not {text!r}") from None
-    if spec.choices and text.lower() not in spec.choices:
-        raise UsageError(f"{shown}: expected one of {', '.join(spec.choices)}, not {text!r}")
+    if spec.choices:
+        return _chosen(spec, text, shown)
     if spec.kind != "str" and not 0 <= value < 1e9:
         raise UsageError(f"{shown}: {text} is out of range")
     return value
+
+
+def _chosen(spec: Option, text: str, shown: str) -> str:
+    if text.lower() not in spec.choices:
+        raise UsageError(f"{shown}: expected one of {', '.join(spec.choices)}, not {text!r}")
+    return text.lower()
 
 
 def _from_environment(

@@ -99,8 +99,8 @@ def parse_env_file(text: str, name: str) -> dict[str, str]:
         UsageError: a line is neither; the message names file and line.
     """
     values = {}
-    for number, line in enumerate(text.splitlines(), 1):
-        stripped = line.strip()
+    for number, line in enumerate(text.split("\n"), 1):
+        stripped = line.removesuffix("\r").strip(" \t")
         if not stripped or stripped.startswith("#"):
             continue
         key, given, value = stripped.removeprefix("export ").partition("=")

@@ -10,6 +10,7 @@ By hand there is no control line and no other node is spoken to, as with DeepSpe
 from __future__ import annotations
 
 import os
+import signal
 import sys
 
 from .errors import INTERNAL, LOST, USAGE, DsrunError
@@ -62,7 +63,8 @@ def serve_dialled(target: str, pin: str, node: str) -> int:
     guard = _begin()
     addresses, _, port = target.rpartition(":")
     token = auth.new_token()
-    os.write(1, f"{auth.announce(node, token)}\n".encode())
+    # On a line of its own, whatever a start-up file has printed without an end.
+    os.write(1, f"\n{auth.announce(node, token)}\n".encode())
     try:
         line, _ = tls.dial(addresses.split(","), int(port), pin, DIAL_TIMEOUT)
     except tls.CannotDial as error:
@@ -82,6 +84,7 @@ def _begin() -> int:
     """Split off the guard; returns its pid in the node launcher."""
     from .node.guard import stand_guard
 
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             _close_on_exec(int(name))

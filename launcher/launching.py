@@ -78,6 +78,7 @@ def launch(arrangement: Arrangement, options: Options, only: int | None = None) 
     """
     from .head.console import Console
     from .head.job import Job
+    from .head.report import as_json
     from .head.view import rules
 
     plan = arrangement.plan
@@ -97,6 +98,7 @@ def launch(arrangement: Arrangement, options: Options, only: int | None = None) 
         console.on_broken_pipe = job.on_broken_output
         loop.on_signals(_signals(options), job.on_signal)
         report = _see_through(job, split, plan, loop, options, console)
+        _tell(report, console)
     except DsrunError as error:
         _write_report(
             options, {"job_id": job_id, "exit_code": error.exit_code, "error": str(error)}
@@ -104,7 +106,8 @@ def launch(arrangement: Arrangement, options: Options, only: int | None = None) 
         raise
     finally:
         console.close()
-    return _tell(report, options)
+    _write_report(options, as_json(report))
+    return report.exit_code
 
 
 def _see_through(
@@ -295,15 +298,12 @@ def _check_report_file(options: Options) -> None:
         raise UsageError(f"--report_file {options.report_file}: {folder} cannot be written to")
 
 
-def _tell(report: Report, options: Options) -> int:
-    from .head.report import as_json, words
+def _tell(report: Report, console: Console) -> None:
+    from .head.report import words
 
     text = words(report)
     if text:
-        sys.stderr.write(f"{text}\n")
-        sys.stderr.flush()
-    _write_report(options, as_json(report))
-    return report.exit_code
+        console.tell(text)
 
 
 def _write_report(options: Options, report: dict[str, object]) -> None:

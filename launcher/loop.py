@@ -51,15 +51,16 @@ class Loop:
         self._wake_fd = -1
 
     def watch(self, fd: int, event: int, call: Callback) -> None:
-        """Call `call` whenever `fd` is ready for `event` (READ or WRITE)."""
-        calls = self._calls.setdefault(fd, {})
-        known = bool(calls)
-        calls[event] = call
-        mask = sum(calls)
-        if known:
-            self._selector.modify(fd, mask)
-        else:
-            self._selector.register(fd, mask)
+        """Call `call` whenever `fd` is ready for `event` (READ or WRITE).
+
+        Raises:
+            PermissionError: a plain file, which is always ready and which epoll(7) refuses.
+        """
+        calls = self._calls.get(fd, {})
+        if event not in calls:
+            mask = sum(calls) | event
+            (self._selector.modify if calls else self._selector.register)(fd, mask)
+        self._calls[fd] = {**calls, event: call}
 
     def unwatch(self, fd: int, event: int = READ | WRITE) -> None:
         """Stop waiting for `event` on `fd`; nothing happens when it was not watched."""

@@ -230,6 +230,7 @@ REFUSED = {
     "duplicate_stdout_filters": "grep the files of --log_dir",
     "duplicate_stderr_filters": "grep the files of --log_dir",
     "numa_binding": "use --bind_cores_to_rank",
+    "local_addr": "addresses are found and tried out; --master_addr names node 0's",
     "use_env": "LOCAL_RANK is always set; --no_local_rank leaves the argument out",
 }
 """Options of the peers that can mean nothing here, each with the reason and what to use."""

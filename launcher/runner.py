@@ -22,6 +22,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run dsrun with these arguments (the process's own by default); returns the exit code."""
     # Until there is something to clean up, an interrupt ends this like any other program.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _open_streams()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
         return _run(list(sys.argv[1:] if argv is None else argv))
@@ -32,6 +34,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 128 + signal.SIGPIPE
     except Exception:
         return _bug()
+
+
+def _open_streams() -> None:
+    """Open on nothing what a daemon's start has left closed, before a file of ours lands there."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _run(words: list[str]) -> int:

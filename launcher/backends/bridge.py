@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import select
 import socket
+from contextlib import suppress
 
+from ..control.frames import MAGIC
 from . import causes
 
 TYPE_CHECKING = False
@@ -50,14 +52,19 @@ class Bridge:
             return str(error)
         except OSError as error:
             return f"the ssh session broke: {error}"
-        text = (self._errors or self._out).decode("utf-8", "replace")
+        errors = self._errors.decode("utf-8", "replace")
+        if self._answered:
+            return causes.explain_end(code, errors)
+        text = errors or self._out.decode("utf-8", "replace")
         return causes.explain(code, text, self._host.name) if code else ""
 
     def close(self) -> None:
         """End the session from the loop's side; the thread then ends by itself."""
         self._closed = True
         if self._channel is not None:
-            self._channel.close()
+            # paramiko tells the other side, and says so when that side is gone.
+            with suppress(EOFError, OSError):
+                self._channel.close()
 
     def _carry(self, channel: Channel) -> None:
         poll = select.poll()
@@ -93,7 +100,7 @@ class Bridge:
             data = channel.recv(BLOCK)
             if not self._answered:
                 self._out = (self._out + data)[-4096:]
-                self._answered = b"\0" in data
+                self._answered = MAGIC in self._out
             try:
                 self._socket.sendall(data)
             except BrokenPipeError:

@@ -16,6 +16,7 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "its host key has CHANGED: not the host it was, or reinstalled;"
         " ssh-keygen -R HOST forgets the old one",
     ),
+    (r"REVOKED HOST KEY|[Rr]evoked host key", "its host key is marked @revoked: do not trust it"),
     (
         r"Host key verification failed|host key is known for",
         f"unknown host key: {_SCAN} accepts it, or --accept_new_host_keys",
@@ -44,6 +45,14 @@ DROPPED = re.compile(r"kex_exchange_identification|ssh_exchange_identification|b
 
 SHELL_CODES = {126: CAUSES[-2][1], 127: CAUSES[-1][1]}
 """A shell's own exit codes (POSIX, 2.8.2): the command was not executable, or not found."""
+
+
+def explain_end(code: int, text: str) -> str:
+    """Return why a session that did stand has ended: what it printed last, else its exit code."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not code and not lines:
+        return ""
+    return f"its session ended: {lines[-1][:200] if lines else f'exit code {code}'}"
 
 
 def explain(code: int, text: str, host: str = "") -> str:

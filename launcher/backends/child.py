@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 
 from .. import loop as loops
 
@@ -13,6 +14,12 @@ if TYPE_CHECKING:
 
 KEPT = 16 * 1024
 """Bytes of standard error kept to explain a failure."""
+
+DEFAULTED = [
+    *(signal.SIGPIPE, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT),
+    *(signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP),
+]
+"""Signals that a program finds as after a login, whatever was ignored where dsrun was started."""
 
 LAST_WORDS = 0.3
 """Seconds to wait for the rest of standard error after the program has ended."""
@@ -53,7 +60,7 @@ class Child:
                 file_actions=[(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(theirs)],
                 setsid=True,
                 setsigmask=[],
-                setsigdef=[signal.SIGPIPE, signal.SIGHUP, signal.SIGINT, signal.SIGTERM],
+                setsigdef=DEFAULTED,
             )
         finally:
             for fd in theirs:
@@ -68,14 +75,20 @@ class Child:
         loop.watch(self._stderr, loops.READ, self._read_errors)
         loop.watch(self._pidfd, loops.READ, self._ended)
 
-    def send_signal(self, number: int, *, group: bool = False) -> None:
-        """Signal it, or all of its process group, unless it has ended."""
-        if self._code is not None:
-            return
-        if group:
-            os.killpg(self.pid, number)
-        else:
+    def send_signal(self, number: int) -> None:
+        """Signal it, unless it has ended."""
+        if self._code is None:
             signal.pidfd_send_signal(self._pidfd, number)
+
+    def signal_children(self, number: int) -> None:
+        """Signal the programs that it has started itself, which may be in sessions of their own."""
+        for pid in _children(self.pid) if self._code is None else []:
+            with suppress(OSError):
+                pidfd = os.pidfd_open(pid)
+                # Asked again behind the descriptor: the number cannot change hands any more.
+                if pid in _children(self.pid):
+                    signal.pidfd_send_signal(pidfd, number)
+                os.close(pidfd)
 
     def _read_errors(self) -> None:
         try:
@@ -113,3 +126,13 @@ class Child:
             os.close(self._pidfd)
             self._pidfd = -1
             self._on_end(self._code, self.errors.decode("utf-8", "replace"))
+
+
+def _children(pid: int) -> list[int]:
+    """Return the children of a process, whichever of its threads has started them (proc(5))."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
+                found += map(int, file.read().split())
+    return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import base
+from . import base, causes
 from .child import Child
 from .stdio import SessionLine
 
@@ -27,8 +27,6 @@ class Local:
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why these nodes cannot be started this way, or ""."""
-        if len(nodes) > 1:
-            return f"--launcher local is for one host, this plan has {len(nodes)}"
         return ""
 
     def commands(
@@ -52,7 +50,7 @@ class Local:
 
     def _start(self, rank: int, loop: Loop, reports: base.Reports) -> None:
         def ended(code: int, errors: str) -> None:
-            reports.ended(rank, f"exit code {code}: {errors.strip()}" if code else "")
+            reports.ended(rank, causes.explain_end(code, errors))
 
         try:
             child = Child(self._argv(), loop, ended, os.environ)

@@ -90,6 +90,9 @@ class OpenSSH:
                 wait = retries.pause(attempt)
                 loop.after(wait, lambda: self._start(node, loop, reports, attempt + 1, began))
                 return
+            if line.answered:
+                reports.ended(node.rank, causes.explain_end(code, errors))
+                return
             text = errors or line.noise.decode("utf-8", "replace")
             reports.ended(node.rank, causes.explain(code, text, node.host.name) if code else "")
 

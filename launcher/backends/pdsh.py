@@ -13,12 +13,12 @@ import signal
 
 from .. import loop as loops
 from ..control import auth
-from . import base, causes
+from . import base, causes, retries
 from .child import Child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..loop import Loop
     from ..plan import Node
@@ -33,10 +33,7 @@ class Pdsh:
 
     def __init__(self, settings: base.Settings) -> None:
         self._settings = settings
-        self._child: Child | None = None
-        self._ranks: dict[str, int] = {}
-        self._said: dict[str, str] = {}
-        self._rest = {"out": b"", "err": b""}
+        self._runs: list[_Run] = []
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why these nodes cannot be started this way, or ""."""
@@ -68,6 +65,7 @@ class Pdsh:
             "pdsh",
             *("-R", "ssh"),
             *("-f", str(min(len(nodes), FAN_OUT))),
+            *("-t", str(max(1, round(set_.connect_timeout)))),
             *("-w", ",".join(logins)),
             *set_.args,
             remote,
@@ -78,7 +76,6 @@ class Pdsh:
         set_ = self._settings
         ours = [
             *("-o", "BatchMode=yes"),
-            *("-o", f"ConnectTimeout={max(1, round(set_.connect_timeout))}"),
             *(("-o", "StrictHostKeyChecking=accept-new") if set_.accept_new_host_keys else ()),
             *(("-p", str(set_.port)) if set_.port else ()),
         ]
@@ -89,30 +86,81 @@ class Pdsh:
     def start(
         self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
     ) -> None:
-        """Run pdsh; tokens and causes are read off its output as it comes."""
-        self._ranks = {node.host.name: node.rank for node in nodes}
-        self._reports = reports
+        """Run pdsh for all hosts, and again for those whose sshd refused for the moment."""
+        self._run(nodes, loop, reports, dial, _Patience(loop))
+
+    def close(self) -> None:
+        """End every pdsh and its clients, which it would leave behind."""
+        for run in self._runs:
+            run.close()
+
+    def _run(
+        self,
+        nodes: Sequence[Node],
+        loop: Loop,
+        reports: base.Reports,
+        dial: base.Dial | None,
+        patience: _Patience,
+    ) -> None:
+        def again(dropped: Sequence[Node]) -> None:
+            self._run(dropped, loop, reports, dial, patience)
+
+        argv, environ = self.argv(nodes, dial), self.environ()
         try:
-            child = Child(
-                self.argv(nodes, dial), loop, self._ended, self.environ(), self._read_errors
-            )
+            self._runs.append(_Run(nodes, argv, environ, loop, reports, patience, again))
         except OSError as error:
             for node in nodes:
                 reports.ended(node.rank, f"pdsh: {error.strerror}")
-            return
-        os.close(child.stdin)
-        self._child = child
+
+
+class _Patience:
+    """How long hosts that drop connections are tried again, and how often they were."""
+
+    def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        os.set_blocking(child.stdout, False)
-        loop.watch(child.stdout, loops.READ, self._read_output)
+        self._began = loop.clock()
+        self._attempts = 0
+
+    def left(self) -> bool:
+        return self._loop.clock() - self._began < retries.LIMIT
+
+    def pause(self) -> float:
+        self._attempts += 1
+        return retries.pause(self._attempts)
+
+
+class _Run:
+    """One pdsh, whose output is read for tokens and causes as it comes."""
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        argv: list[str],
+        environ: dict[str, str],
+        loop: Loop,
+        reports: base.Reports,
+        patience: _Patience,
+        again: Callable[[Sequence[Node]], None],
+    ) -> None:
+        self._nodes = {node.host.name: node for node in nodes}
+        self._loop = loop
+        self._reports = reports
+        self._patience = patience
+        self._again = again
+        self._dropped: list[Node] = []
+        self._said: dict[str, str] = {}
+        self._rest = {"out": b"", "err": b""}
+        self._child = Child(argv, loop, self._ended, environ, self._read_errors)
+        os.close(self._child.stdin)
+        os.set_blocking(self._child.stdout, False)
+        loop.watch(self._child.stdout, loops.READ, self._read_output)
 
     def close(self) -> None:
-        """End pdsh and its clients, which are the only members of its process group."""
-        if self._child is not None:
-            self._child.send_signal(signal.SIGTERM, group=True)
+        """End pdsh and the clients it has started."""
+        self._child.signal_children(signal.SIGTERM)
+        self._child.send_signal(signal.SIGTERM)
 
     def _read_output(self) -> None:
-        assert self._child is not None
         try:
             data = os.read(self._child.stdout, 65536)
         except BlockingIOError:
@@ -125,6 +173,8 @@ class Pdsh:
             found = auth.announced(line)
             if found:
                 self._reports.token(*found)
+            else:
+                self._note(line)
 
     def _read_errors(self, data: bytes) -> None:
         for line in self._lines("err", data):
@@ -138,17 +188,31 @@ class Pdsh:
         """Take in one line of standard error: `host: text`, or pdsh's own word on a host's end."""
         own = line.startswith("pdsh@")
         host, _, text = (line.partition(": ")[2] if own else line).partition(": ")
-        if host not in self._ranks:
+        if host not in self._nodes:
             return
         if own and "exited with exit code" in text:
-            code = int(text.rpartition(" ")[2])
-            said = self._said.get(host, "")
-            self._reports.ended(self._ranks[host], causes.explain(code, said, host))
+            self._host_ended(self._nodes[host], int(text.rpartition(" ")[2]))
         else:
             self._said[host] = f"{self._said.get(host, '')}{text}\n"[-4096:]
+
+    def _host_ended(self, node: Node, code: int) -> None:
+        said = self._said.get(node.host.name, "")
+        if causes.DROPPED.search(said) and self._patience.left():
+            if not self._dropped:
+                self._loop.after(self._patience.pause(), self._try_again)
+            self._dropped.append(node)
+            return
+        self._reports.ended(node.rank, causes.explain(code, said, node.host.name))
+
+    def _try_again(self) -> None:
+        dropped, self._dropped = self._dropped, []
+        for node in dropped:
+            del self._nodes[node.host.name]
+        self._again(dropped)
 
     def _ended(self, code: int, errors: str) -> None:
         last = errors.strip().splitlines()[-1:] or [""]
         cause = f"pdsh ended with exit code {code}: {last[0][:200]}" if code else ""
-        for rank in self._ranks.values():
-            self._reports.ended(rank, cause)
+        for node in self._nodes.values():
+            if node not in self._dropped:
+                self._reports.ended(node.rank, cause)

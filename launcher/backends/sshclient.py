@@ -102,7 +102,9 @@ class Dialer:
         policy = _Policy(self._known, shown, found, self._settings.accept_new_host_keys)
         client.set_missing_host_key_policy(policy)
         target = f"[{address}]:{number}" if number != 22 else address
-        for kind, key in self._known.keys(shown, found).items():
+        known = self._known.keys(shown, found)
+        # OpenSSH, too, takes a key that is known without the port (sshconnect.c).
+        for kind, key in (known or self._known.keys(alias, found)).items():
             client.get_host_keys().add(target, kind, key)
         keys: Any = [os.path.expanduser(one) for one in found.get("identityfile", [])]
         try:
@@ -118,6 +120,10 @@ class Dialer:
                 banner_timeout=self._settings.connect_timeout,
                 auth_timeout=AUTH_TIMEOUT,
             )
+        except paramiko.BadHostKeyException as error:
+            raise (
+                _changed(error, address, number) if known else policy.refusal(error.key)
+            ) from None
         except Exception as error:
             raise _in_words(error, address, number, login) from None
         return client
@@ -174,14 +180,21 @@ def _in_words(error: Exception, address: str, port: int, login: str) -> Exceptio
         return _Dropped(str(error) or "connection closed")
     if isinstance(error, paramiko.SSHException) and "No existing session" in str(error):
         return _Dropped(str(error))
-    if isinstance(error, paramiko.BadHostKeyException):
+    if "No authentication methods" in str(error):
         return Refused(
-            f"its host key has CHANGED (now {_print(error.key)}): not the host it was, or"
-            f" reinstalled; ssh-keygen -R {_target(address, port)} forgets the old one"
+            f"authentication failed for {login}: no key to offer"
+            " (IdentityFile, ~/.ssh/id_*, or an agent)"
         )
     words = next((say for kind, say in _WORDS if isinstance(error, kind)), "{error} ({where})")
     reason = error.strerror if isinstance(error, OSError) and error.strerror else error
     return Refused(words.format(error=reason, where=f"{address}:{port}", login=login))
+
+
+def _changed(error: paramiko.BadHostKeyException, address: str, port: int) -> Refused:
+    return Refused(
+        f"its host key has CHANGED (now {_print(error.key)}): not the host it was, or"
+        f" reinstalled; ssh-keygen -R {_target(address, port)} forgets the old one"
+    )
 
 
 _WORDS: tuple[tuple[type[Exception], str], ...] = (
@@ -308,13 +321,16 @@ class _Policy(paramiko.MissingHostKeyPolicy):
     ) -> None:
         """Decide on a key that no file holds; called by paramiko before any login."""
         if self._known.revoked(key, self._found):
-            raise Refused(f"its host key is marked @revoked ({_print(key)})")
-        if self._accept:
-            self._known.add(self._known.paths(self._found)[0], self._name, key)
-            return
+            raise Refused(f"its host key is marked @revoked ({_print(key)}): do not trust it")
+        if not self._accept:
+            raise self.refusal(key)
+        self._known.add(self._known.paths(self._found)[0], self._name, key)
+
+    def refusal(self, key: paramiko.PKey) -> Refused:
+        """Return the refusal of a key that is not known, with what would accept it."""
         host, _, port = self._name.strip("[").partition("]:")
         scan = f"ssh-keyscan {f'-p {port} ' if port else ''}{host} >> ~/.ssh/known_hosts"
-        raise Refused(
+        return Refused(
             f"unknown host key {_print(key)}; if that is its key: {scan}"
             " (or --accept_new_host_keys)"
         )

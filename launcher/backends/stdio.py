@@ -11,12 +11,13 @@ class SessionLine(Line):
 
     Attributes:
         noise: what came before MAGIC, to explain a session that never became a line.
+        answered: MAGIC has been seen.
     """
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         super().__init__(read_fd, write_fd)
         self.noise = b""
-        self._found = False
+        self.answered = False
 
     def decode(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the frames that `data` completes, once MAGIC has been seen.
@@ -24,7 +25,7 @@ class SessionLine(Line):
         Raises:
             LineClosed: too much noise, or bytes that are no frames.
         """
-        if self._found:
+        if self.answered:
             return super().decode(data)
         self.noise += data
         before, magic, after = self.noise.partition(frames.MAGIC)
@@ -32,5 +33,5 @@ class SessionLine(Line):
             if len(self.noise) > frames.NOISE_LIMIT:
                 raise LineClosed("no node launcher answered, only other output")
             return []
-        self._found, self.noise = True, before
+        self.answered, self.noise = True, before
         return super().decode(after)

@@ -63,6 +63,7 @@ class Link:
     def _receive(self) -> None:
         if self._line is None:
             return
+        self._take(self._line.early())
         try:
             arrived = self._line.receive()
         except LineClosed as closed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from .lines import Labeller, safe
+from .lines import Labeller, Sanitizer
 from .screen import LiveScreen, PlainScreen
 from .writer import Writer
 
@@ -55,6 +55,7 @@ class Console:
         screen = LiveScreen if terminal else PlainScreen
         self._screen = screen(loop, self._write)
         self._labellers: dict[tuple[int, int], Labeller] = {}
+        self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
         self._terminal = terminal
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:
@@ -63,6 +64,7 @@ class Console:
         shown = f"\x1b[{colour}m{text}\x1b[0m" if self._colour and text else text
         for stream in streams:
             self._labellers[rank, stream] = Labeller(shown.encode("utf-8", "surrogateescape"))
+            self._sanitizers[rank, stream] = Sanitizer()
 
     def feed(self, rank: int, stream: int, data: bytes, written: Callable[[], None]) -> None:
         """Show output of a rank; `written` is called from the loop when it has been taken."""
@@ -70,7 +72,7 @@ class Console:
         if labeller is None:
             written()
             return
-        lines = labeller.feed(safe(data) if self._terminal else data)
+        lines = labeller.feed(self._sanitizers[rank, stream].feed(data) if self._terminal else data)
         self._screen.show(self._sinks[stream], lines, lambda: self._loop.post(written))
         self._screen.open_line((rank, self._sinks[stream]), labeller)
 
@@ -79,6 +81,12 @@ class Console:
         if LEVELS.index(level) >= self._level:
             block = "".join(f"dsrun: {line}\n" for line in text.splitlines())
             self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
+
+    def tell(self, text: str) -> None:
+        """Print the report of a job, which is wanted even where dsrun is told to be quiet."""
+        for (_, stream), labeller in self._labellers.items():
+            self._screen.finish(self._sinks[stream], labeller)
+        self._screen.show(self._sinks[2], f"{text}\n".encode("utf-8", "replace"), None)
 
     def status(self, text: str) -> None:
         """Show a line that replaces itself, on a terminal only; "" takes it away."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ..addresses import addresses_towards
 from ..backends.base import Dial
 from ..control import tls
 from ..errors import UsageError
 from ..secret import WARNING, control_port, shared_secret
 from .dialling import Announced, Sharing, target
-from .door import Door, addresses_towards
+from .door import Door
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

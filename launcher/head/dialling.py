@@ -34,7 +34,7 @@ class Announced:
         if node in self._ranks:
             self._tokens.setdefault(node, token)
         if self.door is not None:
-            self.door.recheck()
+            self.door.recheck(node)
 
     def verify(self, claim: auth.Claim) -> door.Verdict:
         """Tell whether a caller is who it says; "wait" while its token is still on its way."""

@@ -50,6 +50,7 @@ class Door:
         self._verify = verify
         self._enter = enter
         self._callers: dict[int, _Caller] = {}
+        self._waiting: dict[str, list[_Caller]] = {}
         self._sockets: list[socket.socket] = []
         self.port = port
         for address in addresses:
@@ -57,10 +58,10 @@ class Door:
             self.port = self._sockets[0].getsockname()[1]
         self._open()
 
-    def recheck(self) -> None:
-        """Ask `verify` again about the callers it told to wait."""
-        for caller in list(self._callers.values()):
-            if caller.claim is not None:
+    def recheck(self, node: str) -> None:
+        """Ask `verify` again about the callers for a node that it told to wait."""
+        for caller in self._waiting.pop(node, []):
+            if caller.fd in self._callers:
                 self._judge(caller)
 
     def close(self) -> None:
@@ -130,6 +131,7 @@ class Door:
         assert caller.line is not None
         verdict = self._verify(caller.claim)
         if verdict == "wait":
+            self._waiting.setdefault(caller.claim.node, []).append(caller)
             return
         if verdict == "no":
             self._drop(caller)
@@ -177,17 +179,3 @@ def _listen(address: str, port: int) -> socket.socket:
         raise
     listener.setblocking(False)
     return listener
-
-
-def addresses_towards(hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return this machine's addresses on the routes to these hosts, each once; nothing is sent."""
-    found: dict[str, None] = {}
-    for host in hosts:
-        try:
-            family, kind, _, _, target = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
-            with socket.socket(family, kind) as probe:
-                probe.connect(target)
-                found[str(probe.getsockname()[0])] = None
-        except OSError:
-            continue
-    return tuple(found)

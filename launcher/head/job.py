@@ -86,6 +86,7 @@ class Job:
         self._running = self._stopping = self._ending = False
         self._exits: list[tuple[Peer, messages.Exit]] = []
         self._losses: list[Loss] = []
+        self._unexplained: set[str] = set()
         self._stop_signal = self._interrupts = 0
         self._broken_pipe = False
         self._began = self._ended = loop.clock()
@@ -120,6 +121,9 @@ class Job:
                 backend.start(nodes, self._loop, reports, dial)
             self._loop.run()
         finally:
+            for peer in self.peers:
+                if peer.link is not None:
+                    peer.link.close()
             for backend, _ in parts:
                 backend.close()
         if self._error is not None:
@@ -150,6 +154,7 @@ class Job:
         if self._ending:
             self._leave_when_alone()
         elif self._running and not peer.over:
+            self._unexplained.add(peer.name)
             self._lose(peer, f"the line to its node launcher ended ({reason})")
         elif not self._running and peer.hello:
             self._fail_start(peer, f"its node launcher left before the start ({reason})")
@@ -168,7 +173,9 @@ class Job:
         self._gathering.fail(peer, cause)
 
     def _explain_loss(self, peer: Peer, cause: str) -> None:
-        """Put the backend's word on it to a loss that was noted when the line ended."""
+        """Put the backend's word on it to a loss of which only the line's end was known."""
+        if peer.name not in self._unexplained:
+            return
         self._losses = [
             Loss(loss.at, loss.host, cause) if loss.host == peer.name else loss
             for loss in self._losses

@@ -23,9 +23,25 @@ _UNSAFE = re.compile(
 )
 
 
-def safe(data: bytes) -> bytes:
-    """Return `data` without the escape sequences that could harm a terminal."""
-    return _UNSAFE.sub(b"", data) if b"\x1b" in data else data
+# The beginning of a sequence whose end has not come yet.
+_BEGUN = re.compile(rb"\x1b(?:[ -/]*|\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?)\Z")
+
+
+class Sanitizer:
+    """Takes out of a stream the escape sequences that could harm a terminal."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what of the stream so far is safe to show; an unfinished sequence is held back."""
+        if b"\x1b" not in data and not self._held:
+            return data
+        data = self._held + data
+        begun = _BEGUN.search(data[-LONGEST:])
+        cut = len(data) - (len(begun[0]) if begun else 0)
+        self._held = data[cut:]
+        return _UNSAFE.sub(b"", data[:cut])
 
 
 class Labeller:

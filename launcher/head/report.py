@@ -164,6 +164,8 @@ def _details(report: Report) -> list[str]:
     failure = report.cause
     if not isinstance(failure, Failure) or report.stop_signal or report.broken_pipe:
         return []
+    if not failure.pid:
+        return []
     lines = _tail(failure)
     if failure.log:
         lines.append(f"  its log: {failure.host}:{failure.log}.err (and .out)")

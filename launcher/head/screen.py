@@ -147,7 +147,7 @@ class LiveScreen:
     def _picture(self) -> bytes:
         """Return the live part: the latest unfinished lines and the status, cut to the width."""
         width = _columns()
-        newest = list(self._lines.values())[-ROWS:]
+        newest = [one for one in self._lines.values() if one.carry][-ROWS:]
         rows = [_cut(one.label + one.carry.rstrip(b"\r"), width) for one in newest]
         rows += [_cut(self._status, width)] if self._status else []
         self._drawn = len(rows)

@@ -37,7 +37,7 @@ def rules(options: Options, job_id: str) -> Rules:
 
 def _shown(options: Options) -> Callable[[int, int], set[int]]:
     away = _streams("--redirects", options.redirects)
-    _streams("--tee", options.tee)
+    both = _streams("--tee", options.tee)
     if not options.log_dir and (options.redirects != "0" or options.tee != "0"):
         raise UsageError("--redirects and --tee need --log_dir DIR, where the output goes")
     ranks = _numbers("--console_ranks", options.console_ranks)
@@ -45,7 +45,7 @@ def _shown(options: Options) -> Callable[[int, int], set[int]]:
 
     def shown(rank: int, local_rank: int) -> set[int]:
         hidden = (ranks and rank not in ranks) or (locals_ and local_rank not in locals_)
-        return set() if hidden else {1, 2} - away(local_rank)
+        return set() if hidden else ({1, 2} - away(local_rank)) | both(local_rank)
 
     return shown
 

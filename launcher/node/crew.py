@@ -223,15 +223,18 @@ class Crew:
         if self._finished or self.running():
             return
         left = kernel.children()
-        if left and not self._may_stay():
+        if left and not self.may_stay():
             self._sweep(left)
         elif any(pump.fd >= 0 for pump in self.pumps.values()):
-            if self._drain_timer is None and self._credit > 0:
+            # A job that is stopped does not wait for a reader that has stalled.
+            waits_for_reader = self._credit <= 0 and self._stop_signal is None
+            if self._drain_timer is None and not waits_for_reader:
                 self._drain_timer = self._loop.after(DRAIN, lambda: self._finish([]))
         else:
             self._finish([])
 
-    def _may_stay(self) -> bool:
+    def may_stay(self) -> bool:
+        """Tell whether what the job has left running is to be left alone."""
         clean = self._stop_signal is None and all(p.status == 0 for p in self.processes)
         return self._manners.allow_background and clean
 
@@ -254,7 +257,7 @@ class Crew:
         self._finished = True
         for pump in self.pumps.values():
             self._loop.unwatch(pump.fd)
-            pump.close()
+            pump.finish()
         self._events.done(left)
 
 

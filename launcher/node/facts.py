@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import time
 
 from .. import __version__
+from ..addresses import own_addresses
 from ..control.messages import Hello
 
 TYPE_CHECKING = False
@@ -27,46 +27,6 @@ def machine() -> str:
         return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}/{os.uname().nodename}"
     except OSError:
         return os.uname().nodename
-
-
-def addresses() -> tuple[str, ...]:
-    """Return this machine's IPv4 and global IPv6 addresses, loopback left out.
-
-    The address on the default route comes first; /proc/net/fib_trie and if_inet6 (proc(5)) list
-    the rest without a helper program.
-    """
-    found = dict.fromkeys([*_routed(), *_ipv4(), *_ipv6()])
-    return tuple(address for address in found if not address.startswith("127."))
-
-
-def _routed() -> list[str]:
-    """Return the source address of the default route; nothing is sent to find it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return []
-        return [str(probe.getsockname()[0])]
-
-
-def _ipv4() -> list[str]:
-    found = []
-    previous = ""
-    for line in _lines("/proc/net/fib_trie"):
-        if "/32 host LOCAL" in line:
-            found.append(previous.rpartition(" ")[2])
-        previous = line
-    return found
-
-
-def _ipv6() -> list[str]:
-    found = []
-    for line in _lines("/proc/net/if_inet6"):
-        digits, _index, _prefix, scope, _flags, _name = line.split()
-        if scope == "00":
-            packed = bytes.fromhex(digits)
-            found.append(socket.inet_ntop(socket.AF_INET6, packed))
-    return found
 
 
 def _lines(path: str) -> list[str]:
@@ -138,14 +98,14 @@ def hello(
         devices=devices.visible,
         slots=slots,
         port=port,
-        addresses=addresses() if task.port is not None else (),
+        addresses=own_addresses() if task.port is not None else (),
         problems=tuple(problem for problem in problems if problem),
         clock=time.monotonic(),
         log_dir=log_dir,
     )
 
 
-def leftovers(environ_name: bytes = b"DSRUN_LAUNCHER=") -> list[str]:
+def leftovers() -> list[str]:
     """Return, in words, processes of this user whose node launcher is gone.
 
     Every worker carries the pid and start time of its node launcher; a process whose launcher is
@@ -155,13 +115,22 @@ def leftovers(environ_name: bytes = b"DSRUN_LAUNCHER=") -> list[str]:
 
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
-        owner = _launcher_of(name, environ_name)
-        if owner and kernel.started(owner[0]) != owner[1]:
+        owner = _launcher_of(name)
+        if owner and kernel.started(owner[0]) != owner[1] and _numbered_as_here(name):
             found.append(f"pid {name} of a dsrun job that is over")
     return found
 
 
-def _launcher_of(pid: str, name: bytes) -> tuple[int, int] | None:
+def _numbered_as_here(pid: str) -> bool:
+    """Tell whether a process counts pids as this one does; those of containers do not."""
+    try:
+        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return False
+
+
+def _launcher_of(pid: str) -> tuple[int, int] | None:
+    name = b"DSRUN_LAUNCHER="
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environ = file.read()

@@ -19,6 +19,10 @@ PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.S
 """Signals that the guard hands to the node launcher."""
 
 
+STAY = 111
+"""The node launcher's exit code that tells the guard: what runs on has leave to."""
+
+
 def stand_guard() -> None:
     """Split this process in two: return in the child, the node launcher; guard it in the parent.
 
@@ -42,6 +46,8 @@ def _watch(launcher: int) -> int:
             os.kill(launcher, number)
             continue
         status = _reap(launcher)
+        if status is not None and os.waitstatus_to_exitcode(status) == STAY:
+            return 0
         if status is not None:
             _sweep()
             return _verdict(status)

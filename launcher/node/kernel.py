@@ -68,11 +68,12 @@ def parent(pid: int) -> int:
 
 
 def started(pid: int) -> int:
-    """Return when a process started, in clock ticks since boot; 0 when it is gone.
+    """Return when a process started, in clock ticks since boot; 0 when it has ended.
 
     Pid and start together name one process for as long as the machine is up.
     """
     try:
-        return int(stat(pid)[19])
+        fields = stat(pid)
+        return 0 if fields[0] in "ZX" else int(fields[19])
     except OSError:
         return 0

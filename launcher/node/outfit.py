@@ -43,6 +43,7 @@ class Outfit:
         if not self._problems:
             self._check_program()
         self._find_devices()
+        self._make_log_dir()
         self._reserve()
 
     def hello(self) -> messages.Hello:
@@ -187,6 +188,15 @@ class Outfit:
 
         folder = os.fsdecode(self._log_folder())
         return {spec.rank: RankLog(folder, spec.rank, self._note) for spec in specs}
+
+    def _make_log_dir(self) -> None:
+        """Make --log_dir itself, so that it is known before the start whether it can be."""
+        if not self.task.log_dir or self._problems:
+            return
+        try:
+            os.makedirs(os.path.dirname(self._log_folder()), mode=0o700, exist_ok=True)
+        except OSError as error:
+            self._check(f"--log_dir {self.task.log_dir}: {(error.strerror or str(error)).lower()}")
 
     def _log_folder(self) -> bytes:
         """Return this job's log folder, b"" for none."""

@@ -33,6 +33,12 @@ class Pump:
         self.tail = (self.tail + data)[-TAIL:]
         return data
 
+    def finish(self) -> None:
+        """Take what is still in the pipe into the log and the tail, and close."""
+        while self.fd >= 0 and self.read():
+            pass
+        self.close()
+
     def close(self) -> None:
         """Close the pipe; may be called twice."""
         if self.fd >= 0:

@@ -13,6 +13,7 @@ from ..control.link import Link
 from ..errors import LOST
 from . import facts, kernel, ports
 from .crew import Crew, Events, Manners
+from .guard import STAY
 from .outfit import Outfit
 from .workers import Process, SpawnFailed
 
@@ -84,7 +85,7 @@ class Session:
     def _lost(self, reason: str) -> None:
         """Go on without the runner: stop the workers, keep nothing, leave."""
         if self._over or self._crew is None or self._task is None:
-            self.code = 0 if self._over else LOST
+            self.code = self.code if self._over else LOST
             self._loop.stop()
             return
         self.code = LOST
@@ -209,6 +210,8 @@ class Session:
         words = tuple(_stuck(pid) for pid in left)
         self._send(messages.pack(frames.DONE, messages.Done(words, tails, self._reason)))
         self._over = True
+        if self._crew is not None and self._crew.may_stay():
+            self.code = STAY
         if not self._link.open:
             for word in words:
                 sys.stderr.write(f"dsrun: not ended after SIGKILL: {word}\n")
