@@ -11,9 +11,10 @@ from ..backends.base import Reports
 from ..control import frames, messages
 from ..control.link import Link
 from ..errors import NodeError
+from .account import Account
 from .gathering import Gathering
 from .peer import Peer
-from .report import Failure, Loss, Report
+from .report import Report
 from .stdin import Stdin
 
 TYPE_CHECKING = False
@@ -73,7 +74,7 @@ class Job:
         nodes: Sequence[Node] | None = None,
     ) -> None:
         """Prepare the job; `nodes` are those that this process sees to, all of them by default."""
-        self._id = job_id
+        self._account = Account(job_id, loop.clock())
         self._plan = plan
         self._loop = loop
         self._console = console
@@ -84,12 +85,7 @@ class Job:
         self._window = window(len(self.peers))
         self._error: NodeError | None = None
         self._running = self._stopping = self._ending = False
-        self._exits: list[tuple[Peer, messages.Exit]] = []
-        self._losses: list[Loss] = []
-        self._unexplained: set[str] = set()
-        self._stop_signal = self._interrupts = 0
-        self._broken_pipe = False
-        self._began = self._ended = loop.clock()
+        self._interrupts = 0
         self._stdin: Stdin | None = None
         self._gathering = Gathering(
             plan,
@@ -154,8 +150,8 @@ class Job:
         if self._ending:
             self._leave_when_alone()
         elif self._running and not peer.over:
-            self._unexplained.add(peer.name)
-            self._lose(peer, f"the line to its node launcher ended ({reason})")
+            told = f"the line to its node launcher ended ({reason})"
+            self._lose(peer, told, explained=False)
         elif not self._running and peer.hello:
             self._fail_start(peer, f"its node launcher left before the start ({reason})")
 
@@ -163,7 +159,7 @@ class Job:
         peer = self._by_rank[rank]
         if self._running or self._ending:
             if cause:
-                self._explain_loss(peer, cause)
+                self._account.explain(peer.name, cause)
         else:
             self._fail_start(peer, cause or "its node launcher ended without a word")
 
@@ -171,15 +167,6 @@ class Job:
         if peer.hello is not None:
             peer.hello = None
         self._gathering.fail(peer, cause)
-
-    def _explain_loss(self, peer: Peer, cause: str) -> None:
-        """Put the backend's word on it to a loss of which only the line's end was known."""
-        if peer.name not in self._unexplained:
-            return
-        self._losses = [
-            Loss(loss.at, loss.host, cause) if loss.host == peer.name else loss
-            for loss in self._losses
-        ]
 
     # -- the start --------------------------------------------------------------------------
 
@@ -190,7 +177,7 @@ class Job:
     def _start(self, plan: Plan, master: str, port: int) -> None:
         self._plan = plan
         self._running = True
-        self._began = self._loop.clock()
+        self._account.began = self._loop.clock()
         for peer in self.peers:
             peer.node = node = plan.nodes[peer.node.rank]
             for worker in node.workers():
@@ -230,8 +217,7 @@ class Job:
     def _on_exit(self, peer: Peer, body: bytes) -> None:
         ended = messages.unpack(messages.Exit, body)
         peer.saw_clock(ended.clock, self._loop.clock())
-        self._exits.append((peer, ended))
-        if ended.code != 0 and not ended.signalled:
+        if self._account.exited(peer, ended):
             self._stop(signal.SIGTERM, self._rules.grace)
 
     def _on_note(self, peer: Peer, body: bytes) -> None:
@@ -240,7 +226,7 @@ class Job:
             self._lose(peer, note.text, over=False)
         elif note.signal:
             self._console.say(f"{peer.name}: {note.text}", "warning")
-            self._stop_signal = self._stop_signal or note.signal
+            self._account.stop_signal = self._account.stop_signal or note.signal
             self._stop(note.signal, self._rules.grace)
         else:
             self._console.say(f"{peer.name}: {note.text}", "warning")
@@ -271,25 +257,25 @@ class Job:
         elif number == signal.SIGTSTP:
             self._suspend()
         elif not self._running:
-            self._stop_signal = self._stop_signal or number
+            self._account.stop_signal = self._account.stop_signal or number
             self._end()
         else:
             self._end_by_signal(number)
 
     def on_broken_output(self) -> None:
         """Stop the job: nobody reads its output any more."""
-        self._broken_pipe = True
+        self._account.broken_pipe = True
         if self._running:
             self._stop(signal.SIGTERM, self._rules.grace)
 
     def _end_by_signal(self, number: int) -> None:
         """First time: stop with grace. A second interrupt kills; a third does not wait for it."""
-        self._stop_signal = self._stop_signal or number
+        self._account.stop_signal = self._account.stop_signal or number
         self._interrupts += number == signal.SIGINT
         name = signal.Signals(number).name
         if self._interrupts > 2:
             self._console.say(f"leaving at once; may still run on: {self._unfinished()}", "error")
-            self._ended = self._loop.clock()
+            self._account.ended = self._loop.clock()
             self._loop.stop()
         elif self._interrupts == 2:
             self._console.say("killing all ranks now", "warning")
@@ -329,13 +315,13 @@ class Job:
                 peer.link.heard = now
             peer.send(frames.pack(frames.LEASE, b"count"))
 
-    def _lose(self, peer: Peer, reason: str, *, over: bool = True) -> None:
+    def _lose(self, peer: Peer, reason: str, *, over: bool = True, explained: bool = True) -> None:
         """Note that a node is gone, and stop the others: half a job is none."""
         if peer.over:
             return
         if over:
             peer.lost = reason
-        self._losses.append(Loss(self._loop.clock(), peer.name, reason))
+        self._account.lost(peer.name, reason, self._loop.clock(), explained=explained)
         self._stop(signal.SIGTERM, self._rules.grace)
 
     # -- the end ----------------------------------------------------------------------------
@@ -349,7 +335,7 @@ class Job:
         if self._ending:
             return
         self._ending = True
-        self._ended = self._loop.clock()
+        self._account.ended = self._loop.clock()
         self._gathering.close()
         report = self._report()
         story = {"code": report.exit_code if self._error is None else self._error.exit_code}
@@ -363,48 +349,10 @@ class Job:
             self._loop.stop()
 
     def _report(self) -> Report:
-        exits = [ended for _, ended in self._exits]
-        codes = [ended.code for ended in exits]
-        return Report(
-            job_id=self._id,
-            world_size=self._plan.world_size or 0,
-            hosts=tuple(peer.name for peer in self.peers),
-            began=self._began,
-            ended=self._ended,
-            failures=tuple(
-                self._failure(peer, ended)
-                for peer, ended in self._exits
-                if ended.code != 0 and not ended.signalled
-            ),
-            losses=tuple(self._losses),
-            stopped=sum(ended.signalled for ended in exits),
-            stop_signal=self._stop_signal,
-            stop_is_clean=self._rules.graceful_term_ok and codes == [0] * len(codes) != [],
-            broken_pipe=self._broken_pipe,
-            left=tuple(
-                f"{peer.name}: {text}"
-                for peer in self.peers
-                if peer.done
-                for text in peer.done.left
-            ),
-        )
-
-    def _failure(self, peer: Peer, ended: messages.Exit) -> Failure:
-        stdout, stderr = ("", "")
-        if peer.done is not None:
-            stdout, stderr = peer.done.tails.get(str(ended.rank), ("", ""))
-        log_dir = peer.hello.log_dir if peer.hello else ""
-        return Failure(
-            at=ended.clock + peer.offset,
-            rank=ended.rank,
-            local_rank=ended.rank - (peer.node.first_rank or 0),
-            host=peer.name,
-            pid=ended.pid,
-            code=ended.code,
-            hint=ended.hint,
-            stdout=stdout,
-            stderr=stderr,
-            log=f"{log_dir}/rank-{ended.rank:04d}" if log_dir else "",
+        return self._account.report(
+            self.peers,
+            self._plan.world_size or 0,
+            graceful_term_ok=self._rules.graceful_term_ok,
         )
 
 

@@ -14,17 +14,16 @@ LONGEST = 64 * 1024
 # What a progress bar overwrites: everything up to the last carriage return that ends no line.
 _OVERWRITTEN = re.compile(rb"[^\n]*\r(?!\n)")
 
-# Sequences that do more than colour: they set titles or the clipboard, or move about (ECMA-48;
-# xterm's OSC, DCS, APC, PM strings). Colour (SGR, `m`) and erase to end of line (`K`) stay.
-_UNSAFE = re.compile(
-    rb"\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"
-    rb"|\x1b\[[0-?]*[ -/]*[@-JL-ln-~]"
-    rb"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
-)
+# Strings and sequences that do more than colour: they set titles or the clipboard, or move about
+# (ECMA-48; xterm's OSC, DCS, APC, PM, SOS). A string ends with its line at the latest.
+_MEANT = re.compile(rb"\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-JL-ln-~]")
 
+# What is left may be colour (SGR, `m`) or erase to the end of the line (`K`), and nothing else:
+# a terminal goes on with a sequence behind what was cut out of it, or behind a control character.
+_STRAY = re.compile(rb"\x1b(?!\[[0-9:;]*[mK])")
 
 # The beginning of a sequence whose end has not come yet.
-_BEGUN = re.compile(rb"\x1b(?:[ -/]*|\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b]*\x1b?)\Z")
+_BEGUN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]*\x1b?)?\Z")
 
 
 class Sanitizer:
@@ -41,7 +40,7 @@ class Sanitizer:
         begun = _BEGUN.search(data[-LONGEST:])
         cut = len(data) - (len(begun[0]) if begun else 0)
         self._held = data[cut:]
-        return _UNSAFE.sub(b"", data[:cut])
+        return _STRAY.sub(b"", _MEANT.sub(b"", data[:cut]))
 
 
 class Labeller:

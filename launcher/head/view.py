@@ -52,7 +52,10 @@ def _shown(options: Options) -> Callable[[int, int], set[int]]:
 
 def _numbers(where: str, text: str) -> frozenset[int | str]:
     try:
-        return frozenset(parse_slots(text)) if text else frozenset()
+        numbers = parse_slots(text) if text else ()
+        if not all(isinstance(number, int) for number in numbers):
+            raise UsageError("they are numbers")
+        return frozenset(numbers)
     except UsageError as error:
         raise UsageError(f"{where} {text!r}: expected ranks such as 0,8-15 ({error})") from None
 
@@ -87,7 +90,7 @@ def _label(form: str, job_id: str) -> Callable[[Node, int, int], str]:
 
     try:
         form.format(host="", rank=0, local_rank=0, node_rank=0, job="")
-    except (KeyError, ValueError, IndexError, AttributeError):
+    except (KeyError, ValueError, IndexError, AttributeError, TypeError):
         known = "{host} {rank} {local_rank} {node_rank} {job}"
         raise UsageError(f"--prefix {form!r}: expected text with any of {known}") from None
     return label

@@ -1,0 +1,90 @@
+"""What has happened in a job so far, kept until it is told."""
+
+from __future__ import annotations
+
+from ..control.messages import Exit
+from .report import Failure, Loss, Report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .peer import Peer
+
+
+class Account:
+    """Exits, losses and signals as they come in; times on the runner's monotonic clock.
+
+    Attributes:
+        stop_signal: the first signal that asked for the job's end, 0 for none.
+        broken_pipe: nobody reads the job's output any more.
+    """
+
+    def __init__(self, job_id: str, began: float) -> None:
+        self.job_id = job_id
+        self.began = self.ended = began
+        self.stop_signal = 0
+        self.broken_pipe = False
+        self._exits: list[tuple[Peer, Exit]] = []
+        self._losses: list[Loss] = []
+        self._unexplained: set[str] = set()
+
+    def exited(self, peer: Peer, ended: Exit) -> bool:
+        """Note the end of a worker; tells whether it failed by itself."""
+        self._exits.append((peer, ended))
+        return _failed(ended)
+
+    def lost(self, host: str, reason: str, at: float, *, explained: bool = True) -> None:
+        """Note the loss of a node; where only its line's end is known, the cause may follow."""
+        self._losses.append(Loss(at, host, reason))
+        if not explained:
+            self._unexplained.add(host)
+
+    def explain(self, host: str, cause: str) -> None:
+        """Put the backend's word on it to a loss of which only the line's end was known."""
+        if host in self._unexplained:
+            self._losses = [
+                Loss(one.at, host, cause) if one.host == host else one for one in self._losses
+            ]
+
+    def report(self, peers: Sequence[Peer], world_size: int, *, graceful_term_ok: bool) -> Report:
+        """Return the report as of now."""
+        exits = [ended for _, ended in self._exits]
+        clean = bool(exits) and all(ended.code == 0 for ended in exits)
+        return Report(
+            job_id=self.job_id,
+            world_size=world_size,
+            hosts=tuple(peer.name for peer in peers),
+            began=self.began,
+            ended=self.ended,
+            failures=tuple(_failure(*one) for one in self._exits if _failed(one[1])),
+            losses=tuple(self._losses),
+            stopped=sum(ended.signalled for ended in exits),
+            stop_signal=self.stop_signal,
+            stop_is_clean=graceful_term_ok and clean,
+            broken_pipe=self.broken_pipe,
+            left=tuple(f"{p.name}: {text}" for p in peers if p.done for text in p.done.left),
+        )
+
+
+def _failed(ended: Exit) -> bool:
+    return ended.code != 0 and not ended.signalled
+
+
+def _failure(peer: Peer, ended: Exit) -> Failure:
+    stdout, stderr = ("", "")
+    if peer.done is not None:
+        stdout, stderr = peer.done.tails.get(str(ended.rank), ("", ""))
+    log_dir = peer.hello.log_dir if peer.hello else ""
+    return Failure(
+        at=ended.clock + peer.offset,
+        rank=ended.rank,
+        local_rank=ended.rank - (peer.node.first_rank or 0),
+        host=peer.name,
+        pid=ended.pid,
+        code=ended.code,
+        hint=ended.hint,
+        stdout=stdout,
+        stderr=stderr,
+        log=f"{log_dir}/rank-{ended.rank:04d}" if log_dir else "",
+    )
