@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 ENV_FILES = (".deepspeed_env", ".dsrun_env")
 """Read from the home folder, then from the current one, when they are there."""
 
+ENV_FILE_LIMIT = 1 << 20
+"""Characters of an environment file: a job's environment is smaller, something else may not be."""
+
 NOT_AN_END = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP}
 """Signals that dsrun acts on beside those that end the job."""
 
@@ -206,7 +209,7 @@ def _env_file(path: str, *, wanted: bool) -> dict[str, str]:
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
             status = os.fstat(file.fileno())
-            text = file.read(1 << 20)
+            text = file.read(ENV_FILE_LIMIT + 1)
     except FileNotFoundError:
         if wanted:
             raise UsageError(f"--env_file {path}: no such file") from None
@@ -215,6 +218,8 @@ def _env_file(path: str, *, wanted: bool) -> dict[str, str]:
         raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
     if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
         raise UsageError(f"{path}: belongs to another user or is writable by all; not read")
+    if len(text) > ENV_FILE_LIMIT:
+        raise UsageError(f"{path}: larger than {ENV_FILE_LIMIT} characters; not read")
     return environment.parse_env_file(text, path)
 
 
@@ -294,6 +299,8 @@ def _check_report_file(options: Options) -> None:
     if options.report_file is None:
         return
     folder = os.path.dirname(os.path.abspath(options.report_file))
+    if os.path.isdir(options.report_file):
+        raise UsageError(f"--report_file {options.report_file}: is a folder; name a file")
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise UsageError(f"--report_file {options.report_file}: {folder} cannot be written to")
 
@@ -309,6 +316,11 @@ def _tell(report: Report, console: Console) -> None:
 def _write_report(options: Options, report: dict[str, object]) -> None:
     if options.report_file is None:
         return
-    with open(options.report_file, "w", encoding="utf-8") as file:
-        json.dump(report, file, indent=2)
-        file.write("\n")
+    try:
+        with open(options.report_file, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=2)
+            file.write("\n")
+    except OSError as error:
+        # The job's own exit code counts for more than its report.
+        reason = (error.strerror or str(error)).lower()
+        sys.stderr.write(f"dsrun: --report_file {options.report_file}: {reason}\n")

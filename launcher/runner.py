@@ -6,7 +6,6 @@ The one place that catches our own errors, and turns each into one line and an e
 from __future__ import annotations
 
 import os
-import signal
 import sys
 
 from .errors import INTERNAL, DsrunError, UsageError
@@ -20,6 +19,9 @@ if TYPE_CHECKING:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run dsrun with these arguments (the process's own by default); returns the exit code."""
+    _own_modules_first()
+    import signal
+
     # Until there is something to clean up, an interrupt ends this like any other program.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -31,9 +33,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refuse(error)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 128 + signal.SIGPIPE
+        return 128 + int(signal.SIGPIPE)
     except Exception:
         return _bug()
+
+
+def _own_modules_first() -> None:
+    """Look for modules in the user's PYTHONPATH last: it is for the workers, not for dsrun."""
+    theirs = {"", *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    sys.path.sort(key=lambda folder: folder in theirs)
 
 
 def _open_streams() -> None:
@@ -89,7 +97,9 @@ def run(command: Command) -> int:
 
 
 def _refuse(error: DsrunError) -> int:
-    for line in str(error).splitlines():
+    from .plain import plain
+
+    for line in plain(str(error)).split("\n"):
         sys.stderr.write(f"dsrun: {line}\n")
     return error.exit_code
 

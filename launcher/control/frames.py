@@ -30,7 +30,7 @@ STOP = 4  # signal the workers, give them a grace, kill, sweep
 SIGNAL = 5  # pass one signal to every worker
 CREDIT = 6  # so many more bytes of output may be sent
 INPUT = 7  # bytes for rank 0's standard input; an empty body is its end
-LEASE = 8  # the runner is about to be suspended (or is back): do not count its silence
+LEASE = 8  # b"hold": the runner is about to be suspended, its silence is not to be counted
 END = 9  # the job is over: its exit code and its story
 WELCOME = 10  # the runner in turn shows who it is (`--no_ssh`)
 # node -> runner
@@ -42,7 +42,7 @@ EXIT = 36
 NOTE = 37
 TOOK = 38  # so many bytes of INPUT were written
 DONE = 39
-# both ways
+# both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
 
 _HEAD = struct.Struct("!BI")

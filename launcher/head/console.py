@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from ..plain import plain
 from .lines import Labeller, Sanitizer
 from .screen import LiveScreen, PlainScreen
 from .writer import Writer
@@ -79,7 +80,7 @@ class Console:
     def say(self, text: str, level: str = "info") -> None:
         """Print a line (or several) of dsrun's own on standard error."""
         if LEVELS.index(level) >= self._level:
-            block = "".join(f"dsrun: {line}\n" for line in text.splitlines())
+            block = "".join(f"dsrun: {line}\n" for line in plain(text).split("\n"))
             self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
 
     def tell(self, text: str) -> None:

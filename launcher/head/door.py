@@ -61,7 +61,7 @@ class Door:
     def recheck(self, node: str) -> None:
         """Ask `verify` again about the callers for a node that it told to wait."""
         for caller in self._waiting.pop(node, []):
-            if caller.fd in self._callers:
+            if self._callers.get(caller.fd) is caller:
                 self._judge(caller)
 
     def close(self) -> None:

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 LAST_MARGIN = 35.0
 """Seconds beyond the grace for a node to say that nothing is left: its own give-up is 30."""
 
+HOLD_TIMEOUT = 0.5
+"""Seconds for the nodes to answer that the runner may be silent."""
+
 HANG_UP = 2.0
 """Seconds for node launchers to leave once the job is over."""
 
@@ -86,6 +89,7 @@ class Job:
         self._error: NodeError | None = None
         self._running = self._stopping = self._ending = False
         self._interrupts = 0
+        self._holding: set[int] | None = None
         self._stdin: Stdin | None = None
         self._gathering = Gathering(
             plan,
@@ -139,6 +143,7 @@ class Job:
             frames.NOTE: lambda body: self._on_note(peer, body),
             frames.TOOK: self._on_took,
             frames.DONE: lambda body: self._on_done(peer, body),
+            frames.LEASE: lambda _body: self._on_lease(peer),
             frames.BEAT: lambda body: peer.saw_clock(float(body), self._loop.clock()),
         }
         peer.link = Link(self._loop, line, handlers, lambda reason: self._closed(peer, reason))
@@ -305,9 +310,25 @@ class Job:
                 self._lose(peer, "it did not say that its workers have ended")
 
     def _suspend(self) -> None:
-        """Stop this process as Ctrl-Z asks, with leave of the nodes; go on when continued."""
+        """Be suspended as Ctrl-Z asks, once every node has granted it or had its time to."""
+        if self._holding is not None:
+            return
+        self._holding = {peer.node.rank for peer in self.peers if peer.link is not None}
         for peer in self.peers:
             peer.send(frames.pack(frames.LEASE, b"hold"))
+        self._loop.after(HOLD_TIMEOUT, self._sleep)
+
+    def _on_lease(self, peer: Peer) -> None:
+        if self._holding is not None:
+            self._holding.discard(peer.node.rank)
+            if not self._holding:
+                self._sleep()
+
+    def _sleep(self) -> None:
+        """Stop this process until somebody continues it, and tell the nodes then."""
+        if self._holding is None:
+            return
+        self._holding = None
         os.kill(os.getpid(), signal.SIGSTOP)
         now = self._loop.clock()
         for peer in self.peers:

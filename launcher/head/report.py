@@ -11,6 +11,7 @@ import signal
 from dataclasses import dataclass, field
 
 from ..errors import LOST
+from ..plain import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +23,11 @@ LOCAL_RANK_HINT = (
     "the script takes no --local_rank: leave it out with --no_local_rank (LOCAL_RANK is set anyway)"
 )
 
+# How argparse, click, getopt, fire and absl say that they know no such option.
 _NO_LOCAL_RANK = re.compile(
-    r"(unrecognized arguments|no such option|[Nn]o such option).*--local[_-]rank"
+    r"(unrecognized arguments|no such option|could not consume arg|unknown command line flag)"
+    r".*local[_-]rank|option --local[_-]rank\b.* not recognized",
+    re.IGNORECASE,
 )
 
 
@@ -176,7 +180,9 @@ def _details(report: Report) -> list[str]:
 
 def _tail(failure: Failure) -> list[str]:
     name, text = ("error", failure.stderr) if failure.stderr.strip() else ("output", failure.stdout)
-    last = text.rstrip().splitlines()[-TAIL_LINES:]
+    # Of a progress bar only its last state counts.
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")]
+    last = [plain(line) for line in lines[-TAIL_LINES:] if text.strip()]
     if not last:
         return ["  it printed nothing"]
     return [f"  the end of its standard {name}:", *(f"    {line}" for line in last)]

@@ -167,6 +167,8 @@ class Session:
 
     def _on_lease(self, body: bytes) -> None:
         self._suspended = body == b"hold"
+        if self._suspended:
+            self._send(frames.pack(frames.LEASE, body))
 
     def _on_end_frame(self, body: bytes) -> None:
         end = frames.unpack_json(body)

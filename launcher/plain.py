@@ -1,0 +1,17 @@
+"""Text from elsewhere, made fit to be printed among our own words. Pure."""
+
+from __future__ import annotations
+
+import re
+
+_COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]")
+
+# Control characters of both sets (ECMA-48) except tab and line feed.
+_CONTROLS = {
+    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}
+}
+
+
+def plain(text: str) -> str:
+    """Return `text` without colours, and with every other control character spelled out."""
+    return _COLOUR.sub("", text).translate(_CONTROLS)
