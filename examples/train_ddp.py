@@ -1,7 +1,6 @@
 """Train a character-level language model with DistributedDataParallel, on GPUs or on CPUs.
 
-Each process is one rank and reads only what every launcher sets: RANK, LOCAL_RANK, WORLD_SIZE,
-MASTER_ADDR and MASTER_PORT. So it starts in any of these ways:
+One process is one rank; it reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT:
 
     python examples/train_ddp.py
     torchrun --nproc_per_node 2 examples/train_ddp.py
@@ -23,73 +22,71 @@ import os
 import signal
 import sysconfig
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+
+# Now, before there is a group: its functions keep the group they find as a default argument. A
+# kept group outlives destroy_process_group, and gloo's threads then abort the exit now and then.
+import torch.distributed.nn
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
-ALONE = {
-    "RANK": "0",
-    "LOCAL_RANK": "0",
-    "WORLD_SIZE": "1",
-    "MASTER_ADDR": "127.0.0.1",
-    "MASTER_PORT": "0",
-}
 CHARACTERS = 128  # ASCII
 
 
 def main() -> None:
-    options = parse_options()
-    device = join_group()
-    began = time.monotonic()
-    text, checkpoint = from_rank_0((read_text(options.text), read_checkpoint(options.checkpoint)))
-    training = Training(options, device, checkpoint)
-    first = training.step
-    say(f"{dist.get_world_size()} ranks over {dist.get_backend()}, {len(text)} characters of text")
-    if first:
-        say(f"going on after step {first} of {options.checkpoint}")
-    run(training, text, options)
-    say(f"{training.step - first} steps in {time.monotonic() - began:.1f} s")
+    train(parse_options(), join_group())
     dist.destroy_process_group()
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train a character-level language model.")
-    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--steps", type=int, default=80)
     parser.add_argument("--batch", type=int, default=4096, help="examples a step, over all ranks")
     parser.add_argument("--context", type=int, default=8, help="characters to guess the next from")
     parser.add_argument("--lr", type=float, default=0.015)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--text", type=Path, help="what to learn; default: Python's own library")
     parser.add_argument("--log_every", type=int, default=10, metavar="STEPS")
-    parser.add_argument(
-        "--checkpoint", type=Path, metavar="FILE", help="resume from it, save to it"
-    )
-    parser.add_argument("--checkpoint_every", type=int, default=25, metavar="STEPS")
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="resume from it, save here")
+    parser.add_argument("--checkpoint_every", type=int, default=20, metavar="STEPS")
     # DeepSpeed's launcher adds this to every script's arguments; LOCAL_RANK says the same.
     parser.add_argument("--local_rank", "--local-rank", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def join_group() -> torch.device:
-    """Join the other ranks: over NCCL where this rank has a GPU of its own, else over gloo."""
+    """Join the other ranks: over NCCL where each has a GPU of its own, else over gloo."""
     if "RANK" not in os.environ:
-        os.environ.update(ALONE)
+        os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
+        os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
     local_rank = int(os.environ["LOCAL_RANK"])
-    if local_rank < torch.cuda.device_count():
+    ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE", local_rank + 1))
+    if ranks_here <= torch.cuda.device_count():
         device = torch.device("cuda", local_rank)
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", init_method="env://", device_id=device)
         return device
     if "OMP_NUM_THREADS" not in os.environ:  # which torch heeds by itself
-        ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE", os.environ["WORLD_SIZE"]))
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // ranks_here))
     dist.init_process_group("gloo", init_method="env://")
     return torch.device("cpu")
+
+
+def train(options: argparse.Namespace, device: torch.device) -> None:
+    began = time.monotonic()
+    text = from_rank_0(read_text, options.text)
+    saved = from_rank_0(read_checkpoint, options.checkpoint)
+    training = Training(options, device, saved)
+    first = training.step
+    say(f"world size {dist.get_world_size()}, {dist.get_backend()}, {first} steps done before")
+    run(training, text, options)
+    say(f"{training.step - first} steps in {time.monotonic() - began:.1f} s")
 
 
 def say(line: str) -> None:
@@ -97,26 +94,21 @@ def say(line: str) -> None:
         print(line, flush=True)
 
 
-def from_rank_0(value: Any) -> Any:
-    box = [value]
+def from_rank_0(read: Callable[[Path | None], Any], file: Path | None) -> Any:
+    """Return on every rank what rank 0 reads: other hosts may lack the file, or hold another."""
+    box = [read(file) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(box)
     return box[0]
 
 
-def read_text(file: Path | None) -> Tensor | None:
-    """Return the text as ASCII codes, on rank 0, which shares it: hosts may differ in theirs."""
-    if dist.get_rank() != 0:
-        return None
+def read_text(file: Path | None) -> Tensor:
     files = [file] if file else sorted(Path(sysconfig.get_path("stdlib")).glob("[a-d]*.py"))
     text = "\n".join(each.read_text(encoding="utf-8") for each in files)
     return torch.frombuffer(bytearray(text, "ascii", "replace"), dtype=torch.uint8)
 
 
-def read_checkpoint(file: Path | None) -> dict[str, Any] | None:
-    if dist.get_rank() != 0 or file is None or not file.exists():
-        return None
-    checkpoint: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
-    return checkpoint
+def read_checkpoint(file: Path | None) -> Any:
+    return torch.load(file, "cpu", weights_only=True) if file and file.exists() else None
 
 
 def write_checkpoint(file: Path, checkpoint: dict[str, Any]) -> None:
@@ -130,35 +122,25 @@ def write_checkpoint(file: Path, checkpoint: dict[str, Any]) -> None:
         part.replace(file)
 
 
-class CharacterModel(nn.Sequential):
+def character_model(context: int, embedding: int = 24, hidden: int = 256) -> nn.Sequential:
     """The last characters, [n, context] -> logits of the one that follows, [n, CHARACTERS]."""
-
-    def __init__(self, context: int, embedding: int = 24, hidden: int = 256) -> None:
-        super().__init__(
-            nn.Embedding(CHARACTERS, embedding),
-            nn.Flatten(),
-            nn.Linear(context * embedding, hidden),
-            nn.ReLU(),
-            nn.Linear(hidden, CHARACTERS),
-        )
+    first, last = nn.Linear(context * embedding, hidden), nn.Linear(hidden, CHARACTERS)
+    return nn.Sequential(nn.Embedding(CHARACTERS, embedding), nn.Flatten(), first, nn.ReLU(), last)
 
 
 class Training:
     """What a checkpoint holds, and how it moves on by one step."""
 
-    def __init__(
-        self, options: argparse.Namespace, device: torch.device, saved: dict[str, Any] | None
-    ) -> None:
+    def __init__(self, options: argparse.Namespace, device: torch.device, saved: Any) -> None:
         torch.manual_seed(options.seed)
-        self.device = device
-        self.model = CharacterModel(options.context).to(device, torch.float64)
+        self.model = character_model(options.context).to(device, torch.float64)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=options.lr)
         self.step, self.loss = 0, math.nan
         if saved:
             self.step, self.loss = saved["step"], saved["loss"]
             self.model.load_state_dict(saved["model"])
             self.optimizer.load_state_dict(saved["optimizer"])
-        self.ddp = DistributedDataParallel(self.model)
+        self.ddp, self.device = DistributedDataParallel(self.model), device
 
     def checkpoint(self) -> dict[str, Any]:
         states = {"model": self.model.state_dict(), "optimizer": self.optimizer.state_dict()}
@@ -170,7 +152,7 @@ class Training:
         total = functional.cross_entropy(logits, targets.to(self.device), reduction="sum")
         self.optimizer.zero_grad()
         # DDP takes the mean of the ranks' gradients; shares may differ in size, so undo that.
-        (total / batch * dist.get_world_size()).backward()
+        torch.autograd.backward(total / batch * dist.get_world_size())
         self.optimizer.step()
         self.step += 1
         return total.detach() / batch
@@ -185,21 +167,10 @@ def share_of_batch(text: Tensor, step: int, options: argparse.Namespace) -> tupl
     return rows[:, :-1], rows[:, -1]
 
 
-class Signals:
-    """The signals that came to this rank since it last looked."""
-
-    def __init__(self, *numbers: int) -> None:
-        self.seen: set[int] = set()
-        for number in numbers:
-            signal.signal(number, lambda number, _frame: self.seen.add(number))
-
-    def take(self) -> set[int]:
-        taken, self.seen = self.seen, set()
-        return taken
-
-
-def agree(share: Tensor, signals: set[int]) -> tuple[float, bool, bool]:
-    """Return what is so for all ranks: the mean loss, whether any is to save, whether to stop."""
+def agree(share: Tensor, seen: set[int]) -> tuple[float, bool, bool]:
+    """Return what holds for all ranks: the mean loss, whether any is to save, whether to stop."""
+    signals = seen.copy()
+    seen -= signals  # not clear(): one may have come in between
     mine = [share.item(), signal.SIGUSR1 in signals, signal.SIGTERM in signals]
     everyone = torch.tensor(mine, dtype=share.dtype, device=share.device)
     dist.all_reduce(everyone)
@@ -209,22 +180,20 @@ def agree(share: Tensor, signals: set[int]) -> tuple[float, bool, bool]:
 
 def run(training: Training, text: Tensor, options: argparse.Namespace) -> None:
     file = options.checkpoint
-    # With nowhere to save to, a signal does what it does to any program.
-    signals = Signals(signal.SIGUSR1, signal.SIGTERM) if file else Signals()
+    seen: set[int] = set()
     stop = False
+    if file:  # with nowhere to save to, a signal does what it does to any program
+        for each in (signal.SIGUSR1, signal.SIGTERM):
+            signal.signal(each, lambda number, _frame: seen.add(number))
     while training.step < options.steps and not stop:
         share = training.advance(*share_of_batch(text, training.step, options), options.batch)
-        training.loss, save, stop = agree(share, signals.take())
+        training.loss, save, stop = agree(share, seen)
         if training.step == 1 or training.step % options.log_every == 0:
             say(f"step {training.step:4}  loss {training.loss:.4f}")
         due = training.step % options.checkpoint_every == 0 or training.step == options.steps
         if file and (due or save or stop):
             write_checkpoint(file, training.checkpoint())
-    say(
-        f"stopped by SIGTERM after step {training.step}, saved in {file}"
-        if stop
-        else f"final loss {training.loss:.4f}"
-    )
+    say("stopped by SIGTERM" if stop else f"final loss {training.loss:.4f}")
 
 
 if __name__ == "__main__":

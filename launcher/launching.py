@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 ENV_FILES = (".deepspeed_env", ".dsrun_env")
 """Read from the home folder, then from the current one, when they are there."""
 
-ENV_FILE_LIMIT = 1 << 20
+ENV_FILE_LIMIT = 16 << 20
 """Characters of an environment file: a job's environment is smaller, something else may not be."""
 
 NOT_AN_END = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP}

@@ -26,4 +26,6 @@ class Program(NamedTuple):
         """Return one worker's command; `python` is the interpreter found on its node."""
         start = [] if self.no_python else [python, "-u", *(["-m"] if self.module else [])]
         given = [f"--local_rank={local_rank}"] if self.local_rank else []
-        return [*start, self.script, *given, *self.args]
+        # Python would take a file whose name begins with a dash for an option.
+        dashed = self.script.startswith("-") and not (self.module or self.no_python)
+        return [*start, f"./{self.script}" if dashed else self.script, *given, *self.args]

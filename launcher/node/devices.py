@@ -22,8 +22,10 @@ class Devices:
         Raises:
             ValueError: the vendor that is named is not known.
         """
-        self._accelerator = detect.detect({**own, **sent})
-        self.visible = detect.visible(self._accelerator, own)
+        environ = {**own, **sent}
+        self._accelerator = detect.detect(environ)
+        self.visible = detect.visible(self._accelerator, environ)
+        self._mask = environ.get(self._accelerator.visible_env or "")
 
     @property
     def kind(self) -> str:
@@ -41,8 +43,8 @@ class Devices:
         try:
             return detect.choose(slots, self.visible)
         except ValueError as error:
-            mask = os.environ.get(self._accelerator.visible_env)
-            by = f" by {self._accelerator.visible_env}={mask}" if mask is not None else ""
+            shown = f" by {self._accelerator.visible_env}={self._mask}"
+            by = shown if self._mask is not None else ""
             raise ValueError(f"{error}{by}") from None
 
     def mask(self, entries: Sequence[str]) -> dict[str, str]:

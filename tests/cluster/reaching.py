@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -26,7 +25,8 @@ REMOTE = (*SESSIONS, "pdsh")
 remote = pytest.mark.parametrize("launcher", REMOTE)
 sessions = pytest.mark.parametrize("launcher", SESSIONS)
 
-UNUSABLE, LOST = 69, 75
+USAGE, UNUSABLE, LOST = 2, 69, 75
+"""Exit codes, as the documentation has them."""
 
 HELLO = "import os; print('here is', os.uname().nodename)"
 PAUSE = "import signal; print('is up', flush=True); signal.pause()"
@@ -79,8 +79,14 @@ def file(path: Path, text: str) -> Iterator[Path]:
 def ssh_file(cluster: Cluster, name: str, text: str) -> Iterator[Path]:
     """A file of the user's `~/.ssh`, private, inside the `with` block."""
     with file(cluster.path(f"{HOME}/.ssh/{name}"), text) as path:
-        os.chmod(path, 0o600)
+        path.chmod(0o600)
         yield path
+
+
+def known(cluster: Cluster, names: str) -> str:
+    """The text of a `known_hosts` with these machines (`n1 n2`)."""
+    lines = [m.known_as() for m in cluster.machines if m.name in names.split()]
+    return "".join(f"{line}\n" for line in lines)
 
 
 @contextmanager
