@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import NamedTuple
 
 from .backends import BACKENDS
@@ -84,7 +83,7 @@ def _counted(host: Host) -> Host:
         devices = detect.visible(detect.detect(os.environ), os.environ)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    return replace(host, slots=tuple(range(len(devices)))) if devices else host
+    return host._replace(slots=tuple(range(len(devices)))) if devices else host
 
 
 def _num_nodes(options: Options, known: int) -> int | None:
@@ -140,7 +139,7 @@ def _bare_nodes(options: Options, hosts: list[Host], command: Command) -> tuple[
     named = len(hosts) > 1 or hosts[0].name != source.THIS_MACHINE
     if not named:
         slots = hosts[0].slots
-        hosts = [replace(hosts[0], name=f"node-{rank}", slots=slots) for rank in range(count)]
+        hosts = [hosts[0]._replace(name=f"node-{rank}", slots=slots) for rank in range(count)]
     if options.node_rank is None:
         raise UsageError("--no_ssh: say which node this is: --node_rank 0 to N-1")
     if options.node_rank >= len(hosts):

@@ -7,7 +7,6 @@ count for the ranks, and are somebody else's to start.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 
 from . import world_info
 from .arrange import Arrangement
@@ -62,7 +61,7 @@ def _plan(command: Command, text: str) -> Plan:
     hosts = [Host(name, slots) for name, slots in world_info.decode(text).items()]
     script, *args = command.program
     return Plan(
-        nodes=lay_out([replace(host, where="--world_info") for host in hosts]),
+        nodes=lay_out([host._replace(where="--world_info") for host in hosts]),
         program=Program(
             script,
             tuple(args),

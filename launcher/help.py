@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import fields
 
-from .options import GROUPS, REFUSED, Option, Options
+from .options import GROUPS, REFUSED, Option, all_options
 
 HEAD = """\
 usage: dsrun [options] SCRIPT [ARGS...]          a Python script
@@ -38,11 +37,7 @@ def text() -> str:
 
 
 def _group(name: str) -> str:
-    rows = [
-        _row(one.name, one.metadata["option"])
-        for one in fields(Options)
-        if one.metadata["option"].group == name
-    ]
+    rows = [_row(field, option) for field, option in all_options().items() if option.group == name]
     return f"{name}:\n" + "".join(rows)
 
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from . import __version__, backends, environment
 from .backends.base import Settings, package_root
+from .backends.local import Local
 from .control.messages import Task
 from .errors import DsrunError, UsageError
 from .loop import Loop
@@ -79,25 +80,25 @@ def launch(arrangement: Arrangement, options: Options, only: int | None = None) 
     Raises:
         DsrunError: it cannot be started; nothing is left running.
     """
+    plan = arrangement.plan
+    loop = Loop()
+    split = parts(plan, options, only)
+    _warm(split, loop)
     from .head.console import Console
     from .head.job import Job
     from .head.report import as_json
     from .head.view import rules
 
-    plan = arrangement.plan
     job_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     travel = travelling(options)
     told = _tasks(job_id, plan, options, travel)
-    split = parts(plan, options, only)
+    watched = rules(options, job_id)
     _check_report_file(options)
-    loop = Loop()
     console = Console(loop, colour=options.color, level=_level(options))
     try:
         console.say(f"{arrangement.said}; job {job_id}", _loudness(plan, options))
         _warn_of(travel, plan, console)
-        nodes = [node for part in split for node in part.nodes]
-        nodes.sort(key=lambda node: node.rank)
-        job = Job(job_id, plan, loop, console, rules(options, job_id), told, nodes)
+        job = Job(job_id, plan, loop, console, watched, told, _nodes(split))
         console.on_broken_pipe = job.on_broken_output
         loop.on_signals(_signals(options), job.on_signal)
         report = _see_through(job, split, plan, loop, options, console)
@@ -111,6 +112,24 @@ def launch(arrangement: Arrangement, options: Options, only: int | None = None) 
         console.close()
     _write_report(options, as_json(report))
     return report.exit_code
+
+
+def _warm(split: Sequence[Part], loop: Loop) -> None:
+    """Start this machine's own node launcher now: it gets ready while the rest is imported.
+
+    Raises:
+        UsageError: the interpreter cannot be started.
+    """
+    for part in split:
+        if isinstance(part.backend, Local):
+            try:
+                part.backend.warm(part.nodes, loop)
+            except OSError as error:
+                raise UsageError(f"--python {error.filename}: {error.strerror}") from None
+
+
+def _nodes(split: Sequence[Part]) -> list[Node]:
+    return sorted((node for part in split for node in part.nodes), key=lambda node: node.rank)
 
 
 def _see_through(

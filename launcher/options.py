@@ -6,11 +6,7 @@ underscores), its default is the default, and `option(...)` says the rest. `cli.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any, NamedTuple
 
 HOSTS = "Which hosts and devices"
 PROGRAM = "What runs there"
@@ -22,17 +18,18 @@ CORES = "Cores"
 GROUPS = (HOSTS, PROGRAM, START, ENVIRONMENT, OUTPUT, STOPPING, CORES)
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """What is to be known of one option beside its name and default.
 
     Attributes:
+        default: its value when nobody gives one.
         kind: str, int, float, bool (a flag without a value) or list (may be given again).
         also: other names it goes by, one-letter ones with their dash.
         choices: the only values allowed, () for any.
         none: a value of a peer's that means "not given" (DeepSpeed's -1).
     """
 
+    default: Any
     kind: str
     group: str
     metavar: str
@@ -51,12 +48,23 @@ def option(
     **more: Any,
 ) -> Any:
     """Declare one option as a field of `Options`."""
-    return field(default=default, metadata={"option": Option(kind, group, metavar, help, **more)})
+    return Option(default, kind, group, metavar, help, **more)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Options:
-    """What the user asked for, and nothing else: typed, with every default filled in."""
+    """What the user asked for, and nothing else: typed, immutable, with every default filled in.
+
+    Not a dataclass: the module of that name takes longer to import than all of this.
+    """
+
+    def __init__(self, **given: Any) -> None:
+        for name, spec in all_options().items():
+            object.__setattr__(self, name, given.pop(name, spec.default))
+        if given:
+            raise TypeError(f"no such options: {', '.join(given)}")
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"options do not change ({name})")
 
     hostfile: str | None = option(
         None, "str", HOSTS, "hosts and their slots, one a line: 'worker-0 slots=8'", "FILE",
@@ -239,11 +247,13 @@ TORCHRUN_NAMES = frozenset({"nproc_per_node", "nnodes", "standalone"})
 """A line that uses these comes from torchrun, which passes no --local_rank to the script."""
 
 
+def all_options() -> dict[str, Option]:
+    """Return every option by the name of its field, in the order of the table."""
+    return {name: spec for name, spec in vars(Options).items() if isinstance(spec, Option)}
+
+
 def table() -> dict[str, tuple[str, Option]]:
     """Return {name as typed, dashes folded to underscores: (field, option)}."""
-    names = {}
-    for one in fields(Options):
-        spec: Option = one.metadata["option"]
-        for name in (one.name, *spec.also):
-            names[name] = (one.name, spec)
-    return names
+    return {
+        typed: (name, spec) for name, spec in all_options().items() for typed in (name, *spec.also)
+    }

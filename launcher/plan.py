@@ -6,7 +6,7 @@ plain host) has `slots=None` until `settle` is told what the node itself has fou
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from .resources.hostfile import Host, Slot
 
 
-@dataclass(frozen=True)
-class Worker:
+class Worker(NamedTuple):
     """One training process."""
 
     rank: int
@@ -25,8 +24,7 @@ class Worker:
     device: Slot
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """A host chosen for this job.
 
     Attributes:
@@ -48,8 +46,7 @@ class Node:
             yield Worker(self.first_rank + local_rank, local_rank, slot)
 
 
-@dataclass(frozen=True)
-class Plan:
+class Plan(NamedTuple):
     """One job: its nodes in rank order, and what they run.
 
     Attributes:
@@ -91,9 +88,9 @@ def settle(plan: Plan, counts: Mapping[int, int]) -> Plan:
         counts: how many slots each such node has, by node rank.
     """
     hosts = [
-        replace(node.host, slots=tuple(range(counts[node.rank])))
+        node.host._replace(slots=tuple(range(counts[node.rank])))
         if node.slots is None
         else node.host
         for node in plan.nodes
     ]
-    return replace(plan, nodes=lay_out(hosts))
+    return plan._replace(nodes=lay_out(hosts))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 
 from .errors import INTERNAL, DsrunError, UsageError
 
@@ -114,5 +115,17 @@ def _bug() -> int:
     return INTERNAL
 
 
+def start() -> None:
+    """Run as a process of its own: what the command `dsrun` calls.
+
+    Leaves without the interpreter's own clean-up: everything is written and closed by then.
+    """
+    code = main()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    start()

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from dataclasses import dataclass
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,8 +38,7 @@ With `-E -S` no variable and no site file of the node's has a say in it, and it 
 """
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """What a backend needs to know of the options.
 
     Attributes:
@@ -59,16 +58,14 @@ class Settings:
     accept_new_host_keys: bool = False
 
 
-@dataclass(frozen=True)
-class Dial:
+class Dial(NamedTuple):
     """Where node launchers dial back to: "address,address:port", and the certificate's SHA-256."""
 
     target: str
     pin: str
 
 
-@dataclass(frozen=True)
-class Reports:
+class Reports(NamedTuple):
     """What a backend tells the job, always from the loop; nodes are named by rank.
 
     Attributes:

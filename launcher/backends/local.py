@@ -23,7 +23,8 @@ class Local:
 
     def __init__(self, settings: base.Settings) -> None:
         self._settings = settings
-        self._children: list[Child] = []
+        self._warm: dict[int, Child] = {}
+        self._reports: base.Reports | None = None
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why these nodes cannot be started this way, or ""."""
@@ -33,29 +34,40 @@ class Local:
         self, nodes: Sequence[Node], dial: base.Dial | None
     ) -> list[tuple[str, list[str]]]:
         """Return (host, argv) of every command this machine would run."""
-        return [(node.host.name, self._argv()) for node in nodes]
+        argv = base.node_argv(self._settings, "--stdio")
+        return [(node.host.name, argv) for node in nodes]
+
+    def warm(self, nodes: Sequence[Node], loop: Loop) -> None:
+        """Start the node launchers before `start` is called: they get ready meanwhile.
+
+        A node launcher whose line closes before it has heard anything leaves by itself.
+
+        Raises:
+            OSError: the interpreter could not be started.
+        """
+        for node in nodes:
+            self._warm[node.rank] = self._spawn(node.rank, loop)
 
     def start(
         self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
     ) -> None:
         """Start the node launcher of every node as a child."""
+        self._reports = reports
         for node in nodes:
-            self._start(node.rank, loop, reports)
+            try:
+                child = self._warm.get(node.rank) or self._spawn(node.rank, loop)
+            except OSError as error:
+                reports.ended(node.rank, f"{self._settings.python}: {error.strerror}")
+                continue
+            reports.line(node.rank, SessionLine(child.stdout, child.stdin))
 
     def close(self) -> None:
         """Nothing to do: a node launcher ends with its line."""
 
-    def _argv(self) -> list[str]:
-        return base.node_argv(self._settings, "--stdio")
-
-    def _start(self, rank: int, loop: Loop, reports: base.Reports) -> None:
+    def _spawn(self, rank: int, loop: Loop) -> Child:
         def ended(code: int, errors: str) -> None:
-            reports.ended(rank, causes.explain_end(code, errors))
+            if self._reports is not None:
+                self._reports.ended(rank, causes.explain_end(code, errors))
 
-        try:
-            child = Child(self._argv(), loop, ended, os.environ)
-        except OSError as error:
-            reports.ended(rank, f"{self._settings.python}: {error.strerror}")
-            return
-        self._children.append(child)
-        reports.line(rank, SessionLine(child.stdout, child.stdin))
+        argv = base.node_argv(self._settings, "--stdio")
+        return Child(argv, loop, ended, os.environ)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .. import loop as loops
 from ..backends.base import Reports
@@ -39,8 +39,7 @@ HANG_UP = 2.0
 """Seconds for node launchers to leave once the job is over."""
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(NamedTuple):
     """How a job is watched and stopped; times in seconds.
 
     Attributes:

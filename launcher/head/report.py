@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..errors import LOST
 from ..plain import plain
@@ -31,8 +31,7 @@ _NO_LOCAL_RANK = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class Failure:
+class Failure(NamedTuple):
     """One worker that failed by itself.
 
     Attributes:
@@ -58,8 +57,7 @@ class Failure:
         return self.code if self.code >= 0 else 128 - self.code
 
 
-@dataclass(frozen=True)
-class Loss:
+class Loss(NamedTuple):
     """A node, or what led to it, that was lost while the job ran."""
 
     at: float
@@ -67,8 +65,7 @@ class Loss:
     reason: str
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """How a job ended.
 
     Attributes:
@@ -90,7 +87,7 @@ class Report:
     stop_signal: int = 0
     stop_is_clean: bool = False
     broken_pipe: bool = False
-    left: tuple[str, ...] = field(default=())
+    left: tuple[str, ...] = ()
 
     @property
     def first(self) -> Failure | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..errors import UsageError
 from .ranges import MAX_HOSTS, MAX_SLOTS, Slot, expand, located, parse_slots, quoted
@@ -29,8 +29,7 @@ _NAME = re.compile(r"(?![0-9-]*$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _USER_OR_ZONE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
-@dataclass(frozen=True)
-class Host:
+class Host(NamedTuple):
     """A machine that may take part.
 
     Attributes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fnmatch import filter as matching
 
 from ..errors import UsageError
@@ -63,7 +62,7 @@ def _refuse_contradictions(
 
 def _included(hosts: Sequence[Host], named: Mapping[str, Slots]) -> list[Host]:
     chosen = (host for host in hosts if host.name in named)
-    return [replace(host, slots=named[host.name] or host.slots) for host in chosen]
+    return [host._replace(slots=named[host.name] or host.slots) for host in chosen]
 
 
 def _remaining(hosts: Sequence[Host], named: Mapping[str, Slots], source: str) -> list[Host]:
@@ -83,7 +82,7 @@ def _without(host: Host, slots: Slots) -> Host | None:
             f"write their number{_at(host)}, or exclude it whole"
         )
     rest = tuple(slot for slot in host.slots if slot not in slots)
-    return replace(host, slots=rest) if rest else None
+    return host._replace(slots=rest) if rest else None
 
 
 def _first_hosts(hosts: Sequence[Host], count: int, source: str) -> Sequence[Host]:
@@ -97,12 +96,12 @@ def _with_first_slots(host: Host, count: int) -> Host:
     if not 1 <= count <= MAX_SLOTS:
         raise UsageError(f"--num_gpus: expected 1 to {MAX_SLOTS}, not {count}")
     if host.slots is None:
-        return replace(host, slots=tuple(range(count)))
+        return host._replace(slots=tuple(range(count)))
     if count > len(host.slots):
         raise UsageError(
             f"--num_gpus: {count} is more than the {len(host.slots)} of {host.name!r}{_at(host)}"
         )
-    return replace(host, slots=host.slots[:count])
+    return host._replace(slots=host.slots[:count])
 
 
 def _named(flag: str, text: str, hosts: Sequence[Host], source: str) -> Mapping[str, Slots]:
