@@ -4,6 +4,8 @@ USAGE = 2
 """Exit code: the command line, a hostfile or an environment file is not usable as written."""
 NODE_UNUSABLE = 69
 """Exit code: a node cannot be used (no connection, no python, no such folder, too few devices)."""
+OUTPUT = 74
+"""Exit code: what was asked for on standard output could not be written there (sysexits.h)."""
 INTERNAL = 70
 """Exit code: a bug in dsrun."""
 LOST = 75
@@ -24,6 +26,12 @@ class UsageError(DsrunError):
     """What the user wrote cannot be meant; nothing was started."""
 
     exit_code = USAGE
+
+
+class OutputError(DsrunError):
+    """Standard output takes nothing."""
+
+    exit_code = OUTPUT
 
 
 class NodeError(DsrunError):

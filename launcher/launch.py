@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .control.line import Line
+    from .node.guard import Guard
 
 DIAL_TIMEOUT = 10.0
 """Seconds for each of the runner's addresses to answer."""
@@ -75,22 +76,20 @@ def serve_dialled(target: str, pin: str, node: str) -> int:
 
 
 def serve_line(line: Line) -> int:
-    """Serve the job at the other end of a line that stands already (`--no_ssh`)."""
+    """Serve the job at the other end of a line that stands already; ends with its exit code."""
     os.set_inheritable(line.read_fd, False)
-    return _serve(line, _begin())
+    return _serve(line, _begin(), tells=True)
 
 
-def _begin() -> int:
-    """Split off the guard; returns its pid in the node launcher."""
+def _begin() -> Guard:
+    """Split off the guard; returns in the node launcher."""
     from .node.guard import stand_guard
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2:
             _close_on_exec(int(name))
-    guard = os.getpid()
-    stand_guard()
-    return guard
+    return stand_guard()
 
 
 def _close_on_exec(fd: int) -> None:
@@ -111,15 +110,11 @@ def _own_streams() -> tuple[int, int]:
     return line_in, line_out
 
 
-def _serve(line: Line, guard: int) -> int:
+def _serve(line: Line, guard: Guard, *, tells: bool = False) -> int:
     from .loop import Loop
     from .node.session import Session
 
-    return Session(line, Loop(), _no_story).run(guard)
-
-
-def _no_story(_code: int, _text: str) -> None:
-    """Say nothing at the end: the runner's console is where the job is reported."""
+    return Session(line, Loop(), guard, tells=tells).run()
 
 
 def start() -> None:

@@ -9,7 +9,7 @@ import os
 import sys
 from contextlib import suppress
 
-from .errors import INTERNAL, DsrunError, UsageError
+from .errors import INTERNAL, DsrunError, OutputError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _own_modules_first() -> None:
     """Look for modules in the user's PYTHONPATH last: it is for the workers, not for dsrun."""
-    theirs = {"", *os.environ.get("PYTHONPATH", "").split(os.pathsep)}
-    sys.path.sort(key=lambda folder: folder in theirs)
+    theirs = {os.path.abspath(one) for one in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    sys.path.sort(key=lambda folder: not folder or os.path.abspath(folder) in theirs)
 
 
 def _open_streams() -> None:
@@ -63,7 +63,7 @@ def _run(words: list[str]) -> int:
     if command.help or (not words and not command.program):
         from .help import text
 
-        sys.stdout.write(text())
+        _print(text())
         return 0
     return run(command)
 
@@ -85,8 +85,7 @@ def run(command: Command) -> int:
     if options.dry_run:
         from .launching import show
 
-        sys.stdout.write(f"{show(arrangement, options)}\n")
-        sys.stdout.flush()
+        _print(f"{show(arrangement, options)}\n")
         return 0
     if by_rank(options) and options.node_rank:
         from .joining import join
@@ -95,6 +94,22 @@ def run(command: Command) -> int:
     from .launching import launch
 
     return launch(arrangement, options)
+
+
+def _print(text: str) -> None:
+    """Write to standard output; bytes that are no text are spelled out.
+
+    Raises:
+        OutputError: it cannot be written.
+    """
+    try:
+        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise OutputError(f"standard output: {(error.strerror or str(error)).lower()}") from None
 
 
 def _refuse(error: DsrunError) -> int:

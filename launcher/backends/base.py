@@ -28,7 +28,7 @@ BOOT = (
     "import sys;sys.path[:]=[p for p in sys.path if p];import os;r=sys.argv.pop(1);"
     'sys.version_info<(3,10) and sys.exit("python 3.10 or newer is needed, this is "+sys.version);'
     'm=type(sys)("dsrun");m.__path__=[r];'
-    'os.path.isdir(r+"/launcher/node") and sys.modules.update(dsrun=m)'
+    'os.path.isdir(r+"/launcher/node") and [sys.modules.update(dsrun=m)]'
     ' or __import__("site").main();'
     "from dsrun.launcher.launch import start;start()"
 )

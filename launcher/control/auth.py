@@ -53,6 +53,10 @@ def prove(secret: str, fingerprint: str, who: str) -> str:
     return hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
 
 
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "backslashreplace")
+
+
 def same(one: str, other: str) -> bool:
     """Compare two proofs in constant time."""
-    return hmac.compare_digest(one.encode(), other.encode())
+    return hmac.compare_digest(_bytes(one), _bytes(other))

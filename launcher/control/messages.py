@@ -6,7 +6,7 @@ NamedTuples, not dataclasses: the node launcher starts on every node of every jo
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from . import frames
 
@@ -144,7 +144,7 @@ class Done(NamedTuple):
     reason: str = ""
 
 
-M = TypeVar("M")
+M = TypeVar("M", bound="tuple[object, ...]")
 
 
 def pack(kind: int, message: NamedTuple) -> bytes:
@@ -152,18 +152,51 @@ def pack(kind: int, message: NamedTuple) -> bytes:
     return frames.pack_json(kind, message._asdict())
 
 
-def unpack(shape: Callable[..., M], body: bytes) -> M:
+def unpack(shape: type[M], body: bytes) -> M:
     """Return the message in a frame's body.
 
     Raises:
         BadFrame: fields are missing, unknown or of a wrong kind.
     """
-    fields = frames.unpack_json(body)
+    fields = {name: _frozen(value) for name, value in frames.unpack_json(body).items()}
     try:
-        return shape(**{name: _frozen(value) for name, value in fields.items()})
+        message = shape(**fields)
     except TypeError as error:
         raise frames.BadFrame(f"{error}") from None
+    for name, kind in shape.__annotations__.items():
+        if not _KINDS[kind.__forward_arg__](getattr(message, name)):
+            raise frames.BadFrame(f"{name}: expected {kind.__forward_arg__}")
+    return message
 
 
 def _frozen(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _all(value: object, kind: Any) -> bool:
+    return isinstance(value, tuple) and all(isinstance(one, kind) for one in value)
+
+
+def _tails(value: object) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(tail, list) and len(tail) == 2 and _all(tuple(tail), str)
+        for tail in value.values()
+    )
+
+
+_PROGRAM = ("script", "args", "module", "no_python", "python", "local_rank")
+
+_KINDS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "bool": lambda value: isinstance(value, bool),
+    "int": lambda value: isinstance(value, int),
+    "int | None": lambda value: value is None or isinstance(value, int),
+    "float": lambda value: isinstance(value, (int, float)),
+    "tuple[str, ...]": lambda value: _all(value, str),
+    "tuple[Slot, ...]": lambda value: _all(value, (int, str)),
+    "tuple[Slot, ...] | None": lambda value: value is None or _all(value, (int, str)),
+    "dict[str, str]": lambda value: isinstance(value, dict) and _all(tuple(value.values()), str),
+    "dict[str, list[str]]": _tails,
+    "Program": lambda value: isinstance(value, tuple) and len(value) == len(_PROGRAM),
+}
+"""For each annotation that a message has: whether a value from the line is of that kind."""

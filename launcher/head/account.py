@@ -35,7 +35,12 @@ class Account:
         return _failed(ended)
 
     def lost(self, host: str, reason: str, at: float, *, explained: bool = True) -> None:
-        """Note the loss of a node; where only its line's end is known, the cause may follow."""
+        """Note the loss of a node: the first word on it counts.
+
+        Where only the end of its line is known (not `explained`), the cause may follow.
+        """
+        if any(loss.host == host for loss in self._losses):
+            return
         self._losses.append(Loss(at, host, reason))
         if not explained:
             self._unexplained.add(host)

@@ -14,7 +14,7 @@ from ..errors import NodeError
 from .account import Account
 from .gathering import Gathering
 from .peer import Peer
-from .report import Report
+from .report import Report, words
 from .stdin import Stdin
 
 TYPE_CHECKING = False
@@ -357,12 +357,18 @@ class Job:
         self._ending = True
         self._account.ended = self._loop.clock()
         self._gathering.close()
-        report = self._report()
-        story = {"code": report.exit_code if self._error is None else self._error.exit_code}
+        end = frames.pack_json(frames.END, self._story())
         for peer in self.peers:
-            peer.send(frames.pack_json(frames.END, dict(story)))
+            peer.send(end)
         self._loop.after(HANG_UP, self._loop.stop)
         self._leave_when_alone()
+
+    def _story(self) -> dict[str, object]:
+        if self._error is not None:
+            return {"code": self._error.exit_code, "story": f"dsrun: {self._error}\n"}
+        report = self._report()
+        text = words(report)
+        return {"code": report.exit_code, "story": f"{text}\n" if text else ""}
 
     def _leave_when_alone(self) -> None:
         if not any(peer.link for peer in self.peers if peer.hello):

@@ -16,14 +16,18 @@ _OVERWRITTEN = re.compile(rb"[^\n]*\r(?!\n)")
 
 # Strings and sequences that do more than colour: they set titles or the clipboard, or move about
 # (ECMA-48; xterm's OSC, DCS, APC, PM, SOS). A string ends with its line at the latest.
-_MEANT = re.compile(rb"\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\x1b\[[0-?]*[ -/]*[@-JL-ln-~]")
+_MEANT = re.compile(
+    rb"\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
+    rb"|\x1b\[(?:[0-;]*[ -/]*[@-JL-ln-~]|[<-?][0-?]*[ -/]*[@-~])"
+    rb"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
+)
 
 # What is left may be colour (SGR, `m`) or erase to the end of the line (`K`), and nothing else:
 # a terminal goes on with a sequence behind what was cut out of it, or behind a control character.
 _STRAY = re.compile(rb"\x1b(?!\[[0-9:;]*[mK])")
 
 # The beginning of a sequence whose end has not come yet.
-_BEGUN = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]*\x1b?)?\Z")
+_BEGUN = re.compile(rb"\x1b(?:[ -/]+|\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]*\x1b?)?\Z")
 
 
 class Sanitizer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from ..errors import UsageError
 
@@ -23,8 +23,7 @@ _REFUSED = "KMP_AFFINITY"
 _KEPT = ("GOMP_CPU_AFFINITY", "OMP_PLACES")
 
 
-@dataclass(frozen=True)
-class Binding:
+class Binding(NamedTuple):
     """One worker's share of the node.
 
     Attributes:
@@ -134,7 +133,7 @@ def _listed(cores: Sequence[Core], core_list: str | None) -> Sequence[Core]:
             f"--bind_core_list: '{core_list}': cpu {format_cpus(outside)} may not be used here"
             f" (allowed: {format_cpus(allowed)})"
         )
-    cut = (replace(core, cpus=tuple(sorted(listed.intersection(core.cpus)))) for core in cores)
+    cut = (core._replace(cpus=tuple(sorted(listed.intersection(core.cpus)))) for core in cores)
     return [core for core in cut if core.cpus]
 
 

@@ -130,7 +130,7 @@ def _numbered_as_here(pid: str) -> bool:
 
 
 def _launcher_of(pid: str) -> tuple[int, int] | None:
-    name = b"DSRUN_LAUNCHER="
+    name = b"DSRUN_NODE_LAUNCHER="
     try:
         with open(f"/proc/{pid}/environ", "rb") as file:
             environ = file.read()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from typing import NamedTuple
 
 from ..errors import LOST
 from . import kernel
@@ -19,26 +20,37 @@ PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.S
 """Signals that the guard hands to the node launcher."""
 
 
-STAY = 111
-"""The node launcher's exit code that tells the guard: what runs on has leave to."""
+class Guard(NamedTuple):
+    """The guard, as the node launcher knows it: its pid, and the pipe on which it is told."""
+
+    pid: int
+    tell: int
+
+    def let_stay(self) -> None:
+        """Have the guard leave alone what runs on when the node launcher has ended."""
+        os.write(self.tell, b"s")
 
 
-def stand_guard() -> None:
+def stand_guard() -> Guard:
     """Split this process in two: return in the child, the node launcher; guard it in the parent.
 
     Must be called while the process has one thread.
     """
     kernel.adopt_orphans()
     signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
+    told, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    guard = os.getpid()
     pid = os.fork()
     if pid == 0:
+        os.close(told)
         kernel.adopt_orphans()
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        return
-    os._exit(_watch(pid))
+        return Guard(guard, tell)
+    os.close(tell)
+    os._exit(_watch(pid, told))
 
 
-def _watch(launcher: int) -> int:
+def _watch(launcher: int, told: int) -> int:
     _let_go_of_the_line()
     while True:
         number = signal.sigwait({*PASSED, signal.SIGCHLD})
@@ -46,10 +58,9 @@ def _watch(launcher: int) -> int:
             os.kill(launcher, number)
             continue
         status = _reap(launcher)
-        if status is not None and os.waitstatus_to_exitcode(status) == STAY:
-            return 0
         if status is not None:
-            _sweep()
+            if not os.read(told, 1):
+                _sweep()
             return _verdict(status)
 
 

@@ -112,14 +112,14 @@ class Outfit:
         except ValueError as error:
             self._check(str(error))
             self._devices = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
+        self._slots = 0
         try:
-            if task.slots is not None:
-                self._devices.entries(task.slots)
+            self._slots = len(task.slots) if task.slots is not None else self._devices.count()
+            self._devices.entries(task.slots or range(self._slots))
             if task.bind:
                 self._warn(cores.check({**self._base, **task.env}, task.core_list))
         except (ValueError, DsrunError) as error:
             self._check(str(error))
-        self._slots = len(task.slots) if task.slots is not None else self._devices.count()
 
     def _warn(self, text: str) -> None:
         if text:
@@ -169,7 +169,7 @@ class Outfit:
         entries = self._devices.entries(start.slots)
         shown = entries[local : local + 1] if task.one_device else entries
         promised = environment.contract(seat) | self._devices.mask(shown)
-        promised["DSRUN_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
+        promised["DSRUN_NODE_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
         env = environment.worker(
             self._base,
             task.env,

@@ -13,15 +13,13 @@ from ..control.link import Link
 from ..errors import LOST
 from . import facts, kernel, ports
 from .crew import Crew, Events, Manners
-from .guard import STAY
 from .outfit import Outfit
 from .workers import Process, SpawnFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..control.line import Line
+    from .guard import Guard
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the runner's next word before the workers are started."""
@@ -36,10 +34,11 @@ ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 class Session:
     """One control line's life on a node."""
 
-    def __init__(self, line: Line, loop: loops.Loop, on_end: Callable[[int, str], None]) -> None:
-        """Serve `line` on `loop`; `on_end` is given the job's exit code and story from END."""
+    def __init__(self, line: Line, loop: loops.Loop, guard: Guard, *, tells: bool) -> None:
+        """Serve `line` on `loop`, under `guard`; with `tells`, end as the job does and say how."""
         self._loop = loop
-        self._on_end = on_end
+        self._guard = guard
+        self._tells = tells
         self._task: messages.Task | None = None
         self._outfit: Outfit | None = None
         self._crew: Crew | None = None
@@ -63,8 +62,8 @@ class Session:
         self._link = Link(loop, line, self._handlers, self._lost)
         self._start_timer = loop.after(START_TIMEOUT, lambda: self._give_up("no word to start"))
 
-    def run(self, guard: int) -> int:
-        """Serve the line until nothing of the job is left here; `guard` is the guard's pid.
+    def run(self) -> int:
+        """Serve the line until nothing of the job is left here.
 
         Returns:
             the exit code for this process.
@@ -72,7 +71,7 @@ class Session:
         self._loop.on_signals(
             {*ENDS, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD}, self._on_signal
         )
-        self._watch_guard(guard)
+        self._watch_guard(self._guard.pid)
         self._loop.run()
         return self.code
 
@@ -172,7 +171,9 @@ class Session:
 
     def _on_end_frame(self, body: bytes) -> None:
         end = frames.unpack_json(body)
-        self._on_end(int(str(end.get("code", 70))), str(end.get("story", "")))
+        if self._tells:
+            self.code = int(str(end.get("code", LOST)))
+            sys.stderr.write(str(end.get("story", "")))
         self._loop.stop()
 
     # -- the crew's events ------------------------------------------------------------------
@@ -213,7 +214,7 @@ class Session:
         self._send(messages.pack(frames.DONE, messages.Done(words, tails, self._reason)))
         self._over = True
         if self._crew is not None and self._crew.may_stay():
-            self.code = STAY
+            self._guard.let_stay()
         if not self._link.open:
             for word in words:
                 sys.stderr.write(f"dsrun: not ended after SIGKILL: {word}\n")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ _MEM_TOTAL = re.compile(r"MemTotal:\s+([0-9]+)")
 _MEMS_ALLOWED = re.compile(r"^Mems_allowed_list:(.*)$", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Core:
+class Core(NamedTuple):
     """One physical core.
 
     Attributes:
@@ -33,8 +32,7 @@ class Core:
     package: int
 
 
-@dataclass(frozen=True)
-class Topology:
+class Topology(NamedTuple):
     """What there is to share among the workers.
 
     Attributes:
