@@ -1,11 +1,10 @@
 """What the launcher must know of a device vendor, and how slots become its devices."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 
-class Accelerator(NamedTuple):
-    """One vendor's facts: immutable, and lighter to import than a dataclass, once on every node.
+class Accelerator:
+    """One vendor's facts.
 
     Attributes:
         name: what a person calls it, e.g. `cuda`.
@@ -17,11 +16,20 @@ class Accelerator(NamedTuple):
         comm_backend: torch.distributed's backend for these devices.
     """
 
-    name: str
-    visible_env: str | None
-    device_files: tuple[str, ...]
-    env_prefixes: tuple[str, ...]
-    comm_backend: str
+    def __init__(
+        self,
+        *,
+        name: str,
+        visible_env: str | None,
+        device_files: tuple[str, ...],
+        env_prefixes: tuple[str, ...],
+        comm_backend: str,
+    ) -> None:
+        self.name = name
+        self.visible_env = visible_env
+        self.device_files = device_files
+        self.env_prefixes = env_prefixes
+        self.comm_backend = comm_backend
 
 
 def mask(accelerator: Accelerator, entries: Sequence[str]) -> dict[str, str]:

@@ -60,6 +60,16 @@ def _lines(path: str) -> list[str]:
         return []
 
 
+def any_address() -> socket.socket:
+    """Return a TCP socket that, bound to "", takes connections over IPv6 and IPv4 alike."""
+    try:
+        both = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+    except OSError:
+        return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    both.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+    return both
+
+
 def addresses_towards(hosts: Sequence[str]) -> tuple[str, ...]:
     """Return this machine's addresses, those on the routes to some of the hosts first."""
     some = dict.fromkeys([*hosts[:1], *hosts[len(hosts) // 2 :][:1], *hosts[-1:]])

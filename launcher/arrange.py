@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from .backends import BACKENDS
 from .errors import UsageError
@@ -11,6 +10,7 @@ from .plan import Plan, lay_out
 from .program import Program
 from .resources import source
 from .resources.select import select
+from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

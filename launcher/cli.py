@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from .errors import UsageError
 from .options import REFUSED, TORCHRUN_NAMES, Option, Options, table
+from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

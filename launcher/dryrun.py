@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
+from . import world_info
 from .resources.ranges import show_slots
 
 TYPE_CHECKING = False
@@ -35,9 +36,16 @@ def as_json(plan: Plan, commands: Commands, travel: Travel) -> str:
             "program": program.argv(program.python or "python", 0),
             "environment": sorted(travel.values),
             "withheld": list(travel.withheld),
+            "world_info": _world_info(plan),
             "commands": [{"host": host, "argv": argv} for host, argv in commands],
         }
     )
+
+
+def _world_info(plan: Plan) -> str | None:
+    """Return the hosts and slots for `launch --world_info`, None while some are unknown."""
+    world = {node.host.name: node.slots for node in plan.nodes if node.slots is not None}
+    return world_info.encode(world) if len(world) == len(plan.nodes) else None
 
 
 def _node_json(node: Node) -> dict[str, object]:

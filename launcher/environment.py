@@ -8,11 +8,10 @@ with a prefix that training jobs are known to need.
 
 from __future__ import annotations
 
-import fnmatch
 import os
-from typing import NamedTuple
 
 from .errors import UsageError
+from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ def travel(
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
+    import fnmatch
+
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 

@@ -24,7 +24,8 @@ every option can be set by a variable: DSRUN_GRACE=60 is --grace 60.
 
 TAIL = """\
 exit codes: the first failed rank's own, 128+N for signal N; of dsrun itself: 2 the command or a
-file is not usable as written, 69 a node cannot be used, 70 a bug in dsrun, 75 a node was lost
+file is not usable as written, 69 a node cannot be used, 70 a bug in dsrun, 74 standard output
+takes nothing, 75 a node was lost
 """
 
 WIDTH = 100

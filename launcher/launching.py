@@ -8,7 +8,6 @@ import shlex
 import signal
 import sys
 import time
-from typing import NamedTuple
 
 from . import __version__, backends, environment
 from .backends.base import Settings, package_root
@@ -17,6 +16,7 @@ from .control.messages import Task
 from .errors import DsrunError, UsageError
 from .loop import Loop
 from .resources import source
+from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

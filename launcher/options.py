@@ -6,7 +6,11 @@ underscores), its default is the default, and `option(...)` says the rest. `cli.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from .values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 HOSTS = "Which hosts and devices"
 PROGRAM = "What runs there"

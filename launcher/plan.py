@@ -6,7 +6,7 @@ plain host) has `slots=None` until `settle` is told what the node itself has fou
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

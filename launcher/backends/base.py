@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from typing import NamedTuple
+
+from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,6 +109,15 @@ if TYPE_CHECKING:
 def package_root() -> str:
     """Return the folder that holds the `launcher` package."""
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def lacks_tls() -> str:
+    """Return what is missing for node launchers to dial back over TLS, or ""."""
+    from importlib.util import find_spec
+
+    if find_spec("cryptography") is not None:
+        return ""
+    return "python's `cryptography` is not installed (it comes with paramiko); pip install it"
 
 
 def node_argv(settings: Settings, *args: str) -> list[str]:

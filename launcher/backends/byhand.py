@@ -22,7 +22,7 @@ class ByHand:
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why these nodes cannot be started this way, or ""."""
-        return ""
+        return f"--no_ssh: {base.lacks_tls()}" if base.lacks_tls() else ""
 
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None

@@ -40,8 +40,17 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 """Patterns over what was printed, in the order in which they decide, and what they mean."""
 
+FORWARDED = re.compile(r"stdio forwarding failed|open failed")
+"""What ssh prints when it is a jump host that cannot reach the host: no better the next time."""
+
 DROPPED = re.compile(r"kex_exchange_identification|ssh_exchange_identification|banner exchange")
 """What a client prints when sshd refuses for the moment (MaxStartups): worth another try."""
+
+
+def worth_another_try(text: str) -> bool:
+    """Tell from what ssh printed whether sshd has refused for the moment only."""
+    return bool(DROPPED.search(text)) and not FORWARDED.search(text)
+
 
 SHELL_CODES = {126: CAUSES[-2][1], 127: CAUSES[-1][1]}
 """A shell's own exit codes (POSIX, 2.8.2): the command was not executable, or not found."""

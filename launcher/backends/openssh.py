@@ -28,6 +28,8 @@ class OpenSSH:
     def __init__(self, settings: base.Settings) -> None:
         self._settings = settings
         self._children: dict[int, Child] = {}
+        self._remote = base.shell_line(base.node_argv(settings, "--stdio"))
+        self._options = _options(settings)
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why these nodes cannot be started this way, or ""."""
@@ -43,28 +45,16 @@ class OpenSSH:
 
     def argv(self, host: Host) -> list[str]:
         """Return the client's command; OpenSSH takes the first value of an option: the user's."""
-        remote = base.shell_line(base.node_argv(self._settings, "--stdio"))
-        return [*self.client(host), "--", host.name, remote]
+        return [*self.client(host), "--", host.name, self._remote]
 
     def client(self, host: Host) -> list[str]:
         """Return the client and its options for one host."""
-        set_ = self._settings
-        port = host.port or set_.port
-        options = {
-            "BatchMode": "yes",
-            "ForwardAgent": "no",
-            "ForwardX11": "no",
-            "ConnectTimeout": str(max(1, math.ceil(set_.connect_timeout))),
-            "ServerAliveInterval": str(max(1, math.ceil(set_.keepalive))),
-            "ServerAliveCountMax": "3",
-        }
-        if set_.accept_new_host_keys:
-            options["StrictHostKeyChecking"] = "accept-new"
+        port = host.port or self._settings.port
         return [
             "ssh",
-            *set_.args,
+            *self._settings.args,
             "-T",
-            *(word for name, value in options.items() for word in ("-o", f"{name}={value}")),
+            *self._options,
             *(["-p", str(port)] if port else []),
             *(["-l", host.user] if host.user else []),
         ]
@@ -85,7 +75,7 @@ class OpenSSH:
         self, node: Node, loop: Loop, reports: base.Reports, attempt: int, began: float
     ) -> None:
         def ended(code: int, errors: str) -> None:
-            again = causes.DROPPED.search(errors) and loop.clock() - began < retries.LIMIT
+            again = causes.worth_another_try(errors) and loop.clock() - began < retries.LIMIT
             if code == 255 and again:
                 wait = retries.pause(attempt)
                 loop.after(wait, lambda: self._start(node, loop, reports, attempt + 1, began))
@@ -104,3 +94,17 @@ class OpenSSH:
         self._children[node.rank] = child
         line = SessionLine(child.stdout, child.stdin)
         reports.line(node.rank, line)
+
+
+def _options(settings: base.Settings) -> list[str]:
+    values = {
+        "BatchMode": "yes",
+        "ForwardAgent": "no",
+        "ForwardX11": "no",
+        "ConnectTimeout": str(max(1, math.ceil(settings.connect_timeout))),
+        "ServerAliveInterval": str(max(1, math.ceil(settings.keepalive))),
+        "ServerAliveCountMax": "3",
+    }
+    if settings.accept_new_host_keys:
+        values["StrictHostKeyChecking"] = "accept-new"
+    return [word for name, value in values.items() for word in ("-o", f"{name}={value}")]

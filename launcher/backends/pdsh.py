@@ -39,6 +39,8 @@ class Pdsh:
         """Return why these nodes cannot be started this way, or ""."""
         if shutil.which("pdsh") is None:
             return "--launcher pdsh: no `pdsh` on PATH; install it, or use ssh or openssh"
+        if base.lacks_tls():
+            return f"--launcher pdsh: {base.lacks_tls()}, or use openssh"
         odd = [n.host for n in nodes if n.host.port not in {None, self._settings.port}]
         if odd:
             return (
@@ -197,7 +199,7 @@ class _Run:
 
     def _host_ended(self, node: Node, code: int) -> None:
         said = self._said.get(node.host.name, "")
-        if causes.DROPPED.search(said) and self._patience.left():
+        if causes.worth_another_try(said) and self._patience.left():
             if not self._dropped:
                 self._loop.after(self._patience.pause(), self._try_again)
             self._dropped.append(node)

@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-from typing import NamedTuple
+
+from ..values import NamedTuple
 
 ANNOUNCEMENT = "DSRUN-TOKEN"
 """The word before the token on the node launcher's standard output."""

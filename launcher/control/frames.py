@@ -7,9 +7,6 @@ JSON objects; output and input are raw bytes behind a small fixed header. Nothin
 import json
 import struct
 
-VERSION = 1
-"""Version of this protocol; both ends must agree, and dsrun's own version is compared as well."""
-
 MAGIC = b"\x00dsrun-line-1\x00"
 """A node launcher writes this first, so that what a login shell prints before it can be skipped."""
 

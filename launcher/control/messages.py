@@ -1,18 +1,20 @@
 """What the frames say: one immutable value a message, to and from JSON.
 
-NamedTuples, not dataclasses: the node launcher starts on every node of every job, and the module
-`dataclasses` would be a third of its start-up time.
+Not dataclasses: the node launcher starts on every node of every job, and that module would be a
+third of its start-up time.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
-
+from ..values import NamedTuple
 from . import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import Any, TypeVar
+
+    M = TypeVar("M", bound=tuple[object, ...])
 
     from ..program import Program
 
@@ -144,9 +146,6 @@ class Done(NamedTuple):
     reason: str = ""
 
 
-M = TypeVar("M", bound="tuple[object, ...]")
-
-
 def pack(kind: int, message: NamedTuple) -> bytes:
     """Return the frame that carries a message."""
     return frames.pack_json(kind, message._asdict())
@@ -164,8 +163,8 @@ def unpack(shape: type[M], body: bytes) -> M:
     except TypeError as error:
         raise frames.BadFrame(f"{error}") from None
     for name, kind in shape.__annotations__.items():
-        if not _KINDS[kind.__forward_arg__](getattr(message, name)):
-            raise frames.BadFrame(f"{name}: expected {kind.__forward_arg__}")
+        if not _KINDS[kind](getattr(message, name)):
+            raise frames.BadFrame(f"{name}: expected {kind}")
     return message
 
 

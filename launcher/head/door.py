@@ -6,6 +6,7 @@ import socket
 import ssl
 
 from .. import loop as loops
+from ..addresses import any_address
 from ..control import auth, frames, messages
 from ..control.line import LineClosed
 from ..control.tls import TlsLine
@@ -168,8 +169,11 @@ def _accepting(accept: Callable[[socket.socket], None], one: socket.socket) -> l
 
 
 def _listen(address: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    if not address:
+        listener = any_address()
+    else:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((address, port))

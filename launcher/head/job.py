@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import NamedTuple
 
 from .. import loop as loops
 from ..backends.base import Reports
 from ..control import frames, messages
 from ..control.link import Link
 from ..errors import NodeError
+from ..values import NamedTuple
 from .account import Account
 from .gathering import Gathering
 from .peer import Peer

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 import signal
-from typing import NamedTuple
 
 from ..errors import LOST
 from ..plain import plain
+from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ..errors import UsageError
+from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

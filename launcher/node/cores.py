@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
+
+from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

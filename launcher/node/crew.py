@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import NamedTuple
 
 from .. import loop as loops
+from ..values import NamedTuple
 from . import kernel
 from .pump import Pump
 from .workers import Process, Spec, signal_worker, spawn

@@ -11,9 +11,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from typing import NamedTuple
 
 from ..errors import LOST
+from ..values import NamedTuple
 from . import kernel
 
 PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)

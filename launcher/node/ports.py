@@ -7,6 +7,8 @@ import select
 import socket
 import time
 
+from ..addresses import any_address
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,7 +53,7 @@ class Reservation:
 
 
 def _bound(port: int) -> socket.socket:
-    one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    one = any_address()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from typing import NamedTuple
+
+from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

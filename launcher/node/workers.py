@@ -6,8 +6,8 @@ import fcntl
 import os
 import signal
 from contextlib import suppress
-from typing import NamedTuple
 
+from ..values import NamedTuple
 from . import kernel
 
 TYPE_CHECKING = False

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from ..errors import UsageError
+from ..values import NamedTuple
 from .ranges import MAX_HOSTS, MAX_SLOTS, Slot, expand, located, parse_slots, quoted
 
 TYPE_CHECKING = False

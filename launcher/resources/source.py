@@ -7,9 +7,9 @@ DeepSpeed has it, else this machine.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple
 
 from ..errors import UsageError
+from ..values import NamedTuple
 from .hostfile import Host, parse_hostfile, parse_hosts
 
 TYPE_CHECKING = False
