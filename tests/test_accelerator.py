@@ -201,5 +201,5 @@ def test_detection_loads_no_vendor_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "dsrun.accelerator.cuda" in done.stdout
-    for name in ("torch", "pynvml", "pathlib", "glob", "typing", "dsrun.launcher"):
+    for name in ("torch", "pynvml", "pathlib", "glob", "dsrun.launcher"):
         assert f"'{name}'" not in done.stdout

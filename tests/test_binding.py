@@ -514,5 +514,5 @@ def test_planning_loads_nothing_slow() -> None:
     )
     loaded = run([sys.executable, "-c", code])
     assert "dsrun.launcher.node.topology" in loaded
-    for name in ("pathlib", "glob", "fnmatch", "typing", "argparse", "logging", "torch"):
+    for name in ("pathlib", "glob", "fnmatch", "argparse", "logging", "torch"):
         assert f"'{name}'" not in loaded

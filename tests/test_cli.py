@@ -159,21 +159,21 @@ def test_options_without_a_meaning_here_are_refused_with_a_reason(name: str) -> 
 
 
 # What `deepspeed` (0.19.6) and `torchrun` (torch 2.13) take, from their parsers.
-DEEPSPEED = """
+DEEPSPEED = str.split("""
     -H --hostfile -i --include -e --exclude --num_nodes --min_elastic_nodes --max_elastic_nodes
     --num_gpus --num_accelerators --master_port --master_addr --node_rank --launcher
     --launcher_args --module --no_python --no_local_rank --no_ssh --no_ssh_check --force_multi
     --save_pid --enable_each_rank_log --autotuning --elastic_training --bind_cores_to_rank
     --bind_core_list --ssh_port --venv_script --log_level -q --quiet
-""".split()
-TORCHRUN = """
+""")
+TORCHRUN = str.split("""
     --nnodes --nproc-per-node --rdzv-backend --rdzv-endpoint --rdzv-id --rdzv-conf --standalone
     --max-restarts --monitor-interval --start-method --event-log-handler --role -m --module
     --no-python --run-path --log-dir -r --redirects -t --tee --local-ranks-filter
     --duplicate-stdout-filters --duplicate-stderr-filters --node-rank --master-addr --master-port
     --local-addr --logs-specs --numa-binding --signals-to-handle --shutdown-timeout
     --virtual-local-rank --use-env
-""".split()
+""")
 
 
 @pytest.mark.parametrize("word", [*DEEPSPEED, *TORCHRUN])

@@ -11,8 +11,11 @@ import re
 LONGEST = 64 * 1024
 """Bytes of one line after which it is shown in pieces; later pieces have a plus for the bar."""
 
+# Line ends of terminals and of Windows, also doubled.
+_ENDS = re.compile(rb"\r+\n")
+
 # What a progress bar overwrites: everything up to the last carriage return that ends no line.
-_OVERWRITTEN = re.compile(rb"[^\n]*\r(?!\n)")
+_OVERWRITTEN = re.compile(rb"[^\n]*\r")
 
 # Strings and sequences that do more than colour: they set titles or the clipboard, or move about
 # (ECMA-48; xterm's OSC, DCS, APC, PM, SOS). A string ends with its line at the latest.
@@ -68,7 +71,7 @@ class Labeller:
         cut = data.rfind(b"\n") + 1
         whole, self.carry = data[:cut], data[cut:]
         if b"\r" in whole:
-            whole = _OVERWRITTEN.sub(b"", whole).replace(b"\r\n", b"\n")
+            whole = _OVERWRITTEN.sub(b"", _ENDS.sub(b"\n", whole))
         if b"\r" in self.carry:
             self.carry, self.moving = _latest(self.carry), True
         lines = self._labelled(whole) if whole else b""
@@ -95,5 +98,5 @@ class Labeller:
 
 def _latest(carry: bytes) -> bytes:
     """Return what a terminal would show of a line; its last carriage return may be new."""
-    body, tail = (carry[:-1], b"\r") if carry.endswith(b"\r") else (carry, b"")
-    return body.rpartition(b"\r")[2] + tail
+    body = carry.rstrip(b"\r")
+    return body.rpartition(b"\r")[2] + (b"\r" if len(body) < len(carry) else b"")

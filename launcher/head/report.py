@@ -115,7 +115,7 @@ class Report(NamedTuple):
 def words(report: Report) -> str:
     """Return the report as the user reads it, "" for a job that ended well."""
     lines = [*_headline(report), *_details(report)]
-    lines += [f"  not ended after SIGKILL: {text}" for text in report.left]
+    lines += [f"  could not be ended: {text}" for text in report.left]
     return "\n".join(lines)
 
 

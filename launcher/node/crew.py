@@ -13,7 +13,7 @@ from .. import loop as loops
 from ..values import NamedTuple
 from . import kernel
 from .pump import Pump
-from .workers import Process, Spec, signal_worker, spawn
+from .workers import Process, Spec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,10 @@ class Manners(NamedTuple):
     """How this job's workers are treated.
 
     Attributes:
-        group: stop signals go to a worker's whole process group, not to its leader alone.
+        group: stop signals go to a worker's whole process group, not to its leader alone. The
+            leader alone is the rule: its data loaders would die of a signal that only the
+            training loop knows what to do with. A program that is no Python is often a shell
+            that does not pass signals on.
         allow_background: what a job leaves running after a clean end may stay.
     """
 
@@ -68,6 +71,7 @@ class Crew:
         self._grace_ends = 0.0
         self._swept = self._killing = self._finished = False
         self._drain_timer: loops.Timer | None = None
+        self._foreign: set[int] = set()
         self._input = bytearray()
         self._input_ended = False
 
@@ -178,7 +182,7 @@ class Crew:
     def signal_all(self, number: int) -> None:
         """Pass a signal to every worker once; it is theirs to make something of."""
         for process in self.running():
-            signal_worker(process, number, group=False)
+            kernel.send(process.pid, number)
 
     def stop(self, number: int, grace: float) -> None:
         """Signal every worker now, kill what is left `grace` seconds later.
@@ -190,8 +194,8 @@ class Crew:
             self._stop_signal = number
             for process in self.running():
                 process.signalled = True
-                signal_worker(process, number, group=self._manners.group)
-                signal_worker(process, signal.SIGCONT, group=self._manners.group)
+                self._send(process.pid, number, group=self._manners.group)
+                self._send(process.pid, signal.SIGCONT, group=self._manners.group)
         ends = self._loop.clock() + grace
         if self._kill_timer is None or ends < self._grace_ends:
             self._kill_at(ends)
@@ -214,24 +218,34 @@ class Crew:
 
     def _kill_children(self) -> None:
         for pid in kernel.children():
-            os.kill(pid, signal.SIGKILL)
+            self._send(pid, signal.SIGKILL)
+
+    def _send(self, pid: int, number: int, *, group: bool = False) -> None:
+        if not kernel.send(pid, number, group=group):
+            self._foreign.add(pid)
 
     # -- the end ----------------------------------------------------------------------------
 
     def _settle(self) -> None:
         """See whether the crew has come to its end: no worker, no orphan, no byte unread."""
-        if self._finished or self.running():
+        if self._finished or any(p.pid not in self._foreign for p in self.running()):
             return
-        left = kernel.children()
+        left = [pid for pid in kernel.children() if pid not in self._foreign]
         if left and not self.may_stay():
             self._sweep(left)
         elif any(pump.fd >= 0 for pump in self.pumps.values()):
             # A job that is stopped does not wait for a reader that has stalled.
             waits_for_reader = self._credit <= 0 and self._stop_signal is None
             if self._drain_timer is None and not waits_for_reader:
-                self._drain_timer = self._loop.after(DRAIN, lambda: self._finish([]))
+                self._drain_timer = self._loop.after(
+                    DRAIN, lambda: self._finish(sorted(self._foreign))
+                )
         else:
-            self._finish([])
+            self._finish(self._beyond())
+
+    def _beyond(self) -> list[int]:
+        """Return the processes that have become another user's, and cannot be ended from here."""
+        return sorted(self._foreign & set(kernel.children()))
 
     def may_stay(self) -> bool:
         """Tell whether what the job has left running is to be left alone."""
@@ -246,7 +260,7 @@ class Crew:
         if self._stop_signal is None and all(p.status == 0 for p in self.processes):
             self._events.note(f"left running by the job, stopped: {_names(left)}")
         for pid in left:
-            os.kill(pid, signal.SIGTERM)
+            self._send(pid, signal.SIGTERM)
         soon = self._loop.clock() + ORPHAN_GRACE
         if not (self._manners.group and self._kill_timer is not None):
             self._kill_at(soon)

@@ -59,9 +59,16 @@ def _watch(launcher: int, told: int) -> int:
             continue
         status = _reap(launcher)
         if status is not None:
-            if not os.read(told, 1):
+            if not _may_stay(told):
                 _sweep()
             return _verdict(status)
+
+
+def _may_stay(told: int) -> bool:
+    try:
+        return bool(os.read(told, 1))
+    except BlockingIOError:
+        return False  # killed while a worker that it had just forked still held its end
 
 
 def _let_go_of_the_line() -> None:
@@ -88,9 +95,7 @@ def _reap(launcher: int) -> int | None:
 
 def _sweep() -> None:
     """Kill children until there are none: what they leave behind becomes a child in its turn."""
-    while left := kernel.children():
-        for pid in left:
-            os.kill(pid, signal.SIGKILL)
+    while [pid for pid in kernel.children() if kernel.send(pid, signal.SIGKILL)]:
         os.waitpid(-1, 0)
 
 

@@ -45,6 +45,20 @@ def children() -> list[int]:
         return [pid for pid in _pids() if parent(pid) == me]
 
 
+def send(pid: int, number: int, *, group: bool = False) -> bool:
+    """Signal one's own child, or its process group; False when it is another user's by now.
+
+    A program that changes its user (sudo, a set-uid file) cannot be signalled by whom it left.
+    """
+    try:
+        (os.killpg if group else os.kill)(pid, number)
+    except PermissionError:
+        return False
+    except ProcessLookupError:
+        return True
+    return True
+
+
 def _pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 

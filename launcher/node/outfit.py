@@ -83,7 +83,8 @@ class Outfit:
         try:
             found = facts.environ_after(script, os.environb)
         except (OSError, ValueError) as error:
-            self._check(f"--venv_script {self.task.venv_script}: {error}")
+            reason = getattr(error, "strerror", None) or str(error)
+            self._check(f"--venv_script {self.task.venv_script}: {reason.lower()}")
             return
         self._base = {_text(name): _text(value) for name, value in found.items()}
 

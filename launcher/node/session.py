@@ -217,7 +217,7 @@ class Session:
             self._guard.let_stay()
         if not self._link.open:
             for word in words:
-                sys.stderr.write(f"dsrun: not ended after SIGKILL: {word}\n")
+                sys.stderr.write(f"dsrun: could not be ended: {word}\n")
             self._loop.stop()
 
     def _tails(self) -> dict[str, list[str]]:
@@ -292,4 +292,13 @@ def _stuck(pid: int) -> str:
             where = file.read().strip() or "?"
     except OSError:
         state, where = "?", "?"
-    return f"pid {pid}, state {state}, waiting in {where}"
+    owner = _other_user(pid)
+    return f"pid {pid}, {owner}state {state}, waiting in {where}"
+
+
+def _other_user(pid: int) -> str:
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return ""
+    return f"of another user ({uid}), " if uid != os.getuid() else ""

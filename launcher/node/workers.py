@@ -152,19 +152,3 @@ def _largest(spec: Spec) -> tuple[str, int]:
     sizes = {os.fsdecode(name): len(value) for name, value in spec.env.items()}
     sizes |= {f"argument {at}": len(value) for at, value in enumerate(spec.argv)}
     return max(sizes.items(), key=lambda item: item[1])
-
-
-def signal_worker(process: Process, number: int, *, group: bool) -> None:
-    """Send a signal to a worker that has not been reaped, or to its whole process group.
-
-    The leader alone is the rule: its data loaders would die of a signal that only the training
-    loop knows what to do with. A program that is no Python (`--no_python`) is often a shell that
-    does not pass signals on, so there the group is meant.
-    """
-    send = os.killpg if group else os.kill
-    try:
-        send(process.pid, number)
-    except PermissionError as error:
-        raise PermissionError(f"worker {process.pid} has changed its user: {error}") from None
-    except ProcessLookupError:
-        pass

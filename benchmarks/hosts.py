@@ -1,0 +1,106 @@
+"""Several hosts over ssh, workers that print a line: the whole run, from the command to its end.
+
+    python benchmarks/hosts.py                          4 hosts x 2, then 64 hosts x 1
+    python benchmarks/hosts.py --sizes 4x2 --rounds 9
+
+The hosts are the virtual ones of `tests/cluster` (this needs root). Bare pdsh starts the same
+workers through a shell and does nothing else; its fan-out is raised to the number of hosts, as
+deepspeed's is. deepspeed takes part up to --deepspeed_hosts hosts: with 64 a run takes minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.measure import (
+    CHECKOUT,
+    DSRUN,
+    WORKERS,
+    Figures,
+    Measure,
+    bar,
+    command_time,
+    take_turns,
+)
+from benchmarks.peers import python_peer, system_peer
+from tests.cluster.hosts import Cluster
+from tests.cluster.machines import user_environment
+
+HELLO = str(WORKERS / "hello.py")
+HOSTFILE = "/run/hostfile"
+BASE = "dsrun ssh"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Printing workers on several hosts.")
+    parser.add_argument("--sizes", nargs="+", default=["4x2", "64x1"], metavar="HOSTSxWORKERS")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--deepspeed_hosts", type=int, default=4, help="the most it is run on")
+    parser.add_argument("--deepspeed_rounds", type=int, default=2)
+    options = parser.parse_args()
+    for size in options.sizes:
+        hosts, workers = map(int, size.split("x"))
+        peers = commands(hosts, workers)
+        if hosts <= options.deepspeed_hosts:
+            peers["deepspeed"] = [python_peer("deepspeed"), "--hostfile", HOSTFILE, HELLO]
+        with Cluster(hosts, shared=[CHECKOUT]) as cluster:
+            cluster.path(HOSTFILE).write_text(cluster.hostfile(workers))
+            fewer = {"deepspeed": options.deepspeed_rounds}
+            measures = at_login(cluster, peers, hosts * workers)
+            report(take_turns(measures, options.rounds, fewer), hosts, workers)
+
+
+def commands(hosts: int, workers: int) -> dict[str, list[str]]:
+    """What a person would type for the same work, by contender."""
+    names = [f"n{number}" for number in range(1, hosts + 1)]
+    worker = shlex.join([sys.executable, HELLO])
+    found: dict[str, list[str]] = {}
+    if pdsh := system_peer("pdsh"):
+        remote = f"{worker} & " * workers + "wait"
+        found["pdsh"] = [pdsh, "-R", "ssh", "-f", f"{hosts}", "-w", ",".join(names), remote]
+    for launcher in ("ssh", "openssh", "pdsh"):
+        found[f"dsrun {launcher}"] = [*DSRUN, "-H", HOSTFILE, "--launcher", launcher, HELLO]
+    if mpirun := system_peer("mpirun"):
+        where = [
+            "-host",
+            ",".join(f"{name}:{workers}" for name in names),
+            "-npernode",
+            f"{workers}",
+        ]
+        network = ["--mca", "btl_tcp_if_include", "eth0", "--mca", "plm_rsh_agent", "ssh"]
+        command = [mpirun, "--allow-run-as-root", *where, *network, sys.executable, HELLO]
+        found["mpirun"] = command
+    return found
+
+
+def at_login(cluster: Cluster, peers: dict[str, list[str]], workers: int) -> dict[str, Measure]:
+    """How to time each of them, typed at the cluster's login."""
+    env = user_environment()
+    return {
+        name: partial(
+            command_time, cluster.login.argv(command, CHECKOUT), "worker here", workers, env=env
+        )
+        for name, command in peers.items()
+    }
+
+
+def report(figures: Figures, hosts: int, workers: int) -> None:
+    """Print what came out for one size, beside the bars for it."""
+    print(figures.table(f"{hosts} hosts x {workers}", BASE))
+    limits = {"pdsh": 1.0} if hosts < 64 else {"pdsh": 0.8, "mpirun": 0.65}
+    for peer, limit in limits.items():
+        if peer in figures.values:
+            bar(f"{BASE} to {peer}", figures.ratio(BASE, peer), limit)
+    if "deepspeed" in figures.values:
+        bar(f"deepspeed to {BASE}", figures.ratio("deepspeed", BASE), 12, at_least=True)
+
+
+if __name__ == "__main__":
+    main()

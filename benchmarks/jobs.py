@@ -1,0 +1,154 @@
+"""Jobs on a virtual cluster that stand there to be hurt or weighed, and what they consist of."""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from benchmarks.measure import CHECKOUT, DSRUN, WORKERS, Unfit
+from tests.cluster.hosts import Cluster, Process
+from tests.cluster.machines import user_environment, wait_for
+
+HOSTFILE, FOLDER, LOG = "/run/hostfile", "/run/job", "/run/job.log"
+SCRIPT = str(WORKERS / "fail.py")
+LIMIT = 20.0
+
+
+def dsrun(launcher: str) -> list[str]:
+    """The command for all hosts of the hostfile, but for the script's arguments."""
+    return [*DSRUN, "-H", HOSTFILE, "--launcher", launcher, "--no_local_rank", SCRIPT]
+
+
+class Job:
+    """A command at the login that starts workers, the last of which fails when it is told to.
+
+    The last one, since it is neither the first rank nor on the first host.
+
+    Attributes:
+        runner: the command.
+        processes: all that it has brought to the login and the hosts, once it is up.
+    """
+
+    def __init__(self, cluster: Cluster, command: Sequence[str], workers: int) -> None:
+        self.processes: list[Process] = []
+        self._cluster = cluster
+        self._workers = workers
+        self._before = {process.pid for process in cluster.processes()}
+        self._folder = cluster.path(FOLDER)
+        self._folder.mkdir(exist_ok=True)
+        for old in self._folder.iterdir():
+            old.unlink()
+        argv = cluster.login.argv([*command, FOLDER, f"{workers - 1}"], CHECKOUT)
+        with cluster.path(LOG).open("w") as log:
+            self.runner = subprocess.Popen(argv, env=user_environment(), stdout=log, stderr=log)
+
+    def wait_up(self) -> None:
+        """Return once all workers are up.
+
+        Raises:
+            Unfit: the command has ended instead; the text is what it wrote.
+            TimeoutError: after two minutes.
+        """
+        wait_for(self._is_up, f"{self._workers} workers of {self.runner.args!r}", seconds=120)
+        self.processes = self._new()
+
+    def fail(self) -> tuple[float, float, int | None]:
+        """Seconds from the exit to the runner's end and to clean hosts, and the runner's code."""
+        (self._folder / "go").touch()
+        note = self._folder / "failed"
+        wait_for(note.exists, "the failure")
+        began = float(note.read_text())
+        ended = _seconds_until(self._has_ended, began)
+        return ended, _seconds_until(self._is_clean, began), self.runner.poll()
+
+    def kill(self, pid: int) -> float:
+        """Seconds from the death of this process to clean hosts."""
+        began = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        return _seconds_until(self._is_clean, began)
+
+    def close(self) -> None:
+        """End what is left."""
+        for process in self._new():
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        self.runner.wait()
+
+    def _is_up(self) -> bool:
+        if self._has_ended():
+            log = self._cluster.path(LOG).read_text(errors="replace")
+            raise Unfit(f"{self.runner.args!r} ended:\n{log}")
+        return all((self._folder / f"up-{rank}").exists() for rank in range(self._workers))
+
+    def _has_ended(self) -> bool:
+        return self.runner.poll() is not None
+
+    def _is_clean(self) -> bool:
+        self.runner.poll()
+        # The cheap look first: the thorough one takes milliseconds.
+        return not any(_runs(process.pid) for process in self.processes) and not self._new()
+
+    def _new(self) -> list[Process]:
+        return [p for p in self._cluster.processes() if p.pid not in self._before]
+
+
+@contextmanager
+def started(cluster: Cluster, command: Sequence[str], workers: int) -> Iterator[Job]:
+    """Such a job, all workers up; it is over at the end of the `with` block, with all it has left.
+
+    Raises:
+        Unfit: its command has ended before they were up.
+    """
+    job = Job(cluster, command, workers)
+    try:
+        job.wait_up()
+        yield job
+    finally:
+        job.close()
+
+
+def runner(job: Job) -> int:
+    """The process that a person has started."""
+    return job.runner.pid
+
+
+def node_launcher(job: Job) -> int:
+    """The parent of a worker on the second host."""
+    return parent(next(p.pid for p in job.processes if p.host == "n2" and SCRIPT in p.argv))
+
+
+def ssh_client(job: Job) -> int:
+    """The client at the login that is connected to the second host."""
+    clients = (p for p in job.processes if p.host == "login" and Path(p.argv[0]).name == "ssh")
+    return next(p.pid for p in clients if "n2" in p.argv)
+
+
+def parent(pid: int) -> int:
+    """The parent of a process, as the real machine counts."""
+    return int(_stat(pid)[1])
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return _stat(pid)[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def _stat(pid: int) -> list[str]:
+    # What follows the name, which may hold anything: state, parent, ... (proc(5)).
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _seconds_until(condition: Callable[[], bool], began: float) -> float:
+    try:
+        wait_for(condition, "the end", seconds=began + LIMIT - time.monotonic())
+    except TimeoutError:
+        return math.inf
+    return time.monotonic() - began

@@ -1,0 +1,113 @@
+"""Time contenders against each other in turns, and say what came out.
+
+Turns (A B C A B C ...) because a busy machine is slow for minutes at a time: what is told is each
+contender's median, and the median of its ratios to another one in the same round.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+WORKERS = CHECKOUT / "benchmarks" / "workers"
+DSRUN = (sys.executable, str(CHECKOUT / "bin" / "dsrun"))
+
+Measure = Callable[[], float]
+
+
+class Unfit(Exception):
+    """What was to be timed did not do its work; the text says what it did."""
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What was measured, by contender, one value a round."""
+
+    values: Mapping[str, Sequence[float]]
+
+    def median(self, name: str) -> float:
+        """The contender's middle value."""
+        return median(self.values[name])
+
+    def ratio(self, name: str, to: str) -> float:
+        """How many times another contender's value this one's is: the middle of the rounds'."""
+        return median(a / b for a, b in self._pairs(name, to))
+
+    def excess(self, name: str, over: str) -> float:
+        """How much more than another contender's this one's value is: the middle of the rounds'."""
+        return median(a - b for a, b in self._pairs(name, over))
+
+    def table(self, title: str, reference: str, unit: str = "s") -> str:
+        """The figures as text, with ratios to one contender's."""
+        width = max(map(len, [*self.values, title]))
+        head = f"{title:{width}}  {'median':>9}  {'least':>9}  {'most':>9}  ratio to {reference}"
+        return "\n".join([head, *(self._row(name, reference, width, unit) for name in self.values)])
+
+    def _row(self, name: str, reference: str, width: int, unit: str) -> str:
+        values = self.values[name]
+        three = (f"{value:7.3f} {unit}" for value in (median(values), min(values), max(values)))
+        ratio = f"{self.ratio(name, reference):.2f} (of {len(values)})"
+        return "  ".join([f"{name:{width}}", *three, ratio])
+
+    def _pairs(self, one: str, other: str) -> Sequence[tuple[float, float]]:
+        # A slow contender may have had fewer turns than the others: its were the first rounds.
+        return list(zip(self.values[one], self.values[other], strict=False))
+
+
+def take_turns(
+    contenders: Mapping[str, Measure], rounds: int, fewer: Mapping[str, int] | None = None
+) -> Figures:
+    """Measure every contender once a round, but those in `fewer` in the first so many rounds only.
+
+    Raises:
+        Unfit: by one of the contenders.
+    """
+    values: dict[str, list[float]] = {name: [] for name in contenders}
+    for number in range(1, rounds + 1):
+        for name, measure in contenders.items():
+            if number <= (fewer or {}).get(name, rounds):
+                values[name].append(measure())
+                tell(f"round {number} of {rounds}: {name} {values[name][-1]:.3f}")
+    return Figures(values)
+
+
+def tell(line: str) -> None:
+    """Show how far it has come, beside the results."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def bar(what: str, figure: float, limit: float, *, at_least: bool = False) -> None:
+    """Print a figure beside what it must reach."""
+    met = figure >= limit if at_least else figure <= limit
+    verdict = "met" if met else "NOT MET"
+    print(f"{what}: {figure:.3g} (bar: at {'least' if at_least else 'most'} {limit:g}) {verdict}")
+
+
+def command_time(
+    argv: Sequence[str],
+    says: str,
+    times: int,
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 300.0,
+) -> float:
+    """Run a command to its end; returns the seconds that took.
+
+    Raises:
+        Unfit: it failed, or did not write `says` so many times.
+        subprocess.TimeoutExpired: it still ran after so many seconds.
+    """
+    began = time.monotonic()
+    done = subprocess.run(
+        argv, env=env, capture_output=True, text=True, timeout=timeout, check=False
+    )
+    taken = time.monotonic() - began
+    if done.returncode or done.stdout.count(says) != times:
+        raise Unfit(f"{argv} ended with {done.returncode}\n{done.stdout[-2000:]}{done.stderr}")
+    return taken

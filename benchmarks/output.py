@@ -1,0 +1,86 @@
+"""400,000 lines of 100 bytes from two ranks on one host: the whole run, from command to end.
+
+    python benchmarks/output.py [--rounds 5] [--lines 400000]
+
+Whoever reads the output here does nothing with it but count. Bare processes and `dsrun --prefix ''`
+do not label the lines; the others do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.measure import DSRUN, WORKERS, Measure, Unfit, bar, take_turns
+from benchmarks.peers import python_peer, slurm, system_peer
+
+SCRIPT = str(WORKERS / "lines.py")
+BARE, BASE = "bare, unlabelled", "dsrun"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Many lines from two ranks.")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--lines", type=int, default=400_000, help="from both ranks together")
+    options = parser.parse_args()
+    with TemporaryDirectory() as logs:
+        measures: dict[str, Measure] = {
+            name: partial(read_all, argv, options.lines)
+            for name, argv in commands(str(options.lines // 2), logs).items()
+        }
+        figures = take_turns(measures, options.rounds)
+    print(figures.table(f"{options.lines} lines", BASE))
+    bar("dsrun more than unlabelled, s", figures.excess(BASE, BARE), 0.8)
+    for peer in {"mpirun --tag-output", "srun -l"} & figures.values.keys():
+        bar(f"dsrun to {peer}", figures.ratio(BASE, peer), 1.0)
+
+
+def commands(lines: str, logs: str) -> dict[str, list[str]]:
+    """What a person would type for two ranks with so many lines each, by contender."""
+    worker = shlex.join([sys.executable, SCRIPT, lines])
+    here = [*DSRUN, "--launcher", "local", "--num_gpus", "2", "--no_local_rank"]
+    found = {
+        BARE: ["sh", "-c", f"{worker} & {worker} & wait"],
+        BASE: [*here, SCRIPT, lines],
+        "dsrun --prefix ''": [*here, "--prefix", "", SCRIPT, lines],
+    }
+    python = [sys.executable, SCRIPT, lines]
+    if mpirun := system_peer("mpirun"):
+        two = ["--allow-run-as-root", "--oversubscribe", "-np", "2"]
+        found["mpirun --tag-output"] = [mpirun, *two, "--tag-output", *python]
+    if srun := slurm():
+        found["srun -l"] = [srun, "-n2", "-l", *python]
+    torchrun = [python_peer("torchrun"), "--nproc_per_node", "2", "--log_dir", logs, "--tee", "3"]
+    return {**found, "torchrun --tee 3": [*torchrun, SCRIPT, lines]}
+
+
+def read_all(argv: list[str], lines: int) -> float:
+    """Run a command and read all that it prints; returns the seconds until it has ended.
+
+    Raises:
+        Unfit: it failed, or printed fewer lines.
+    """
+    began = time.monotonic()
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout
+        found = 0
+        while block := os.read(process.stdout.fileno(), 1 << 20):
+            found += block.count(b"\n")
+    taken = time.monotonic() - began
+    if process.returncode or found < lines:
+        raise Unfit(f"{argv} ended with {process.returncode} after {found} lines")
+    return taken
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,180 @@
+"""Jobs that wait to be hurt: workers that tell what they hear, and dsrun's own processes."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .command import COMMAND, Running
+from .machines import wait_for
+from .traces import Traces
+
+if TYPE_CHECKING:
+    import re
+    from collections.abc import Sequence
+
+    from .hosts import Cluster
+
+EVERYWHERE = ("ssh", "openssh", "pdsh", "local")
+everywhere = pytest.mark.parametrize("launcher", EVERYWHERE)
+here_and_there = pytest.mark.parametrize("launcher", ["ssh", "local"])
+
+LOST = 75
+PROMPT = 3.0
+"""Seconds that stand for "at once" on a machine with more to do than cores."""
+
+HEAD = """
+import os, signal, sys, time
+
+rank = int(os.environ["RANK"])
+folder = os.path.dirname(sys.argv[0])
+
+def say(*words):
+    line = (" ".join(map(str, words)) + chr(10)).encode()
+    with open(f"{folder}/said-{rank}", "ab") as file:
+        file.write(line)
+    os.write(1, line)
+
+def hear(*names, then=None):
+    def handler(number, frame):
+        say("hears", signal.Signals(number).name, time.monotonic())
+        if then is not None:
+            os._exit(then)
+    for name in names:
+        signal.signal(getattr(signal, name), handler)
+
+def wait_to_go():
+    say("is up", os.getpid())
+    while not os.path.exists(f"{folder}/go"):
+        time.sleep(0.005)
+
+def rest():
+    say("is up", os.getpid())
+    while True:
+        signal.pause()
+"""
+"""What every worker here begins with; `say` also keeps each rank's words in a file."""
+
+OBEDIENT = "hear('SIGTERM', 'SIGINT', 'SIGHUP', then=0); rest()"
+DEAF = "hear('SIGTERM', 'SIGINT', 'SIGHUP'); rest()"
+PATIENT = """
+hear("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT")
+say("is up")
+signal.pause()
+time.sleep(0.3)
+os._exit(0)
+"""
+"""Ends a while after the first signal, so that a second one would be heard."""
+
+
+class Job:
+    """One job of two hosts (or of this one, with the local launcher): `with Job(...) as job`.
+
+    Inside the block all its workers are up; at its end dsrun is killed if it still runs.
+
+    Attributes:
+        hosts: where it runs, in rank order.
+        size: how many workers it has.
+        running: its dsrun.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        folder: Path,
+        code: str,
+        *options: str,
+        launcher: str = "ssh",
+        slots: int = 2,
+        before: Sequence[str] = (),
+        **popen: Any,
+    ) -> None:
+        """Prepare it; `before` are words before dsrun's own, as in `nohup dsrun`."""
+        self.hosts = ("login",) if launcher == "local" else ("n1", "n2")
+        self.size = slots * len(self.hosts)
+        self._cluster = cluster
+        self._folder = folder
+        self._script = folder / "train.py"
+        self._script.write_text(f"{HEAD}\n{code}\n")
+        where = place(launcher, slots, self.hosts)
+        self._argv = [*before, *COMMAND, *where, "--grace", "1", *options, str(self._script)]
+        self._popen = {"cwd": folder, "text": False, **popen}
+
+    def __enter__(self) -> Job:
+        self._traces = Traces(self._cluster)
+        self.running = Running(self._cluster.login.popen(self._argv, **self._popen))
+        try:
+            for rank in range(self.size):
+                self.said(rank, "is up")
+        except BaseException:
+            self.running.kill()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.running.kill()
+
+    def said(self, rank: int, pattern: str, seconds: float = 20.0) -> re.Match[str]:
+        """What this rank says, as dsrun shows it, once it does."""
+        return self.running.wait_for_output(rf"(?m)^\w+:{rank}\| {pattern}", seconds)
+
+    def words(self, rank: int) -> list[str]:
+        """All that this rank has said, whether or not anybody was there to show it."""
+        return (self._folder / f"said-{rank}").read_text().splitlines()
+
+    def heard(self, rank: int) -> list[str]:
+        """The signals that this rank has heard."""
+        return [line.split()[1] for line in self.words(rank) if line.startswith("hears")]
+
+    def go(self) -> None:
+        """Let the workers go that wait for it."""
+        (self._folder / "go").touch()
+
+    def pids(self, host: str | None = None) -> list[int]:
+        """The workers and what they have forked."""
+        found = self._cluster.processes()
+        return [
+            p.pid for p in found if str(self._script) in p.argv and p.job and host in {None, p.host}
+        ]
+
+    def launchers(self, host: str) -> tuple[int, int]:
+        """The pids of the guard and of the node launcher on a host."""
+        found = self._cluster.processes()
+        pids = {p.pid for p in found if p.host == host and p.argv[1:4] == ("-E", "-S", "-c")}
+        (launcher,) = [pid for pid in pids if parent(pid) in pids]
+        return parent(launcher), launcher
+
+    def wait(self, seconds: float) -> tuple[int, str]:
+        """The exit code and the error output of dsrun, which has so long to end."""
+        began = time.monotonic()
+        ended = self.running.wait()
+        taken = time.monotonic() - began
+        assert taken <= seconds, f"ended after {taken:.2f} s, not {seconds:g}\n{self.running}"
+        return ended.returncode, ended.stderr
+
+    def clean(self, seconds: float) -> None:
+        """Nothing of the job is left anywhere, after so many seconds at most."""
+        try:
+            wait_for(lambda: not self._traces.leftovers(), "clean", seconds)
+        except TimeoutError as error:
+            raise AssertionError("\n".join([f"{error}", *self._traces.leftovers()])) from None
+
+
+def place(launcher: str, slots: int, hosts: tuple[str, ...]) -> list[str]:
+    """The options that say where a job runs."""
+    if launcher == "local":
+        return ["--launcher", "local", "--num_gpus", f"{slots}"]
+    return ["--launcher", launcher, "--host", ",".join(f"{host}:{slots}" for host in hosts)]
+
+
+def parent(pid: int) -> int:
+    """The parent of a process, as the real machine counts."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def state(pid: int) -> str:
+    """What a process does, in one letter (proc(5)): `T` is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

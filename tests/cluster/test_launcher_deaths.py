@@ -1,0 +1,151 @@
+"""dsrun's own processes are killed with SIGKILL: no worker may outlive the job on any host."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .jobs import DEAF, LOST, OBEDIENT, PROMPT, Job, everywhere, here_and_there, parent
+from .machines import wait_for
+
+if TYPE_CHECKING:
+    from .command import Dsrun
+    from .hosts import Cluster
+
+WITH_SESSION = f"""
+see, ready = os.pipe()
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.setsid()
+    os.write(ready, b".")
+    time.sleep(60)
+    os._exit(0)
+os.read(see, 1)
+{OBEDIENT}
+"""
+"""Each worker has a child in a session of its own, which hears no SIGTERM."""
+
+
+def kill(*pids: int) -> None:
+    """End these processes at one instant: none sees the end of another."""
+    for number in (signal.SIGSTOP, signal.SIGKILL):
+        for pid in pids:
+            os.kill(pid, number)
+
+
+@everywhere
+@pytest.mark.parametrize("which", ["guard", "node launcher"])
+def test_one_half_of_a_node_launcher_is_killed(
+    cluster: Cluster, tmp_path: Path, launcher: str, which: str
+) -> None:
+    with Job(cluster, tmp_path, WITH_SESSION, launcher=launcher) as job:
+        host = job.hosts[-1]
+        guard, node_launcher = job.launchers(host)
+        kill(guard if which == "guard" else node_launcher)
+        wait_for(lambda: not job.pids(host), "the end of the workers there", PROMPT)
+        returncode, errors = job.wait(1 + PROMPT)
+        job.clean(0.5)
+    name = "localhost" if launcher == "local" else host
+    assert returncode == LOST
+    assert re.search(rf"(?m)^dsrun: lost {name} after [\d.]+ s: .+", errors)
+    if launcher != "local":
+        assert [job.heard(rank) for rank in (0, 1)] == [["SIGTERM"]] * 2
+
+
+def test_the_loss_is_told_in_words(cluster: Cluster, tmp_path: Path) -> None:
+    """Not only that the line ended, but what ended it."""
+    with Job(cluster, tmp_path, OBEDIENT) as job:
+        kill(job.launchers("n2")[1])
+        errors = job.wait(1 + PROMPT)[1]
+    assert re.search(r"dsrun: lost n2 .*the node launcher was killed by SIGKILL", errors)
+
+
+def test_a_killed_guard_is_told_in_words(cluster: Cluster, tmp_path: Path) -> None:
+    with Job(cluster, tmp_path, OBEDIENT) as job:
+        kill(job.launchers("n2")[0])
+        errors = job.wait(1 + PROMPT)[1]
+    assert re.search(r"dsrun: lost n2 .*its guard was killed; \d other ranks stopped", errors)
+
+
+@here_and_there
+def test_both_halves_are_killed_at_once(
+    cluster: Cluster, tmp_path: Path, launcher: str, dsrun: Dsrun
+) -> None:
+    """The workers die; a child with a session of its own may stay, and the next job names it."""
+    with Job(cluster, tmp_path, WITH_SESSION, launcher=launcher) as job:
+        host = job.hosts[-1]
+        workers = {pid for pid in job.pids(host) if parent(pid) == job.launchers(host)[1]}
+        kill(*job.launchers(host))
+        wait_for(lambda: not workers & set(job.pids()), "the workers' end", PROMPT)
+        assert job.wait(1 + PROMPT)[0] == LOST
+        left = job.pids()
+        named = [inner(pid) for pid in left]
+        where = ("--launcher", "local") if launcher == "local" else ("--host", f"{host}:1")
+        later = dsrun(*where, "--num_gpus", "1", "--no_python", "true")
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+    assert len(left) == 2
+    assert later.returncode == 0
+    found = re.findall(r"left over on \w+: pid (\d+) of a dsrun job that is over", later.stderr)
+    assert sorted(map(int, found)) == sorted(named)
+
+
+def inner(pid: int) -> int:
+    """The number that a process has on its own host."""
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(text.partition("NSpid:")[2].split("\n")[0].split()[-1])
+
+
+@everywhere
+def test_the_runner_is_killed(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
+    """The workers are told to stop, as by the runner itself."""
+    with Job(cluster, tmp_path, WITH_SESSION, launcher=launcher) as job:
+        kill(job.running.pid)
+        job.clean(1 + PROMPT)
+    assert [job.heard(rank) for rank in range(job.size)] == [["SIGTERM"]] * job.size
+
+
+@here_and_there
+def test_the_grace_holds_without_a_runner(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
+    with Job(cluster, tmp_path, DEAF, launcher=launcher) as job:
+        kill(job.running.pid)
+        wait_for(lambda: not job.pids(), "the end of the workers", 1 + PROMPT)
+        ended = time.monotonic()
+        job.clean(PROMPT)
+    assert [job.heard(rank) for rank in range(job.size)] == [["SIGTERM"]] * job.size
+    assert ended - float(job.words(0)[-1].split()[2]) >= 0.95
+
+
+@pytest.mark.parametrize("launcher", ["openssh", "pdsh"])
+def test_the_runner_and_its_clients_are_killed(
+    cluster: Cluster, tmp_path: Path, launcher: str
+) -> None:
+    """As when the login runs out of memory, or the user of it does `kill -9 -1`."""
+    with Job(cluster, tmp_path, OBEDIENT, launcher=launcher) as job:
+        clients = [p.pid for p in cluster.processes() if p.argv[0] in {"ssh", "pdsh"}]
+        kill(job.running.pid, *clients)
+        job.clean(1 + PROMPT)
+    assert len(clients) >= 2
+    assert [job.heard(rank) for rank in range(job.size)] == [["SIGTERM"]] * job.size
+
+
+def test_runner_and_node_launcher_are_killed_at_once(cluster: Cluster, tmp_path: Path) -> None:
+    with Job(cluster, tmp_path, WITH_SESSION) as job:
+        kill(job.running.pid, job.launchers("n2")[1])
+        job.clean(1 + PROMPT)
+
+
+def test_jobs_in_containers_are_not_taken_for_leftovers(
+    cluster: Cluster, tmp_path: Path, dsrun: Dsrun
+) -> None:
+    """The login sees the processes of the hosts, but counts them differently."""
+    with Job(cluster, tmp_path, OBEDIENT) as job:
+        own = dsrun("--launcher", "local", "--num_gpus", "1", "--no_python", "true")
+        assert len(job.pids()) == job.size
+    assert (own.returncode, "left over" in own.stderr) == (0, False)

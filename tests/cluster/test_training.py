@@ -1,0 +1,90 @@
+"""The main job: a real model trained across real hosts, however they are reached."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .command import CHECKOUT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .command import Dsrun
+
+EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
+SHORT = ("--batch", "48", "--steps", "12", "--log_every", "1")
+TIMEOUT = 180.0
+UNEVEN = "n1 slots=2\nn2 slots=3\nn3 slots=2\nn4 slots=1\n"
+
+Losses = dict[int, float]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def torch_is_here() -> None:
+    if find_spec("torch") is None:
+        reason = "not installed: torch"
+        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+
+
+@pytest.fixture(scope="module")
+def reference() -> dict[str, Losses]:
+    """The losses of the first launcher, which those of the others are held against."""
+    return {}
+
+
+def cache(folder: Path) -> tuple[str, str]:
+    """Where torch puts what it would leave in every host's /tmp."""
+    return ("--export", f"TORCHINDUCTOR_CACHE_DIR={folder}/inductor")
+
+
+def losses(output: str) -> Losses:
+    """The loss of each step, as rank 0 prints it."""
+    found = re.findall(r"^n1:0\| step +(\d+) +loss ([\d.]+)$", output, re.MULTILINE)
+    return {int(step): float(loss) for step, loss in found}
+
+
+@pytest.mark.parametrize("launcher", ["ssh", "openssh", "pdsh"])
+def test_four_uneven_hosts_train_one_model(
+    launcher: str, dsrun: Dsrun, tmp_path: Path, reference: dict[str, Losses]
+) -> None:
+    (tmp_path / "hosts").write_text(UNEVEN)
+    chosen = ("--hostfile", "hosts", "--launcher", launcher, "--exclude", "n2:1")
+    ran = dsrun(*chosen, *cache(tmp_path), "--bind_cores_to_rank", EXAMPLE, *SHORT, timeout=TIMEOUT)
+    assert ran.returncode == 0, ran.stderr
+    assert "world size 7, gloo" in ran.stdout
+    trained = losses(ran.stdout)
+    assert list(trained) == list(range(1, 13))
+    assert trained[12] < trained[1] - 1.0
+    assert trained == reference.setdefault("losses", trained)
+
+
+def test_fewer_hosts_chosen_by_include_train_the_same(
+    dsrun: Dsrun, tmp_path: Path, reference: dict[str, Losses]
+) -> None:
+    (tmp_path / "hosts").write_text(UNEVEN)
+    chosen = ("--hostfile", "hosts", "--include", "n[1,3-4]:0")
+    ran = dsrun(*chosen, *cache(tmp_path), EXAMPLE, *SHORT, timeout=TIMEOUT)
+    assert ran.returncode == 0, ran.stderr
+    assert "world size 3, gloo" in ran.stdout
+    assert losses(ran.stdout) == pytest.approx(reference["losses"], abs=1e-4)
+
+
+def test_a_job_that_was_interrupted_goes_on_from_its_checkpoint(
+    dsrun: Dsrun, tmp_path: Path, reference: dict[str, Losses]
+) -> None:
+    chosen = ("--host", "n1:1,n2:1", "--grace", "60", "--graceful_term_ok", *cache(tmp_path))
+    save = ("--checkpoint", str(tmp_path / "model.pt"))
+    running = dsrun.start(*chosen, EXAMPLE, *SHORT, *save)
+    running.wait_for_output(r"step +3 ", timeout=TIMEOUT)
+    running.process.terminate()
+    assert running.wait(TIMEOUT).returncode == 0
+    ran = dsrun(*chosen, EXAMPLE, *SHORT, *save, timeout=TIMEOUT)
+    assert ran.returncode == 0, ran.stderr
+    assert re.search(r"gloo, [1-9]\d* steps done before", ran.stdout)
+    both = losses(running.stdout) | losses(ran.stdout)
+    assert both == pytest.approx(reference["losses"], abs=1e-4)

@@ -1,0 +1,310 @@
+"""Workers fail in every way they can, and what they have started with them: faults on the node."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .command import COMMAND
+from .jobs import DEAF, OBEDIENT, PROMPT, Job, everywhere, here_and_there, state
+from .machines import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .command import Dsrun
+    from .hosts import Cluster
+
+EXIT_3 = "os._exit(3)", 3, "exited with code 3"
+KILLED = "os.kill(os.getpid(), 9)", 137, r"was killed by SIGKILL \(signal 9\)"
+NO_CORE = "import resource, faulthandler; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))"
+CRASH = f"{NO_CORE}; faulthandler.enable(); os.kill(os.getpid(), signal.SIG"
+
+CODES = [
+    *(0, 1, 2, 3, 42, 64, 69, 70, 75, 124, 125, 126, 127, 128, 129),
+    *(130, 137, 143, 192, 254, 255, 256, 257, 300),
+]
+"""What means something to a shell, to dsrun or to the kernel, and what is beside it."""
+
+
+@everywhere
+@pytest.mark.parametrize(("end", "code", "words"), [EXIT_3, KILLED], ids=["exit", "kill"])
+def test_the_first_failure_ends_the_job(
+    cluster: Cluster, tmp_path: Path, launcher: str, end: str, code: int, words: str
+) -> None:
+    fails = f"wait_to_go(); os.write(2, b'it broke'); {end}"
+    worker = f"if rank == 1:\n    {fails}\nelse:\n    {OBEDIENT}"
+    with Job(cluster, tmp_path, worker, launcher=launcher) as job:
+        pid = job.said(1, r"is up (\d+)")[1]
+        job.go()
+        returncode, errors = job.wait(PROMPT)
+        job.clean(PROMPT)
+    host = "localhost" if launcher == "local" else "n1"
+    others = job.size - 1
+    assert returncode == code
+    assert re.search(
+        rf"(?m)^dsrun: rank 1 \({host}, local rank 1, pid {pid}\) {words} after [\d.]+ s;"
+        rf" {others} other ranks? stopped\n  the end of its standard error:\n    it broke$",
+        errors,
+    )
+    assert [job.heard(rank) for rank in range(job.size) if rank != 1] == [["SIGTERM"]] * others
+
+
+@pytest.mark.parametrize(
+    ("end", "code", "words", "last"),
+    [
+        (f"{CRASH}SEGV)", 139, "was killed by SIGSEGV", "Fatal Python error: Segmentation fault"),
+        (f"{CRASH}ABRT)", 134, "was killed by SIGABRT", "Fatal Python error: Aborted"),
+        (f"{CRASH}BUS)", 135, "was killed by SIGBUS", "Fatal Python error: Bus error"),
+        ("raise ValueError('lr < 0')", 1, "exited with code 1", "ValueError: lr < 0"),
+    ],
+    ids=["SEGV", "ABRT", "BUS", "exception"],
+)
+def test_last_words_are_in_the_report(
+    cluster: Cluster, tmp_path: Path, end: str, code: int, words: str, last: str
+) -> None:
+    worker = f"if rank == 2:\n    wait_to_go()\n    {end}\n{OBEDIENT}"
+    with Job(cluster, tmp_path, worker) as job:
+        job.go()
+        returncode, errors = job.wait(PROMPT)
+    assert returncode == code
+    report = errors[errors.rindex("dsrun: rank 2 (n2, local rank 0, pid") :]
+    assert words in report
+    assert f"\n    {last}" in report
+
+
+def is_empty(group: Path) -> bool:
+    """Whether a control group has no process."""
+    return not (group / "cgroup.procs").read_text()
+
+
+@contextmanager
+def memory_cgroup(size: int) -> Iterator[Path]:
+    """A control group with so many bytes of memory and no swap; empty at the end of the block."""
+    roots = {"/sys/fs/cgroup/memory": "memory.limit_in_bytes", "/sys/fs/cgroup": "memory.max"}
+    for root, limit in roots.items():
+        group = Path(root, f"dsrun-test-{os.getpid()}")
+        try:
+            group.mkdir()
+        except OSError:
+            continue
+        try:
+            if (group / limit).exists():
+                (group / limit).write_text(f"{size}")
+                yield group
+                wait_for(partial(is_empty, group), "an empty cgroup")
+                return
+        finally:
+            group.rmdir()
+    pytest.skip("no control group with a memory limit can be made here")
+
+
+def test_the_out_of_memory_killer_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    with memory_cgroup(64 << 20) as group:
+        eat = (
+            f"wait_to_go(); open('{group}/cgroup.procs', 'w').write('0');"
+            " print(len(b'x' * (256 << 20)))"
+        )
+        worker = f"if rank == 1:\n    {eat}\n{OBEDIENT}"
+        with Job(cluster, tmp_path, worker) as job:
+            job.go()
+            returncode, errors = job.wait(2 * PROMPT)
+    assert returncode == 137
+    assert re.search(
+        r"dsrun: rank 1 .* SIGKILL \(signal 9\) \(out of memory: .* OOM killer", errors
+    )
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 69, 75, 255])
+def test_exit_codes_come_from_afar(dsrun: Dsrun, code: int) -> None:
+    shell = ["--no_local_rank", "--no_python", "sh", "-c", f"exit {code}"]
+    assert dsrun("--host", "n1,n2", "--num_gpus", "1", *shell).returncode == code
+
+
+def test_exit_codes_are_the_low_eight_bits(cluster: Cluster, tmp_path: Path) -> None:
+    (tmp_path / "end.py").write_text("import os, sys; os._exit(int(sys.argv[1]))")
+    shell = 'for code in $CODES; do "$@" end.py $code 2>/dev/null; echo $code $?; done'
+    words = [*COMMAND, "--launcher", "local", "--num_gpus", "1", "--no_local_rank"]
+    done = cluster.login.run(
+        ["sh", "-c", shell, "sh", *words],
+        env={"CODES": " ".join(map(str, CODES))},
+        cwd=tmp_path,
+        timeout=240,
+    )
+    assert done.stdout.splitlines() == [f"{code} {code & 255}" for code in CODES]
+
+
+@here_and_there
+def test_a_rank_that_is_done_leaves_the_others_alone(
+    cluster: Cluster, tmp_path: Path, launcher: str
+) -> None:
+    early = "if rank == 1:\n    say('is up')\n    os._exit(0)\n"
+    worker = f"{early}hear('SIGUSR1', 'SIGTERM'); wait_to_go()"
+    with Job(cluster, tmp_path, worker, launcher=launcher) as job:
+        others = [rank for rank in range(job.size) if rank != 1]
+        wait_for(lambda: len(job.pids()) == job.size - 1, "the end of rank 1")
+        # What goes round by the runner is behind all that the exit has led to.
+        job.running.process.send_signal(signal.SIGUSR1)
+        for rank in others:
+            job.said(rank, "hears SIGUSR1")
+        job.go()
+        assert job.wait(PROMPT)[0] == 0, str(job.running)
+    assert [job.heard(rank) for rank in others] == [["SIGUSR1"]] * len(others)
+
+
+def test_of_two_failures_at_once_the_one_named_gives_the_code(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    worker = "wait_to_go()\nif rank in (1, 3):\n    os._exit(3 + rank // 2)\nrest()"
+    with Job(cluster, tmp_path, worker) as job:
+        job.go()
+        returncode, errors = job.wait(PROMPT)
+    named = re.search(r"dsrun: rank ([13]) .* exited with code ([34]) after", errors)
+    assert named
+    assert int(named[2]) == returncode == 3 + int(named[1]) // 2
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_stopped_worker_is_continued_and_ended(
+    cluster: Cluster, tmp_path: Path, deaf: bool
+) -> None:
+    stops = f"if rank == 0:\n    {DEAF if deaf else OBEDIENT}\nif rank == 1:\n    wait_to_go()"
+    with Job(cluster, tmp_path, f"{stops}\n    os._exit(3)\n{OBEDIENT}") as job:
+        stopped = of_rank(job, 0, "n1")
+        os.kill(stopped, signal.SIGSTOP)
+        wait_for(lambda: state(stopped) == "T", "a stopped worker")
+        job.go()
+        assert job.wait(1 + PROMPT)[0] == 3
+        job.clean(PROMPT)
+    assert job.heard(0) == ["SIGTERM"]
+
+
+def of_rank(job: Job, rank: int, host: str) -> int:
+    """The pid of a rank, as the real machine counts."""
+    environments = {pid: Path(f"/proc/{pid}/environ").read_bytes() for pid in job.pids(host)}
+    (found,) = [p for p, text in environments.items() if f"\0RANK={rank}\0".encode() in text]
+    return found
+
+
+@pytest.mark.parametrize("slots", [1, 4])
+def test_deaf_ranks_get_one_grace_for_all(cluster: Cluster, tmp_path: Path, slots: int) -> None:
+    worker = f"if rank == 1:\n    wait_to_go()\n    os._exit(3)\n{DEAF}"
+    with Job(cluster, tmp_path, worker, slots=slots) as job:
+        job.go()
+        assert job.wait(1 + PROMPT)[0] == 3
+        ended = time.monotonic()
+        job.clean(PROMPT)
+    others = [rank for rank in range(job.size) if rank != 1]
+    assert [job.heard(rank) for rank in others] == [["SIGTERM"]] * len(others)
+    told = [float(job.words(rank)[-1].split()[2]) for rank in others]
+    assert max(told) - min(told) < 0.5
+    assert ended - max(told) >= 0.95
+
+
+FORKED = """
+def child(deaf=False):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if deaf else signal.SIG_DFL)
+    with open(f"{folder}/child", "w") as file:
+        file.write(str(os.getpid()))
+    os.write(ready, b".")
+    time.sleep(60)
+    os._exit(0)
+
+def children():
+    for _ in range(2):
+        os.fork() or child()
+
+def session():
+    os.fork() or (os.setsid(), child())
+
+def daemon(deaf=False):
+    if os.fork() == 0:
+        os.setsid()
+        os.fork() or child(deaf)
+        os._exit(0)
+    os.wait()
+
+def hopper():
+    if os.fork() == 0:
+        os.write(ready, b".")
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            if os.fork():
+                os._exit(0)
+            os.setsid()
+        os._exit(0)
+    os.wait()
+
+see, ready = os.pipe()
+"""
+TREES = ("children()", "session()", "daemon()", "daemon(deaf=True)", "hopper()")
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_what_a_dead_rank_has_started_is_ended(cluster: Cluster, tmp_path: Path, tree: str) -> None:
+    """Rank 1 dies, rank 2 is stopped; both have started something."""
+    fails = "    wait_to_go()\n    os._exit(3)"
+    worker = (
+        f"{FORKED}\nif rank in (1, 2):\n    {tree}\n    os.read(see, 1)\nif rank == 1:\n{fails}"
+    )
+    with Job(cluster, tmp_path, f"{worker}\n{OBEDIENT}") as job:
+        job.go()
+        assert job.wait(1 + PROMPT)[0] == 3
+        job.clean(0.5)
+
+
+BACKGROUND = f"{FORKED}\nif rank == 1:\n    daemon()\n    os.read(see, 1)\nwait_to_go()"
+
+
+@here_and_there
+def test_a_daemon_left_by_a_clean_end_is_stopped_with_a_warning(
+    cluster: Cluster, tmp_path: Path, launcher: str
+) -> None:
+    with Job(cluster, tmp_path, BACKGROUND, launcher=launcher) as job:
+        job.go()
+        returncode, errors = job.wait(PROMPT)
+        job.clean(0.5)
+    assert returncode == 0
+    child = (tmp_path / "child").read_text()
+    assert re.findall("left running by the job, stopped: .*python.* (.*)\n", errors) == [
+        f"{child})"
+    ]
+
+
+@here_and_there
+def test_allow_background_leaves_a_daemon_alone(
+    cluster: Cluster, tmp_path: Path, launcher: str
+) -> None:
+    """It keeps its rank's output open, too, and nobody waits for the end of that."""
+    with Job(cluster, tmp_path, BACKGROUND, "--allow_background", launcher=launcher) as job:
+        job.go()
+        returncode, errors = job.wait(2 + PROMPT)
+        wait_for(lambda: len(node_launchers(cluster)) == 0, "the end of the node launchers")
+        left = job.pids()
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+    assert (returncode, len(left)) == (0, 1)
+    assert "left running" not in errors
+
+
+def node_launchers(cluster: Cluster) -> list[int]:
+    """Guards and node launchers, wherever they run."""
+    return [p.pid for p in cluster.processes() if p.argv[1:4] == ("-E", "-S", "-c")]
+
+
+def test_a_child_that_keeps_the_output_open_does_not_delay_the_end(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    worker = f"{FORKED}\nif rank == 1:\n    children()\n    os.read(see, 1)\nwait_to_go()"
+    with Job(cluster, tmp_path, worker) as job:
+        job.go()
+        assert job.wait(2 * PROMPT)[0] == 0
+        job.clean(0.5)

@@ -1,0 +1,402 @@
+"""What a user of the command sees: mistakes, help, dry runs, node launchers by hand."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.world_info import decode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+DSRUN = [sys.executable, str(Path(__file__).resolve().parents[1] / "bin" / "dsrun")]
+TRACEBACK = "Traceback (most recent call last)"
+TWO = ("--hostfile", "hosts")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Path:
+    """A user's folder: a hostfile of two hosts and a script that says that it ran."""
+    (tmp_path / "hosts").write_text("worker-0 slots=4\nworker-1 slots=2\n")
+    (tmp_path / "x.py").write_text("open('ran', 'w').close()\n")
+    (tmp_path / "bad_env").write_text("A=1\nnothing\n")
+    (tmp_path / "open_env").write_text("A=1\n")
+    (tmp_path / "open_env").chmod(0o666)
+    (tmp_path / "token").write_text("secret")
+    (tmp_path / "token").chmod(0o644)
+    (tmp_path / "empty").touch()
+    return tmp_path
+
+
+def dsrun(
+    folder: Path, *words: str, env: Mapping[str, str] | None = None, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run dsrun in that folder, without variables of its own but these."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("DSRUN_")}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
+    return subprocess.run(
+        [*DSRUN, *words], cwd=folder, env={**ours, **(env or {})}, text=True, timeout=60,
+        check=False, **{**pipes, **options},
+    )  # fmt: skip
+
+
+def assert_refused(done: subprocess.CompletedProcess[str], *texts: str) -> None:
+    """It ended with 2 and one line for each text, which has that in it; nothing was started."""
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(texts), done.stderr
+    for line, text in zip(lines, texts, strict=True):
+        assert line.startswith("dsrun: ")
+        assert text in line
+    assert TRACEBACK not in done.stderr
+
+
+MISTAKES = [
+    (("--hostfile", "nope"), "--hostfile nope: no such file or directory"),
+    (("-H", "."), "--hostfile .: is a directory"),
+    (("-H", "empty"), "empty: no host in it; expected lines such as 'worker-0 slots=8'"),
+    (("--numgpus", "2"), "--numgpus: unknown option (did you mean --num_gpus?)"),
+    (("--num_g", "2"), "--num_g: unknown option"),
+    (("--bogus",), "--bogus: unknown option"),
+    (("-Z",), "-Z: unknown option"),
+    (("--autotuning", "run"), "--autotuning: not here: dsrun starts jobs, it does not tune them"),
+    (("--save_pid",), "--save_pid: not here: no pid file is written"),
+    (("--num_gpus", "two"), "--num_gpus: expected a whole number, not 'two'"),
+    (("--num_gpus", "-5"), "--num_gpus: -5 is out of range"),
+    (("--num_gpus", "0"), "--num_gpus: expected 1 to "),
+    (("--num_gpus=",), "--num_gpus: expected a whole number, not ''"),
+    (("--grace", "nan"), "--grace: nan is out of range"),
+    (("--grace=-1",), "--grace: -1 is out of range"),
+    (("--quiet=1",), "--quiet: takes no value, not '1'"),
+    (("--color", "blue"), "--color: expected one of auto, always, never, not 'blue'"),
+    (("--stdin", "all"), "--stdin: expected one of none, rank0, not 'all'"),
+    (("--launcher", "rsh"), "--launcher rsh: expected one of auto, "),
+    (("--launcher_args", "'"), "--launcher_args"),
+    (("--master_port", "70000"), "--master_port 70000: expected 1 to 65535"),
+    (("--master_port", "0"), "--master_port 0: expected 1 to 65535"),
+    (("--prefix", "{gpu}"), "--prefix '{gpu}': expected text with any of {host} {rank} "),
+    (("--prefix", "{"), "--prefix '{': expected text"),
+    (("--console_ranks", "1-"), "--console_ranks '1-': expected ranks such as 0,8-15"),
+    (("--log_dir", "l", "-r", "9"), "--redirects '9': expected 0 to 3"),
+    (("--redirects", "3"), "--redirects and --tee need --log_dir DIR"),
+    (("--signals_to_handle", "SIGFOO"), "--signals_to_handle: no signal 'SIGFOO'"),
+    (("--export", "=x"), "--export '=x': expected NAME or NAME=VALUE"),
+    (("--export", "NOT_SET_HERE"), "--export NOT_SET_HERE: not set here"),
+    (("--env_file", "nope"), "--env_file nope: no such file"),
+    (("--env_file", "bad_env"), "bad_env:2: 'nothing': expected NAME=VALUE"),
+    (("--env_file", "open_env"), "open_env: belongs to another user or is writable by all"),
+    (("--json",), "--json: only with --dry_run"),
+    (("-m", "--no_python"), "--module and --no_python: give one of them"),
+    ((*TWO, "--host", "h:2"), "--host and --hostfile: give one of them"),
+    (("--host", "h:x"), "--host"),
+    (("--host", "-oProxyCommand=x"), "--host"),
+    ((*TWO, "-i", "worker-0", "-e", "worker-1"), "--include cannot go together with --exclude"),
+    ((*TWO, "-i", "worker-0", "--num_gpus", "1"), "--include cannot go together with --num_gpus"),
+    ((*TWO, "--include", "worker-9"), "no host 'worker-9' (hostfile hosts has worker-0, worker-1)"),
+    ((*TWO, "--include", "worker-1:2"), "no slot 2 on 'worker-1' (it has "),
+    ((*TWO, "--include", "worker-0:"), "worker-0:"),
+    ((*TWO, "--include", "worker-0:0,,1"), "worker-0:0,,1"),
+    ((*TWO, "--include", "@"), "--include"),
+    ((*TWO, "--exclude", "worker-*"), "--exclude: nothing is left"),
+    ((*TWO, "--num_nodes", "3"), "--num_nodes: expected 1 to 2 (hostfile hosts has worker-0, "),
+    ((*TWO, "--num_nodes", "0"), "--num_nodes: expected 1 to 2"),
+    ((*TWO, "--num_gpus", "3"), "--num_gpus: 3 is more than the 2 of 'worker-1' (hosts:2)"),
+    (("--num_nodes", "2"), "--num_nodes: expected 1 to 1"),
+    (("--nnodes", "2:4"), "--nnodes 2:4: expected one number of nodes"),
+    ((*TWO, "--nnodes", "2", "--num_nodes", "1"), "--nnodes 2 and --num_nodes 1: which?"),
+    (("--nproc_per_node", "many"), "--nproc_per_node many: expected a number, or auto, "),
+    (("--nproc_per_node=2", "--num_gpus=1"), "--nproc_per_node 2 and --num_gpus 1: which?"),
+    (("--node_rank", "1"), "--node_rank: only with --no_ssh"),
+    (("--no_ssh", "--nnodes", "2"), "--no_ssh: say which node this is"),
+    (("--no_ssh", "--nnodes", "2", "--node_rank", "2"), "there are 2 nodes, 0 to 1"),
+    (("--no_ssh", "--nnodes=2", "--node_rank=0"), "--no_ssh: say where node 0 is"),
+    (("--report_file", "no/r.json"), "--report_file no/r.json: "),
+    ((*TWO, "--launcher", "local"), "--launcher local: worker-0 is not this machine"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "text"), MISTAKES)
+def test_mistakes(folder: Path, words: Sequence[str], text: str) -> None:
+    assert_refused(dsrun(folder, *words, "x.py"), text)
+    assert not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--num_gpus", "2"), "no script: dsrun [options] SCRIPT [ARGS...]"),
+        (("--",), "no script"),
+        (("--num_gpus",), "--num_gpus: expected N after it"),
+        (("-m",), "no script"),
+        (("--dry_run", "--json"), "no script"),
+    ],
+)
+def test_unfinished_lines(folder: Path, words: Sequence[str], text: str) -> None:
+    assert_refused(dsrun(folder, *words), text)
+
+
+@pytest.mark.parametrize(
+    ("variables", "text"),
+    [
+        ({"DSRUN_NUM_GPUS": "two"}, "DSRUN_NUM_GPUS: expected a whole number, not 'two'"),
+        ({"DSRUN_QUIET": "maybe"}, "DSRUN_QUIET: expected 1 or 0, not 'maybe'"),
+        ({"DSRUN_COLOR": "blue"}, "DSRUN_COLOR: expected one of auto, always, never"),
+        ({"DSRUN_HOSTFILE": "nope"}, "nope: no such file or directory"),
+        ({"DSRUN_JSON": "1"}, "--json: only with --dry_run"),
+        ({"DSRUN_ACCELERATOR": "abacus", "DSRUN_DRY_RUN": "0"}, "abacus"),
+    ],
+)
+def test_mistakes_in_variables(folder: Path, variables: dict[str, str], text: str) -> None:
+    done = dsrun(folder, "x.py", env=variables)
+    assert done.returncode in {2, 69}
+    assert done.stdout == ""
+    assert text in done.stderr
+    assert TRACEBACK not in done.stderr
+    assert not (folder / "ran").exists()
+
+
+def test_variables_set_options_and_the_line_wins(folder: Path) -> None:
+    env = {"DSRUN_DRY_RUN": "yes", "DSRUN_JSON": "on", "DSRUN_NUM_GPUS": "3", "DSRUN_QUIET": "0"}
+    assert json.loads(dsrun(folder, "x.py", env=env).stdout)["world_size"] == 3
+    assert json.loads(dsrun(folder, "--num_gpus=2", "x.py", env=env).stdout)["world_size"] == 2
+    others = {"DSRUN_JOB_ID": "of-somebody", "DSRUN_TOKEN": "x", "DSRUN_NOTHING": "y"}
+    assert json.loads(dsrun(folder, "x.py", env={**env, **others}).stdout)["world_size"] == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "places"),
+    [
+        (b"n1 slots=x\n", ["hosts:1:4: "]),
+        (b"\n# c\nn1 slots = 2\n", ["hosts:3:4: "]),
+        (b"n1 slots=2xyz\nn2 slots=0\nn3 slots=-1", ["hosts:1:", "hosts:2:", "hosts:3:"]),
+        (b"n1 slots=99999999999\r\n", ["hosts:1:"]),
+        (b"n1\nn2\nn1 slots=2\n", ["hosts:3: host 'n1' is listed twice (first at hosts:1)"]),
+        (b"-oProxyCommand=x\n$(id)\na;b\n", ["hosts:1:", "hosts:2:", "hosts:3:"]),
+        (b"h[4-1]\nh[1-\nh[1-99999999]\n", ["hosts:1:", "hosts:2:", "hosts:3:"]),
+        (b"n1 slot=8\n", ["hosts:1:4: 'slot=8': expected 'slots=N', "]),
+        (b"\xff\xfen\x001\x00\n\x00", ["hosts:1: not plain text"]),
+        (b"n1\nn\0002\n", ["hosts:2: not plain text"]),
+    ],
+)
+def test_bad_lines_of_a_hostfile(folder: Path, content: bytes, places: list[str]) -> None:
+    (folder / "hosts").write_bytes(content)
+    assert_refused(dsrun(folder, *TWO, "x.py"), *places)
+
+
+@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("--num_gpus", "2", "--help", "x.py")])
+def test_help(folder: Path, words: Sequence[str]) -> None:
+    done = dsrun(folder, *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: dsrun [options] SCRIPT [ARGS...]")
+    for heading in ("Which hosts and devices:", "Environment of the workers:", "Output:", "Cores:"):
+        assert f"\n{heading}\n" in done.stdout
+    for option in ("-H, --hostfile FILE", "--bind_cores_to_rank", "--dry_run", "--autotuning"):
+        assert option in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 100
+
+
+def test_help_of_a_script_is_the_scripts(folder: Path) -> None:
+    (folder / "h.py").write_text("import sys; print(sys.argv[1:])")
+    done = dsrun(folder, "--no_local_rank", "--prefix=", "--num_gpus=1", "h.py", "--help", "-h")
+    assert done.stdout == "['--help', '-h']\n"
+
+
+def test_a_reader_of_help_may_leave(folder: Path) -> None:
+    for words in (("--help",), ("--dry_run", "--json", "--host", "h[1-2000]:8", "x.py")):
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        done = dsrun(folder, *words, stdout=write_end)
+        os.close(write_end)
+        assert done.returncode == 141
+        assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "words", [("--help",), ("--dry_run", "x.py"), ("--dry_run", "--json", "x.py")]
+)
+def test_output_that_cannot_be_written(folder: Path, words: Sequence[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = dsrun(folder, *words, stdout=full)
+    assert done.returncode not in {0, 70}
+    assert TRACEBACK not in done.stderr
+    assert "no space left on device" in done.stderr.lower()
+
+
+def test_the_plan_as_json(folder: Path) -> None:
+    before = sorted(folder.rglob("*"))
+    env = {"NCCL_DEBUG": "INFO", "WANDB_API_KEY": "canary"}
+    done = dsrun(
+        folder, *TWO, "--include", "worker-0:3,1@worker-1", "--master_addr", "10.0.0.1",
+        "--master_port", "29500", "--launcher", "openssh", "--dry_run", "--json",
+        "x.py", "--lr", "0 1", env=env,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+    plan = json.loads(done.stdout)
+    commands = plan.pop("commands")
+    assert "NCCL_DEBUG" in plan.pop("environment")
+    assert plan.pop("withheld") == ["WANDB_API_KEY"]
+    assert decode(plan.pop("world_info")) == {"worker-0": (3, 1), "worker-1": (0, 1)}
+    assert plan == {
+        "launcher": "openssh",
+        "master_addr": "10.0.0.1",
+        "master_port": 29500,
+        "world_size": 4,
+        "nodes": [
+            {
+                "node_rank": 0,
+                "host": "worker-0",
+                "workers": [
+                    {"rank": 0, "local_rank": 0, "device": 3},
+                    {"rank": 1, "local_rank": 1, "device": 1},
+                ],
+            },
+            {
+                "node_rank": 1,
+                "host": "worker-1",
+                "workers": [
+                    {"rank": 2, "local_rank": 0, "device": 0},
+                    {"rank": 3, "local_rank": 1, "device": 1},
+                ],
+            },
+        ],
+        "program": ["python", "-u", "x.py", "--local_rank=0", "--lr", "0 1"],
+    }
+    assert [set(command) for command in commands] == [{"host", "argv"}] * 2
+    assert [command["host"] for command in commands] == ["worker-0", "worker-1"]
+    for command in commands:
+        assert command["argv"][0] == "ssh"
+        assert command["host"] in command["argv"]
+        assert not {"x.py", "0 1"} & set(command["argv"])
+    assert "canary" not in done.stdout
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_plan_whose_slots_are_not_known_yet(folder: Path) -> None:
+    done = dsrun(folder, "--host", "h1,h2:2", "--dry_run", "--json", "x.py")
+    plan = json.loads(done.stdout)
+    assert (plan["world_size"], plan["master_addr"], plan["master_port"]) == (None, None, None)
+    assert [node["workers"] for node in plan["nodes"]] == [None, None]
+
+
+def test_the_plan_as_a_table(folder: Path) -> None:
+    env = {"NCCL_DEBUG": "INFO", "WANDB_API_KEY": "canary", "HF_TOKEN": "canary"}
+    done = dsrun(
+        folder, *TWO, "--launcher", "openssh", "--export", "HF_TOKEN", "--dry_run", "x.py", "a b",
+        env=env,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    head, nodes, variables, commands = done.stdout.rstrip().split("\n\n")
+    facts = dict(line.split(maxsplit=1) for line in head.splitlines())
+    assert facts == {
+        "hosts": "hostfile hosts",
+        "launcher": "openssh",
+        "workers": "6 on 2 nodes",
+        "master": "found at the start:a free port",
+        "program": "python -u x.py --local_rank=0 'a b'",
+        "folder": str(folder),
+    }
+    assert [line.split() for line in nodes.splitlines()] == [
+        ["node", "host", "ranks", "devices"],
+        ["0", "worker-0", "0-3", "0-3"],
+        ["1", "worker-1", "4-5", "0-1"],
+    ]
+    assert "  NCCL_DEBUG=INFO" in variables.splitlines()
+    assert "WANDB_API_KEY" in variables.splitlines()[-1]
+    assert "  HF_TOKEN='***'" in variables.splitlines()
+    assert "canary" not in done.stdout
+    assert commands.startswith("commands:\n  worker-0:\n    ssh ")
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_plan_with_bytes_that_are_no_text(folder: Path, options: Sequence[str]) -> None:
+    env = {"PYTHONIOENCODING": "utf-8:strict", "NCCL_X": "\udcff"}
+    done = dsrun(folder, "--num_gpus", "1", "--dry_run", *options, "x.py", "\udcff", env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_dsrun_by_another_name(folder: Path) -> None:
+    (folder / "link").symlink_to(DSRUN[1])
+    done = subprocess.run(
+        [sys.executable, "link", "--num_gpus", "1", "x.py"], cwd=folder, check=False
+    )
+    assert done.returncode == 0
+    assert (folder / "ran").exists()
+
+
+def test_dsrun_in_a_worker_of_dsrun(folder: Path) -> None:
+    words = ["--num_gpus", "2", "--no_python", "--no_local_rank", "echo", "inner"]
+    done = dsrun(folder, "--num_gpus", "1", "--no_python", "--no_local_rank", *DSRUN, *words)
+    assert done.returncode == 0, done.stderr
+    inner = [f"localhost:0| localhost:{rank}| inner" for rank in (0, 1)]
+    assert sorted(done.stdout.splitlines()) == inner
+
+
+SHOW = """
+import os, sys
+names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "NODE_RANK", "MASTER_ADDR", "MASTER_PORT")
+print(*(os.environ[name] for name in names), *sys.argv[1:])
+"""
+
+
+def by_hand(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the node launcher as a person can, without a runner."""
+    command = [sys.executable, "-m", "dsrun.launcher.launch", *words]
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).with_name("import"))}
+    return subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def world(hosts: Mapping[str, Sequence[int]]) -> str:
+    """`--world_info` as DeepSpeed makes it."""
+    return base64.urlsafe_b64encode(json.dumps(hosts).encode()).decode()
+
+
+def test_a_node_launcher_by_hand(folder: Path) -> None:
+    (folder / "show.py").write_text(SHOW)
+    done = by_hand(
+        folder, f"--world_info={world({'a': [0, 1], 'b': [0, 1, 2]})}", "--node_rank=1",
+        "--master_addr=10.1.1.1", "--master_port=29511", "show.py", "x y",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == [
+        f"b:{2 + local}| {2 + local} {local} 5 1 10.1.1.1 29511 --local_rank={local} x y"
+        for local in range(3)
+    ]
+
+
+def test_a_node_launcher_by_hand_ends_as_its_first_failure(folder: Path) -> None:
+    (folder / "fail.py").write_text(
+        "import os, sys; sys.exit(9 if os.environ['RANK'] == '1' else 0)"
+    )
+    done = by_hand(folder, "--world_info", world({"localhost": [0, 1]}), "fail.py")
+    assert done.returncode == 9
+    assert "dsrun: rank 1 (localhost, local rank 1, " in done.stderr
+    assert TRACEBACK not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ((), "expected --stdio, --dial=... or --world_info=... before the script"),
+        (("--world_info=@@", "x.py"), "world_info: '@@' is cut short or is not base64"),
+        (("--world_info=e30=", "x.py"), "world_info: expected {host: [device, ...], ...}"),
+        ((f"--world_info={world({'a': [0, 0]})}", "x.py"), "world_info: host 'a': "),
+        ((f"--world_info={world({'a': [0]})[:-3]}", "x.py"), "world_info: "),
+        ((f"--world_info={world({'a': [0]})}",), "launch: no script"),
+        ((f"--world_info={world({'a': [0]})}", "--node_rank=1", "x.py"), "--node_rank 1: "),
+        ((f"--world_info={world({'a': [0]})}", "--bogus", "x.py"), "--bogus: unknown option"),
+    ],
+)
+def test_mistakes_by_hand(folder: Path, words: Sequence[str], text: str) -> None:
+    assert_refused(by_hand(folder, *words), text)
+    assert not (folder / "ran").exists()

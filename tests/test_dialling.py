@@ -1,0 +1,101 @@
+"""Who may come in at the door: announced tokens, and the secret that nodes share."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import closing
+
+import pytest
+
+from dsrun.launcher.control import auth, frames
+from dsrun.launcher.control.line import Line
+from dsrun.launcher.head.dialling import Announced, Sharing, digest, target
+from dsrun.launcher.plan import Plan, lay_out
+from dsrun.launcher.program import Program
+from dsrun.launcher.resources.hostfile import Host
+
+
+def plan(*names: str, slots: int = 2, script: str = "train.py", **more: str) -> Plan:
+    hosts = [Host(name, tuple(range(slots))) for name in names]
+    return Plan(lay_out(hosts), Program(script), more.get("launcher", "none"), None, None)
+
+
+PLAN = plan("a", "b", "c")
+
+
+def test_a_token_counts_once_it_is_announced_and_only_the_first() -> None:
+    who = Announced({"a": 0, "b": 1}, lambda _rank, _line: None)
+    claim = auth.Claim("a", "token")
+    assert who.verify(claim) == "wait"
+    who.announce("a", "token")
+    who.announce("a", "forged")
+    who.announce("stranger", "token")
+    assert who.verify(claim) == "yes"
+    assert who.verify(auth.Claim("a", "forged")) == "no"
+    assert who.verify(auth.Claim("b", "token")) == "wait"
+    assert who.verify(auth.Claim("stranger", "token")) == "no"
+
+
+def test_a_node_enters_once_under_its_rank() -> None:
+    entered: list[int] = []
+    who = Announced({"a": 4}, lambda rank, _line: entered.append(rank))
+    who.announce("a", "token")
+    near, far = socket.socketpair()
+    with far, closing(Line(fd := near.detach(), fd)) as line:
+        who.enter(auth.Claim("a", "token"), line)  # type: ignore[arg-type]
+    assert entered == [4]
+    assert who.verify(auth.Claim("a", "token")) == "no"
+
+
+def proved(node: str, secret: str = "s", pin: str = "pin", other: Plan = PLAN) -> auth.Claim:
+    return auth.Claim(node, auth.prove(secret, pin, f"node {node}"), digest(other))
+
+
+@pytest.mark.parametrize(
+    ("claim", "warning"),
+    [
+        (proved("1"), ""),
+        (proved("1", secret="t"), "node 1: turned away, its DSRUN_TOKEN is not this one's"),
+        (proved("1", pin="other"), "node 1: turned away, its DSRUN_TOKEN is not this one's"),
+        (
+            auth.Claim("2", proved("1").proof, digest(PLAN)),
+            "node 2: turned away, its DSRUN_TOKEN is not this one's",
+        ),
+        (
+            proved("1", other=plan("a", "b", "c", slots=3)),
+            "node 1: turned away, it was started with another command line"
+            " (hosts, slots and script must be the same on every node)",
+        ),
+        (proved("0"), "node 0: turned away, there is one already"),
+        (proved("3"), "node 3: turned away, there is one already"),
+        (proved("x" * 99), f"node {'x' * 20}: turned away, there is one already"),
+    ],
+)
+def test_who_shares_the_secret(claim: auth.Claim, warning: str) -> None:
+    warnings: list[str] = []
+    who = Sharing(PLAN, "s", "pin", lambda _rank, _line: None, warnings.append)
+    assert who.verify(claim) == ("no" if warning else "yes")
+    assert warnings == ([warning] if warning else [])
+
+
+def test_the_runner_proves_itself_in_turn() -> None:
+    entered: list[int] = []
+    who = Sharing(PLAN, "s", "pin", lambda rank, _line: entered.append(rank), pytest.fail)
+    near, far = socket.socketpair()
+    with far, closing(Line(fd := near.detach(), fd)) as line:
+        who.enter(proved("2"), line)  # type: ignore[arg-type]
+        ((kind, body),) = frames.Decoder().feed(far.recv(4096))
+    assert (kind, body.decode()) == (frames.WELCOME, auth.prove("s", "pin", "runner 2"))
+    assert entered == [2]
+    assert auth.prove("s", "pin", "runner 2") != auth.prove("s", "pin", "node 2")
+
+
+def test_what_two_runs_of_one_command_line_share() -> None:
+    assert digest(PLAN) == digest(plan("a", "b", "c", launcher="ssh"))
+    others = [plan("a", "b"), plan("a", "c", "b"), plan("a", "b", "c", slots=1)]
+    others += [plan("a", "b", "c", script="x"), plan("a", "b", "c", script="\udcff")]
+    assert len({digest(one) for one in [PLAN, *others]}) == 6
+
+
+def test_where_to_dial() -> None:
+    assert target(["10.0.0.1", "fd00::1"], 7) == "10.0.0.1,fd00::1:7"

@@ -1,0 +1,117 @@
+"""The plan as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from dsrun.launcher import dryrun, world_info
+from dsrun.launcher.environment import Travel
+from dsrun.launcher.plan import Plan, lay_out
+from dsrun.launcher.program import Program
+from dsrun.launcher.resources.hostfile import Host
+
+TRAVEL = Travel(
+    {"HF_TOKEN": "hush", "NCCL_DEBUG": "INFO", "OMP_X": "a b", "LONG": "x" * 71},
+    ("WANDB_API_KEY",),
+    frozenset({"HF_TOKEN"}),
+)
+PLAN = Plan(
+    lay_out([Host("w0", (0, 1, 3)), Host("w1", (2,)), Host("w2"), Host("w3", ("GPU-a",))]),
+    Program("train.py", ("--lr", "0 1"), python="/py"),
+    "ssh",
+    None,
+    4000,
+)
+COMMANDS = [(f"w{at}", ["ssh", f"w{at}", "x y"]) for at in range(4)]
+
+
+def test_the_plan_as_json() -> None:
+    assert json.loads(dryrun.as_json(PLAN, COMMANDS, TRAVEL)) == {
+        "launcher": "ssh",
+        "master_addr": None,
+        "master_port": 4000,
+        "world_size": None,
+        "nodes": [
+            {
+                "node_rank": 0,
+                "host": "w0",
+                "workers": [
+                    {"rank": 0, "local_rank": 0, "device": 0},
+                    {"rank": 1, "local_rank": 1, "device": 1},
+                    {"rank": 2, "local_rank": 2, "device": 3},
+                ],
+            },
+            {
+                "node_rank": 1,
+                "host": "w1",
+                "workers": [{"rank": 3, "local_rank": 0, "device": 2}],
+            },
+            {"node_rank": 2, "host": "w2", "workers": None},
+            {"node_rank": 3, "host": "w3", "workers": None},
+        ],
+        "program": ["/py", "-u", "train.py", "--local_rank=0", "--lr", "0 1"],
+        "environment": ["HF_TOKEN", "LONG", "NCCL_DEBUG", "OMP_X"],
+        "withheld": ["WANDB_API_KEY"],
+        "world_info": None,
+        "commands": [{"host": host, "argv": argv} for host, argv in COMMANDS],
+    }
+
+
+TABLE = """\
+hosts     --host
+launcher  ssh (why)
+workers   as many as the nodes have on 4 nodes
+master    found at the start:4000
+program   /py -u train.py --local_rank=0 --lr '0 1'
+folder    /work
+
+node  host  ranks  devices
+0     w0    0-2    0-1,3
+1     w1    3      2
+2     w2    ?      all it has
+3     w3    ?      GPU-a
+
+variables that travel:
+  HF_TOKEN='***'
+  LONG={long}...
+  NCCL_DEBUG=INFO
+  OMP_X='a b'
+not sent, they look like secrets (--export NAME sends one): WANDB_API_KEY
+
+commands:
+  w0:
+    ssh w0 'x y'
+  w1:
+    ssh w1 'x y'
+  w2:
+    ssh w2 'x y'
+  w3:
+    ssh w3 'x y'"""
+
+
+def test_the_plan_as_a_table() -> None:
+    shown = dryrun.as_table(PLAN, "hosts: --host; launcher: ssh (why)", COMMANDS, TRAVEL, "/work")
+    assert shown == TABLE.replace("{long}", "x" * 67)
+
+
+def test_a_large_plan_is_cut_and_one_command_is_shown_once() -> None:
+    hosts = [Host(f"w{at}", (0,)) for at in range(70)]
+    plan = Plan(lay_out(hosts), Program("x", local_rank=False), "pdsh", "m", None)
+    commands = [(host.name, ["pdsh", "all"]) for host in hosts]
+    shown = dryrun.as_table(
+        plan, "hosts: h; launcher: pdsh", commands, Travel({}, (), frozenset()), "/"
+    )
+    assert "workers   70 on 70 nodes\nmaster    m:a free port\n" in shown
+    assert "\n63    w63   63     0\n... and 6 more nodes (--json shows all)\n\n" in shown
+    assert "variables that travel:\n  none\n\n" in shown
+    assert shown.endswith("commands:\n  w0, w1, w2, w3, w4 ...:\n    pdsh all")
+    assert (
+        len(json.loads(dryrun.as_json(plan, commands, Travel({}, (), frozenset())))["nodes"]) == 70
+    )
+
+
+def test_a_plan_whose_slots_are_known_has_its_world_info() -> None:
+    nodes = lay_out([Host("w0", (0, 2)), Host("w1", ("GPU-a",))])
+    plan = Plan(nodes, Program("x"), "ssh", None, None)
+    text = json.loads(dryrun.as_json(plan, [], TRAVEL))["world_info"]
+    assert world_info.decode(text) == {"w0": (0, 2), "w1": ("GPU-a",)}

@@ -1,0 +1,196 @@
+"""The package as it is built and installed, and the checkout as it is run."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+ROOMS = ("launcher", "accelerator")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+CURRENT = f"{sys.version_info.major}.{sys.version_info.minor}"
+
+
+def run(*words: str | Path, cwd: Path = Path("/"), check: bool = True) -> str:
+    """What a command prints on standard output, in an environment without PYTHON variables."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    ran = subprocess.run(
+        list(words), cwd=cwd, env=environ, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert ran.returncode == 0 or not check, f"{words}\n{ran.stdout}{ran.stderr}"
+    return ran.stdout
+
+
+def folders() -> set[str]:
+    """The packages that there are: every folder of the two rooms with Python files in it."""
+    return {
+        ".".join(("dsrun", *file.parent.relative_to(CHECKOUT).parts))
+        for room in ROOMS
+        for file in (CHECKOUT / room).rglob("*.py")
+    }
+
+
+@cache
+def interpreter(version: str) -> str:
+    """The path of that version of Python if it really runs here, else ""."""
+    if version == CURRENT:
+        return sys.executable
+    found = [shutil.which(f"python{version}")]
+    found += map(str, Path.home().glob(f".pyenv/versions/{version}.*/bin/python{version}"))
+    for path in filter(None, found):
+        ran = subprocess.run(
+            [path, "-c", "import venv, ensurepip"], capture_output=True, check=False
+        )
+        if ran.returncode == 0:
+            return path
+    return ""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what is needed to build; building leaves files behind."""
+    copy = tmp_path_factory.mktemp("source") / "dsrun-checkout"
+    copy.mkdir()
+    skip = shutil.ignore_patterns("__pycache__", ".*_cache")
+    for name in (*ROOMS, "bin"):
+        shutil.copytree(CHECKOUT / name, copy / name, ignore=skip)
+    for name in ("pyproject.toml", "README.md", "MANIFEST.in", "LICENSE"):
+        if (CHECKOUT / name).exists():
+            shutil.copy(CHECKOUT / name, copy)
+    return copy
+
+
+def pip(*words: str | Path, python: str | Path = sys.executable) -> None:
+    run(python, "-m", "pip", "--quiet", "--disable-pip-version-check", *words)
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    pip("wheel", "--no-deps", "--wheel-dir", folder, source)
+    (built,) = folder.glob("dsrun-*.whl")
+    return built
+
+
+def new_venv(version: str, folder: Path) -> Path:
+    """A clean environment of that version; skips, by name, where there is no such Python."""
+    path = interpreter(version)
+    if not path:
+        pytest.skip(f"no python{version} runs here")
+    run(path, "-m", "venv", "--without-pip", folder)
+    return folder / "bin"
+
+
+def install(target: Path, *words: str | Path) -> None:
+    """Install into the environment whose `bin` this is, with our own pip."""
+    pip("--python", target / "python", "install", "--no-deps", "--no-compile", *words)
+
+
+# -- what is built ------------------------------------------------------------------------------
+
+
+def test_the_list_of_packages_is_that_of_the_folders() -> None:
+    text = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
+    listed = re.search(r"^packages = \[(.*?)\]", text, re.DOTALL | re.MULTILINE)
+    assert listed is not None
+    assert sorted(re.findall(r'"(.*?)"', listed[1])) == sorted(folders())
+
+
+def test_the_wheel_holds_every_file_and_no_other_top_level_name(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if ".dist-info/" not in name]
+    expected = {
+        f"dsrun/{file.relative_to(CHECKOUT)}"
+        for room in ROOMS
+        for file in (CHECKOUT / room).rglob("*")
+        if file.suffix == ".py" or file.name == "py.typed"
+    }
+    assert set(names) == expected
+    assert {f"dsrun/{room}/py.typed" for room in ROOMS} <= expected
+
+
+# -- what is installed --------------------------------------------------------------------------
+
+LOOK = """
+import importlib.util, sys
+import dsrun.launcher, dsrun.accelerator
+print(dsrun.launcher.__version__, dsrun.launcher.__file__)
+print([name for name in ("launcher", "accelerator") if importlib.util.find_spec(name)])
+"""
+
+SHOW = """
+import os, sys
+print("SAID", os.environ["RANK"], sys.argv[1:])
+"""
+
+
+def hostile(folder: Path) -> Path:
+    """A training repository with modules of the same names as ours and those that we import."""
+    folder.mkdir()
+    (folder / "dsrun").mkdir()
+    for name in (*ROOMS, "json", "signal", "selectors", "socket", "shlex", "runner"):
+        (folder / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    (folder / "train").mkdir()
+    (folder / "train" / "show.py").write_text(SHOW)
+    return folder
+
+
+def runs_a_job(*dsrun: str | Path, folder: Path) -> None:
+    assert "usage: dsrun" in run(*dsrun, "--help", cwd=folder)
+    said = run(*dsrun, "--num_gpus=2", "train/show.py", "a b", cwd=folder)
+    assert sorted(line for line in said.splitlines() if "SAID" in line) == [
+        f"localhost:{rank}| SAID {rank} ['--local_rank={rank}', 'a b']" for rank in range(2)
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_wheel_works_in_a_clean_environment(version: str, wheel: Path, tmp_path: Path) -> None:
+    target = new_venv(version, tmp_path / "venv")
+    install(target, "--no-index", wheel)
+    found = run(target / "python", "-I", "-c", LOOK).splitlines()
+    assert str(tmp_path / "venv") in found[0]
+    assert found[1] == "[]"
+    runs_a_job(target / "dsrun", folder=hostile(tmp_path / "work"))
+
+
+def test_an_editable_install_follows_the_checkout(source: Path, tmp_path: Path) -> None:
+    target = new_venv(CURRENT, tmp_path / "venv")
+    install(target, "--editable", source)
+    found = run(target / "python", "-I", "-c", LOOK).splitlines()
+    assert found[0].endswith(f" {source}/launcher/__init__.py")
+    assert found[1] == "[]"
+    (source / "launcher" / "fresh.py").write_text("print('seen at once')\n")
+    try:
+        seen = run(target / "python", "-I", "-c", "import dsrun.launcher.fresh")
+    finally:
+        (source / "launcher" / "fresh.py").unlink()
+    assert seen == "seen at once\n"
+    runs_a_job(target / "dsrun", folder=hostile(tmp_path / "work"))
+
+
+# -- the checkout -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_checkout_runs_where_nothing_is_installed(version: str, tmp_path: Path) -> None:
+    target = new_venv(version, tmp_path / "venv")
+    command = CHECKOUT / "bin" / "dsrun"
+    assert os.access(command, os.X_OK)
+    runs_a_job(target / "python", command, folder=hostile(tmp_path / "work"))
+    (tmp_path / "link").symlink_to(command)
+    linked = run(target / "python", tmp_path / "link", "--help", cwd=tmp_path / "work")
+    assert "usage: dsrun" in linked
+
+
+def test_the_current_version_is_among_those_promised() -> None:
+    text = (CHECKOUT / "pyproject.toml").read_text(encoding="utf-8")
+    assert 'requires-python = ">=3.10"' in text
+    assert CURRENT in VERSIONS

@@ -1,0 +1,238 @@
+"""The master port: held, handed over, proved reachable; and what else a node says of itself."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher import __version__
+from dsrun.launcher.node import facts, kernel, ports
+from dsrun.launcher.program import Program
+
+
+def bind(port: int, *options: int, listen: bool = True) -> socket.socket:
+    """Bind as a program with these socket options would."""
+    one = socket.socket()
+    try:
+        for option in options:
+            one.setsockopt(socket.SOL_SOCKET, option, 1)
+        one.bind(("", port))
+        if listen:
+            one.listen()
+    except OSError:
+        one.close()
+        raise
+    return one
+
+
+@pytest.mark.parametrize("options", [(), (socket.SO_REUSEADDR,)])
+def test_nobody_takes_a_reserved_port_before_the_start(options: tuple[int, ...]) -> None:
+    held = ports.Reservation(0)
+    try:
+        assert 1024 <= held.port <= 65535
+        with pytest.raises(OSError, match="Address already in use"):
+            bind(held.port, *options)
+    finally:
+        held.close()
+    bind(held.port, *options).close()
+
+
+def test_a_held_port_is_not_taken_by_accident_and_serves_the_store() -> None:
+    held = ports.Reservation(0)
+    held.open_to_store(keep=True)
+    try:
+        with pytest.raises(OSError, match="Address already in use"):
+            bind(held.port)
+        # torch's TCPStore listens with SO_REUSEADDR, libuv's and gloo's sockets likewise.
+        with (
+            bind(held.port, socket.SO_REUSEADDR) as store,
+            socket.create_connection(("127.0.0.1", held.port), timeout=10) as caller,
+        ):
+            accepted, _ = store.accept()
+            accepted.close()
+            assert caller.recv(1) == b""
+        with bind(held.port, socket.SO_REUSEADDR):
+            pass
+    finally:
+        held.close()
+
+
+def test_a_port_that_the_user_chose_is_free_for_any_program_at_the_start() -> None:
+    held = ports.Reservation(0)
+    held.open_to_store(keep=False)
+    bind(held.port).close()
+    held.close()
+
+
+def test_free_ports_are_all_different() -> None:
+    held = [ports.Reservation(0) for _ in range(50)]
+    assert len({one.port for one in held}) == 50
+    for one in held:
+        one.close()
+
+
+def test_a_port_that_is_taken_names_its_holder() -> None:
+    serve = (
+        "import socket; s = socket.create_server(('', 0)); print(s.getsockname()[1], flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{serve}; input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        port = int(holder.stdout.readline())
+        with pytest.raises(OSError, match="Address already in use"):
+            ports.Reservation(port)
+        name = Path(f"/proc/{holder.pid}/comm").read_text(encoding="utf-8").strip()
+        assert ports.taken_problem(port) == (
+            f"port {port} is taken by {name} (pid {holder.pid}):"
+            " choose another --master_port, or none and one is found"
+        )
+        holder.communicate("\n")
+    assert ports.taken_problem(port) == (
+        f"port {port} is taken: choose another --master_port, or none and one is found"
+    )
+
+
+def test_addresses_are_tried_all_at_once() -> None:
+    held = ports.Reservation(0)
+    try:
+        candidates = ["127.0.0.1", "localhost", "no-such-host.invalid", "127.0.0.2"]
+        found = ports.reach(candidates, held.port, 10.0)
+    finally:
+        held.close()
+    assert (found[0], found[1], found[3]) == ("", "", "")
+    assert found[2].startswith("does not resolve (")
+    assert ports.reach(["127.0.0.1"], held.port, 10.0) == ["connection refused"]
+    assert ports.reach([], held.port, 10.0) == []
+
+
+def test_an_address_that_does_not_answer_is_given_up() -> None:
+    with socket.socket() as full:
+        # A queue of none that is full: the kernel answers no more than one caller or two.
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        callers = [socket.socket() for _ in range(4)]
+        for caller in callers:
+            caller.setblocking(False)
+            caller.connect_ex(("127.0.0.1", port))
+        assert ports.reach(["127.0.0.1"], port, 0.1) == ["no answer"]
+        for caller in callers:
+            caller.close()
+
+
+# -- facts --------------------------------------------------------------------------------------
+
+
+def test_one_machine_has_one_name() -> None:
+    assert facts.machine() == facts.machine() != ""
+    other = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.stat('/proc/self/ns/net').st_ino)"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert other.stdout.strip() in facts.machine()
+
+
+@pytest.mark.parametrize(("launcher", "left"), [("1:0", True), ("self", False), ("none", False)])
+def test_what_a_dead_job_has_left_is_found(launcher: str, left: bool) -> None:
+    me = f"{os.getpid()}:{kernel.started(os.getpid())}"
+    environ = {
+        "PATH": os.environ["PATH"],
+        "DSRUN_NODE_LAUNCHER": me if launcher == "self" else launcher,
+    }
+    with subprocess.Popen(["sleep", "60"], env=environ) as child:
+        found = f"pid {child.pid} of a dsrun job that is over" in facts.leftovers()
+        child.kill()
+    assert found is left
+
+
+def test_folders(tmp_path: Path) -> None:
+    assert facts.folder_problem(os.fsencode(tmp_path)) == ""
+    assert facts.folder_problem(b"/no/such") == "no such folder: /no/such (--workdir names another)"
+    (tmp_path / "file").touch()
+    file = os.fsencode(tmp_path / "file")
+    assert facts.folder_problem(file).startswith("no such folder: ")
+
+
+PYTHON = os.fsencode(sys.executable)
+
+
+@pytest.mark.parametrize(
+    ("program", "python", "problem"),
+    [
+        (Program("here.py"), PYTHON, ""),
+        (Program("sub/../here.py"), PYTHON, ""),
+        (Program("{folder}/here.py"), PYTHON, ""),
+        (Program("gone.py"), PYTHON, "no such script: {folder}/gone.py"),
+        (Program("/gone.py"), PYTHON, "no such script: /gone.py"),
+        (Program("any.module", module=True), PYTHON, ""),
+        (Program("here.py"), b"/no/python", "no python at /no/python (--python names another)"),
+        (Program("m", module=True), b"/no/py", "no python at /no/py (--python names another)"),
+        (Program("sh", no_python=True), b"/no/python", ""),
+        (Program("./run", no_python=True), b"", ""),
+        (Program("{folder}/run", no_python=True), b"", ""),
+        (
+            Program("run", no_python=True),
+            b"",
+            "no such program: run (--no_python runs an executable file)",
+        ),
+        (
+            Program("./here.py", no_python=True),
+            b"",
+            "no such program: ./here.py (--no_python runs an executable file)",
+        ),
+        (
+            Program("./sub", no_python=True),
+            b"",
+            "no such program: ./sub (--no_python runs an executable file)",
+        ),
+    ],
+)
+def test_programs(program: Program, python: bytes, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "here.py").touch()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "run").touch(mode=0o755)
+    folder = os.fsencode(tmp_path)
+    script = os.fsencode(program.script.replace("{folder}", str(tmp_path)))
+    found = facts.program_problem(program, python, script, folder, b"/usr/bin:/bin")
+    assert found == problem.replace("{folder}", str(tmp_path))
+
+
+def test_versions() -> None:
+    assert facts.version_problem(__version__) == ""
+    assert facts.version_problem("9") == (
+        f"dsrun {__version__} is installed here, the runner is 9: install the same"
+    )
+
+
+def test_the_environment_that_a_shell_file_leaves(tmp_path: Path) -> None:
+    script = tmp_path / "activate"
+    script.write_text("export NEW='a b\n c'\nunset GONE\nPLAIN=x\necho noise\n")
+    base = {b"PATH": os.environb[b"PATH"], b"GONE": b"1", b"KEPT": b"\xff"}
+    found = facts.environ_after(os.fsencode(script), base)
+    assert (found[b"NEW"], found[b"KEPT"]) == (b"a b\n c", b"\xff")
+    assert b"GONE" not in found
+    assert b"PLAIN" not in found
+
+
+def test_a_shell_file_that_fails_or_may_be_anybodys(tmp_path: Path) -> None:
+    script = tmp_path / "activate"
+    base = {b"PATH": os.environb[b"PATH"]}
+    with pytest.raises(FileNotFoundError):
+        facts.environ_after(os.fsencode(script), base)
+    script.write_text("echo no conda here; exit 3\n")
+    with pytest.raises(ValueError, match=r"^no conda here$"):
+        facts.environ_after(os.fsencode(script), base)
+    script.chmod(0o666)
+    with pytest.raises(PermissionError, match="writable by all"):
+        facts.environ_after(os.fsencode(script), base)

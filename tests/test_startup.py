@@ -1,0 +1,129 @@
+"""What is loaded before anything runs: the start of a job is the time of its imports."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CHECKOUT = Path(__file__).parent.parent
+DSRUN = (sys.executable, "-E", "-S", str(CHECKOUT / "bin" / "dsrun"))
+HEAVY = frozenset(
+    {"torch", "paramiko", "rich", "psutil", "pynvml", "ssl", "asyncio", "cryptography"}
+)
+SLOW = frozenset(
+    {"dataclasses", "inspect", "subprocess", "pathlib", "argparse", "logging", "threading"}
+)
+"""What a node launcher does without as well: each of these is a tenth of its start and more."""
+
+
+def python(*words: str) -> str:
+    environ = {**os.environ, "PYTHONPATH": str(CHECKOUT / "tests" / "import")}
+    ran = subprocess.run(
+        [sys.executable, *words], env=environ, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def loaded(text: str) -> set[str]:
+    """The modules that are loaded after this text has run, torch and all being there to load."""
+    return set(python("-c", f"import sys\n{text}\nprint(*sys.modules)").splitlines()[-1].split())
+
+
+def imported(log: str) -> set[str]:
+    """The modules that `-X importtime` tells of."""
+    lines = [line for line in log.splitlines() if line.startswith("import time:")]
+    assert len(lines) > 20
+    return {line.rpartition("|")[2].strip() for line in lines[1:]}
+
+
+@pytest.fixture
+def logging_python(tmp_path: Path) -> tuple[Path, Path]:
+    """A python for the nodes that tells which modules it loads, and the file it tells them to."""
+    log, wrapper = tmp_path / "imports", tmp_path / "python"
+    command = shlex.join([sys.executable, "-X", "importtime"])
+    wrapper.write_text(f'#!/bin/sh\nexec {command} "$@" 2>>{log}\n')
+    wrapper.chmod(0o755)
+    return wrapper, log
+
+
+def dsrun(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run dsrun on this machine, its own imports on stderr."""
+    environ = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DSRUN", "PYTHON"))
+    }
+    first, *more = DSRUN
+    return subprocess.run(
+        [first, "-X", "importtime", *more, *words],
+        cwd=folder,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_the_runner_loads_nothing_heavy() -> None:
+    found = loaded("import dsrun.launcher.runner")
+    assert "dsrun.launcher.errors" in found
+    assert found & HEAVY == set()
+
+
+def test_the_names_looked_for_are_seen_when_they_are_loaded() -> None:
+    assert loaded("import ssl, asyncio") >= {"ssl", "asyncio"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["--dry_run", "train.py"],
+        ["--dry_run", "--json", "--host", "w[0-9]:8", "train.py"],
+        ["--dry_run", "--host", "w0:2,w1:2", "--launcher", "openssh", "train.py"],
+        ["--dry_run", "--host", "localhost:2", "--bind_cores_to_rank", "train.py"],
+    ],
+)
+def test_a_dry_run_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None:
+    ran = dsrun(*words, folder=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    found = imported(ran.stderr)
+    assert "dsrun.launcher.cli" in found
+    assert found & HEAVY == set()
+
+
+def test_a_plain_local_job_loads_nothing_slow_on_the_node(
+    logging_python: tuple[Path, Path], tmp_path: Path
+) -> None:
+    python, log = logging_python
+    ran = dsrun("--python", str(python), "--no_python", "true", folder=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    node = imported(log.read_text())
+    assert {"dsrun.launcher.launch", "dsrun.launcher.node.session"} <= node
+    # Nor what is installed there has a say: site would load every .pth file.
+    assert "site" not in node
+    assert node & (HEAVY | SLOW) == set()
+    runner = imported(ran.stderr)
+    assert {"dsrun.launcher.runner", "dsrun.launcher.head.job"} <= runner
+    assert runner & HEAVY == set()
+    # Neither half loads the other one's rooms.
+    assert not [name for name in node if name.startswith("dsrun.launcher.head")]
+    assert not [name for name in runner if name.startswith("dsrun.launcher.node")]
+
+
+def test_a_job_that_binds_cores_and_keeps_logs_loads_nothing_heavy_on_the_node(
+    logging_python: tuple[Path, Path], tmp_path: Path
+) -> None:
+    python, log = logging_python
+    options = ["--bind_cores_to_rank", "--log_dir", "logs", "--num_gpus=1", "--python", str(python)]
+    ran = dsrun(*options, "--no_python", "true", folder=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    node = imported(log.read_text())
+    assert node & (HEAVY | {"argparse", "logging", "threading"}) == set()

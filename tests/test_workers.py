@@ -1,0 +1,161 @@
+"""One worker: how it starts, why it does not, and what it dies with."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher.loop import READ, Loop
+from dsrun.launcher.node import kernel
+from dsrun.launcher.node.workers import Process, SpawnFailed, Spec, spawn
+
+from .specs import ENV, PYTHON, python, shell
+
+
+def open_files() -> set[str]:
+    return {fd.name for fd in Path("/proc/self/fd").iterdir()}
+
+
+# -- one process --------------------------------------------------------------------------------
+
+
+def finished(process: Process) -> tuple[int, bytes, bytes]:
+    """Wait for a process that was spawned: its wait status in words of a shell, and its output."""
+    os.close(process.stdin)
+    texts = []
+    for fd in (process.stdout, process.stderr):
+        os.set_blocking(fd, True)
+        with os.fdopen(fd, "rb") as pipe:
+            texts.append(pipe.read())
+    _, status = os.waitpid(process.pid, 0)
+    return os.waitstatus_to_exitcode(status), texts[0], texts[1]
+
+
+def test_streams_arguments_and_environment_are_the_workers_own(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path / "\udcff")
+    Path(os.fsdecode(folder)).mkdir()
+    show = (
+        "import os,sys;"
+        "print([os.fsencode(a) for a in sys.argv[1:]], dict(os.environb), os.getcwdb());"
+        "print('err', file=sys.stderr); print(repr(sys.stdin.read()))"
+    )
+    argv = [PYTHON, b"-I", b"-S", b"-c", show.encode(), b"", b"a b", b"\xfe\n'"]
+    code, out, err = finished(spawn(Spec(0, argv, {b"X": b"\xfd", b"LC_ALL": b"C"}, folder)))
+    assert (code, err) == (0, b"err\n")
+    assert out.decode() == f"{argv[5:]} {{b'X': b'\\xfd', b'LC_ALL': b'C'}} {folder!r}\n''\n"
+
+
+def test_a_worker_leads_a_session_and_starts_as_after_a_login() -> None:
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = spawn(
+            python(
+                """
+                import os, signal
+                print(os.getsid(0) == os.getpgid(0) == os.getpid())
+                print(signal.pthread_sigmask(signal.SIG_BLOCK, []))
+                print(signal.getsignal(signal.SIGHUP) == signal.SIG_DFL)
+                """
+            )
+        )
+        _, out, err = finished(process)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    assert (out, err) == (b"True\nset()\nTrue\n", b"")
+
+
+def test_a_worker_inherits_nothing_but_its_streams() -> None:
+    """The launcher's own descriptors, those to other workers above all, stay with it."""
+    show = shell("readlink /proc/self/fd/*; :")
+    first, second = spawn(shell("cat", keep_stdin=True)), spawn(show)
+    ours = {
+        str(Path(f"/proc/self/fd/{fd}").readlink())
+        for fd in (first.stdin, first.stdout, first.stderr)
+    }
+    found = set(finished(second)[1].decode().split())
+    assert os.devnull in found
+    assert not found & ours
+    assert finished(first)[0] == 0
+
+
+def test_a_worker_stays_on_its_cpus() -> None:
+    cpu = max(os.sched_getaffinity(0))
+    show = python("import os; print(os.sched_getaffinity(0))", cpus=(cpu,))
+    assert finished(spawn(show))[1].decode() == f"{{{cpu}}}\n"
+
+
+def test_a_worker_may_keep_its_standard_input() -> None:
+    process = spawn(shell("cat", keep_stdin=True))
+    os.write(process.stdin, b"word\n")
+    assert finished(process) == (0, b"word\n", b"")
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        (Spec(0, [b"/no/such"], ENV, b"/"), "/no/such: No such file or directory"),
+        (Spec(0, [b"/etc/passwd"], ENV, b"/"), "/etc/passwd: Permission denied"),
+        (Spec(0, [b"true"], ENV, b"/no/such"), "/no/such: No such file or directory"),
+        (Spec(0, [b"true"], ENV, b"/", (4095,)), "true: Invalid argument"),
+        (
+            Spec(0, [b"true", b"x" * (1 << 18)], ENV, b"/"),
+            "true: the arguments and environment are too long; largest: argument 1, 262144 bytes",
+        ),
+        (
+            Spec(0, [b"true"], {**ENV, b"BIG": b"x" * (1 << 18)}, b"/"),
+            "true: the arguments and environment are too long; largest: BIG, 262144 bytes",
+        ),
+    ],
+)
+def test_what_cannot_be_started_says_why_and_leaves_nothing(spec: Spec, reason: str) -> None:
+    before = open_files()
+    with pytest.raises(SpawnFailed) as caught:
+        spawn(spec)
+    assert str(caught.value) == reason
+    assert open_files() == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+# -- the kernel ---------------------------------------------------------------------------------
+
+
+def test_children_and_their_names() -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert kernel.children() == [child.pid]
+        assert kernel.parent(child.pid) == os.getpid()
+        assert kernel.started(child.pid) >= kernel.started(os.getpid()) > 0
+        child.kill()
+    assert kernel.children() == []
+    assert kernel.parent(child.pid) == kernel.started(child.pid) == 0
+
+
+def test_a_worker_dies_with_the_process_that_started_it() -> None:
+    """The parent-death signal stands even where nobody is left to sweep."""
+    text = f"""
+import sys
+sys.path.insert(0, {str(Path(__file__).parent / "import")!r})
+from dsrun.launcher.node.workers import Spec, spawn
+print(spawn(Spec(0, [b"sleep", b"60"], {ENV!r}, b"/")).pid, flush=True)
+import signal; signal.pause()
+"""
+    parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    with parent.stdout:
+        worker = int(parent.stdout.readline())
+    loop, fd = Loop(), os.pidfd_open(worker)
+    loop.watch(fd, READ, loop.stop)
+    late = loop.after(10.0, lambda: pytest.fail("it lives on"))
+    parent.kill()
+    parent.wait()
+    loop.run()
+    late.cancel()
+    os.close(fd)
+    assert kernel.started(worker) == 0 or kernel.stat(worker)[0] == "Z"
