@@ -61,7 +61,7 @@ class Simulated:
         """Start the child, and pass on the tokens that it prints."""
         assert dial is not None
         argv = [sys.executable, __file__, "--simulate", str(len(nodes)), dial.target]
-        child = Child(argv, loop, lambda _code, errors: sys.stderr.write(errors), os.environ)
+        child = Child(argv, loop, _complain, os.environ)
         self.pid = child.pid
         rest = b""
 
@@ -86,6 +86,10 @@ class Simulated:
             reports.token(*found)
         elif line.startswith("all"):
             self.started_all = time.monotonic()
+
+
+def _complain(_code: int, errors: str) -> None:
+    sys.stderr.write(errors)
 
 
 async def simulate(count: int, target: str) -> None:
@@ -128,7 +132,7 @@ async def be_node(
             if kind == frames.END:
                 writer.close()
                 return
-            for answer in ANSWERS.get(kind, lambda _rank: [])(rank):
+            for answer in ANSWERS[kind](rank) if kind in ANSWERS else ():
                 writer.write(answer)
     writer.close()
 

@@ -166,18 +166,23 @@ def _launcher(options: Options, hosts: Sequence[Host], *, alone: bool) -> tuple[
         return name, name
     if not remote:
         return "local", "local (only this machine)"
-    return _pick()
+    return _pick(program=bool(options.launcher_args))
 
 
-def _pick() -> tuple[str, str]:
-    """Return the first remote backend that is installed here."""
+def _pick(*, program: bool) -> tuple[str, str]:
+    """Return the first remote backend that is installed here; `program`: one that runs a program.
+
+    Raises:
+        UsageError: there is none.
+    """
     import shutil
     from importlib.util import find_spec
 
-    if find_spec("paramiko") is not None:
+    if find_spec("paramiko") is not None and not program:
         return "ssh", "ssh (paramiko is installed; --launcher openssh uses the ssh program)"
     if shutil.which("ssh"):
-        return "openssh", "openssh (the ssh program; paramiko is not installed)"
+        why = "--launcher_args are for a program" if program else "paramiko is not installed"
+        return "openssh", f"openssh (the ssh program; {why})"
     if shutil.which("pdsh"):
         return "pdsh", "pdsh (neither paramiko nor ssh is installed)"
     raise UsageError("no way to reach other hosts: install OpenSSH's client, paramiko or pdsh")

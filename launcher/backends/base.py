@@ -85,7 +85,10 @@ if TYPE_CHECKING:
     class Backend(Protocol):
         """A way to start node launchers."""
 
-        transport: Literal["stdio", "dial"]
+        @property
+        def transport(self) -> Literal["stdio", "dial"]:
+            """Whether its sessions are the lines, or node launchers dial back."""
+            ...
 
         def problem(self, nodes: Sequence[Node]) -> str:
             """Return why these nodes cannot be started this way, or ""."""

@@ -84,11 +84,13 @@ class Bridge:
             data = self._socket.recv(BLOCK)
         except ConnectionResetError:
             data = b""
-        if data:
-            channel.sendall(data)
-            return True
+        # A session may have ended just now: why, is still to be received.
+        with suppress(OSError):
+            if data:
+                channel.sendall(data)
+                return True
+            channel.shutdown_write()
         poll.unregister(self._socket.fileno())
-        channel.shutdown_write()
         return False
 
     def _receive(self, channel: Channel) -> bool:

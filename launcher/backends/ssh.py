@@ -38,6 +38,8 @@ class Ssh:
         """Return why these nodes cannot be started this way, or ""."""
         from importlib.util import find_spec
 
+        if self._settings.args:
+            return "--launcher_args: --launcher ssh runs no program; openssh runs `ssh` with them"
         if find_spec("paramiko") is None:
             return "--launcher ssh: paramiko is not installed; pip install paramiko, or use openssh"
         return ""

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 import uuid
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -291,8 +291,10 @@ class Machine:
         return shutil.which("sshd", path=TOOLS["PATH"]) or "/usr/sbin/sshd"
 
     def _sshd_pid(self) -> str:
-        file = self._file("sshd.pid")
-        return file.read_text().strip() if file.exists() else ""
+        # sshd takes the file away when it ends, at any moment.
+        with suppress(FileNotFoundError):
+            return self._file("sshd.pid").read_text().strip()
+        return ""
 
     def _configure_sshd(self, options: Mapping[str, str]) -> None:
         # Whether the first or the last value of an option counts depends on the option.
