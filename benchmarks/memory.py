@@ -20,6 +20,13 @@ from benchmarks.jobs import HOSTFILE, Job, dsrun, node_launcher, parent, started
 from benchmarks.measure import CHECKOUT, bar
 from tests.cluster.hosts import Cluster
 
+KINDS = {
+    "RSS": ("smaps_rollup", "Rss"),
+    "PSS": ("smaps_rollup", "Pss"),
+    "peak": ("status", "VmHWM"),
+}
+"""Where the kernel tells them (proc(5))."""
+
 
 def main() -> None:
     """Measure and print."""
@@ -42,14 +49,6 @@ def show(launcher: str, job: Job) -> None:
         print(f"{launcher}, {name:13}", *(f" {kind} {held(kind, *pids):5.1f} MB" for kind in KINDS))
     bar(f"{launcher}: runner, RSS in MB", held("RSS", job.runner.pid), 80)
     bar(f"{launcher}: node launcher with guard, RSS in MB", held("RSS", node, guard), 30)
-
-
-KINDS = {
-    "RSS": ("smaps_rollup", "Rss"),
-    "PSS": ("smaps_rollup", "Pss"),
-    "peak": ("status", "VmHWM"),
-}
-"""Where the kernel tells them (proc(5))."""
 
 
 def held(kind: str, *pids: int) -> float:

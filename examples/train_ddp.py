@@ -46,7 +46,7 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train a character-level language model.")
-    parser.add_argument("--steps", type=int, default=80)
+    parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--batch", type=int, default=4096, help="examples a step, over all ranks")
     parser.add_argument("--context", type=int, default=8, help="characters to guess the next from")
     parser.add_argument("--lr", type=float, default=0.015)
