@@ -9,7 +9,6 @@ from .errors import UsageError
 from .plan import Plan, lay_out
 from .program import Program
 from .resources import source
-from .resources.select import select
 from .values import NamedTuple
 
 TYPE_CHECKING = False
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
     from .cli import Command
     from .options import Options
-    from .resources.hostfile import Host
+    from .resources.host import Host
 
 WORDS_FOR_ALL = {"auto", "gpu", "cpu", "xpu"}
 """torchrun's words for --nproc_per_node that mean "as many as the node has"."""
@@ -59,6 +58,8 @@ def arrange(command: Command) -> Arrangement:
 
 
 def _select(options: Options, found: source.Source) -> list[Host]:
+    from .resources.select import select
+
     hosts = [_counted(found.hosts[0])] if options.exclude and _is_bare(found) else found.hosts
     return select(
         hosts,

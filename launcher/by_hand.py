@@ -15,7 +15,7 @@ from .errors import UsageError
 from .launching import launch
 from .plan import Plan, lay_out
 from .program import Program
-from .resources.hostfile import Host
+from .resources.host import Host
 from .secret import DEFAULT_MASTER_PORT
 
 TYPE_CHECKING = False

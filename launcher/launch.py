@@ -49,19 +49,20 @@ def _run(words: list[str]) -> int:
 
 def serve_stdio() -> int:
     """Serve the job whose runner is at the other end of standard input and output."""
+    guard = _begin()
     from .control.frames import MAGIC
     from .control.line import Line
 
-    guard = _begin()
     os.write(1, MAGIC)
     return _serve(Line(*_own_streams()), guard)
 
 
 def serve_dialled(target: str, pin: str, node: str) -> int:
     """Serve the job of the runner at `target` ("address,address:port"), whom `pin` identifies."""
+    # The guard first: it shall not carry what only the node launcher needs.
+    guard = _begin()
     from .control import auth, frames, messages, tls
 
-    guard = _begin()
     addresses, _, port = target.rpartition(":")
     token = auth.new_token()
     # On a line of its own, whatever a start-up file has printed without an end.

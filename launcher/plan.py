@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from .program import Program
-    from .resources.hostfile import Host, Slot
+    from .resources.host import Host, Slot
 
 
 class Worker(NamedTuple):

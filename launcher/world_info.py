@@ -8,7 +8,8 @@ import re
 import zlib
 
 from .errors import UsageError
-from .resources.ranges import MAX_SLOTS, Slot, distinct, quoted
+from .resources.host import MAX_SLOTS, Slot
+from .resources.ranges import distinct, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import zlib
 import pytest
 
 from dsrun.launcher.errors import UsageError
-from dsrun.launcher.resources.ranges import Slot
+from dsrun.launcher.resources.host import Slot
 from dsrun.launcher.world_info import decode, encode
 
 ARGUMENT_LIMIT = 131_071

@@ -9,7 +9,6 @@ then dial back ("dial").
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 
 from ..values import NamedTuple
@@ -136,4 +135,6 @@ def dial_args(dial: Dial | None, node: str) -> list[str]:
 
 def shell_line(argv: Sequence[str]) -> str:
     """Return the command as text for a login shell of any kind."""
+    import shlex
+
     return "exec " + shlex.join(argv)

@@ -12,7 +12,7 @@ from . import causes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..resources.hostfile import Host
+    from ..resources.host import Host
     from .sshclient import Channel, Dialer
 
 BLOCK = 128 * 1024

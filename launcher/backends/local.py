@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from . import base, causes
+from . import base
 from .child import Child
-from .stdio import SessionLine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +51,8 @@ class Local:
         self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
     ) -> None:
         """Start the node launcher of every node as a child."""
+        from .stdio import SessionLine
+
         self._reports = reports
         for node in nodes:
             try:
@@ -66,6 +67,8 @@ class Local:
 
     def _spawn(self, rank: int, loop: Loop) -> Child:
         def ended(code: int, errors: str) -> None:
+            from . import causes
+
             if self._reports is not None:
                 self._reports.ended(rank, causes.explain_end(code, errors))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..loop import Loop
     from ..plan import Node
-    from ..resources.hostfile import Host
+    from ..resources.host import Host
 
 
 class OpenSSH:

@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..resources.hostfile import Host
+    from ..resources.host import Host
     from .base import Settings
 
 __all__ = ["Channel", "Dialer", "Refused"]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ..errors import UsageError
-from ..values import NamedTuple
-from .ranges import MAX_HOSTS, MAX_SLOTS, Slot, expand, located, parse_slots, quoted
+from .host import MAX_SLOTS, Host, Slot
+from .ranges import MAX_HOSTS, expand, located, parse_slots, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,24 +27,6 @@ _ITEM = re.compile(r",((?:[^,\[]+|\[[^\]]*\]?)*)")
 # ssh takes a number alone for an IPv4 address; in a list of hosts it is a slip.
 _NAME = re.compile(r"(?![0-9-]*$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
 _USER_OR_ZONE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-
-
-class Host(NamedTuple):
-    """A machine that may take part.
-
-    Attributes:
-        name: Its host name, or its address without brackets.
-        slots: Its devices in rank order; None for as many as the node turns out to have.
-        user: Whom to log in as; None for whatever ssh would use.
-        port: Where its sshd listens; None for whatever ssh would use.
-        where: The place that names it, such as `hosts:7`, for messages.
-    """
-
-    name: str
-    slots: tuple[Slot, ...] | None = None
-    user: str | None = None
-    port: int | None = None
-    where: str = ""
 
 
 def parse_hostfile(data: bytes, name: str) -> list[Host]:

@@ -7,15 +7,12 @@ from itertools import product
 from math import prod
 
 from ..errors import UsageError
+from .host import MAX_SLOTS, Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Slot = int | str
-"""A device index, or a device id such as `GPU-8932f937` or `MIG-4cf1`."""
-
-MAX_SLOTS = 4096
 MAX_HOSTS = 100_000
 
 _BRACKETS = re.compile(r"\[([^\[\]]*)\]")

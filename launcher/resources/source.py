@@ -10,7 +10,7 @@ import os
 
 from ..errors import UsageError
 from ..values import NamedTuple
-from .hostfile import Host, parse_hostfile, parse_hosts
+from .host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def find(options: Options) -> Source:
     if options.standalone:
         return Source([Host(THIS_MACHINE)], "this machine (--standalone)")
     if options.host is not None:
+        from .hostfile import parse_hosts
+
         return Source(parse_hosts(options.host), "--host")
     if options.hostfile is not None:
         return Source(_read(options.hostfile), f"hostfile {options.hostfile}")
@@ -48,6 +50,8 @@ def find(options: Options) -> Source:
 
 
 def _read(path: str) -> list[Host]:
+    from .hostfile import parse_hostfile
+
     try:
         with open(path, "rb") as file:
             return parse_hostfile(file.read(), path)

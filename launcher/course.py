@@ -1,0 +1,148 @@
+"""The course of one job in the runner: console, signals, the job itself, and what is told of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+
+from .errors import DsrunError, UsageError
+from .head.console import Console
+from .head.job import Job
+from .head.report import as_json, words
+from .head.view import rules
+from .sending import tasks, travelling
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .arrange import Arrangement
+    from .environment import Travel
+    from .head.report import Report
+    from .launching import Part
+    from .loop import Loop
+    from .options import Options
+    from .plan import Node, Plan
+
+NOT_AN_END = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP}
+"""Signals that dsrun acts on beside those that end the job."""
+
+
+def run(arrangement: Arrangement, split: Sequence[Part], loop: Loop, options: Options) -> int:
+    """Run the job of a plan and report on it; returns the exit code.
+
+    Args:
+        arrangement: the plan.
+        split: its backends, each with the nodes it starts.
+        loop: the loop that all of it runs on.
+        options: what the user asked for.
+
+    Raises:
+        DsrunError: it cannot be started; nothing is left running.
+    """
+    job_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
+    plan, travel = arrangement.plan, travelling(options)
+    told = tasks(job_id, plan, options, travel)
+    watched = rules(options, job_id)
+    ends = _signals(options)
+    _check_report_file(options)
+    console = Console(loop, colour=options.color, level=_level(options))
+    try:
+        console.say(f"{arrangement.said}; job {job_id}", _loudness(plan, options))
+        _warn_of(travel, plan, console)
+        job = Job(job_id, plan, loop, console, watched, told, _nodes(split))
+        console.on_broken_pipe = job.on_broken_output
+        loop.on_signals(ends, job.on_signal)
+        report = _see_through(job, split, plan, loop, options, console)
+        _tell(report, console)
+    except DsrunError as error:
+        story = {"job_id": job_id, "exit_code": error.exit_code, "error": str(error)}
+        _write_report(options, story)
+        raise
+    finally:
+        console.close()
+    _write_report(options, as_json(report))
+    return report.exit_code
+
+
+def _nodes(split: Sequence[Part]) -> list[Node]:
+    return sorted((node for part in split for node in part.nodes), key=lambda node: node.rank)
+
+
+def _see_through(
+    job: Job, split: Sequence[Part], plan: Plan, loop: Loop, options: Options, console: Console
+) -> Report:
+    """Run the job, with a door to dial in at where its backend needs one."""
+    dialling = [node for part in split if part.backend.transport == "dial" for node in part.nodes]
+    if not dialling:
+        return job.run(split, None, lambda _node, _token: None)
+    from .head import dialled
+
+    if plan.launcher == "none":
+        return dialled.run_shared(job, split, plan, loop, options, console)
+    return dialled.run_announced(job, split, dialling, loop, options)
+
+
+def _signals(options: Options) -> list[int]:
+    """Return the signals to act on; one that was ignored when dsrun began stays so (nohup).
+
+    Raises:
+        UsageError: --signals_to_handle names none.
+    """
+    ends = []
+    for name in options.signals_to_handle.split(","):
+        number = getattr(signal, name.strip().upper(), None)
+        if not isinstance(number, signal.Signals):
+            raise UsageError(f"--signals_to_handle: no signal {name.strip()!r}; such as SIGTERM")
+        ends.append(number)
+    hung_up = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    return [one for one in {*ends, *NOT_AN_END} if not (one == signal.SIGHUP and hung_up)]
+
+
+def _loudness(plan: Plan, options: Options) -> str:
+    """Return the level of the opening line: on this machine alone there is nothing to tell."""
+    return "debug" if plan.launcher == "local" and options.launcher == "auto" else "info"
+
+
+def _warn_of(travel: Travel, plan: Plan, console: Console) -> None:
+    if travel.withheld and plan.launcher not in {"local", "none"}:
+        names = ", ".join(travel.withheld)
+        console.say(
+            f"not sent to the nodes, they look like secrets: {names} (--export NAME sends one)"
+        )
+
+
+def _level(options: Options) -> str:
+    return "error" if options.quiet else options.log_level
+
+
+def _check_report_file(options: Options) -> None:
+    if options.report_file is None:
+        return
+    folder = os.path.dirname(os.path.abspath(options.report_file))
+    if os.path.isdir(options.report_file):
+        raise UsageError(f"--report_file {options.report_file}: is a folder; name a file")
+    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
+        raise UsageError(f"--report_file {options.report_file}: {folder} cannot be written to")
+
+
+def _tell(report: Report, console: Console) -> None:
+    text = words(report)
+    if text:
+        console.tell(text)
+
+
+def _write_report(options: Options, report: dict[str, object]) -> None:
+    if options.report_file is None:
+        return
+    try:
+        with open(options.report_file, "w", encoding="utf-8") as file:
+            json.dump(report, file, indent=2)
+            file.write("\n")
+    except OSError as error:
+        # The job's own exit code counts for more than its report.
+        reason = (error.strerror or str(error)).lower()
+        sys.stderr.write(f"dsrun: --report_file {options.report_file}: {reason}\n")

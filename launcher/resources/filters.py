@@ -1,0 +1,80 @@
+"""The grammar of `--include` and `--exclude`: `NODE[:SLOT,...][@NODE...]`."""
+
+from __future__ import annotations
+
+from fnmatch import filter as matching
+
+from ..errors import UsageError
+from .host import listing
+from .hostfile import ENCLOSED
+from .ranges import distinct, expand, located, parse_slots, quoted, show_slots
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .host import Host, Slot
+
+    Slots = tuple[Slot, ...] | None
+
+
+def named(flag: str, text: str, hosts: Sequence[Host], source: str) -> Mapping[str, Slots]:
+    """The hosts that the filter `text` names, and the slots that it names of each; None for all.
+
+    Raises:
+        UsageError: a token cannot be read, or names what is not there.
+    """
+    known = {host.name: host for host in hosts}
+    named: dict[str, Slots] = {}
+    for token in text.split("@"):
+        try:
+            node, slots = _node_and_slots(token, known)
+            for name in _matches(node, known, source):
+                if name in named:
+                    raise UsageError(f"host {name!r} is named twice")
+                named[name] = _resolved(known[name], slots)
+        except UsageError as fault:
+            raise located(fault, flag, token or text) from None
+    return named
+
+
+def _node_and_slots(token: str, known: Mapping[str, Host]) -> tuple[str, Slots]:
+    """The two halves of a token; the longest known name wins, as IPv6 addresses hold colons."""
+    enclosed = ENCLOSED.fullmatch(token)
+    node, colon, after = token.rpartition(":")
+    tail: str | None = after
+    if enclosed:
+        node, tail = enclosed[1], enclosed[2]
+    elif token in known or not colon or (":" in node and node not in known):
+        node, tail = token, None
+    if not node:
+        raise UsageError("expected NODE or NODE:SLOT,SLOT (an @ joins several)")
+    return node, None if tail is None else parse_slots(tail)
+
+
+def _matches(node: str, known: Mapping[str, Host], source: str) -> list[str]:
+    found: list[str] = []
+    for name in expand(node):
+        glob = "*" in name or "?" in name
+        hits = matching(known, name) if glob else [name] if name in known else []
+        if not hits:
+            raise UsageError(
+                f"no host {quoted(name)} ({source} has {listing(known.values(), name)})"
+            )
+        found += hits
+    return found
+
+
+def _resolved(host: Host, slots: Slots) -> Slots:
+    if slots is None or host.slots is None:
+        return slots
+    valid: dict[Slot, Slot] = {slot: slot for slot in host.slots}
+    if all(isinstance(slot, str) for slot in host.slots):
+        valid.update(enumerate(host.slots))
+    else:
+        # A number says how many devices there are, not which: ids are looked up on the node.
+        valid.update((slot, slot) for slot in slots if isinstance(slot, str))
+    for slot in slots:
+        if slot not in valid:
+            raise UsageError(f"no slot {slot} on {host.name!r} (it has {show_slots(host.slots)})")
+    return distinct(valid[slot] for slot in slots)

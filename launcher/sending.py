@@ -1,0 +1,105 @@
+"""What the nodes are sent: the variables that travel, and the task of each."""
+
+from __future__ import annotations
+
+import os
+
+from . import __version__, environment
+from .control.messages import Task
+from .errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .environment import Travel
+    from .options import Options
+    from .plan import Node, Plan
+
+ENV_FILES = (".deepspeed_env", ".dsrun_env")
+"""Read from the home folder, then from the current one, when they are there."""
+
+ENV_FILE_LIMIT = 16 << 20
+"""Characters of an environment file: a job's environment is smaller, something else may not be."""
+
+
+def travelling(options: Options) -> Travel:
+    """Return the variables that go to the nodes.
+
+    Raises:
+        UsageError: an environment file or an --export is not usable.
+    """
+    from ..accelerator import detect
+
+    named: dict[str, str] = {}
+    for path, wanted in _env_files(options):
+        named |= _env_file(path, wanted=wanted)
+    named |= environment.exports(options.export, os.environ)
+    return environment.travel(os.environ, named, detect.prefixes())
+
+
+def _env_files(options: Options) -> list[tuple[str, bool]]:
+    """Return (path, must exist) of every environment file, later ones winning."""
+    named = os.environ.get("DS_ENV_FILE", "")
+    own = [os.path.expanduser(named)] if os.sep in named else []
+    names = ENV_FILES if not named else () if own else (named,)
+    folders = (os.path.expanduser("~"), ".")
+    usual = [(os.path.join(folder, name), False) for folder in folders for name in names]
+    return [*usual, *((path, True) for path in (*own, *options.env_file))]
+
+
+def _env_file(path: str, *, wanted: bool) -> dict[str, str]:
+    try:
+        with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
+            status = os.fstat(file.fileno())
+            text = file.read(ENV_FILE_LIMIT + 1)
+    except FileNotFoundError:
+        if wanted:
+            raise UsageError(f"--env_file {path}: no such file") from None
+        return {}
+    except OSError as error:
+        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
+    if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
+        raise UsageError(f"{path}: belongs to another user or is writable by all; not read")
+    if len(text) > ENV_FILE_LIMIT:
+        raise UsageError(f"{path}: larger than {ENV_FILE_LIMIT} characters; not read")
+    return environment.parse_env_file(text, path)
+
+
+def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable[[Node], Task]:
+    """Return what makes each node's Task; all that is the same for all is made once."""
+    from .arrange import workdir
+
+    wire = environment.to_wire
+    program = plan.program
+    wired = program._replace(
+        script=wire(program.script),
+        args=tuple(wire(arg) for arg in program.args),
+        python=wire(program.python) if program.python else None,
+    )
+    common = Task(
+        dsrun=__version__,
+        job_id=job_id,
+        host="",
+        program=wired,
+        workdir=wire(workdir(options)),
+        env={wire(name): wire(value) for name, value in travel.values.items()},
+        slots=None,
+        port=None,
+        venv_script=wire(options.venv_script),
+        bind=options.bind_cores_to_rank or bool(options.bind_core_list),
+        core_list=options.bind_core_list,
+        log_dir=wire(options.log_dir),
+        lease=options.heartbeat_timeout,
+        grace=options.grace,
+        one_device=options.virtual_local_rank,
+        allow_background=options.allow_background,
+        keep_stdin=options.stdin == "rank0",
+        role=options.role,
+    )
+
+    def told(node: Node) -> Task:
+        port = (plan.master_port or 0) if node.rank == 0 else None
+        return common._replace(host=node.host.name, slots=node.host.slots, port=port)
+
+    return told
