@@ -2,13 +2,22 @@
 
 import os
 import shutil
+from importlib.util import find_spec
 
 import pytest
 
 
 def need(*tools: str) -> None:
     """Skip the running test unless all tools are on PATH; in CI, where they must be, fail it."""
-    missing = [tool for tool in tools if shutil.which(tool) is None]
+    _settle([tool for tool in tools if shutil.which(tool) is None])
+
+
+def need_modules(*names: str) -> None:
+    """The same for modules of Python."""
+    _settle([name for name in names if find_spec(name) is None])
+
+
+def _settle(missing: list[str]) -> None:
     if not missing:
         return
     reason = f"not installed: {', '.join(missing)}"

@@ -9,11 +9,12 @@ import socket
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from .needs import need_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,9 +28,7 @@ Losses = dict[int, float]
 
 @pytest.fixture(scope="module", autouse=True)
 def torch_is_here() -> None:
-    if find_spec("torch") is None:
-        reason = "not installed: torch"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    need_modules("torch")
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ..needs import need_modules
 from .command import CHECKOUT
 
 if TYPE_CHECKING:
@@ -26,9 +25,7 @@ Losses = dict[int, float]
 
 @pytest.fixture(scope="module", autouse=True)
 def torch_is_here() -> None:
-    if find_spec("torch") is None:
-        reason = "not installed: torch"
-        pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+    need_modules("torch")
 
 
 @pytest.fixture(scope="module")
