@@ -35,7 +35,7 @@ def _routed() -> list[str]:
 def _ipv4() -> list[str]:
     found = []
     previous = ""
-    for line in _lines("/proc/net/fib_trie"):
+    for line in lines_of("/proc/net/fib_trie"):
         if "/32 host LOCAL" in line:
             found.append(previous.rpartition(" ")[2])
         previous = line
@@ -44,7 +44,7 @@ def _ipv4() -> list[str]:
 
 def _ipv6() -> list[str]:
     found = []
-    for line in _lines("/proc/net/if_inet6"):
+    for line in lines_of("/proc/net/if_inet6"):
         digits, _index, _prefix, scope, _flags, _name = line.split()
         if scope == "00":
             packed = bytes.fromhex(digits)
@@ -52,7 +52,8 @@ def _ipv6() -> list[str]:
     return found
 
 
-def _lines(path: str) -> list[str]:
+def lines_of(path: str) -> list[str]:
+    """Return the lines of a file of the kernel's, none where it cannot be read."""
     try:
         with open(path, encoding="ascii", errors="replace") as file:
             return file.read().splitlines()

@@ -168,8 +168,7 @@ class Job:
             self._fail_start(peer, cause or "its node launcher ended without a word")
 
     def _fail_start(self, peer: Peer, cause: str) -> None:
-        if peer.hello is not None:
-            peer.hello = None
+        peer.hello = None
         self._gathering.fail(peer, cause)
 
     # -- the start --------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import sys
 import time
 
 from .. import __version__
-from ..addresses import own_addresses
+from ..addresses import lines_of, own_addresses
 from ..control.messages import Hello
 
 TYPE_CHECKING = False
@@ -27,14 +27,6 @@ def machine() -> str:
         return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}/{os.uname().nodename}"
     except OSError:
         return os.uname().nodename
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read().splitlines()
-    except OSError:
-        return []
 
 
 def folder_problem(workdir: bytes) -> str:
@@ -145,7 +137,7 @@ def _launcher_of(pid: str) -> tuple[int, int] | None:
 
 def out_of_memory_kills() -> int:
     """Return how often the kernel has killed for want of memory on this machine since boot."""
-    for line in _lines("/proc/vmstat"):
+    for line in lines_of("/proc/vmstat"):
         name, _, value = line.partition(" ")
         if name == "oom_kill":
             return int(value)

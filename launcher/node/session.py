@@ -84,7 +84,8 @@ class Session:
     def _lost(self, reason: str) -> None:
         """Go on without the runner: stop the workers, keep nothing, leave."""
         if self._over or self._crew is None or self._task is None:
-            self.code = self.code if self._over else LOST
+            if not self._over:
+                self.code = LOST
             self._loop.stop()
             return
         self.code = LOST
