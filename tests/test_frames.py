@@ -76,6 +76,19 @@ def test_what_is_no_json_object(body: bytes) -> None:
         frames.unpack_json(body)
 
 
+@pytest.mark.parametrize("body", [b"", b"soon", b"nan", b"inf", b"\xff", b"1 2"])
+def test_a_beat_that_carries_no_clock(body: bytes) -> None:
+    with pytest.raises(frames.BadFrame, match="^not a clock$"):
+        frames.unpack_beat(body)
+
+
+def test_a_beat_carries_the_very_clock() -> None:
+    assert frames.Decoder().feed(frames.pack_beat(0.1 + 0.2)) == [
+        (frames.BEAT, b"0.30000000000000004")
+    ]
+    assert frames.unpack_beat(b"0.30000000000000004") == 0.1 + 0.2
+
+
 def test_kinds_are_all_different() -> None:
     kinds = [
         value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from .specs import ENV, PYTHON, python, shell
 
 
 def open_files() -> set[str]:
+    gc.collect()  # what other tests have dropped without closing shall not go meanwhile
     return {fd.name for fd in Path("/proc/self/fd").iterdir()}
 
 

@@ -94,6 +94,26 @@ def unpack_output(body: bytes) -> tuple[int, int, bytes]:
     return rank, stream, body[_OUTPUT.size :]
 
 
+def pack_beat(clock: float) -> bytes:
+    """Return a node's BEAT, which carries its monotonic clock in seconds."""
+    return pack(BEAT, repr(clock).encode())
+
+
+def unpack_beat(body: bytes) -> float:
+    """Return the clock of a node's BEAT.
+
+    Raises:
+        BadFrame: the body is no finite number.
+    """
+    try:
+        clock = float(body)
+    except ValueError:
+        raise BadFrame("not a clock") from None
+    if clock - clock != 0:
+        raise BadFrame("not a clock")
+    return clock
+
+
 class Decoder:
     """Cuts frames out of bytes as they arrive.
 

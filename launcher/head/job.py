@@ -143,7 +143,7 @@ class Job:
             frames.TOOK: self._on_took,
             frames.DONE: lambda body: self._on_done(peer, body),
             frames.LEASE: lambda _body: self._on_lease(peer),
-            frames.BEAT: lambda body: peer.saw_clock(float(body), self._loop.clock()),
+            frames.BEAT: lambda body: self._on_beat(peer, body),
         }
         peer.link = Link(self._loop, line, handlers, lambda reason: self._closed(peer, reason))
         peer.send(messages.pack(frames.JOB, self._task(peer.node)))
@@ -216,6 +216,9 @@ class Job:
     def _on_took(self, body: bytes) -> None:
         if self._stdin is not None:
             self._stdin.took(int.from_bytes(body, "big"))
+
+    def _on_beat(self, peer: Peer, body: bytes) -> None:
+        peer.saw_clock(frames.unpack_beat(body), self._loop.clock())
 
     def _on_exit(self, peer: Peer, body: bytes) -> None:
         ended = messages.unpack(messages.Exit, body)

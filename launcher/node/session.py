@@ -100,7 +100,7 @@ class Session:
         if silent > self._task.lease and not self._suspended:
             self._give_up(f"nothing heard of it for {silent:.0f} s")
             return
-        self._send(frames.pack(frames.BEAT, repr(time.monotonic()).encode()))
+        self._send(frames.pack_beat(time.monotonic()))
         self._loop.after(self._task.lease / 4, self._beat)
 
     def _send(self, frame: bytes) -> None:
