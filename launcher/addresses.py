@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import socket
+import struct
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+SIOCGIFADDR = 0x8915
+"""ioctl(2): the address of an interface (netdevice(7))."""
 
 LOOKED_UP = 3
 """Hosts whose names are looked up: a dead name server would cost seconds for each."""
@@ -86,3 +92,27 @@ def _towards(host: str) -> str:
             return str(probe.getsockname()[0])
     except OSError:
         return ""
+
+
+def interface_of(address: str) -> str:
+    """Return the name of the interface that has this IPv4 address, "" for none."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            with suppress(OSError):  # an interface without an address
+                asked = struct.pack("256s", name.encode())
+                found = fcntl.ioctl(probe, SIOCGIFADDR, asked)[20:24]
+                if socket.inet_ntoa(found) == address:
+                    return name
+    return ""
+
+
+def same_host(one: str, other: str) -> bool:
+    """Tell whether two names are one host's: the same, or one is the short form of the other."""
+    if one == other:
+        return True
+    short = "." not in one or "." not in other
+    return short and not _numeric(one) and one.partition(".")[0] == other.partition(".")[0]
+
+
+def _numeric(name: str) -> bool:
+    return ":" in name or name.replace(".", "").isdigit()

@@ -54,7 +54,7 @@ def arrange(command: Command) -> Arrangement:
         master_addr=options.master_addr,
         master_port=_port(options),
     )
-    return Arrangement(plan, f"hosts: {found.words}; launcher: {why}")
+    return Arrangement(plan, f"hosts: {command.joined or found.words}; launcher: {why}")
 
 
 def _select(options: Options, found: source.Source) -> list[Host]:
@@ -165,9 +165,24 @@ def _launcher(options: Options, hosts: Sequence[Host], *, alone: bool) -> tuple[
         raise UsageError(f"--launcher local: {remote[0].name} is not this machine")
     if name != "auto":
         return name, name
+    if _in_slurm_job(hosts):
+        return "slurm", "slurm (srun, as this is inside the job)"
     if not remote:
         return "local", "local (only this machine)"
     return _pick(program=bool(options.launcher_args))
+
+
+def _in_slurm_job(hosts: Sequence[Host]) -> bool:
+    """Tell whether all hosts are nodes of the Slurm job that this runs in."""
+    if "SLURM_JOB_ID" not in os.environ:
+        return False
+    import shutil
+
+    from .resources import allocation
+
+    held = allocation.find(os.environ)
+    names = {host.name for host in held.hosts} if held and held.scheduler == "slurm" else set()
+    return names.issuperset(host.name for host in hosts) and shutil.which("srun") is not None
 
 
 def _pick(*, program: bool) -> tuple[str, str]:

@@ -23,12 +23,14 @@ class Command(NamedTuple):
         program: the script and all that follows it, untouched.
         given: fields that the user set, on the line or by a variable.
         help: help was asked for.
+        joined: what says that this command runs on every node, and on which here, or "".
     """
 
     options: Options
     program: tuple[str, ...]
     given: frozenset[str]
     help: bool = False
+    joined: str = ""
 
     @property
     def like_torchrun(self) -> bool:

@@ -163,6 +163,23 @@ def contract(seat: Seat) -> dict[str, str]:
     }
 
 
+def of_slurm(seat: Seat, base: Mapping[str, str]) -> dict[str, str]:
+    """Return what Slurm's variables would be, had srun started every worker itself.
+
+    A script, or a library such as Lightning, that finds them takes them for its own place; those
+    of the node launcher, or of the batch script, would be wrong.
+    """
+    world = str(seat.world_size)
+    places = {
+        "SLURM_PROCID": str(seat.rank),
+        "SLURM_LOCALID": str(seat.local_rank),
+        "SLURM_NODEID": str(seat.node_rank),
+        "SLURM_NTASKS": world,
+        "SLURM_NPROCS": world,
+    }
+    return places if "SLURM_PROCID" in base else {}
+
+
 def worker(
     base: Mapping[str, str],
     sent: Mapping[str, str],

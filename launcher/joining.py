@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from .options import Options
     from .plan import Plan
 
-AGAIN = 0.5
+AGAIN = 0.25
 """Seconds between two tries while node 0 does not listen yet."""
+
+SAY_AFTER = 3.0
+"""Seconds of waiting until it is worth a line."""
 
 DIAL_TIMEOUT = 5.0
 WELCOME_TIMEOUT = 30.0
@@ -44,16 +47,17 @@ def _dial(address: str, port: int, plan: Plan, options: Options) -> TlsLine:
     from .control import tls
 
     secret = shared_secret(options)
-    deadline = time.monotonic() + options.start_timeout
+    began = time.monotonic()
     told = False
     while True:
         try:
             line, seen = tls.dial([address], port, "", DIAL_TIMEOUT)
             break
         except tls.CannotDial as error:
-            if time.monotonic() > deadline:
+            waited = time.monotonic() - began
+            if waited > options.start_timeout:
                 raise LostError(f"{error}; is dsrun running on node 0 (--master_addr)?") from None
-            if not told:
+            if not told and waited > SAY_AFTER:
                 sys.stderr.write(f"dsrun: waiting for node 0 at {address}:{port}\n")
                 sys.stderr.flush()
                 told = True

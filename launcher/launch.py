@@ -2,6 +2,8 @@
 
     launch --stdio                          the control line is standard input and output
     launch --dial=A,B:PORT --pin=SHA256 --node=NAME       it is dialled, over TLS
+    launch --dial=A,B:PORT --pin=SHA256 --engine=NAME     likewise; the engine tells which node
+    launch --dial=A,B:PORT --pin=SHA256 --rank=NAME       likewise; one node launcher a rank
     launch --world_info=... --node_rank=N --master_addr=A --master_port=P script ...     by hand
 
 By hand there is no control line and no other node is spoken to, as with DeepSpeed's `launch`.
@@ -40,11 +42,30 @@ def _run(words: list[str]) -> int:
     if words == ["--stdio"]:
         return serve_stdio()
     options = dict(word.partition("=")[::2] for word in words)
-    if set(options) == {"--dial", "--pin", "--node"}:
-        return serve_dialled(options["--dial"], options["--pin"], options["--node"])
+    if {"--dial", "--pin"} <= set(options) and len(options) == len(words) == 3:
+        return _run_dialled(**{name[2:]: value for name, value in options.items()})
     from .by_hand import run
 
     return run(words)
+
+
+def _run_dialled(dial: str, pin: str, node: str = "", engine: str = "", rank: str = "") -> int:
+    if node:
+        return serve_dialled(dial, pin, node)
+    from .node.identity import left_out, who
+
+    found = who(engine or rank, os.environ, os.uname().nodename)
+    if rank:
+        return serve_dialled(dial, pin, found, keep=_own_lines())
+    for name in left_out(os.environ):
+        del os.environ[name]
+    return serve_dialled(dial, pin, found)
+
+
+def _own_lines() -> tuple[int, ...]:
+    """Return the descriptors on which MPI_Init speaks to the engine (PMI-1 of MPICH and Slurm)."""
+    fd = os.environ.get("PMI_FD", "")
+    return (int(fd),) if fd.isdigit() else ()
 
 
 def serve_stdio() -> int:
@@ -57,10 +78,17 @@ def serve_stdio() -> int:
     return _serve(Line(*_own_streams()), guard)
 
 
-def serve_dialled(target: str, pin: str, node: str) -> int:
-    """Serve the job of the runner at `target` ("address,address:port"), whom `pin` identifies."""
+def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) -> int:
+    """Serve the job of the runner at `target` ("address,address:port"), whom `pin` identifies.
+
+    Args:
+        target: where to dial.
+        pin: SHA-256 of the runner's certificate.
+        node: who this is, as the runner will know it.
+        keep: descriptors that the worker is to have as well.
+    """
     # The guard first: it shall not carry what only the node launcher needs.
-    guard = _begin()
+    guard = _begin(keep)
     from .control import auth, frames, messages, tls
 
     addresses, _, port = target.rpartition(":")
@@ -82,13 +110,13 @@ def serve_line(line: Line) -> int:
     return _serve(line, _begin(), tells=True)
 
 
-def _begin() -> Guard:
+def _begin(keep: Sequence[int] = ()) -> Guard:
     """Split off the guard; returns in the node launcher."""
     from .node.guard import stand_guard
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2:
+        if int(name) > 2 and int(name) not in keep:
             _close_on_exec(int(name))
     return stand_guard()
 

@@ -9,6 +9,7 @@ from .backends.base import Settings, package_root
 from .backends.local import Local
 from .errors import UsageError
 from .loop import Loop
+from .plan import by_task
 from .resources import source
 from .values import NamedTuple
 
@@ -36,7 +37,7 @@ def show(arrangement: Arrangement, options: Options) -> str:
     travel = travelling(options)
     commands = [
         command
-        for backend, nodes in parts(plan, options)
+        for backend, nodes in parts(_as_started(plan, options), options)
         for command in backend.commands(nodes, None)
     ]
     commands.sort(key=_in_order(plan))
@@ -63,12 +64,27 @@ def launch(arrangement: Arrangement, options: Options, only: int | None = None) 
         DsrunError: it cannot be started; nothing is left running.
     """
     loop = Loop()
+    arrangement = arrangement._replace(plan=_as_started(arrangement.plan, options))
     split = parts(arrangement.plan, options, only)
     _warm(split, loop)
     # All that is imported from here on is imported while the node launcher gets ready.
     from .course import run
 
     return run(arrangement, split, loop, options)
+
+
+def _as_started(plan: Plan, options: Options) -> Plan:
+    """Return the plan as the backend sees it: one node for every rank, where it starts ranks.
+
+    Raises:
+        UsageError: the backend starts no ranks, or it is not known how many.
+    """
+    if not options.rank_per_task:
+        return plan
+    if plan.launcher not in backends.ENGINES:
+        able = ", ".join(name for name in backends.BACKENDS if name in backends.ENGINES)
+        raise UsageError(f"--rank_per_task: {plan.launcher} starts no ranks; --launcher {able}")
+    return by_task(plan)
 
 
 def _warm(split: Sequence[Part], loop: Loop) -> None:
@@ -114,6 +130,8 @@ def parts(plan: Plan, options: Options, only: int | None = None) -> list[Part]:
 
 
 def _split(plan: Plan, options: Options) -> tuple[list[Node], list[Node]]:
+    if plan.launcher in backends.ENGINES:
+        return [], list(plan.nodes)
     if plan.launcher == "none":
         return list(plan.nodes[:1]), list(plan.nodes[1:])
     if plan.launcher == "local":
@@ -137,4 +155,7 @@ def _settings(program: Program, options: Options) -> Settings:
         connect_timeout=options.connect_timeout,
         keepalive=options.heartbeat_timeout / 3,
         accept_new_host_keys=options.accept_new_host_keys,
+        path=options.launcher_path,
+        bind=options.bind_cores_to_rank or bool(options.bind_core_list),
+        rank_per_task=options.rank_per_task,
     )

@@ -67,6 +67,10 @@ class Options:
         if given:
             raise TypeError(f"no such options: {', '.join(given)}")
 
+    def changed(self, **given: Any) -> Options:
+        """Return the same options but for those given."""
+        return Options(**{**vars(self), **given})
+
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"options do not change ({name})")
 
@@ -115,9 +119,18 @@ class Options:
         False, "bool", PROGRAM, "each worker sees one device only, as LOCAL_RANK 0"
     )
 
-    launcher: str = option("auto", "str", START, "auto, local, ssh, openssh or pdsh", "NAME")
+    launcher: str = option(
+        "auto", "str", START,
+        "auto, local, ssh, openssh, pdsh, openmpi, mpich, impi, mvapich or slurm", "NAME",
+    )  # fmt: skip
     launcher_args: str = option(
         "", "str", START, "further arguments for the launcher's own tool, one string", "ARGS"
+    )
+    launcher_path: str = option(
+        "", "str", START, "the launcher's program, or the folder it is in (found on PATH)", "PATH"
+    )
+    rank_per_task: bool = option(
+        False, "bool", START, "MPI and Slurm start every rank themselves: for scripts that use MPI"
     )
     ssh_port: int | None = option(None, "int", START, "sshd's port on every host", "PORT")
     accept_new_host_keys: bool = option(
@@ -207,6 +220,10 @@ class Options:
     graceful_term_ok: bool = option(
         False, "bool", STOPPING, "exit 0 when all ranks exit 0 after a stop signal"
     )
+    requeue_on: str = option(
+        "", "str", STOPPING, "Slurm: requeue the job when it ends with one of these codes: 75,143",
+        "CODES",
+    )  # fmt: skip
     signals_to_handle: str = option(
         "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "str", STOPPING, "signals that end the job", "LIST"
     )

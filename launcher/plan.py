@@ -6,6 +6,7 @@ plain host) has `slots=None` until `settle` is told what the node itself has fou
 
 from __future__ import annotations
 
+from .errors import UsageError
 from .values import NamedTuple
 
 TYPE_CHECKING = False
@@ -24,6 +25,22 @@ class Worker(NamedTuple):
     device: Slot
 
 
+class Share(NamedTuple):
+    """One rank's part of a host, where every rank has a node launcher of its own.
+
+    Attributes:
+        node_rank: the host's place among the hosts.
+        nodes: how many hosts there are.
+        local_rank: this rank's place on the host.
+        slots: all that the job has of the host.
+    """
+
+    node_rank: int
+    nodes: int
+    local_rank: int
+    slots: tuple[Slot, ...]
+
+
 class Node(NamedTuple):
     """A host chosen for this job.
 
@@ -31,19 +48,30 @@ class Node(NamedTuple):
         rank: its place in the hostfile's order, after the filters.
         first_rank: the rank of its first worker; None while an earlier node's slots are unknown.
         slots: its devices, one worker each; None while unknown.
+        share: set where this is one rank's part of a host (`by_task`).
     """
 
     rank: int
     host: Host
     first_rank: int | None
     slots: tuple[Slot, ...] | None
+    share: Share | None = None
+
+    @property
+    def node_rank(self) -> int:
+        """The host's place among the hosts."""
+        return self.share.node_rank if self.share else self.rank
+
+    def local_rank(self, rank: int) -> int:
+        """Return the place on its host of one of this node's ranks."""
+        return rank - (self.first_rank or 0) + (self.share.local_rank if self.share else 0)
 
     def workers(self) -> Iterator[Worker]:
         """Yield the workers of this node; none while its slots or ranks are unknown."""
         if self.slots is None or self.first_rank is None:
             return
-        for local_rank, slot in enumerate(self.slots):
-            yield Worker(self.first_rank + local_rank, local_rank, slot)
+        for rank, slot in enumerate(self.slots, self.first_rank):
+            yield Worker(rank, self.local_rank(rank), slot)
 
 
 class Plan(NamedTuple):
@@ -94,3 +122,28 @@ def settle(plan: Plan, counts: Mapping[int, int]) -> Plan:
         for node in plan.nodes
     ]
     return plan._replace(nodes=lay_out(hosts))
+
+
+def by_task(plan: Plan) -> Plan:
+    """Return the plan with one node for every rank, for an engine that starts one task a rank.
+
+    Raises:
+        UsageError: it is not known how many ranks a host has.
+    """
+    nodes = [_task(plan, node, worker) for node in plan.nodes for worker in _known(node)]
+    return plan._replace(nodes=tuple(nodes))
+
+
+def _known(node: Node) -> list[Worker]:
+    workers = list(node.workers())
+    if not workers:
+        raise UsageError(
+            f"--rank_per_task: how many ranks on {node.host.name}? Give its slots in the hostfile,"
+            " or --num_gpus N"
+        )
+    return workers
+
+
+def _task(plan: Plan, node: Node, worker: Worker) -> Node:
+    share = Share(node.rank, len(plan.nodes), worker.local_rank, node.slots or ())
+    return Node(worker.rank, node.host, worker.rank, (worker.device,), share)

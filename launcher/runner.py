@@ -75,7 +75,9 @@ def run(command: Command) -> int:
         DsrunError: it cannot be done; nothing is left running.
     """
     from .arrange import arrange, by_rank
+    from .belonging import completed
 
+    command = completed(command, os.environ)
     arrangement = arrange(command)
     options = command.options
     if options.json and not options.dry_run:
@@ -92,8 +94,18 @@ def run(command: Command) -> int:
 
         return join(arrangement.plan, options)
     from .launching import launch
+    from .requeue import codes, requeue
 
-    return launch(arrangement, options)
+    requeued = codes(options, os.environ)
+    try:
+        code = launch(arrangement, options)
+    except DsrunError as error:
+        if error.exit_code in requeued:
+            requeue(error.exit_code, os.environ)
+        raise
+    if code in requeued:
+        requeue(code, os.environ)
+    return code
 
 
 def _print(text: str) -> None:

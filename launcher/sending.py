@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from . import __version__, environment
+from .backends import ENGINES
 from .control.messages import Task
 from .errors import UsageError
 
@@ -21,6 +22,9 @@ ENV_FILES = (".deepspeed_env", ".dsrun_env")
 
 ENV_FILE_LIMIT = 16 << 20
 """Characters of an environment file: a job's environment is smaller, something else may not be."""
+
+SETTLE = 0.15
+"""Seconds within which Slurm's signal for a job reaches all of its nodes, and this process."""
 
 
 def travelling(options: Options) -> Travel:
@@ -96,6 +100,8 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         allow_background=options.allow_background,
         keep_stdin=options.stdin == "rank0",
         role=options.role,
+        by_engine=plan.launcher in ENGINES,
+        settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
     )
 
     def told(node: Node) -> Task:

@@ -23,8 +23,18 @@ def plan(*names: str, slots: int = 2, script: str = "train.py", **more: str) -> 
 PLAN = plan("a", "b", "c")
 
 
+def awaited(*names: str, **told: list[tuple[int, object]]) -> Announced:
+    """Nodes of these names are awaited; `entered` and `refused` note who came and who may not."""
+    entered, refused = told.get("entered", []), told.get("refused", [])
+    return Announced(
+        plan(*names).nodes,
+        lambda rank, line: entered.append((rank, line)),
+        lambda rank, why: refused.append((rank, why)),
+    )
+
+
 def test_a_token_counts_once_it_is_announced_and_only_the_first() -> None:
-    who = Announced({"a": 0, "b": 1}, lambda _rank, _line: None)
+    who = awaited("a", "b")
     claim = auth.Claim("a", "token")
     assert who.verify(claim) == "wait"
     who.announce("a", "token")
@@ -36,15 +46,26 @@ def test_a_token_counts_once_it_is_announced_and_only_the_first() -> None:
     assert who.verify(auth.Claim("stranger", "token")) == "no"
 
 
-def test_a_node_enters_once_under_its_rank() -> None:
-    entered: list[int] = []
-    who = Announced({"a": 4}, lambda rank, _line: entered.append(rank))
-    who.announce("a", "token")
+@pytest.mark.parametrize("name", ["b", "0@b", "1@b.cluster", "1@10.0.0.7", "1@else,b"])
+def test_a_node_enters_once_under_its_rank(name: str) -> None:
+    entered: list[tuple[int, object]] = []
+    who = awaited("a", "b", entered=entered)
+    who.announce(name, "token")
+    assert who.verify(auth.Claim(name, "token")) == "yes"
     near, far = socket.socketpair()
     with far, closing(Line(fd := near.detach(), fd)) as line:
-        who.enter(auth.Claim("a", "token"), line)  # type: ignore[arg-type]
-    assert entered == [4]
-    assert who.verify(auth.Claim("a", "token")) == "no"
+        who.enter(auth.Claim(name, "token"), line)  # type: ignore[arg-type]
+        assert entered == [(1, line)]
+    assert who.verify(auth.Claim(name, "token")) == "no"
+
+
+def test_an_engine_may_start_one_node_launcher_a_node() -> None:
+    refused: list[tuple[int, object]] = []
+    who = awaited("a", "b", refused=refused)
+    who.announce("0@a", "token")
+    who.announce("1@a", "another")
+    assert refused == [(0, "the engine has started two node launchers for it")]
+    assert who.verify(auth.Claim("1@a", "another")) == "wait"
 
 
 def proved(node: str, secret: str = "s", pin: str = "pin", other: Plan = PLAN) -> auth.Claim:

@@ -237,7 +237,8 @@ def test_the_same_command_on_every_node(
         (["-m", "--no_python"], "--module and --no_python: give one of them"),
         (
             ["--launcher=rsh"],
-            "--launcher rsh: expected one of auto, local, ssh, openssh, pdsh",
+            "--launcher rsh: expected one of auto, local, ssh, openssh, pdsh, openmpi, mpich, impi,"
+            " mvapich, slurm",
         ),
         (
             ["--launcher=local", "--host=localhost,x1"],

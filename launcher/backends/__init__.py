@@ -15,8 +15,16 @@ BACKENDS = {
     "ssh": ("ssh", "Ssh"),
     "openssh": ("openssh", "OpenSSH"),
     "pdsh": ("pdsh", "Pdsh"),
+    "openmpi": ("openmpi", "OpenMpi"),
+    "mpich": ("mpich", "Mpich"),
+    "impi": ("impi", "IntelMpi"),
+    "mvapich": ("mvapich", "Mvapich"),
+    "slurm": ("slurm", "Slurm"),
 }
 """Name to module and class; a module is imported when its backend is used."""
+
+ENGINES = frozenset({"openmpi", "mpich", "impi", "mvapich", "slurm"})
+"""Those that start every node, this machine's too, and tell each which one it is."""
 
 BY_HAND = ("byhand", "ByHand")
 """The way without a launcher: `--no_ssh`."""

@@ -47,6 +47,9 @@ class Settings(NamedTuple):
         args: the user's own arguments for the backend's tool.
         connect_timeout: seconds for a host to answer.
         keepalive: seconds between signs of life of the session itself.
+        path: the engine's program, or the folder it is in; "" to look on PATH.
+        bind: dsrun binds cores, so that the engine must not.
+        rank_per_task: the engine starts one task a rank, not one a node.
     """
 
     python: str
@@ -56,6 +59,9 @@ class Settings(NamedTuple):
     connect_timeout: float = 10.0
     keepalive: float = 5.0
     accept_new_host_keys: bool = False
+    path: str = ""
+    bind: bool = False
+    rank_per_task: bool = False
 
 
 class Dial(NamedTuple):
@@ -72,11 +78,16 @@ class Reports(NamedTuple):
         line: a session stands; its line may still carry a login shell's noise first.
         token: a node launcher announced the token it will dial with (node name, token).
         ended: a session is over, or never stood: the cause in words, "" for an ordinary end.
+        broken: the engine that started all nodes is over: the cause in words, and the exit code
+            that a job has which ends by it.
+        said: a line of the engine's own.
     """
 
     line: Callable[[int, Line], None]
     token: Callable[[str, str], None]
     ended: Callable[[int, str], None]
+    broken: Callable[[str, int], None]
+    said: Callable[[str], None]
 
 
 if TYPE_CHECKING:
@@ -138,3 +149,30 @@ def shell_line(argv: Sequence[str]) -> str:
     import shlex
 
     return "exec " + shlex.join(argv)
+
+
+def output_of(argv: Sequence[str]) -> str:
+    """Return what a short program prints, on either stream; "" where it cannot be run."""
+    read, write = os.pipe2(os.O_CLOEXEC)
+    streams = [(os.POSIX_SPAWN_DUP2, write, fd) for fd in (1, 2)]
+    try:
+        pid = os.posix_spawn(argv[0], list(argv), os.environ, file_actions=streams)
+    except OSError:
+        os.close(read)
+        return ""
+    finally:
+        os.close(write)
+    with open(read, "rb") as pipe:
+        printed = pipe.read()
+    os.waitpid(pid, 0)
+    return printed.decode("utf-8", "replace")
+
+
+def ssh_options(settings: Settings) -> list[str]:
+    """Return options for an `ssh` that an engine runs: it never asks, and gives up in time."""
+    patience = max(1, round(settings.connect_timeout))
+    return [
+        *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={patience}"),
+        *(("-o", "StrictHostKeyChecking=accept-new") if settings.accept_new_host_keys else ()),
+        *(("-p", str(settings.port)) if settings.port else ()),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 from contextlib import suppress
 
@@ -31,6 +32,7 @@ class Child:
     Attributes:
         stdin, stdout: our ends of its pipes; the owner closes them.
         errors: the end of what it wrote to standard error.
+        code: its exit code once it has ended, or minus the number of a signal.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class Child:
         self._loop = loop
         self._on_end = on_end
         self._on_errors = on_errors
-        self._code: int | None = None
+        self.code: int | None = None
         self._pidfd = os.pidfd_open(self.pid)
         os.set_blocking(self._stderr, False)
         loop.watch(self._stderr, loops.READ, self._read_errors)
@@ -77,12 +79,23 @@ class Child:
 
     def send_signal(self, number: int) -> None:
         """Signal it, unless it has ended."""
-        if self._code is None:
+        if self.code is None:
             signal.pidfd_send_signal(self._pidfd, number)
+
+    def wait(self, seconds: float) -> bool:
+        """Wait so long for its end, outside the loop; tells whether it has come."""
+        if self.code is not None:
+            return True
+        waiting = select.poll()
+        waiting.register(self._pidfd, select.POLLIN)
+        if not waiting.poll(seconds * 1000):
+            return False
+        self._reap()
+        return True
 
     def signal_children(self, number: int) -> None:
         """Signal the programs that it has started itself, which may be in sessions of their own."""
-        for pid in _children(self.pid) if self._code is None else []:
+        for pid in _children(self.pid) if self.code is None else []:
             with suppress(OSError):
                 pidfd = os.pidfd_open(pid)
                 # Asked again behind the descriptor: the number cannot change hands any more.
@@ -110,10 +123,13 @@ class Child:
 
     def _ended(self) -> None:
         self._loop.unwatch(self._pidfd)
-        _, status = os.waitpid(self.pid, 0)
-        self._code = os.waitstatus_to_exitcode(status)
+        self._reap()
         self._loop.after(LAST_WORDS, self._hurry)
         self._tell()
+
+    def _reap(self) -> None:
+        _, status = os.waitpid(self.pid, 0)
+        self.code = os.waitstatus_to_exitcode(status)
 
     def _hurry(self) -> None:
         if self._stderr >= 0:
@@ -122,10 +138,10 @@ class Child:
 
     def _tell(self) -> None:
         """Tell the owner once: the program has ended and its last words are in."""
-        if self._code is not None and self._stderr < 0 and self._pidfd >= 0:
+        if self.code is not None and self._stderr < 0 and self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
-            self._on_end(self._code, self.errors.decode("utf-8", "replace"))
+            self._on_end(self.code, self.errors.decode("utf-8", "replace"))
 
 
 def _children(pid: int) -> list[int]:

@@ -38,6 +38,8 @@ class Task(NamedTuple):
         lease: seconds of silence from the runner after which the job is stopped.
         grace: seconds between stop signal and SIGKILL when the runner is lost.
         one_device: each worker sees its own device only, as LOCAL_RANK 0.
+        by_engine: an engine chose the host, so the node is to see whether it is the right one.
+        settle: seconds to wait before a signal is passed on, as it may reach the workers itself.
     """
 
     dsrun: str
@@ -58,6 +60,8 @@ class Task(NamedTuple):
     allow_background: bool = False
     keep_stdin: bool = False
     role: str = "default"
+    by_engine: bool = False
+    settle: float = 0.0
 
 
 class Hello(NamedTuple):
@@ -89,7 +93,11 @@ class Hello(NamedTuple):
 
 
 class Start(NamedTuple):
-    """START: everything that was not known before all nodes had said HELLO."""
+    """START: everything that was not known before all nodes had said HELLO.
+
+    Attributes:
+        only: the one local rank that is started by this node launcher, None for all.
+    """
 
     first_rank: int
     slots: tuple[Slot, ...]
@@ -99,6 +107,7 @@ class Start(NamedTuple):
     master_addr: str
     master_port: int
     credit: int
+    only: int | None = None
 
 
 class Stop(NamedTuple):

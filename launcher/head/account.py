@@ -45,6 +45,20 @@ class Account:
         if not explained:
             self._unexplained.add(host)
 
+    @property
+    def cut_off(self) -> bool:
+        """Whether a line has ended and nobody has said why."""
+        return bool(self._unexplained)
+
+    def engine_ended(self, cause: str, code: int, at: float) -> None:
+        """Note the end of the engine; a line that ended before it ended because of it."""
+        cut = min((one for one in self._losses if one.host in self._unexplained), default=None)
+        if cut is None:
+            self._losses.append(Loss(at, "", cause, code))
+            return
+        others = [one for one in self._losses if one != cut]
+        self._losses = [*others, Loss(cut.at, cut.host, cause, code)]
+
     def explain(self, host: str, cause: str) -> None:
         """Put the backend's word on it to a loss of which only the line's end was known."""
         if host in self._unexplained:
@@ -59,7 +73,7 @@ class Account:
         return Report(
             job_id=self.job_id,
             world_size=world_size,
-            hosts=tuple(peer.name for peer in peers),
+            hosts=tuple(dict.fromkeys(peer.name for peer in peers)),
             began=self.began,
             ended=self.ended,
             failures=tuple(_failure(*one) for one in self._exits if _failed(one[1])),
@@ -84,7 +98,7 @@ def _failure(peer: Peer, ended: Exit) -> Failure:
     return Failure(
         at=ended.clock + peer.offset,
         rank=ended.rank,
-        local_rank=ended.rank - (peer.node.first_rank or 0),
+        local_rank=peer.node.local_rank(ended.rank),
         host=peer.name,
         pid=ended.pid,
         code=ended.code,

@@ -35,9 +35,8 @@ def run_announced(
         DsrunError: the job cannot be started.
     """
     context, pin = tls.make_certificate()
-    names = {node.host.name: node.rank for node in dialling}
-    who = Announced(names, job.on_line)
-    addresses = addresses_towards(list(names)) or ("127.0.0.1",)
+    who = Announced(dialling, job.on_line, job.on_session_end)
+    addresses = addresses_towards([node.host.name for node in dialling]) or ("127.0.0.1",)
     door = _open(loop, context, addresses, options.control_port or 0, who)
     who.door = door
     try:

@@ -7,6 +7,7 @@ import json
 
 from ..control import auth, frames
 from . import door
+from .places import Misplaced, place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..control.line import Line
     from ..control.tls import TlsLine
-    from ..plan import Plan
+    from ..plan import Node, Plan
 
     Enter = Callable[[int, Line], None]
     Warn = Callable[[str], None]
@@ -23,32 +24,53 @@ if TYPE_CHECKING:
 class Announced:
     """Node launchers started by an engine: each dials with the token that it announced before."""
 
-    def __init__(self, ranks: dict[str, int], enter: Enter) -> None:
-        self._ranks = ranks
+    def __init__(self, nodes: Sequence[Node], enter: Enter, refuse: Callable[[int, str], None]):
+        """Await `nodes`; `refuse` is told of one whose engine has put it where it is not to be."""
+        self._nodes = nodes
         self._enter = enter
+        self._refuse = refuse
         self._tokens: dict[str, str] = {}
+        self._ranks: dict[str, int] = {}
         self.door: door.Door | None = None
 
-    def announce(self, node: str, token: str) -> None:
+    def announce(self, who: str, token: str) -> None:
         """Take in a token from the engine's output; the first word of a node counts."""
-        if node in self._ranks:
-            self._tokens.setdefault(node, token)
+        node = self._place(who)
+        if node is None or who in self._tokens:
+            return
+        if node.rank in self._ranks.values():
+            self._refuse(node.rank, "the engine has started two node launchers for it")
+            return
+        self._ranks[who] = node.rank
+        self._tokens[who] = token
         if self.door is not None:
-            self.door.recheck(node)
+            self.door.recheck(who)
 
     def verify(self, claim: auth.Claim) -> door.Verdict:
         """Tell whether a caller is who it says; "wait" while its token is still on its way."""
-        if claim.node not in self._ranks:
-            return "no"
         token = self._tokens.get(claim.node)
         if token is None:
-            return "wait"
-        return "yes" if auth.same(token, claim.proof) else "no"
+            return "wait" if self._may_come(claim.node) else "no"
+        known = claim.node in self._ranks and auth.same(token, claim.proof)
+        return "yes" if known else "no"
 
     def enter(self, claim: auth.Claim, line: TlsLine) -> None:
         """Hand the line of a node over, once."""
         rank = self._ranks.pop(claim.node)
         self._enter(rank, line)
+
+    def _may_come(self, who: str) -> bool:
+        try:
+            return place(who, self._nodes) is not None
+        except Misplaced:
+            return False
+
+    def _place(self, who: str) -> Node | None:
+        try:
+            return place(who, self._nodes)
+        except Misplaced as error:
+            self._refuse(error.rank, str(error))
+            return None
 
 
 class Sharing:

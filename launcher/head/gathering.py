@@ -10,7 +10,7 @@ from . import checks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..plan import Plan
     from .console import Console
@@ -72,6 +72,13 @@ class Gathering:
             self._loop.after(self._patience, self._out_of_time)
         self._look()
 
+    def abandon(self) -> bool:
+        """Give up now if some host cannot be used: the others were let go because of it."""
+        failed = self._failed()
+        if failed and not self._closed:
+            self._give_up(failed)
+        return bool(failed)
+
     def hello(self, peer: Peer, body: bytes) -> None:
         """Take a node's HELLO."""
         peer.hello = messages.unpack(messages.Hello, body)
@@ -88,7 +95,7 @@ class Gathering:
     def _look(self) -> None:
         if self._closed or not all(peer.settled for peer in self._peers):
             return
-        failed = [f"{peer.name}: {peer.failed}" for peer in self._peers if peer.failed]
+        failed = self._failed()
         if not failed:
             hellos = {p.node.rank: p.hello for p in self._peers if p.hello}
             failed = checks.problems([p.node for p in self._peers], hellos)
@@ -96,6 +103,9 @@ class Gathering:
             self._give_up(failed)
         else:
             self._settle()
+
+    def _failed(self) -> list[str]:
+        return listed({peer.name: peer.failed for peer in self._peers if peer.failed})
 
     def _settle(self) -> None:
         unknown = [p for p in self._peers if p.node.slots is None]
@@ -154,7 +164,19 @@ class Gathering:
         self._loop.after(SHOW_AFTER, self._tick)
 
 
+def listed(causes: Mapping[str, str]) -> list[str]:
+    """Return a line for every cause, given by host; hosts that share one share the line."""
+    hosts: dict[str, list[str]] = {}
+    for host, cause in causes.items():
+        hosts.setdefault(cause, []).append(host)
+    return [f"{_some(names)}: {cause}" for cause, names in hosts.items()]
+
+
+def _some(names: Sequence[str]) -> str:
+    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{rest}"
+
+
 def waiting_line(total: int, waiting: Sequence[str]) -> str:
     """Return e.g. "61/64 hosts, waiting for node7, node9, node41"."""
-    rest = f" and {len(waiting) - NAMED} more" if len(waiting) > NAMED else ""
-    return f"{total - len(waiting)}/{total} hosts, waiting for {', '.join(waiting[:NAMED])}{rest}"
+    return f"{total - len(waiting)}/{total} hosts, waiting for {_some(waiting)}"

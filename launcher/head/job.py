@@ -114,7 +114,9 @@ class Job:
         Raises:
             NodeError: some node cannot take part; nothing is left running.
         """
-        reports = Reports(self.on_line, on_token, self._on_session_end)
+        reports = Reports(
+            self.on_line, on_token, self.on_session_end, self._on_broken, self._on_engine_line
+        )
         try:
             for backend, nodes in parts:
                 backend.start(nodes, self._loop, reports, dial)
@@ -159,13 +161,27 @@ class Job:
         elif not self._running and peer.hello:
             self._fail_start(peer, f"its node launcher left before the start ({reason})")
 
-    def _on_session_end(self, rank: int, cause: str) -> None:
+    def on_session_end(self, rank: int, cause: str) -> None:
+        """Take in a backend's word on the end of one node's session."""
         peer = self._by_rank[rank]
         if self._running or self._ending:
             if cause:
                 self._account.explain(peer.name, cause)
         else:
             self._fail_start(peer, cause or "its node launcher ended without a word")
+
+    def _on_broken(self, cause: str, code: int) -> None:
+        """Take in that the engine of all nodes is over, while node launchers may live on."""
+        waiting = [peer for peer in self.peers if not peer.over]
+        if self._running and (waiting or self._account.cut_off):
+            self._account.engine_ended(cause, code, self._loop.clock())
+            self._stop(signal.SIGTERM, self._rules.grace)
+        elif not self._running and not self._gathering.abandon():
+            for peer in waiting:
+                self._fail_start(peer, cause)
+
+    def _on_engine_line(self, text: str) -> None:
+        self._console.say(text, "debug")
 
     def _fail_start(self, peer: Peer, cause: str) -> None:
         peer.hello = None
@@ -195,7 +211,7 @@ class Job:
         self._beat()
 
     def _order(self, node: Node, master: str, port: int) -> messages.Start:
-        return messages.Start(
+        whole = messages.Start(
             first_rank=node.first_rank or 0,
             slots=node.slots or (),
             world_size=self._plan.world_size or 0,
@@ -204,6 +220,16 @@ class Job:
             master_addr=master,
             master_port=port,
             credit=self._window,
+        )
+        share = node.share
+        if share is None:
+            return whole
+        return whole._replace(
+            first_rank=whole.first_rank - share.local_rank,
+            slots=share.slots,
+            node_rank=share.node_rank,
+            nodes=share.nodes,
+            only=share.local_rank,
         )
 
     # -- while it runs ----------------------------------------------------------------------

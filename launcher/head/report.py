@@ -58,11 +58,17 @@ class Failure(NamedTuple):
 
 
 class Loss(NamedTuple):
-    """A node, or what led to it, that was lost while the job ran."""
+    """A node, or what led to it, that was lost while the job ran.
+
+    Attributes:
+        host: its name, "" for the engine that all nodes hang on.
+        code: the exit code that it stands for.
+    """
 
     at: float
     host: str
     reason: str
+    code: int = LOST
 
 
 class Report(NamedTuple):
@@ -109,7 +115,7 @@ class Report(NamedTuple):
             return 128 + signal.SIGPIPE
         if isinstance(self.cause, Failure):
             return self.cause.exit_code
-        return LOST if self.cause or self.left else 0
+        return self.cause.code if self.cause else LOST if self.left else 0
 
 
 def words(report: Report) -> str:
@@ -131,7 +137,8 @@ def _headline(report: Report) -> list[str]:
         return []
     ago = f"after {_duration(cause.at - report.began)}"
     if isinstance(cause, Loss):
-        return [f"dsrun: lost {cause.host} {ago}: {cause.reason}{_others(report)}"]
+        what = f"lost {cause.host}" if cause.host else "lost the engine"
+        return [f"dsrun: {what} {ago}: {cause.reason}{_others(report)}"]
     where = f"rank {cause.rank} ({cause.host}, local rank {cause.local_rank}, pid {cause.pid})"
     return [f"dsrun: {where} {_end(cause)} {ago}{_others(report)}"]
 

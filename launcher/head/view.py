@@ -84,7 +84,7 @@ def _label(form: str, job_id: str) -> Callable[[Node, int, int], str]:
             host=node.host.name,
             rank=rank,
             local_rank=local_rank,
-            node_rank=node.rank,
+            node_rank=node.node_rank,
             job=job_id,
         )
 

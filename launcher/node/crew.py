@@ -184,16 +184,18 @@ class Crew:
         for process in self.running():
             kernel.send(process.pid, number)
 
-    def stop(self, number: int, grace: float) -> None:
+    def stop(self, number: int, grace: float, *, told: bool = False) -> None:
         """Signal every worker now, kill what is left `grace` seconds later.
 
         Called again it signals again when the signal is another one; the earlier deadline stays
-        unless the new one comes sooner.
+        unless the new one comes sooner. With `told`, somebody else has sent the signal.
         """
         if number != self._stop_signal:
             self._stop_signal = number
             for process in self.running():
                 process.signalled = True
+                if told:
+                    continue
                 self._send(process.pid, number, group=self._manners.group)
                 self._send(process.pid, signal.SIGCONT, group=self._manners.group)
         ends = self._loop.clock() + grace

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
 import time
 
 from .. import __version__
-from ..addresses import lines_of, own_addresses
+from ..addresses import lines_of, own_addresses, same_host
 from ..control.messages import Hello
 
 TYPE_CHECKING = False
@@ -27,6 +28,20 @@ def machine() -> str:
         return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}/{os.uname().nodename}"
     except OSError:
         return os.uname().nodename
+
+
+def host_problem(name: str) -> str:
+    """Return why this machine is not the host of that name, or ""; what cannot be known passes."""
+    here = os.uname().nodename
+    if same_host(name, here) or same_host(name, os.environ.get("SLURMD_NODENAME", here)):
+        return ""
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
+    except OSError:
+        return ""
+    if found & set(own_addresses()) or all(one.startswith("127.") for one in found):
+        return ""
+    return f"the engine started its part on another host, {here}"
 
 
 def folder_problem(workdir: bytes) -> str:

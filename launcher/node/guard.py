@@ -3,32 +3,38 @@
 The guard is what the backend started; the node launcher is its child and everything the job starts
 is below that. Both adopt orphans. When the node launcher dies, however it dies, its descendants
 become the guard's children and are killed; when the guard dies, the node launcher sees it and ends
-the job. A signal sent to the guard by a scheduler is passed on.
+the job. What signals the guard gets from a scheduler it tells the node launcher.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
+from contextlib import suppress
 
 from ..errors import LOST
 from ..values import NamedTuple
 from . import kernel
 
 PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-"""Signals that the guard hands to the node launcher."""
+"""Signals of which the guard tells the node launcher."""
 
 
 class Guard(NamedTuple):
-    """The guard, as the node launcher knows it: its pid, and the pipe on which it is told."""
+    """The guard, as the node launcher knows it: its pid, and the line to it.
+
+    Attributes:
+        line: on it come the numbers of signals that the guard has got, a byte each.
+    """
 
     pid: int
-    tell: int
+    line: socket.socket
 
     def let_stay(self) -> None:
         """Have the guard leave alone what runs on when the node launcher has ended."""
-        os.write(self.tell, b"s")
+        self.line.send(b"s")
 
 
 def stand_guard() -> Guard:
@@ -38,36 +44,45 @@ def stand_guard() -> Guard:
     """
     kernel.adopt_orphans()
     signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
-    told, tell = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    ours, theirs = socket.socketpair()
     guard = os.getpid()
     pid = os.fork()
     if pid == 0:
-        os.close(told)
+        theirs.close()
+        ours.setblocking(False)
+        # Out of the group that an engine kills as one: of the two, one must live to sweep.
+        os.setsid()
         kernel.adopt_orphans()
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        return Guard(guard, tell)
-    os.close(tell)
-    os._exit(_watch(pid, told))
+        return Guard(guard, ours)
+    ours.close()
+    theirs.setblocking(False)
+    os._exit(_watch(pid, theirs))
 
 
-def _watch(launcher: int, told: int) -> int:
+def _watch(launcher: int, line: socket.socket) -> int:
     _let_go_of_the_line()
     while True:
         number = signal.sigwait({*PASSED, signal.SIGCHLD})
         if number != signal.SIGCHLD:
-            os.kill(launcher, number)
+            _tell(line, number)
             continue
         status = _reap(launcher)
         if status is not None:
-            if not _may_stay(told):
+            if not _may_stay(line):
                 _sweep()
             return _verdict(status)
 
 
-def _may_stay(told: int) -> bool:
+def _tell(line: socket.socket, number: int) -> None:
+    with suppress(OSError):  # it is gone, and SIGCHLD is on its way
+        line.send(bytes([number]))
+
+
+def _may_stay(line: socket.socket) -> bool:
     try:
-        return bool(os.read(told, 1))
-    except BlockingIOError:
+        return bool(line.recv(1))
+    except OSError:
         return False  # killed while a worker that it had just forked still held its end
 
 

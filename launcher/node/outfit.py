@@ -35,6 +35,8 @@ class Outfit:
         self._reservation: ports.Reservation | None = None
         self._base = _own_environment()
         self._check(facts.version_problem(task.dsrun))
+        if task.by_engine:
+            self._check(facts.host_problem(task.host))
         self._enter_venv()
         self._workdir = environment.from_wire(task.workdir)
         self._python = self._find_python()
@@ -67,7 +69,11 @@ class Outfit:
         if self._reservation is not None:
             self._reservation.open_to_store(keep=self.task.port == 0)
         shares = self._shares(len(start.slots))
-        specs = [self._spec(start, local, share) for local, share in enumerate(shares)]
+        specs = [
+            self._spec(start, local, share)
+            for local, share in enumerate(shares)
+            if start.only in {None, local}
+        ]
         return specs, self._open_logs(specs)
 
     # -- checks -----------------------------------------------------------------------------
@@ -169,7 +175,8 @@ class Outfit:
         )
         entries = self._devices.entries(start.slots)
         shown = entries[local : local + 1] if task.one_device else entries
-        promised = environment.contract(seat) | self._devices.mask(shown)
+        promised = environment.contract(seat) | environment.of_slurm(seat, self._base)
+        promised |= self._devices.mask(shown)
         promised["DSRUN_NODE_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
         env = environment.worker(
             self._base,

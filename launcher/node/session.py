@@ -12,12 +12,16 @@ from ..control import frames, messages
 from ..control.link import Link
 from ..errors import LOST
 from . import facts, kernel, ports
+from .arrivals import Arrivals
 from .crew import Crew, Events, Manners
+from .guard import PASSED
 from .outfit import Outfit
 from .workers import Process, SpawnFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..control.line import Line
     from .guard import Guard
 
@@ -59,6 +63,7 @@ class Session:
             frames.END: self._on_end_frame,
             frames.BEAT: lambda _body: None,
         }
+        self._arrivals = Arrivals(loop, self._on_signal)
         self._link = Link(loop, line, self._handlers, self._lost)
         self._start_timer = loop.after(START_TIMEOUT, lambda: self._give_up("no word to start"))
 
@@ -68,10 +73,8 @@ class Session:
         Returns:
             the exit code for this process.
         """
-        self._loop.on_signals(
-            {*ENDS, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCHLD}, self._on_signal
-        )
-        self._watch_guard(self._guard.pid)
+        self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_own_signal)
+        self._watch_guard(self._guard)
         self._loop.run()
         return self.code
 
@@ -148,14 +151,33 @@ class Session:
 
     def _on_stop(self, body: bytes) -> None:
         stop = messages.unpack(messages.Stop, body)
-        if self._crew is None:
+        crew = self._crew
+        if crew is None:
             self._done([])
-        else:
-            self._crew.stop(stop.number, stop.grace)
+            return
+
+        def act() -> None:
+            crew.stop(stop.number, stop.grace, told=self._arrivals.everywhere(stop.number))
+
+        self._when_settled(act)
 
     def _on_signal_frame(self, body: bytes) -> None:
-        if self._crew is not None:
-            self._crew.signal_all(body[0])
+        crew, number = self._crew, body[0]
+        if crew is None:
+            return
+
+        def act() -> None:
+            if not self._arrivals.everywhere(number):
+                crew.signal_all(number)
+
+        self._when_settled(act)
+
+    def _when_settled(self, act: Callable[[], None]) -> None:
+        """Pass on what the runner got; where it may be on its way here as well, see that first."""
+        if self._task is not None and self._task.settle:
+            self._loop.after(self._task.settle, act)
+        else:
+            act()
 
     def _on_credit(self, body: bytes) -> None:
         if self._crew is not None:
@@ -235,11 +257,23 @@ class Session:
 
     # -- signals ----------------------------------------------------------------------------
 
-    def _on_signal(self, number: int) -> None:
+    def _on_own_signal(self, number: int) -> None:
         if number == signal.SIGCHLD:
             self._reap()
-        elif number not in ENDS:
-            if self._crew is not None:
+        else:
+            self._arrivals.came(number, "launcher")
+
+    def _on_guard_signals(self) -> None:
+        numbers = self._guard.line.recv(64)
+        if not numbers:
+            self._loop.unwatch(self._guard.line.fileno())
+        for number in numbers:
+            self._arrivals.came(number, "guard")
+
+    def _on_signal(self, number: int, told: bool) -> None:
+        """Act on a scheduler's signal; `told`: the workers have got it as well."""
+        if number not in ENDS:
+            if self._crew is not None and not told:
                 self._crew.signal_all(number)
         elif self._crew is None or self._task is None:
             self._loop.stop()
@@ -248,21 +282,23 @@ class Session:
             self._send(
                 messages.pack(frames.NOTE, messages.Note(f"the node launcher got {name}", number))
             )
-            self._crew.stop(number, self._task.grace)
+            self._crew.stop(number, self._task.grace, told=told)
 
     def _reap(self) -> None:
         if self._crew is not None:
             self._crew.reap()
 
-    def _watch_guard(self, pid: int) -> None:
+    def _watch_guard(self, guard: Guard) -> None:
+        self._loop.watch(guard.line.fileno(), loops.READ, self._on_guard_signals)
         try:
-            fd = os.pidfd_open(pid)
+            fd = os.pidfd_open(guard.pid)
         except OSError:
             self._guard_died()
             return
 
         def ended() -> None:
             self._loop.unwatch(fd)
+            self._loop.unwatch(guard.line.fileno())
             self._guard_died()
 
         self._loop.watch(fd, loops.READ, ended)

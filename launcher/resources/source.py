@@ -1,7 +1,7 @@
 """Where the hosts come from: exactly one source, and one line that says which.
 
-In this order: --host, --hostfile (given but missing is an error), /job/hostfile where it exists, as
-DeepSpeed has it, else this machine.
+In this order: --host, --hostfile (given but missing is an error), what a scheduler has allocated,
+/job/hostfile where it exists, as DeepSpeed has it, else this machine.
 """
 
 from __future__ import annotations
@@ -44,6 +44,11 @@ def find(options: Options) -> Source:
         return Source(parse_hosts(options.host), "--host")
     if options.hostfile is not None:
         return Source(_read(options.hostfile), f"hostfile {options.hostfile}")
+    from .allocation import find as find_allocation
+
+    held = None if options.no_ssh else find_allocation(os.environ)
+    if held is not None:
+        return Source(held.hosts, held.words)
     if os.path.exists(DEFAULT_HOSTFILE):
         return Source(_read(DEFAULT_HOSTFILE), f"hostfile {DEFAULT_HOSTFILE}")
     return Source([Host(THIS_MACHINE)], "this machine (no hostfile)")

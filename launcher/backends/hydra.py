@@ -1,0 +1,51 @@
+"""What MPICH, Intel MPI and MVAPICH share: the process manager Hydra, `mpiexec.hydra`."""
+
+from __future__ import annotations
+
+from ..addresses import addresses_towards
+from . import engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+HYDRA = "HYDRA build details"
+"""In the version text of every Hydra but Intel's."""
+
+
+class Hydra(engine.Engine):
+    """Runs `mpiexec` with the arguments that all of Hydra's descendants have."""
+
+    tools: tuple[str, ...] = ("mpiexec.hydra", "mpiexec")
+    aliases = (
+        *(("host", "hosts"), ("f", "hosts"), ("hostfile", "hosts"), ("machinefile", "hosts")),
+        *(("np", "n"), ("perhost", "ppn"), ("iface", "localhost"), ("binding", "bind-to")),
+        *(("genvall", "genvnone"), ("genvlist", "genvnone")),
+    )
+
+    def words(self, places: Sequence[engine.Placement]) -> list[engine.Words]:
+        """Return mpiexec's arguments: each host with its tasks."""
+        hosts = ",".join(f"{place.host}:{place.tasks}" for place in places)
+        tasks = sum(place.tasks for place in places)
+        return [*self.common(places), ("-hosts", hosts), ("-n", str(tasks))]
+
+    def common(self, places: Sequence[engine.Placement]) -> list[engine.Words]:
+        """Return what says nothing of hosts; nothing of this machine's environment goes along."""
+        near = addresses_towards([places[0].host, places[-1].host])[:1]
+        here = [self.here(address) for address in near]
+        return [*here, ("-genvnone",), ("-wdir", "/"), *self.binding()]
+
+    def here(self, address: str) -> engine.Words:
+        """Return what tells the hosts' agents to dial this address of this machine.
+
+        By default they dial its name, which on many machines is 127.0.1.1 or unknown elsewhere.
+        """
+        return ("-localhost", address)
+
+    def binding(self) -> list[engine.Words]:
+        """Return what turns the engine's own binding off, where dsrun binds."""
+        return [("-bind-to", "none")] if self._settings.bind else []
+
+    def environ(self) -> dict[str, str]:
+        """Return mpiexec's environment, with options for its ssh."""
+        return self.with_ssh_options("HYDRA_LAUNCHER_EXTRA_ARGS")

@@ -1,0 +1,13 @@
+"""MPICH: Hydra under its own name."""
+
+from __future__ import annotations
+
+from .hydra import HYDRA, Hydra
+
+
+class Mpich(Hydra):
+    """Runs MPICH's `mpiexec`."""
+
+    name = "mpich"
+    mark = HYDRA
+    tools = (*Hydra.tools, "mpiexec.mpich", "mpirun.mpich", "mpirun")

@@ -1,0 +1,19 @@
+"""MVAPICH 2, 3 and 4: Hydra, which has kept its own version text there."""
+
+from __future__ import annotations
+
+from . import engine
+from .hydra import HYDRA, Hydra
+
+
+class Mvapich(Hydra):
+    """Runs MVAPICH's `mpiexec`."""
+
+    name = "mvapich"
+    mark = HYDRA
+    tools = (*Hydra.tools, "mpirun")
+
+    def binding(self) -> list[engine.Words]:
+        """Return what turns its own binding off, where dsrun binds (user guides of 2 and 3)."""
+        names = ("MV2_ENABLE_AFFINITY", "MVP_ENABLE_AFFINITY") if self._settings.bind else ()
+        return [*super().binding(), *(("-genv", name, "0") for name in names)]

@@ -1,0 +1,135 @@
+"""Slurm: one `srun` inside an allocation; no ssh, no hostfile."""
+
+from __future__ import annotations
+
+import os
+
+from ..addresses import same_host
+from ..resources import allocation
+from . import base, engine
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..plan import Node
+
+OF_TASKS = (
+    *("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK"),
+    *("SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_SOCKET"),
+    *("SLURM_GPU_BIND", "SLURM_DISTRIBUTION"),
+)
+"""What srun takes from its environment for each task (srun(1)), as sbatch has put it there.
+
+Meant for the workers, it would leave a node launcher, one task a node, with a worker's part of the
+node: one GPU of eight, or the cores of one rank.
+"""
+
+
+class Slurm(engine.Engine):
+    """Runs `srun`, once for every component of a heterogeneous job."""
+
+    name = "slurm"
+    tools = ("srun",)
+    aliases = (
+        *(("N", "nodes"), ("n", "ntasks"), ("w", "nodelist"), ("D", "chdir")),
+        *(("i", "input"), ("u", "unbuffered"), ("K", "kill-on-bad-exit"), ("m", "distribution")),
+    )
+
+    def __init__(self, settings: base.Settings) -> None:
+        super().__init__(settings)
+        self._held = allocation.find(os.environ)
+
+    def problem(self, nodes: Sequence[Node]) -> str:
+        """Return why these nodes cannot be started this way, or ""."""
+        held = self._held
+        if held is None or held.scheduler != "slurm":
+            return (
+                "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_ID);"
+                " start dsrun from a script for sbatch, or after salloc"
+            )
+        strange = [node.host.name for node in nodes if not self._names([node.host.name])]
+        if strange:
+            names = ",".join(host.name for host in held.hosts)
+            return f"--launcher slurm: {held.words} has no {strange[0]}; it has {names[:200]}"
+        return super().problem(nodes)
+
+    def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
+        """Return srun's command, with a part behind a colon for every further component."""
+        groups, argv = self._held.groups if self._held else (), super().argv
+        if len(groups) < 2:
+            return argv(nodes, dial)
+        parts = [
+            [f"--het-group={at}", *argv(mine, dial)[1:]]
+            for at, group in enumerate(groups)
+            if (mine := [node for node in nodes if set(self._names([node.host.name])) & {*group}])
+        ]
+        joined = [word for part in parts for word in (":", *part)]
+        return [self._tool or "srun", *joined[1:]]
+
+    def words(self, places: Sequence[engine.Placement]) -> list[engine.Words]:
+        """Return srun's arguments."""
+        set_ = self._settings
+        hosts = self._names([place.host for place in places])
+        tasks = sum(place.tasks for place in places)
+        return [
+            (f"--nodes={len(hosts)}",),
+            (f"--ntasks={tasks}",),
+            *(_a_rank(hosts, places) if set_.rank_per_task else self._a_node(hosts)),
+            ("--kill-on-bad-exit=1",),
+            ("--input=none",),
+            ("--unbuffered",),
+            ("--chdir=/",),
+            *([("--cpu-bind=none",)] if self._unbinds() else []),
+            *([("--overlap",)] if _in_a_step() else []),
+        ]
+
+    def environ(self) -> dict[str, str]:
+        """Return srun's environment, without what is meant for workers."""
+        return {
+            name: value
+            for name, value in os.environ.items()
+            if self._settings.rank_per_task or name not in OF_TASKS
+        }
+
+    def _a_node(self, hosts: Sequence[str]) -> list[engine.Words]:
+        """Return the arguments for one node launcher a node, which is no MPI process."""
+        some = [] if len(hosts) == self._size() else [(f"--nodelist={','.join(hosts)}",)]
+        return [("--ntasks-per-node=1",), ("--mpi=none",), *some]
+
+    def _unbinds(self) -> bool:
+        """Tell whether Slurm's binding is turned off: where dsrun binds, or nobody chose one."""
+        chosen = "SLURM_CPU_BIND" in os.environ or self._settings.rank_per_task
+        return self._settings.bind or not chosen
+
+    def _names(self, names: Sequence[str]) -> list[str]:
+        """Return Slurm's own names of these hosts, as far as they are in the allocation."""
+        held = [host.name for host in self._held.hosts] if self._held else []
+        exact = set(held)
+        return [
+            own
+            for name in names
+            for own in ([name] if name in exact else [h for h in held if same_host(h, name)])
+        ]
+
+    def _size(self) -> int:
+        return len(self._held.hosts) if self._held else 0
+
+
+def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[engine.Words]:
+    """Return the arguments for one task a rank, in the order of the hosts (srun(1), arbitrary)."""
+    each = [host for host, place in zip(hosts, places, strict=True) for _ in range(place.tasks)]
+    return [("--distribution=arbitrary",), (f"--nodelist={','.join(each)}",)]
+
+
+def _in_a_step() -> bool:
+    """Tell whether this runs in a step of the job, as a shell of `srun --pty` does.
+
+    A new step would wait for the resources of that one, unless they overlap (srun(1)).
+    """
+    step = os.environ.get("SLURM_STEP_ID", "")
+    return step.isdigit() and int(step) < FIRST_SPECIAL_STEP
+
+
+FIRST_SPECIAL_STEP = 0xFFFFFFF0
+"""Numbers from here on are the batch step, the interactive one and their like (slurm.h)."""

@@ -1,0 +1,78 @@
+"""Where the same command already runs on every node: what says so fills in what the user left out.
+
+A task of srun or mpirun, a pod of Kubeflow's or of an indexed Job: each dsrun becomes its node's
+launcher, as with --no_ssh, --node_rank and --master_addr.
+"""
+
+from __future__ import annotations
+
+import os
+
+from .errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .cli import Command
+    from .options import Options
+    from .resources.membership import Membership
+
+
+def completed(command: Command, environ: Mapping[str, str]) -> Command:
+    """Return the command with its node's place in the job, where something says it.
+
+    Raises:
+        UsageError: what says so contradicts itself, or the user's own options.
+    """
+    from .resources import membership
+
+    options = command.options
+    if options.standalone:
+        return command
+    found = membership.find(environ, os.uname().nodename, terminal=membership.has_terminal())
+    if found is None or not _counts(found, options):
+        return command
+    _check(found, options)
+    given = {
+        "no_ssh": True,
+        "node_rank": found.node_rank,
+        "nnodes": _nodes(found, options),
+        "host": options.host or (None if options.hostfile else ",".join(found.hosts) or None),
+        "master_addr": options.master_addr or found.master_addr,
+        "master_port": options.master_port or found.master_port,
+        "control_port": options.control_port or found.control_port,
+        "num_gpus": options.num_gpus if options.nproc_per_node else options.num_gpus or found.slots,
+    }
+    return command._replace(options=options.changed(**given), joined=found.words)
+
+
+def _counts(found: Membership, options: Options) -> bool:
+    """Tell whether this is a part of something: one node alone runs as it would anyway."""
+    if options.no_ssh:
+        return True
+    named = options.host or options.hostfile or options.launcher != "auto"
+    nodes = found.nodes if found.nodes is not None else options.nnodes or options.num_nodes
+    return bool(nodes) and not (found.nodes == 1 and named)
+
+
+def _nodes(found: Membership, options: Options) -> str | None:
+    if options.nnodes or options.num_nodes:
+        return options.nnodes
+    return str(found.nodes) if found.nodes else None
+
+
+def _check(found: Membership, options: Options) -> None:
+    """See that the user and the scheduler say the same.
+
+    Raises:
+        UsageError: they do not.
+    """
+    said = (
+        ("--node_rank", options.node_rank, found.node_rank),
+        ("--nnodes", options.nnodes and int(options.nnodes.partition(":")[0]), found.nodes),
+        ("--num_nodes", options.num_nodes, found.nodes),
+    )
+    for flag, ours, theirs in said:
+        if ours is not None and theirs is not None and ours != theirs:
+            raise UsageError(f"{flag} {ours}: but this is {found.words}, which says {theirs}")

@@ -1,0 +1,50 @@
+"""`--requeue_on`: hand a Slurm job back to the queue when it ends with a code that calls for it."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+from .errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .options import Options
+
+
+def codes(options: Options, environ: Mapping[str, str]) -> frozenset[int]:
+    """Return the exit codes of --requeue_on.
+
+    Raises:
+        UsageError: one is no exit code, or this is no Slurm job.
+    """
+    if not options.requeue_on:
+        return frozenset()
+    words = [word.strip() for word in options.requeue_on.split(",")]
+    for word in words:
+        if not (word.isascii() and word.isdigit() and 1 <= int(word) <= 255):
+            raise UsageError(f"--requeue_on: expected exit codes 1 to 255, not {word!r}: 75,143")
+    if "SLURM_JOB_ID" not in environ:
+        raise UsageError("--requeue_on: only inside a Slurm job (no SLURM_JOB_ID here)")
+    if shutil.which("scontrol") is None:
+        raise UsageError("--requeue_on: no `scontrol` on PATH, which requeues a job")
+    return frozenset(map(int, words))
+
+
+def requeue(code: int, environ: Mapping[str, str]) -> None:
+    """Requeue this Slurm job and say so; a refusal of Slurm's is told, the exit code stays."""
+    from .backends.base import output_of
+
+    job, restarts = environ["SLURM_JOB_ID"], environ.get("SLURM_RESTART_COUNT", "0")
+    # Before the call: Slurm ends this process as well.
+    _say(f"exit code {code}: requeueing Slurm job {job}, restarted {restarts} times so far")
+    refused = output_of([shutil.which("scontrol") or "scontrol", "requeue", job]).strip()
+    if refused:
+        _say(f"scontrol requeue {job}: {refused}")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"dsrun: {text}\n")
+    sys.stderr.flush()

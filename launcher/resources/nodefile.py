@@ -1,0 +1,194 @@
+"""The files and lists in which PBS, LSF, Grid Engine, Cobalt and the MPI Operator name hosts.
+
+They count cores, or MPI ranks, and a slot of ours is a device: one worker for each of 64 cores is
+what nobody means. So their counts are left alone and each node counts its own devices, but for
+what is said of GPUs. Every reader here takes the variable that names the file or holds the list,
+the environment, and a way to read a file; it returns the hosts and where their slots come from,
+or None where the variable means no job.
+
+Sources: qsub(1B) of OpenPBS and of Torque (PBS_NODEFILE, PBS_GPUFILE), IBM's "Environment variables
+set for job execution" (LSB_*), sge_pe(5) (PE_HOSTFILE), Hydra's and PRRTE's readers of the same.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ..errors import UsageError
+from .counts import bad, is_count, number
+from .host import MAX_SLOTS, Host
+from .names import check_name
+from .ranges import located
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from .host import Slot
+
+    Read = Callable[[str], bytes]
+    Places = Iterable[tuple[str, str]]
+    Found = tuple[list[Host], str]
+
+OPERATORS_HOSTFILE = "/etc/mpi/hostfile"
+OPERATORS_VARIABLES = (
+    "OMPI_MCA_orte_default_hostfile",
+    "I_MPI_HYDRA_HOST_FILE",
+    "HYDRA_HOST_FILE",
+)
+"""One for each MPI that the operator knows; they name its hostfile."""
+
+_GPU = re.compile(r"(.+)-gpu([0-9]{1,4})")
+
+
+def pbs(variable: str, environ: Mapping[str, str], read: Read) -> Found:
+    """PBS Pro, OpenPBS and Torque: a line for each rank, or each core, of a host.
+
+    Torque's PBS_GPUFILE tells which GPUs are the job's. PBS_NGPUS is the whole job's number on some
+    sites and this host's on others, so it counts only where there is one host.
+    """
+    hosts = _listed(variable, environ, read)
+    path = environ.get("PBS_GPUFILE")
+    gpus = _gpus(path, read) if path else None
+    if gpus:
+        return [_with_gpus(host, gpus) for host in hosts], "GPUs from PBS_GPUFILE"
+    count = number(environ, "PBS_NGPUS", most=MAX_SLOTS) if len(hosts) == 1 else None
+    if count:
+        return [hosts[0]._replace(slots=tuple(range(count)))], "GPUs from PBS_NGPUS"
+    return hosts, ""
+
+
+def lsf(variable: str, environ: Mapping[str, str], read: Read) -> Found:
+    """LSF: a line for each core of a host.
+
+    With IBM's CSM (CSM_ALLOCATION_ID), the first line is the launch node: the batch script runs
+    there, but it is no compute node. Elsewhere the script runs on the first of the hosts.
+    """
+    hosts = _listed(variable, environ, read)
+    return (hosts[1:] if environ.get("CSM_ALLOCATION_ID") and len(hosts) > 1 else hosts), ""
+
+
+def lsf_counts(variable: str, environ: Mapping[str, str], _read: Read) -> Found:
+    """LSF: hosts and their cores in turn, as in `h1 4 h2 4`."""
+    words = environ[variable].split()
+    if len(words) % 2 or not all(map(is_count, words[1::2])):
+        raise bad(variable, environ[variable], "hosts and numbers in turn, such as h1 4 h2 4")
+    return _merged(((name, variable) for name in words[::2]), variable), ""
+
+
+def lsf_hosts(variable: str, environ: Mapping[str, str], _read: Read) -> Found:
+    """LSF: a word for each core of a host."""
+    return _merged(((name, variable) for name in environ[variable].split()), variable), ""
+
+
+def grid_engine(variable: str, environ: Mapping[str, str], read: Read) -> Found:
+    """Grid Engine: `host slots queue processors`, a line for each queue of a host."""
+    path = environ[variable]
+    places = []
+    for where, words in _lines(path, _data(variable, path, read)):
+        if len(words) < 2 or not is_count(words[1]):
+            raise bad(where, " ".join(words), "'host slots queue processors'")
+        places.append((words[0], where))
+    return _merged(places, f"{variable}: {path}"), ""
+
+
+def cobalt(variable: str, environ: Mapping[str, str], read: Read) -> Found:
+    """Cobalt: a line for each host."""
+    return _listed(variable, environ, read), ""
+
+
+def operator(variable: str, environ: Mapping[str, str], read: Read) -> Found | None:
+    """The MPI Operator's launcher pod: the workers of its MPIJob, with slotsPerWorker of each.
+
+    People use the variable for files of their own, so only the operator's path counts.
+    slotsPerWorker is 1 where nobody has set it: 1 everywhere says nothing of the devices.
+    """
+    from .hostfile import parse_hostfile
+
+    path = environ[variable]
+    if path != OPERATORS_HOSTFILE:
+        return None
+    hosts = parse_hostfile(_data(variable, path, read), path)
+    if all(host.slots in {None, (0,)} for host in hosts):
+        return [host._replace(slots=None) for host in hosts], ""
+    return hosts, "slots from slotsPerWorker"
+
+
+def _listed(variable: str, environ: Mapping[str, str], read: Read) -> list[Host]:
+    """The hosts of a file that has one a line."""
+    path = environ[variable]
+    places = []
+    for where, words in _lines(path, _data(variable, path, read)):
+        if len(words) > 1:
+            raise bad(where, " ".join(words), "one host a line")
+        places.append((words[0], where))
+    return _merged(places, f"{variable}: {path}")
+
+
+def _merged(places: Places, source: str) -> list[Host]:
+    """Each host once, as and where it is seen first."""
+    first: dict[str, str] = {}
+    for name, where in places:
+        first.setdefault(name, where)
+    if not first:
+        raise UsageError(f"{source}: no host in it")
+    return [_host(name, where) for name, where in first.items()]
+
+
+def _host(name: str, where: str) -> Host:
+    try:
+        check_name(name)
+    except UsageError as fault:
+        raise located(fault, where, name) from None
+    return Host(name, where=where)
+
+
+def _gpus(path: str, read: Read) -> dict[str, tuple[Slot, ...]]:
+    """The GPUs of each host in Torque's PBS_GPUFILE, whose lines are such as `h1-gpu0`.
+
+    They are the devices' own numbers: positions where every device is seen, and entries of the
+    mask where Torque has set one. Without GPUs the file is empty, or there is none.
+    """
+    gpus: dict[str, list[Slot]] = {}
+    for where, words in _lines(path, _data("PBS_GPUFILE", path, read, missing_ok=True)):
+        match = _GPU.fullmatch(" ".join(words))
+        if not match:
+            raise bad(where, " ".join(words), "a GPU such as host-gpu0")
+        gpus.setdefault(match[1], []).append(int(match[2]))
+    return {name: tuple(dict.fromkeys(numbers)) for name, numbers in gpus.items()}
+
+
+def _with_gpus(host: Host, gpus: Mapping[str, tuple[Slot, ...]]) -> Host:
+    if host.name not in gpus:
+        missing = f"PBS_GPUFILE has no GPU of {host.name!r}"
+        raise UsageError(f"{host.where}: {missing}; --host names the hosts to use")
+    return host._replace(slots=gpus[host.name])
+
+
+def _lines(path: str, data: bytes) -> list[tuple[str, list[str]]]:
+    """The words of each line that has some, after the line's place."""
+    lines = data.decode(errors="replace").split("\n")
+    numbered = ((f"{path}:{n}", line.split()) for n, line in enumerate(lines, start=1))
+    return [(where, words) for where, words in numbered if words]
+
+
+def _data(variable: str, path: str, read: Read, *, missing_ok: bool = False) -> bytes:
+    try:
+        return read(path)
+    except OSError as error:
+        if missing_ok and isinstance(error, FileNotFoundError):
+            return b""
+        why = (error.strerror or str(error)).lower()
+        raise UsageError(f"{variable}: {path}: {why}") from None
+
+
+READERS: Mapping[str, Callable[[str, Mapping[str, str], Read], Found | None]] = {
+    "PBS_NODEFILE": pbs,
+    "LSB_DJOB_HOSTFILE": lsf,
+    "LSB_MCPU_HOSTS": lsf_counts,
+    "LSB_HOSTS": lsf_hosts,
+    "PE_HOSTFILE": grid_engine,
+    "COBALT_NODEFILE": cobalt,
+    **dict.fromkeys(OPERATORS_VARIABLES, operator),
+}
+"""How to read what each variable names."""
