@@ -9,6 +9,7 @@ from .errors import UsageError
 from .plan import Plan, lay_out
 from .program import Program
 from .resources import source
+from .resources.membership import WORDS_FOR_ALL
 from .values import NamedTuple
 
 TYPE_CHECKING = False
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from .cli import Command
     from .options import Options
     from .resources.host import Host
-
-WORDS_FOR_ALL = {"auto", "gpu", "cpu", "xpu"}
-"""torchrun's words for --nproc_per_node that mean "as many as the node has"."""
 
 
 class Arrangement(NamedTuple):

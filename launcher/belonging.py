@@ -30,7 +30,7 @@ def completed(command: Command, environ: Mapping[str, str]) -> Command:
     options = command.options
     if options.standalone:
         return command
-    found = membership.find(environ, os.uname().nodename, terminal=membership.has_terminal())
+    found = membership.find(environ, _hostname(environ), terminal=membership.has_terminal())
     if found is None or not _counts(found, options):
         return command
     _check(found, options)
@@ -45,6 +45,15 @@ def completed(command: Command, environ: Mapping[str, str]) -> Command:
         "num_gpus": options.num_gpus if options.nproc_per_node else options.num_gpus or found.slots,
     }
     return command._replace(options=options.changed(**given), joined=found.words)
+
+
+def _hostname(environ: Mapping[str, str]) -> str:
+    """Return this host's name; in full in a pod, whose siblings are not known by the short one."""
+    if "JOB_COMPLETION_INDEX" not in environ:
+        return os.uname().nodename
+    import socket
+
+    return socket.getfqdn()
 
 
 def _counts(found: Membership, options: Options) -> bool:

@@ -7,6 +7,10 @@ import re
 _SCAN = "ssh-keyscan HOST | ssh-keygen -lf - shows it, ssh-keyscan HOST >> ~/.ssh/known_hosts"
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    (
+        r"Unable to run bstrap_proxy",
+        "Intel MPI could not reach it, and keeps to itself why; try `ssh HOST true`",
+    ),
     (r"Could not resolve hostname|Name or service not known", "its name does not resolve"),
     (r"Connection refused", "connection refused: no sshd on that port"),
     (r"[Tt]imed out", "no answer: connecting timed out"),

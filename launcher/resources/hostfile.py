@@ -6,6 +6,7 @@ import re
 
 from ..errors import UsageError
 from .host import MAX_SLOTS, Host, Slot
+from .names import check_name
 from .ranges import MAX_HOSTS, expand, located, parse_slots, quoted
 
 TYPE_CHECKING = False
@@ -24,9 +25,7 @@ _LIMITS = {"slots": MAX_SLOTS, "max_slots": MAX_SLOTS, "port": 65535}
 _WORD = re.compile(r"\S+?\s*=\s*\S*|\S+")
 # One item of the --host list behind its comma; a comma between brackets parts no items.
 _ITEM = re.compile(r",((?:[^,\[]+|\[[^\]]*\]?)*)")
-# ssh takes a number alone for an IPv4 address; in a list of hosts it is a slip.
-_NAME = re.compile(r"(?![0-9-]*$)[A-Za-z0-9_][A-Za-z0-9_.-]{0,252}")
-_USER_OR_ZONE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
 def parse_hostfile(data: bytes, name: str) -> list[Host]:
@@ -175,7 +174,7 @@ def _counted_or_listed(text: str) -> tuple[Slot, ...]:
 
 def _login(text: str) -> tuple[str | None, str]:
     user, at, address = text.rpartition("@")
-    if at and not _USER_OR_ZONE.fullmatch(user):
+    if at and not _USER.fullmatch(user):
         raise UsageError(f"{quoted(user)} is not a user name")
     return (user if at else None), address
 
@@ -191,26 +190,5 @@ def _names(address: str) -> tuple[list[str], str | None]:
         stem, colon, after = address.partition(":")
         names, tail = expand(stem), after if colon else None
     for name in names:
-        _check_name(name)
+        check_name(name)
     return names, tail
-
-
-def _check_name(name: str) -> None:
-    if ":" in name and not _is_ipv6(name):
-        raise UsageError(f"{quoted(name)} is not an IPv6 address")
-    if ":" not in name and not _NAME.fullmatch(name):
-        raise UsageError(
-            f"{quoted(name)} is not a host name (letters, digits, '.', '_', '-'; no number alone)"
-        )
-
-
-def _is_ipv6(name: str) -> bool:
-    import socket
-
-    address, percent, zone = name.partition("%")
-    if percent and not _USER_OR_ZONE.fullmatch(zone):
-        return False
-    try:
-        return bool(socket.inet_pton(socket.AF_INET6, address))
-    except (OSError, ValueError):
-        return False
