@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
+ENGINES := $(VENV)/engines
 
-.PHONY: demo test lint check setup system clean
+.PHONY: demo test lint check setup system engines clean
 
 ## The main job: a real training here, and across real virtual hosts where that is possible.
 demo: setup
@@ -13,7 +14,7 @@ demo: setup
 	@sh examples/demo_hosts.sh $(BIN)
 
 ## All tests, after lint and types.
-test: lint check
+test: lint check engines
 	$(BIN)/python -m pytest
 
 lint: setup
@@ -34,6 +35,12 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $(READY)
+
+## MPI launchers for the tests, and what they start, in environments of their own.
+engines: $(ENGINES)/ready
+
+$(ENGINES)/ready: .ci/engines $(READY)
+	@sh .ci/engines $(ENGINES) $(BIN)/python
 
 clean:
 	rm -rf $(VENV) build *.egg-info .mypy_cache .pytest_cache .ruff_cache

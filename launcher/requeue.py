@@ -34,13 +34,20 @@ def codes(options: Options, environ: Mapping[str, str]) -> frozenset[int]:
 
 
 def requeue(code: int, environ: Mapping[str, str]) -> None:
-    """Requeue this Slurm job and say so; a refusal of Slurm's is told, the exit code stays."""
+    """Requeue this Slurm job and say so; a refusal of Slurm's is told, the exit code stays.
+
+    A job that is no longer running has been cancelled, and stays so.
+    """
     from .backends.base import output_of
 
     job, restarts = environ["SLURM_JOB_ID"], environ.get("SLURM_RESTART_COUNT", "0")
+    scontrol = shutil.which("scontrol") or "scontrol"
+    state = output_of([scontrol, "--oneliner", "show", "job", job])
+    if "JobState=RUNNING" not in state:
+        return  # cancelled by somebody, or being requeued as it is
     # Before the call: Slurm ends this process as well.
     _say(f"exit code {code}: requeueing Slurm job {job}, restarted {restarts} times so far")
-    refused = output_of([shutil.which("scontrol") or "scontrol", "requeue", job]).strip()
+    refused = output_of([scontrol, "requeue", job]).strip()
     if refused:
         _say(f"scontrol requeue {job}: {refused}")
 

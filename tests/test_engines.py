@@ -276,7 +276,9 @@ def test_what_sbatch_says_of_workers_is_not_said_of_node_launchers(
     in_slurm: pytest.MonkeyPatch,
 ) -> None:
     in_slurm.setenv("SLURM_GPUS_PER_TASK", "1")
+    in_slurm.setenv("SLURM_NTASKS", "8")
     in_slurm.setenv("SLURM_MPI_TYPE", "pmix")
+    assert "--gpus=8" in own_words("slurm", nodes(n1=2, n2=2, n3=2, n4=2))
     environ = engine("slurm").environ()
     assert "SLURM_GPUS_PER_TASK" not in environ
     assert environ["SLURM_MPI_TYPE"] == "pmix"

@@ -78,7 +78,7 @@ def test_what_is_no_json_object(body: bytes) -> None:
 
 @pytest.mark.parametrize("body", [b"", b"soon", b"nan", b"inf", b"\xff", b"1 2"])
 def test_a_beat_that_carries_no_clock(body: bytes) -> None:
-    with pytest.raises(frames.BadFrame, match="^not a clock$"):
+    with pytest.raises(frames.BadFrame, match=r"^not a clock$"):
         frames.unpack_beat(body)
 
 

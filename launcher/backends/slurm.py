@@ -94,8 +94,11 @@ class Slurm(engine.Engine):
 
     def _a_node(self, hosts: Sequence[str]) -> list[engine.Words]:
         """Return the arguments for one node launcher a node, which is no MPI process."""
-        some = [] if len(hosts) == self._size() else [(f"--nodelist={','.join(hosts)}",)]
-        return [("--ntasks-per-node=1",), ("--mpi=none",), *some]
+        plain = [("--ntasks-per-node=1",), ("--mpi=none",)]
+        if len(hosts) != self._size():
+            return [*plain, (f"--nodelist={','.join(hosts)}",)]
+        gpus = _gpus_of_tasks()
+        return [*plain, *([(f"--gpus={gpus}",)] if gpus else [])]
 
     def _unbinds(self) -> bool:
         """Tell whether Slurm's binding is turned off: where dsrun binds, or nobody chose one."""
@@ -120,6 +123,16 @@ def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[en
     """Return the arguments for one task a rank, in the order of the hosts (srun(1), arbitrary)."""
     each = [host for host, place in zip(hosts, places, strict=True) for _ in range(place.tasks)]
     return [("--distribution=arbitrary",), (f"--nodelist={','.join(each)}",)]
+
+
+def _gpus_of_tasks() -> int:
+    """Return how many GPUs the job has in all, where it was given them by the task, else 0.
+
+    Slurm would leave a step of one task a node with one task's GPUs there, unless told the sum.
+    """
+    each = os.environ.get("SLURM_GPUS_PER_TASK", "").rpartition(":")[2]
+    tasks = os.environ.get("SLURM_NTASKS", "")
+    return int(each) * int(tasks) if each.isdigit() and tasks.isdigit() else 0
 
 
 def _in_a_step() -> bool:

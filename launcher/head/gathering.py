@@ -67,9 +67,7 @@ class Gathering:
         if self._closed or peer.settled:
             return
         peer.failed = cause
-        if not self._hurried:
-            self._hurried = True
-            self._loop.after(self._patience, self._out_of_time)
+        self._hurry()
         self._look()
 
     def abandon(self) -> bool:
@@ -83,7 +81,15 @@ class Gathering:
         """Take a node's HELLO."""
         peer.hello = messages.unpack(messages.Hello, body)
         peer.saw_clock(peer.hello.clock, self._loop.clock())
+        if peer.hello.problems:
+            self._hurry()
         self._look()
+
+    def _hurry(self) -> None:
+        """Wait for the others only as long as a connection takes: there will be no start."""
+        if not self._hurried:
+            self._hurried = True
+            self._loop.after(self._patience, self._out_of_time)
 
     def probed(self, peer: Peer, body: bytes) -> None:
         """Take a node's word on which addresses of the master it reaches."""

@@ -6,6 +6,7 @@ import os
 import signal
 
 from .. import loop as loops
+from ..backends import ENGINES
 from ..backends.base import Reports
 from ..control import frames, messages
 from ..control.link import Link
@@ -255,10 +256,13 @@ class Job:
     def _on_note(self, peer: Peer, body: bytes) -> None:
         note = messages.unpack(messages.Note, body)
         if note.signal == signal.SIGKILL:
-            self._lose(peer, note.text, over=False)
+            # An engine that has come to its end kills guards, and will say why it ended.
+            ours = self._plan.launcher not in ENGINES
+            self._lose(peer, note.text, over=False, explained=ours)
         elif note.signal:
             self._console.say(f"{peer.name}: {note.text}", "warning")
-            self._account.stop_signal = self._account.stop_signal or note.signal
+            if not self._stopping:  # else it is the engine, which has seen another node's end
+                self._account.stop_signal = note.signal
             self._stop(note.signal, self._rules.grace)
         else:
             self._console.say(f"{peer.name}: {note.text}", "warning")

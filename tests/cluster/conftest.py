@@ -13,7 +13,9 @@ import pytest
 
 from ..needs import need
 from .command import CHECKOUT, Dsrun
+from .engines import ENGINES, Engine
 from .hosts import Cluster
+from .slurm import Slurm
 from .traces import nothing_left
 
 if TYPE_CHECKING:
@@ -54,6 +56,14 @@ def big_cluster(shared: list[Path]) -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture(scope="session")
+def slurm(shared: list[Path]) -> Iterator[Slurm]:
+    """Slurm on four hosts of its own, which no other test switches off; see `Slurm`."""
+    need("munged", "slurmctld", "slurmd", "sbatch", "srun")
+    with Cluster(4, shared=shared) as cluster, Slurm(cluster) as slurm:
+        yield slurm
+
+
 @pytest.fixture(autouse=True)
 def clean(request: pytest.FixtureRequest) -> Iterator[None]:
     """No test may leave anything behind on a cluster, nor hurt what is not its own."""
@@ -61,6 +71,10 @@ def clean(request: pytest.FixtureRequest) -> Iterator[None]:
     with ExitStack() as watches:
         for cluster in used:
             watches.enter_context(nothing_left(cluster))
+        if "slurm" in request.fixturenames:
+            slurm: Slurm = request.getfixturevalue("slurm")
+            watches.enter_context(nothing_left(slurm.cluster))
+            watches.enter_context(slurm.nothing_left())
         yield
 
 
@@ -76,3 +90,11 @@ def big_dsrun(big_cluster: Cluster, tmp_path: Path) -> Iterator[Dsrun]:
     """`dsrun` at the login of `big_cluster`, in `tmp_path`, which all hosts see; see `Dsrun`."""
     with closing(Dsrun(big_cluster, tmp_path)) as dsrun:
         yield dsrun
+
+
+@pytest.fixture(params=ENGINES, ids=str)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    """Each MPI launcher in turn; `engine.options` has dsrun use it."""
+    engine: Engine = request.param
+    engine.need()
+    return engine

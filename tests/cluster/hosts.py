@@ -13,7 +13,8 @@ of its own (so clusters may use the same addresses), and keys, configuration and
 in a `tmpfs` that only the cluster sees.
 
 Without pytest, ``python tests/cluster/hosts.py --hosts 4 -- COMMAND...`` runs a command at the
-login while a cluster is up (a shell, if there is no command), with its hostfile in `/run/hostfile`.
+login while a cluster is up (a shell, if there is no command), with its hostfile in `/run/hostfile`;
+with ``--slurm``, Slurm runs on it.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import pwd
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,6 +45,7 @@ from .machines import (
     user_environment,
     wait_for,
 )
+from .slurm import Slurm
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -199,11 +201,15 @@ def main() -> int:
     parser.add_argument("--hosts", type=int, default=4, help="how many hosts (default: 4)")
     parser.add_argument("--prefix", default="n", help="what their names begin with (default: n)")
     parser.add_argument("--slots", type=int, default=1, help="slots a host in /run/hostfile")
+    parser.add_argument("--slurm", action="store_true", help="with Slurm on them")
     parser.add_argument("command", nargs="*", default=["bash"], help="after `--` (default: bash)")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    with Cluster(options.hosts, options.prefix, [Path.cwd()]) as cluster:
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster(options.hosts, options.prefix, [Path.cwd()]))
         cluster.path("/run/hostfile").write_text(cluster.hostfile(options.slots))
+        if options.slurm:
+            stack.enter_context(Slurm(cluster))
         signal.signal(signal.SIGINT, lambda *_: None)  # ctrl-C is for the command
         command = cluster.login.argv(options.command, Path.cwd())
         code = subprocess.run(command, env=user_environment(), check=False).returncode

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .command import COMMAND, Running
+from .engines import ENGINES
 from .machines import wait_for
 from .traces import Traces
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     from .hosts import Cluster
 
-EVERYWHERE = ("ssh", "openssh", "pdsh", "local")
+BY_NAME = {engine.name: engine for engine in ENGINES if engine.name != "mpich5"}
+"""Of MPICH's Hydra one version will do: a job looks the same to both."""
+EVERYWHERE = ("ssh", "openssh", "pdsh", "local", *BY_NAME)
 everywhere = pytest.mark.parametrize("launcher", EVERYWHERE)
 here_and_there = pytest.mark.parametrize("launcher", ["ssh", "local"])
 
@@ -167,7 +170,16 @@ def place(launcher: str, slots: int, hosts: tuple[str, ...]) -> list[str]:
     """The options that say where a job runs."""
     if launcher == "local":
         return ["--launcher", "local", "--num_gpus", f"{slots}"]
-    return ["--launcher", launcher, "--host", ",".join(f"{host}:{slots}" for host in hosts)]
+    return [*options(launcher), "--host", ",".join(f"{host}:{slots}" for host in hosts)]
+
+
+def options(launcher: str) -> tuple[str, ...]:
+    """The options for a launcher of this name, which may be an MPI's (`engines`)."""
+    engine = BY_NAME.get(launcher)
+    if engine is None:
+        return "--launcher", launcher
+    engine.need()
+    return engine.options
 
 
 def parent(pid: int) -> int:

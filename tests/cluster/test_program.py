@@ -12,6 +12,7 @@ import pytest
 
 from ..needs import need
 from . import tell
+from .jobs import EVERYWHERE, options
 from .scripts import LOCAL, TRACEBACK, hostfile, script
 from .tell import told
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from .hosts import Cluster
 NAMES = ["with space", "it's", 'do"u', "é☃", "$(touch PWN)", "a;b", "-dash", "\udcff"]
 
-everywhere = pytest.mark.parametrize("backend", ["local", "ssh", "openssh", "pdsh"], indirect=True)
+everywhere = pytest.mark.parametrize("backend", EVERYWHERE, indirect=True)
 near_and_far = pytest.mark.parametrize("backend", ["local", "ssh"], indirect=True)
 
 HOSTILE = [
@@ -47,7 +48,7 @@ def backend(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) ->
     if name == "local":
         return (*LOCAL, "--num_gpus", "2")
     need(*({"pdsh"} & {name}))
-    return ("--launcher", name, *hostfile(cluster, tmp_path, 1, 1))
+    return (*options(name), *hostfile(cluster, tmp_path, 1, 1))
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .command import COMMAND, Running
-from .jobs import DEAF, OBEDIENT, PATIENT, PROMPT, Job, everywhere, here_and_there
+from .jobs import DEAF, OBEDIENT, PATIENT, PROMPT, Job, everywhere, here_and_there, options
 from .machines import BLACKHOLE, wait_for
 
 if TYPE_CHECKING:
@@ -215,10 +215,9 @@ os.execv(sys.argv[1], sys.argv[1:])
 def test_workers_start_with_the_signals_of_a_login(
     cluster: Cluster, tmp_path: Path, launcher: str
 ) -> None:
-    where = ["--launcher", "local"] if launcher == "local" else ["--launcher", launcher]
     hosts = [] if launcher == "local" else ["--host", "n1,n2"]
     program = ["--no_local_rank", "--no_python", "grep", "^Sig[BI]", "/proc/self/status"]
-    words = [*COMMAND, *where, *hosts, "--num_gpus", "1", "--prefix", "", *program]
+    words = [*COMMAND, *options(launcher), *hosts, "--num_gpus", "1", "--prefix", "", *program]
     done = cluster.login.run([sys.executable, "-c", INHERITED, *words], cwd=tmp_path)
     nodes = 1 if launcher == "local" else 2
     assert done.returncode == 0, done

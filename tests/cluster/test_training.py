@@ -9,6 +9,7 @@ import pytest
 
 from ..needs import need_modules
 from .command import CHECKOUT
+from .jobs import EVERYWHERE, options
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,12 +46,12 @@ def losses(output: str) -> Losses:
     return {int(step): float(loss) for step, loss in found}
 
 
-@pytest.mark.parametrize("launcher", ["ssh", "openssh", "pdsh"])
+@pytest.mark.parametrize("launcher", [name for name in EVERYWHERE if name != "local"])
 def test_four_uneven_hosts_train_one_model(
     launcher: str, dsrun: Dsrun, tmp_path: Path, reference: dict[str, Losses]
 ) -> None:
     (tmp_path / "hosts").write_text(UNEVEN)
-    chosen = ("--hostfile", "hosts", "--launcher", launcher, "--exclude", "n2:1")
+    chosen = ("--hostfile", "hosts", *options(launcher), "--exclude", "n2:1")
     ran = dsrun(*chosen, *cache(tmp_path), "--bind_cores_to_rank", EXAMPLE, *SHORT, timeout=TIMEOUT)
     assert ran.returncode == 0, ran.stderr
     assert "world size 7, gloo" in ran.stdout

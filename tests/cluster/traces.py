@@ -49,7 +49,8 @@ class Traces:
     def _belongs(self, process: Process) -> bool:
         # A test may have switched a host off and on, or restarted its sshd.
         listener = process.argv[0].startswith("sshd:") and "[listener]" in process.argv[0]
-        return listener or process.pid in {machine.pid for machine in self._cluster.machines}
+        daemon = listener or process.argv[0] == "slurmd"
+        return daemon or process.pid in {machine.pid for machine in self._cluster.machines}
 
 
 def files(machine: Machine) -> set[str]:

@@ -1,0 +1,260 @@
+"""Jobs in a real Slurm: the allocation is found, filtered and used, and its signals are heard."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from . import tell
+from .command import COMMAND
+from .jobs import HEAD, PATIENT, PROMPT, parent
+from .machines import wait_for
+from .tell import told
+from .test_program import HOSTILE
+
+if TYPE_CHECKING:
+    from .slurm import Ended, Slurm
+
+DSRUN = shlex.join(COMMAND)
+SRUN = shutil.which("srun")
+PLACE = """
+import os
+print("at", *(os.environ.get(n) for n in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK")),
+      *(os.environ.get(n) for n in ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")))
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> str:
+    """A script that prints its place in the job, and what Slurm's variables make of it."""
+    (tmp_path / "place.py").write_text(PLACE)
+    return str(tmp_path / "place.py")
+
+
+def batch(slurm: Slurm, folder: Path, script: str, *options: str) -> Ended:
+    """What has become of a batch script, which runs in this folder."""
+    return slurm.wait(slurm.sbatch(script, f"--chdir={folder}", *options))
+
+
+def places(output: str) -> list[tuple[str, str]]:
+    """(host, what was printed) of each worker, in the order of ranks."""
+    found = re.findall(r"(?m)^(\w+):(\d+)\| at (.*)$", output)
+    return [(host, at) for host, rank, at in sorted(found, key=lambda one: int(one[1]))]
+
+
+def expected(*workers: tuple[str, int, int]) -> list[tuple[str, str]]:
+    """The same for (host, local rank, node rank) of each rank."""
+    size = len(workers)
+    return [
+        (host, f"{rank} {local} {size} {node} {rank} {local} {size}")
+        for rank, (host, local, node) in enumerate(workers)
+    ]
+
+
+def test_a_batch_script_needs_no_hostfile_and_no_ssh(
+    slurm: Slurm, tmp_path: Path, place: str
+) -> None:
+    ended = batch(slurm, tmp_path, f"{DSRUN} {place}", "--nodes=3", "--gpus-per-node=2")
+    assert ended.code == 0, ended.output
+    assert places(ended.output) == expected(
+        *((host, local, node) for node, host in enumerate(("n1", "n2", "n3")) for local in (0, 1))
+    )
+    assert "hosts: Slurm job " in ended.output
+    assert "GPUs from SLURM_GPUS_PER_NODE" in ended.output
+
+
+def test_filters_choose_among_the_allocation(slurm: Slurm, tmp_path: Path, place: str) -> None:
+    script = f"{DSRUN} --exclude n2@n3:0 {place}"
+    ended = batch(slurm, tmp_path, script, "--nodes=4", "--gpus-per-node=2")
+    some = (("n1", 0, 0), ("n1", 1, 0), ("n3", 0, 1), ("n4", 0, 2), ("n4", 1, 2))
+    assert places(ended.output) == expected(*some)
+
+
+def test_each_node_counts_the_gpus_that_slurm_gave_it(
+    slurm: Slurm, tmp_path: Path, place: str
+) -> None:
+    script = f"DSRUN_ACCELERATOR=cuda {DSRUN} {place}"
+    ended = batch(slurm, tmp_path, script, "--nodes=4", "--gpus=10", "--exclusive")
+    hosts = [host for host, _ in places(ended.output)]
+    assert hosts == ["n1"] * 2 + ["n2"] * 2 + ["n3"] * 2 + ["n4"] * 4, ended.output
+
+
+def test_gpus_by_the_task_are_all_the_node_launchers(
+    slurm: Slurm, tmp_path: Path, place: str
+) -> None:
+    script = f"DSRUN_ACCELERATOR=cuda {DSRUN} {place}"
+    options = ("--nodelist=n1,n2", "--ntasks-per-node=2", "--gpus-per-task=1")
+    ended = batch(slurm, tmp_path, script, *options)
+    assert [host for host, _ in places(ended.output)] == ["n1", "n1", "n2", "n2"], ended.output
+
+
+def test_a_heterogeneous_job_is_one_job(slurm: Slurm, tmp_path: Path, place: str) -> None:
+    parts = "#SBATCH --nodes=1\n#SBATCH hetjob\n#SBATCH --nodes=2 --ntasks-per-node=2\n"
+    ended = batch(slurm, tmp_path, f"{parts}{DSRUN} {place}")
+    assert [host for host, _ in places(ended.output)] == ["n1", "n2", "n2", "n3", "n3"], ended
+
+
+def test_ranks_are_in_the_order_of_the_hostfile(slurm: Slurm, tmp_path: Path, place: str) -> None:
+    (tmp_path / "hosts").write_text("n3 slots=1\nn1 slots=2\n")
+    script = "\n".join(f"{DSRUN} {flag} -H hosts {place}" for flag in ("", "--rank_per_task"))
+    ended = batch(slurm, tmp_path, script, "--nodes=3", "--ntasks-per-node=2")
+    once = expected(("n3", 0, 0), ("n1", 0, 1), ("n1", 1, 1))
+    assert sorted(places(ended.output)) == sorted(once * 2), ended.output
+
+
+def test_srun_starts_one_dsrun_a_node_and_they_find_each_other(
+    slurm: Slurm, tmp_path: Path, place: str
+) -> None:
+    script = f"DSRUN_TOKEN=secret srun -N3 -n3 {DSRUN} --num_gpus 2 {place}"
+    ended = batch(slurm, tmp_path, script, "--nodes=3")
+    assert ended.code == 0, ended.output
+    assert [host for host, _ in places(ended.output)] == ["n1", "n1", "n2", "n2", "n3", "n3"]
+
+
+def test_several_tasks_a_node_are_told_the_fix(slurm: Slurm, tmp_path: Path, place: str) -> None:
+    script = f"srun {DSRUN} {place}"
+    ended = batch(slurm, tmp_path, script, "--nodes=2", "--ntasks-per-node=2")
+    assert ended.code == 2
+    assert "use srun --nodes=2 --ntasks=2 dsrun ..., or dsrun alone" in ended.output
+
+
+def test_an_interactive_shell_in_a_step_may_use_the_whole_allocation(
+    slurm: Slurm, tmp_path: Path, place: str
+) -> None:
+    inner = f"srun --pty --nodes=1 --ntasks=1 {DSRUN} {place}"
+    ran = slurm.run("salloc", "-Q", "-N3", "script", "-qec", inner, "/dev/null", cwd=tmp_path)
+    assert ran.returncode == 0, ran.stdout
+    assert sorted(re.findall(r"(\d) 0 3 \1 \1 0 3", ran.stdout)) == ["0", "1", "2"], ran.stdout
+
+
+def test_arguments_and_variables_arrive_byte_for_byte(slurm: Slurm, tmp_path: Path) -> None:
+    words = shlex.join([word for word in HOSTILE if "\udcff" not in word])
+    (tmp_path / "words.sh").write_text(words)
+    exported = "--export 'NCCL_IB_HCA=mlx5_0,mlx5_1' --export 'ODD=a,\"b'"
+    options = f"--export TELL={tmp_path} {exported}"
+    script = f'eval "set -- $(cat words.sh)"\n{DSRUN} {options} {tell.SCRIPT} "$@"'
+    ended = batch(slurm, tmp_path, script, "--nodes=2")
+    assert ended.code == 0, ended.output
+    for one in told(tmp_path):
+        assert one.argv[2:] == [word.encode() for word in HOSTILE if "\udcff" not in word]
+        assert (one["NCCL_IB_HCA"], one["ODD"]) == ("mlx5_0,mlx5_1", 'a,"b')
+
+
+FAILS = "hear('SIGTERM', then=0)\nif rank == 2: say('fails'); os._exit(7)\nrest()"
+
+
+def test_a_failure_ends_the_job_with_its_own_code(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"{HEAD}\n{FAILS}\n")
+    ended = batch(slurm, tmp_path, f"{DSRUN} --num_gpus 2 {tmp_path}/train.py", "--nodes=2")
+    assert ended.code == 7
+    assert re.search(r"rank 2 \(n2, local rank 0, pid \d+\) exited with code 7", ended.output)
+
+
+def heard(folder: Path, ranks: int) -> list[list[str]]:
+    """The signals that each rank has heard, of those that have said anything."""
+    texts = [folder / f"said-{rank}" for rank in range(ranks)]
+    words = [text.read_text().splitlines() for text in texts if text.exists()]
+    return [[line.split()[1] for line in lines if line.startswith("hears")] for lines in words]
+
+
+def up(folder: Path) -> int:
+    return len(list(folder.glob("said-*")))
+
+
+@pytest.mark.parametrize(
+    ("launch", "scancel"),
+    [
+        ("", ["--signal=USR1"]),
+        ("exec ", ["--batch", "--signal=USR1"]),
+        ("exec ", ["--full", "--signal=USR1"]),
+    ],
+)
+def test_a_warning_signal_reaches_every_worker_once(
+    slurm: Slurm, tmp_path: Path, launch: str, scancel: list[str]
+) -> None:
+    (tmp_path / "train.py").write_text(f"{HEAD}\nhear('SIGUSR1')\n{PATIENT}\n")
+    script = f"{launch}{DSRUN} --num_gpus 2 {tmp_path}/train.py"
+    job = slurm.sbatch(script, f"--chdir={tmp_path}", "--nodes=2")
+    wait_for(lambda: up(tmp_path) == 4, "all workers to be up")
+    slurm.run("scancel", *scancel, str(job))
+    wait_for(lambda: heard(tmp_path, 4) == [["SIGUSR1"]] * 4, "the signal")
+    slurm.run("scancel", str(job))
+    assert slurm.wait(job).state == "CANCELLED"
+    # The first signal has ended PATIENT's wait; what came after it was heard all the same.
+    assert all(
+        words[:1] == ["SIGUSR1"] and words.count("SIGUSR1") == 1 for words in heard(tmp_path, 4)
+    )
+
+
+@pytest.mark.parametrize("scancel", [[], ["--signal=TERM"]])
+def test_sigterm_reaches_every_worker_once(
+    slurm: Slurm, tmp_path: Path, scancel: list[str]
+) -> None:
+    (tmp_path / "train.py").write_text(f"{HEAD}\n{PATIENT}\n")
+    script = f"{DSRUN} --num_gpus 2 {tmp_path}/train.py; echo code $?"
+    job = slurm.sbatch(script, f"--chdir={tmp_path}", "--nodes=2")
+    wait_for(lambda: up(tmp_path) == 4, "all workers to be up")
+    slurm.run("scancel", *scancel, str(job))
+    ended = slurm.wait(job)
+    assert heard(tmp_path, 4) == [["SIGTERM"]] * 4, ended.output
+    assert "dsrun: stopped by SIGTERM after" in ended.output
+    assert scancel == [] or "code 143" in ended.output
+
+
+def test_workers_that_ignore_the_end_are_gone_with_the_job(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"{HEAD}\nhear('SIGTERM')\nrest()\n")
+    job = slurm.sbatch(
+        f"exec {DSRUN} --num_gpus 2 {tmp_path}/train.py", f"--chdir={tmp_path}", "--nodes=2"
+    )
+    wait_for(lambda: up(tmp_path) == 4, "all workers to be up")
+    slurm.run("scancel", str(job))
+    ended = slurm.wait(job)
+    assert ended.state == "CANCELLED"
+    assert ended.code != 0
+
+
+def test_a_job_that_asks_for_it_is_requeued(slurm: Slurm, tmp_path: Path) -> None:
+    code = "say('run', os.environ.get('SLURM_RESTART_COUNT', '0'))\n"
+    code += "os._exit(0 if 'SLURM_RESTART_COUNT' in os.environ else 75)"
+    (tmp_path / "train.py").write_text(f"{HEAD}\n{code}\n")
+    script = f"{DSRUN} --requeue_on 3,75 {tmp_path}/train.py"
+    job = slurm.sbatch(script, f"--chdir={tmp_path}", "--nodes=2", "--open-mode=append")
+    ended = slurm.wait(job)
+    assert ended.state == "COMPLETED", ended.output
+    assert f"exit code 75: requeueing Slurm job {job}, restarted 0 times so far" in ended.output
+    for rank in (0, 1):
+        assert "run 1" in (tmp_path / f"said-{rank}").read_text()
+
+
+def test_a_cancelled_job_is_not_requeued(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"{HEAD}\n{PATIENT}\n")
+    script = f"{DSRUN} --requeue_on 143 {tmp_path}/train.py"
+    job = slurm.sbatch(script, f"--chdir={tmp_path}", "--nodes=2")
+    wait_for(lambda: up(tmp_path) == 2, "all workers to be up")
+    slurm.run("scancel", str(job))
+    assert slurm.wait(job).state == "CANCELLED"
+    assert "requeueing" not in slurm.output(job)
+
+
+def test_srun_is_killed(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(f"{HEAD}\nhear('SIGTERM', then=0)\nrest()\n")
+    job = slurm.sbatch(f"exec {DSRUN} {tmp_path}/train.py", f"--chdir={tmp_path}", "--nodes=2")
+    wait_for(lambda: up(tmp_path) == 2, "all workers to be up")
+    (srun,) = [p for p in slurm.cluster.processes() if p.argv[0] == SRUN and child_of_dsrun(p.pid)]
+    os.kill(srun.pid, signal.SIGKILL)
+    ended = slurm.wait(job, PROMPT + 20)
+    assert ended.code == 75, ended.output
+    assert "lost " in ended.output
+
+
+def child_of_dsrun(pid: int) -> bool:
+    """Whether this is the srun that dsrun has started, not the helper that srun forks."""
+    above = Path(f"/proc/{parent(pid)}/cmdline").read_bytes().split(b"\0")
+    return os.fsencode(COMMAND[1]) in above
