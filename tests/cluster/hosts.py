@@ -139,7 +139,6 @@ class Cluster:
                 known = namespaces(folder) & names.keys()
                 found += [Process.read(folder, names[namespace]) for namespace in known]
         return [process for process in found if job in (None, process.job)]
-        return [process for process in found if job in (None, process.job)]
 
     def close(self) -> None:
         """End everything; nothing is left of the cluster, nor of what was started in it."""

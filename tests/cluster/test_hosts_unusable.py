@@ -37,7 +37,9 @@ def causes(ended: subprocess.CompletedProcess[str]) -> dict[str, str]:
     assert (ended.returncode, ended.stdout) == (UNUSABLE, ""), ended.stderr
     head, *rest = ended.stderr.partition("dsrun: the job cannot start")[2].splitlines()
     assert head == ", nothing was left running:"
-    return dict(line.removeprefix("dsrun:   ").split(": ", 1) for line in rest)
+    told = dict(line.removeprefix("dsrun:   ").split(": ", 1) for line in rest)
+    # Hosts that share a cause share its line.
+    return {host: cause for hosts, cause in told.items() for host in hosts.split(", ")}
 
 
 @remote
