@@ -22,7 +22,11 @@ from .specs import ENV, python, shell
 
 @pytest.fixture
 def adopting() -> Iterator[None]:
-    """Adopt the orphans of this test, as a node launcher does, and leave none."""
+    """Adopt the orphans of this test, as a node launcher does, and leave none.
+
+    A crew takes all children of its process for its own, at the end at the latest.
+    """
+    assert kernel.children() == [], "these tests would kill what others have started"
     kernel.adopt_orphans()
     yield
     left = kernel.children()

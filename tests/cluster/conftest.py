@@ -21,7 +21,7 @@ from .traces import nothing_left
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CLUSTERS = ("cluster", "big_cluster")
+CLUSTERS = ("cluster", "big_cluster", "site")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -42,26 +42,41 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [path.resolve() for path in ours]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def cluster(shared: list[Path]) -> Iterator[Cluster]:
-    """Four hosts, `n1` to `n4`, and a login; up for the whole session."""
+    """Four hosts, `n1` to `n4`, and a login; up for all the tests in this folder."""
     with Cluster(4, shared=shared) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def big_cluster(shared: list[Path]) -> Iterator[Cluster]:
     """Sixty-four hosts, `n1` to `n64`, and a login; up from the first use on."""
     with Cluster(64, shared=shared) as cluster:
         yield cluster
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def slurm(shared: list[Path]) -> Iterator[Slurm]:
     """Slurm on four hosts of its own, which no other test switches off; see `Slurm`."""
     need("munged", "slurmctld", "slurmd", "sbatch", "srun")
     with Cluster(4, shared=shared) as cluster, Slurm(cluster) as slurm:
         yield slurm
+
+
+@pytest.fixture
+def site(
+    request: pytest.FixtureRequest, launcher: str, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Cluster]:
+    """The cluster for jobs with this launcher; for Slurm's there is an allocation of two nodes."""
+    if launcher != "slurm":
+        yield request.getfixturevalue("cluster")
+        return
+    slurm: Slurm = request.getfixturevalue("slurm")
+    with slurm.nothing_left(), slurm.allocation("n1", "n2") as job:
+        monkeypatch.setenv("SLURM_JOB_ID", str(job))
+        monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
+        yield slurm.cluster
 
 
 @pytest.fixture(autouse=True)
@@ -71,7 +86,7 @@ def clean(request: pytest.FixtureRequest) -> Iterator[None]:
     with ExitStack() as watches:
         for cluster in used:
             watches.enter_context(nothing_left(cluster))
-        if "slurm" in request.fixturenames:
+        if "slurm" in request.fixturenames and "site" not in request.fixturenames:
             slurm: Slurm = request.getfixturevalue("slurm")
             watches.enter_context(nothing_left(slurm.cluster))
             watches.enter_context(slurm.nothing_left())

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 BY_NAME = {engine.name: engine for engine in ENGINES if engine.name != "mpich5"}
 """Of MPICH's Hydra one version will do: a job looks the same to both."""
 EVERYWHERE = ("ssh", "openssh", "pdsh", "local", *BY_NAME)
-everywhere = pytest.mark.parametrize("launcher", EVERYWHERE)
+everywhere = pytest.mark.parametrize("launcher", [*EVERYWHERE, "slurm"])
+"""A test in all places; its fixture `site` is the cluster where the launcher is at home."""
 here_and_there = pytest.mark.parametrize("launcher", ["ssh", "local"])
 
 LOST = 75
@@ -98,6 +99,8 @@ class Job:
         """Prepare it; `before` are words before dsrun's own, as in `nohup dsrun`."""
         self.hosts = ("login",) if launcher == "local" else ("n1", "n2")
         self.size = slots * len(self.hosts)
+        # Slurm's own daemon of a step, not a process of ours, takes its time to end.
+        self._patience = PROMPT if launcher == "slurm" else 0.0
         self._cluster = cluster
         self._folder = folder
         self._script = folder / "train.py"
@@ -161,7 +164,7 @@ class Job:
     def clean(self, seconds: float) -> None:
         """Nothing of the job is left anywhere, after so many seconds at most."""
         try:
-            wait_for(lambda: not self._traces.leftovers(), "clean", seconds)
+            wait_for(lambda: not self._traces.leftovers(), "clean", seconds + self._patience)
         except TimeoutError as error:
             raise AssertionError("\n".join([f"{error}", *self._traces.leftovers()])) from None
 

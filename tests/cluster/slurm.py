@@ -133,6 +133,17 @@ class Slurm:
             raise ValueError(errors.strip())
         return int(accepted.partition(";")[0])
 
+    @contextmanager
+    def allocation(self, *names: str) -> Iterator[int]:
+        """These nodes are ours inside the `with` block, as with `salloc`; gives the job's id."""
+        wanted = [f"--nodelist={','.join(names)}", f"--nodes={len(names)}", "--exclusive"]
+        granted = self.run("salloc", "--no-shell", *wanted)
+        job = int(re.findall(r"job allocation (\d+)", granted.stderr)[0])
+        try:
+            yield job
+        finally:
+            self.run("scancel", str(job))
+
     def job(self, job: int) -> dict[str, str]:
         """What `scontrol show job` says of it, by Slurm's names: `JobState`, `NodeList`, ..."""
         shown = self.run("scontrol", "--oneliner", "show", "job", str(job)).stdout
