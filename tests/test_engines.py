@@ -231,8 +231,8 @@ def test_a_user_or_port_of_one_host_is_no_engines_business(name: str) -> None:
 
 def test_slurm_outside_of_a_job() -> None:
     assert engine("slurm").problem(nodes(a=1)) == (
-        "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_ID); start dsrun from a"
-        " script for sbatch, or after salloc"
+        "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_NODELIST); start dsrun"
+        " from a script for sbatch, or after salloc"
     )
 
 

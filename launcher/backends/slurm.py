@@ -45,7 +45,7 @@ class Slurm(engine.Engine):
         held = self._held
         if held is None or held.scheduler != "slurm":
             return (
-                "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_ID);"
+                "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_NODELIST);"
                 " start dsrun from a script for sbatch, or after salloc"
             )
         strange = [node.host.name for node in nodes if not self._names([node.host.name])]

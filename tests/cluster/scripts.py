@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .hosts import Cluster
 
-LOCAL = ("--launcher", "local")
+LOCAL: tuple[str, ...] = ("--launcher", "local")
 """dsrun's options for workers where it runs itself."""
 
 TRACEBACK = "Traceback (most recent call last)"
@@ -83,7 +83,7 @@ def has_stopped_writing(pid: int) -> bool:
 
 def node_launchers(cluster: Cluster) -> list[int]:
     """The pids of all node launchers and their guards."""
-    return [p.pid for p in cluster.processes() if p.argv[-1] == "--stdio" and not p.job]
+    return [p.pid for p in cluster.processes() if p.argv[1:4] == ("-E", "-S", "-c")]
 
 
 def workers(cluster: Cluster, name: str) -> list[int]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from .command import COMMAND
+from .jobs import EVERYWHERE, options
 from .scripts import LOCAL, TRACEBACK, Terminal, hostfile, log_file, open_pipe, script
 
 if TYPE_CHECKING:
@@ -320,14 +321,14 @@ def test_input_comes_as_it_is_typed(dsrun: Dsrun, tmp_path: Path) -> None:
         assert running.wait().returncode == 0
 
 
-@pytest.mark.parametrize("where", ["local", "ssh", "pdsh"])
+@pytest.mark.parametrize("where", EVERYWHERE)
 @pytest.mark.parametrize("stdin", ["none", "rank0"])
 def test_workers_have_three_descriptors_and_no_more(
     dsrun: Dsrun, cluster: Cluster, tmp_path: Path, where: str, stdin: str
 ) -> None:
     hosts = (*LOCAL, "--num_gpus", "2")
     if where != "local":
-        hosts = ("--launcher", where, *hostfile(cluster, tmp_path, 2, 1))
+        hosts = (*options(where), *hostfile(cluster, tmp_path, 2, 1))
     work = script(
         tmp_path,
         """

@@ -42,9 +42,9 @@ def kill(*pids: int) -> None:
 @everywhere
 @pytest.mark.parametrize("which", ["guard", "node launcher"])
 def test_one_half_of_a_node_launcher_is_killed(
-    cluster: Cluster, tmp_path: Path, launcher: str, which: str
+    site: Cluster, tmp_path: Path, launcher: str, which: str
 ) -> None:
-    with Job(cluster, tmp_path, WITH_SESSION, launcher=launcher) as job:
+    with Job(site, tmp_path, WITH_SESSION, launcher=launcher) as job:
         host = job.hosts[-1]
         guard, node_launcher = job.launchers(host)
         kill(guard if which == "guard" else node_launcher)
@@ -103,9 +103,9 @@ def inner(pid: int) -> int:
 
 
 @everywhere
-def test_the_runner_is_killed(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
+def test_the_runner_is_killed(site: Cluster, tmp_path: Path, launcher: str) -> None:
     """The workers are told to stop, as by the runner itself."""
-    with Job(cluster, tmp_path, WITH_SESSION, launcher=launcher) as job:
+    with Job(site, tmp_path, WITH_SESSION, launcher=launcher) as job:
         kill(job.running.pid)
         job.clean(1 + PROMPT)
     assert [job.heard(rank) for rank in range(job.size)] == [["SIGTERM"]] * job.size

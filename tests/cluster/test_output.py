@@ -18,6 +18,7 @@ import pytest
 
 from ..needs import need
 from .command import COMMAND
+from .jobs import BY_NAME, options
 from .machines import wait_for
 from .scripts import (
     LOCAL,
@@ -70,13 +71,13 @@ FOREVER = """
 """
 
 
-@pytest.fixture(params=["local", "ssh", "pdsh"])
+@pytest.fixture(params=["local", "ssh", "pdsh", *BY_NAME])
 def two_ranks(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) -> tuple[str, ...]:
     """Options for two workers: both at the login, or each on a host of its own."""
     if request.param == "local":
         return (*LOCAL, "--num_gpus", "2")
     need(*({"pdsh"} & {request.param}))
-    return ("--launcher", request.param, *hostfile(cluster, tmp_path, 1, 1))
+    return (*options(request.param), *hostfile(cluster, tmp_path, 1, 1))
 
 
 def waiting_in(pipe: int) -> int:
@@ -86,11 +87,15 @@ def waiting_in(pipe: int) -> int:
     return count[0]
 
 
-@pytest.mark.parametrize(("where", "megabytes"), [("local", 200), ("ssh", 20)])
+@pytest.mark.parametrize(
+    ("where", "megabytes"), [("local", 200), ("ssh", 20), *((name, 20) for name in BY_NAME)]
+)
 def test_megabytes_are_exact_and_cost_no_memory(
     dsrun: Dsrun, cluster: Cluster, tmp_path: Path, where: str, megabytes: int
 ) -> None:
-    hosts = (*LOCAL, "--num_gpus", "3") if where == "local" else hostfile(cluster, tmp_path, 3)
+    hosts = (*LOCAL, "--num_gpus", "3")
+    if where != "local":
+        hosts = (*options(where), *hostfile(cluster, tmp_path, 3))
     work = script(tmp_path, MUCH)
     with Path(os.devnull).open("wb") as nowhere:
         running = dsrun.start(
@@ -346,7 +351,7 @@ def test_a_log_disk_that_is_full(dsrun: Dsrun, cluster: Cluster, tmp_path: Path)
     assert 0 < size <= 128 * 1024
 
 
-@pytest.mark.parametrize("where", ["local", "ssh", "pdsh"])
+@pytest.mark.parametrize("where", ["local", "ssh", "pdsh", *BY_NAME])
 def test_lines_are_whole_and_in_order(
     dsrun: Dsrun, cluster: Cluster, tmp_path: Path, where: str
 ) -> None:
@@ -359,7 +364,7 @@ def test_lines_are_whole_and_in_order(
     )
     hosts = (*LOCAL, "--num_gpus", "8")
     if where != "local":
-        hosts = ("--launcher", where, *hostfile(cluster, tmp_path, 2, 2, 2, 2))
+        hosts = (*options(where), *hostfile(cluster, tmp_path, 2, 2, 2, 2))
     shown = tmp_path / "shown"
     with shown.open("wb") as file:
         assert dsrun(*hosts, "--prefix", "{rank}| ", work, stdout=file).returncode == 0

@@ -105,7 +105,7 @@ def test_a_line_for_torchrun_passes_no_local_rank(
     assert [one["LOCAL_RANK"] for one in found] == ["0", "1"]
 
 
-@near_and_far
+@everywhere
 @pytest.mark.parametrize(
     ("flags", "program"),
     [
@@ -136,7 +136,7 @@ def test_modules_and_the_end_of_options(
         assert one.argv[2:] == [b"-m", b"--", b"x y"]
 
 
-@near_and_far
+@everywhere
 def test_any_executable(dsrun: Dsrun, tmp_path: Path, backend: tuple[str, ...]) -> None:
     program = tmp_path / "do it.sh"
     program.write_text('#!/bin/sh\nprintf "%s|" "$0" "$@" > "ran-$RANK"\n')
@@ -202,7 +202,7 @@ def test_a_virtual_environment_that_cannot_be_used(
     assert TRACEBACK not in done.stderr
 
 
-@near_and_far
+@everywhere
 @pytest.mark.parametrize("name", NAMES)
 def test_folders_of_any_name(
     dsrun: Dsrun, tmp_path: Path, backend: tuple[str, ...], here: tuple[str, ...], name: str
@@ -223,7 +223,7 @@ def test_folders_of_any_name(
     assert not list(tmp_path.glob("**/PWN"))
 
 
-@near_and_far
+@everywhere
 def test_the_folder_that_the_user_is_in(
     dsrun: Dsrun, tmp_path: Path, backend: tuple[str, ...], here: tuple[str, ...]
 ) -> None:
@@ -238,7 +238,7 @@ def test_the_folder_that_the_user_is_in(
     assert done.stdout.splitlines() == [f"mine {tmp_path}:/elsewhere"] * 2
 
 
-@near_and_far
+@everywhere
 def test_the_folder_by_the_name_the_user_knows(
     dsrun: Dsrun, tmp_path: Path, backend: tuple[str, ...], here: tuple[str, ...]
 ) -> None:

@@ -233,6 +233,32 @@ def test_a_job_that_asks_for_it_is_requeued(slurm: Slurm, tmp_path: Path) -> Non
         assert "run 1" in (tmp_path / f"said-{rank}").read_text()
 
 
+def test_a_job_that_gives_way_to_another_starts_again(slurm: Slurm, tmp_path: Path) -> None:
+    code = f"if 'SLURM_RESTART_COUNT' in os.environ:\n    os._exit(0)\n{PATIENT}"
+    (tmp_path / "train.py").write_text(f"{HEAD}\n{code}\n")
+    script = f"exec {DSRUN} --num_gpus 2 {tmp_path}/train.py"
+    where = ("--partition=spare", "--nodes=2", "--nodelist=n1,n2", "--exclusive")
+    job = slurm.sbatch(script, f"--chdir={tmp_path}", "--open-mode=append", *where)
+    wait_for(lambda: up(tmp_path) == 4, "all workers to be up")
+    assert slurm.run("srun", "--nodelist=n1", "hostname").stdout == "n1\n"
+    ended = slurm.wait(job)
+    assert ended.state == "COMPLETED", ended.output
+    # Slurm itself signals every process of such a job twice, two milliseconds apart.
+    assert [set(signals) for signals in heard(tmp_path, 4)] == [{"SIGTERM"}] * 4
+    assert max(map(len, heard(tmp_path, 4))) <= 2
+
+
+def test_a_time_limit_warns_every_worker_once(slurm: Slurm, tmp_path: Path) -> None:
+    """Slurm looks at time limits every half a minute; a minute before the end is at once."""
+    (tmp_path / "train.py").write_text(f"{HEAD}\nhear('SIGUSR1', then=0)\nrest()\n")
+    script = f"{DSRUN} --num_gpus 2 {tmp_path}/train.py; echo code $?"
+    limit = ("--nodes=2", "--time=1", "--signal=USR1@60")
+    job = slurm.sbatch(script, f"--chdir={tmp_path}", *limit)
+    ended = slurm.wait(job, seconds=75)
+    assert heard(tmp_path, 4) == [["SIGUSR1"]] * 4, ended.output
+    assert "code 0" in ended.output
+
+
 def test_a_cancelled_job_is_not_requeued(slurm: Slurm, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"{HEAD}\n{PATIENT}\n")
     script = f"{DSRUN} --requeue_on 143 {tmp_path}/train.py"

@@ -33,9 +33,9 @@ def each(job: Job, *names: str) -> bool:
 @everywhere
 @pytest.mark.parametrize("number", [TERM, INT, HUP])
 def test_a_signal_to_stop_reaches_every_worker_once(
-    cluster: Cluster, tmp_path: Path, launcher: str, number: signal.Signals
+    site: Cluster, tmp_path: Path, launcher: str, number: signal.Signals
 ) -> None:
-    with Job(cluster, tmp_path, PATIENT, launcher=launcher) as job:
+    with Job(site, tmp_path, PATIENT, launcher=launcher) as job:
         job.running.process.send_signal(number)
         returncode, errors = job.wait(1 + PROMPT)
         job.clean(0.5)
@@ -73,8 +73,8 @@ def test_the_grace_is_given_in_full_and_not_more(
 
 
 @everywhere
-def test_a_second_interrupt_kills_at_once(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
-    with Job(cluster, tmp_path, DEAF, "--grace", "60", launcher=launcher) as job:
+def test_a_second_interrupt_kills_at_once(site: Cluster, tmp_path: Path, launcher: str) -> None:
+    with Job(site, tmp_path, DEAF, "--grace", "60", launcher=launcher) as job:
         job.running.process.send_signal(INT)
         for rank in range(job.size):
             job.said(rank, "hears SIGINT")
@@ -127,10 +127,10 @@ def counts(job: Job, number: int) -> bool:
 
 @everywhere
 def test_user_signals_reach_every_worker_once_and_stop_nothing(
-    cluster: Cluster, tmp_path: Path, launcher: str
+    site: Cluster, tmp_path: Path, launcher: str
 ) -> None:
     worker = "hear('SIGUSR1', 'SIGUSR2', 'SIGCONT', 'SIGWINCH'); wait_to_go()"
-    with Job(cluster, tmp_path, worker, launcher=launcher) as job:
+    with Job(site, tmp_path, worker, launcher=launcher) as job:
         for name in ("SIGCONT", "SIGWINCH", "SIGUSR1", "SIGUSR2", "SIGUSR1"):
             before = len(job.heard(0))
             job.running.process.send_signal(getattr(signal, name))
@@ -213,12 +213,12 @@ os.execv(sys.argv[1], sys.argv[1:])
 
 @everywhere
 def test_workers_start_with_the_signals_of_a_login(
-    cluster: Cluster, tmp_path: Path, launcher: str
+    site: Cluster, tmp_path: Path, launcher: str
 ) -> None:
     hosts = [] if launcher == "local" else ["--host", "n1,n2"]
     program = ["--no_local_rank", "--no_python", "grep", "^Sig[BI]", "/proc/self/status"]
     words = [*COMMAND, *options(launcher), *hosts, "--num_gpus", "1", "--prefix", "", *program]
-    done = cluster.login.run([sys.executable, "-c", INHERITED, *words], cwd=tmp_path)
+    done = site.login.run([sys.executable, "-c", INHERITED, *words], cwd=tmp_path)
     nodes = 1 if launcher == "local" else 2
     assert done.returncode == 0, done
     masks = [int(line.split()[1], 16) & ~LIBC for line in done.stdout.splitlines()]

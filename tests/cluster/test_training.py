@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..needs import need_modules
-from .command import CHECKOUT
+from .command import CHECKOUT, COMMAND
 from .jobs import EVERYWHERE, options
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from .command import Dsrun
+    from .slurm import Slurm
 
 EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
 SHORT = ("--batch", "48", "--steps", "12", "--log_every", "1")
@@ -59,6 +61,16 @@ def test_four_uneven_hosts_train_one_model(
     assert list(trained) == list(range(1, 13))
     assert trained[12] < trained[1] - 1.0
     assert trained == reference.setdefault("losses", trained)
+
+
+def test_slurm_trains_the_same(slurm: Slurm, tmp_path: Path, reference: dict[str, Losses]) -> None:
+    (tmp_path / "hosts").write_text(UNEVEN)
+    words = [*COMMAND, "--hostfile", "hosts", "--exclude", "n2:1", *cache(tmp_path), EXAMPLE]
+    job = slurm.sbatch(shlex.join([*words, *SHORT]), "--nodes=4", f"--chdir={tmp_path}")
+    ended = slurm.wait(job, TIMEOUT)
+    assert ended.code == 0, ended.output
+    assert "world size 7, gloo" in ended.output
+    assert losses(ended.output) == reference["losses"]
 
 
 def test_fewer_hosts_chosen_by_include_train_the_same(

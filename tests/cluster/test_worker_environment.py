@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from . import tell
+from .jobs import EVERYWHERE, options
 from .scripts import LOCAL, TRACEBACK, hostfile
 from .tell import told
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .hosts import Cluster
     from .tell import Told
 
-REMOTE = ("ssh", "openssh", "pdsh")
+REMOTE = [launcher for launcher in EVERYWHERE if launcher != "local"]
 CUDA = {"DSRUN_ACCELERATOR": "cuda"}
 
 
@@ -40,7 +41,7 @@ def test_the_contract_on_uneven_nodes(
     dsrun: Dsrun, cluster: Cluster, tmp_path: Path, here: tuple[str, ...], launcher: str
 ) -> None:
     hosts = hostfile(cluster, tmp_path, 3, 2, 1)
-    done = dsrun("--launcher", launcher, "--role", "trainer", *hosts, *here, tell.SCRIPT)
+    done = dsrun(*options(launcher), "--role", "trainer", *hosts, *here, tell.SCRIPT)
     assert done.returncode == 0, done.stderr
     found = told(tmp_path)
     places = [("n1", 0, 0, 3), ("n1", 0, 1, 3), ("n1", 0, 2, 3), ("n2", 1, 0, 2), ("n2", 1, 1, 2),
@@ -194,13 +195,13 @@ VALUES = {
 }
 
 
-@pytest.mark.parametrize("launcher", [*REMOTE, "local"])
+@pytest.mark.parametrize("launcher", EVERYWHERE)
 def test_variables_arrive_byte_for_byte(
     dsrun: Dsrun, cluster: Cluster, tmp_path: Path, here: tuple[str, ...], launcher: str
 ) -> None:
-    hosts = (
-        LOCAL if launcher == "local" else ("--launcher", launcher, *hostfile(cluster, tmp_path, 1))
-    )
+    hosts = LOCAL
+    if launcher != "local":
+        hosts = (*options(launcher), *hostfile(cluster, tmp_path, 1))
     named = {f"MY{name}": value for name, value in VALUES.items()}
     exports = [word for name, value in named.items() for word in ("--export", f"{name}={value}")]
     env = {**VALUES, "OWN": "x\n\udcffy"}

@@ -16,6 +16,7 @@ import pytest
 from .command import COMMAND
 from .jobs import DEAF, OBEDIENT, PROMPT, Job, everywhere, here_and_there, state
 from .machines import wait_for
+from .scripts import node_launchers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,11 +39,11 @@ CODES = [
 @everywhere
 @pytest.mark.parametrize(("end", "code", "words"), [EXIT_3, KILLED], ids=["exit", "kill"])
 def test_the_first_failure_ends_the_job(
-    cluster: Cluster, tmp_path: Path, launcher: str, end: str, code: int, words: str
+    site: Cluster, tmp_path: Path, launcher: str, end: str, code: int, words: str
 ) -> None:
     fails = f"wait_to_go(); os.write(2, b'it broke'); {end}"
     worker = f"if rank == 1:\n    {fails}\nelse:\n    {OBEDIENT}"
-    with Job(cluster, tmp_path, worker, launcher=launcher) as job:
+    with Job(site, tmp_path, worker, launcher=launcher) as job:
         pid = job.said(1, r"is up (\d+)")[1]
         job.go()
         returncode, errors = job.wait(PROMPT)
@@ -107,14 +108,15 @@ def memory_cgroup(size: int) -> Iterator[Path]:
     pytest.skip("no control group with a memory limit can be made here")
 
 
-def test_the_out_of_memory_killer_is_named(cluster: Cluster, tmp_path: Path) -> None:
+@everywhere
+def test_the_out_of_memory_killer_is_named(site: Cluster, tmp_path: Path, launcher: str) -> None:
     with memory_cgroup(64 << 20) as group:
         eat = (
             f"wait_to_go(); open('{group}/cgroup.procs', 'w').write('0');"
             " print(len(b'x' * (256 << 20)))"
         )
         worker = f"if rank == 1:\n    {eat}\n{OBEDIENT}"
-        with Job(cluster, tmp_path, worker) as job:
+        with Job(site, tmp_path, worker, launcher=launcher) as job:
             job.go()
             returncode, errors = job.wait(2 * PROMPT)
     assert returncode == 137
@@ -142,13 +144,13 @@ def test_exit_codes_are_the_low_eight_bits(cluster: Cluster, tmp_path: Path) -> 
     assert done.stdout.splitlines() == [f"{code} {code & 255}" for code in CODES]
 
 
-@here_and_there
+@everywhere
 def test_a_rank_that_is_done_leaves_the_others_alone(
-    cluster: Cluster, tmp_path: Path, launcher: str
+    site: Cluster, tmp_path: Path, launcher: str
 ) -> None:
     early = "if rank == 1:\n    say('is up')\n    os._exit(0)\n"
     worker = f"{early}hear('SIGUSR1', 'SIGTERM'); wait_to_go()"
-    with Job(cluster, tmp_path, worker, launcher=launcher) as job:
+    with Job(site, tmp_path, worker, launcher=launcher) as job:
         others = [rank for rank in range(job.size) if rank != 1]
         wait_for(lambda: len(job.pids()) == job.size - 1, "the end of rank 1")
         # What goes round by the runner is behind all that the exit has led to.
@@ -160,16 +162,17 @@ def test_a_rank_that_is_done_leaves_the_others_alone(
     assert [job.heard(rank) for rank in others] == [["SIGUSR1"]] * len(others)
 
 
+@everywhere
 def test_of_two_failures_at_once_the_one_named_gives_the_code(
-    cluster: Cluster, tmp_path: Path
+    site: Cluster, tmp_path: Path, launcher: str
 ) -> None:
-    worker = "wait_to_go()\nif rank in (1, 3):\n    os._exit(3 + rank // 2)\nrest()"
-    with Job(cluster, tmp_path, worker) as job:
+    worker = "wait_to_go()\nif rank in (0, 1, 3):\n    os._exit(3 + rank)\nrest()"
+    with Job(site, tmp_path, worker, launcher=launcher) as job:
         job.go()
         returncode, errors = job.wait(PROMPT)
-    named = re.search(r"dsrun: rank ([13]) .* exited with code ([34]) after", errors)
+    named = re.search(r"dsrun: rank ([013]) .* exited with code ([346]) after", errors)
     assert named
-    assert int(named[2]) == returncode == 3 + int(named[1]) // 2
+    assert int(named[2]) == returncode == 3 + int(named[1])
 
 
 @pytest.mark.parametrize("deaf", [False, True])
@@ -194,10 +197,13 @@ def of_rank(job: Job, rank: int, host: str) -> int:
     return found
 
 
-@pytest.mark.parametrize("slots", [1, 4])
-def test_deaf_ranks_get_one_grace_for_all(cluster: Cluster, tmp_path: Path, slots: int) -> None:
+@everywhere
+@pytest.mark.parametrize("slots", [4])
+def test_deaf_ranks_get_one_grace_for_all(
+    site: Cluster, tmp_path: Path, launcher: str, slots: int
+) -> None:
     worker = f"if rank == 1:\n    wait_to_go()\n    os._exit(3)\n{DEAF}"
-    with Job(cluster, tmp_path, worker, slots=slots) as job:
+    with Job(site, tmp_path, worker, launcher=launcher, slots=slots) as job:
         job.go()
         assert job.wait(1 + PROMPT)[0] == 3
         ended = time.monotonic()
@@ -248,14 +254,17 @@ see, ready = os.pipe()
 TREES = ("children()", "session()", "daemon()", "daemon(deaf=True)", "hopper()")
 
 
+@everywhere
 @pytest.mark.parametrize("tree", TREES)
-def test_what_a_dead_rank_has_started_is_ended(cluster: Cluster, tmp_path: Path, tree: str) -> None:
-    """Rank 1 dies, rank 2 is stopped; both have started something."""
+def test_what_a_dead_rank_has_started_is_ended(
+    site: Cluster, tmp_path: Path, launcher: str, tree: str
+) -> None:
+    """Rank 1 dies, rank 0 is stopped; both have started something."""
     fails = "    wait_to_go()\n    os._exit(3)"
     worker = (
-        f"{FORKED}\nif rank in (1, 2):\n    {tree}\n    os.read(see, 1)\nif rank == 1:\n{fails}"
+        f"{FORKED}\nif rank in (0, 1):\n    {tree}\n    os.read(see, 1)\nif rank == 1:\n{fails}"
     )
-    with Job(cluster, tmp_path, f"{worker}\n{OBEDIENT}") as job:
+    with Job(site, tmp_path, f"{worker}\n{OBEDIENT}", launcher=launcher) as job:
         job.go()
         assert job.wait(1 + PROMPT)[0] == 3
         job.clean(0.5)
@@ -264,11 +273,11 @@ def test_what_a_dead_rank_has_started_is_ended(cluster: Cluster, tmp_path: Path,
 BACKGROUND = f"{FORKED}\nif rank == 1:\n    daemon()\n    os.read(see, 1)\nwait_to_go()"
 
 
-@here_and_there
+@everywhere
 def test_a_daemon_left_by_a_clean_end_is_stopped_with_a_warning(
-    cluster: Cluster, tmp_path: Path, launcher: str
+    site: Cluster, tmp_path: Path, launcher: str
 ) -> None:
-    with Job(cluster, tmp_path, BACKGROUND, launcher=launcher) as job:
+    with Job(site, tmp_path, BACKGROUND, launcher=launcher) as job:
         job.go()
         returncode, errors = job.wait(PROMPT)
         job.clean(0.5)
@@ -295,16 +304,12 @@ def test_allow_background_leaves_a_daemon_alone(
     assert "left running" not in errors
 
 
-def node_launchers(cluster: Cluster) -> list[int]:
-    """Guards and node launchers, wherever they run."""
-    return [p.pid for p in cluster.processes() if p.argv[1:4] == ("-E", "-S", "-c")]
-
-
+@everywhere
 def test_a_child_that_keeps_the_output_open_does_not_delay_the_end(
-    cluster: Cluster, tmp_path: Path
+    site: Cluster, tmp_path: Path, launcher: str
 ) -> None:
     worker = f"{FORKED}\nif rank == 1:\n    children()\n    os.read(see, 1)\nwait_to_go()"
-    with Job(cluster, tmp_path, worker) as job:
+    with Job(site, tmp_path, worker, launcher=launcher) as job:
         job.go()
         assert job.wait(2 * PROMPT)[0] == 0
         job.clean(0.5)

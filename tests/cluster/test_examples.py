@@ -1,0 +1,99 @@
+"""The job files of `examples/`, as far as there is an engine for them here."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..needs import need_modules
+from .command import CHECKOUT, COMMAND, Running
+from .test_no_ssh import TOKEN
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .hosts import Cluster
+    from .slurm import Slurm
+
+SHORT = ("--batch", "16", "--steps", "4", "--log_every", "1")
+TIMEOUT = 180.0
+ALL_STEPS = [1, 2, 3, 4]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Path:
+    """A folder as the examples expect it, with a `dsrun` in `bin` that finds what it needs."""
+    need_modules("torch")
+    (tmp_path / "examples").symlink_to(CHECKOUT / "examples")
+    command = tmp_path / "bin" / "dsrun"
+    command.parent.mkdir()
+    command.write_text('#!/bin/sh\nexec {} {} "$@"\n'.format(*COMMAND))
+    command.chmod(0o755)
+    return tmp_path
+
+
+def environment(desk: Path, **more: str) -> dict[str, str]:
+    """Variables with which the folder's own `dsrun` is run, and torch leaves nothing in /tmp."""
+    path = f"{desk}/bin:{os.environ['PATH']}"
+    return {"PATH": path, "TORCHINDUCTOR_CACHE_DIR": f"{desk}/inductor", **more}
+
+
+def steps(output: str) -> list[int]:
+    """The steps that rank 0 tells of, and where it is."""
+    return [int(step) for step in re.findall(r"(?m)^[\w-]+:0\| step +(\d+) ", output)]
+
+
+@pytest.mark.parametrize("name", ["slurm.sbatch", "slurm_srun.sbatch"])
+def test_slurm(slurm: Slurm, desk: Path, name: str) -> None:
+    options = ["--nodes=2", "--gpus-per-node=2", f"--chdir={desk}", f"--output={desk}/out"]
+    # The GPUs of this Slurm are numbers without a device.
+    env = environment(desk, DSRUN_ACCELERATOR="cuda")
+    command = ["sbatch", "--parsable", *options, f"{CHECKOUT}/examples/{name}", *SHORT]
+    job = int(slurm.run(*command, env=env).stdout)
+    ended = slurm.wait(job, TIMEOUT)
+    output = (desk / "out").read_text()
+    assert ended.code == 0, output
+    assert "world size 4, gloo" in output
+    assert steps(output) == ALL_STEPS
+    assert len(list(desk.glob("logs/*/rank-*.out"))) == 4
+    if name == "slurm.sbatch":
+        assert (desk / f"checkpoint-{job}.pt").exists()
+
+
+def test_pbs(cluster: Cluster, desk: Path) -> None:
+    """There is no PBS here: its variables are set by hand, and ssh is real."""
+    (desk / "nodes").write_text("n1\nn1\nn2\nn2\n")
+    script = (CHECKOUT / "examples" / "pbs.sh").read_text()
+    # The only change: the end of its command line, where a person would write more of it.
+    script = re.sub(r"(?m)^(exec dsrun) (.*)$", rf"\1 --num_gpus 2 \2 {' '.join(SHORT)}", script)
+    of_pbs = {"PBS_NODEFILE": f"{desk}/nodes", "PBS_O_WORKDIR": str(desk), "PBS_JOBID": "7"}
+    env = environment(desk, **of_pbs, PBS_ENVIRONMENT="PBS_BATCH")
+    ran = cluster.login.run(["bash", "-c", script], env=env, timeout=TIMEOUT)
+    assert ran.returncode == 0, ran.stderr
+    assert "world size 4, gloo" in ran.stdout
+    assert steps(ran.stdout) == ALL_STEPS
+    assert (desk / "checkpoint-7.pt").exists()
+
+
+def test_a_pytorchjob_of_kubeflow(cluster: Cluster, desk: Path) -> None:
+    """There is no Kubernetes here: hosts are the pods, with the variables of the operator."""
+    shutil.copy(CHECKOUT / "examples" / "train_ddp.py", desk / "train.py")
+    size = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "2", "MASTER_ADDR": "n1"}
+    master = {"MASTER_PORT": "23456", "PET_MASTER_ADDR": "n1", "PET_MASTER_PORT": "23456"}
+    pods = [
+        host.popen(
+            ["dsrun", "train.py", *SHORT],
+            env=environment(desk, **TOKEN, **size, **master, PET_NODE_RANK=str(rank)),
+            cwd=desk,
+            text=False,
+        )
+        for rank, host in enumerate(cluster.hosts[:2])
+    ]
+    first, second = [Running(pod).wait(TIMEOUT) for pod in pods]
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr
+    assert "world size 4, gloo" in first.stdout
+    assert steps(first.stdout) == ALL_STEPS
