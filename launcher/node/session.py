@@ -304,14 +304,18 @@ class Session:
         self._loop.watch(fd, loops.READ, ended)
 
     def _guard_died(self) -> None:
-        """End the job at once: without the guard, this process's death would leave orphans."""
+        """End the job at once: without the guard, this process's death would leave orphans.
+
+        An engine that ends kills the guards of all nodes, as it knows of no others. Then there is
+        nothing wrong here, and the workers have their grace.
+        """
         self._reason = "its guard was killed"
         self.code = LOST
-        if self._crew is None:
+        if self._crew is None or self._task is None:
             self._loop.stop()
         else:
             self._note_loss(self._reason)
-            self._crew.stop(signal.SIGTERM, 0)
+            self._crew.stop(signal.SIGTERM, self._task.grace if self._task.by_engine else 0)
 
     def _note_loss(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))

@@ -222,13 +222,13 @@ def complete(job: Job) -> bool:
 
 @everywhere
 def test_ctrl_z_for_longer_than_the_lease_loses_nothing(
-    cluster: Cluster, tmp_path: Path, launcher: str
+    site: Cluster, tmp_path: Path, launcher: str
 ) -> None:
     """Twice, for the second time is not the first."""
     with (
         terminal() as at,
         Job(
-            cluster, tmp_path, COUNT, *LEASE, launcher=launcher, before=at.before, **at.popen()
+            site, tmp_path, COUNT, *LEASE, launcher=launcher, before=at.before, **at.popen()
         ) as job,
     ):
         for _ in range(2):
@@ -288,7 +288,7 @@ def test_a_stop_without_notice_lasts_as_long_as_the_lease(
 
 
 @everywhere
-def test_a_reader_that_leaves_ends_the_job(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
+def test_a_reader_that_leaves_ends_the_job(site: Cluster, tmp_path: Path, launcher: str) -> None:
     (tmp_path / "count.py").write_text(
         "import time\nfor number in range(10**6):\n    print('count', number, flush=True)\n"
         "    time.sleep(0.01)\n"
@@ -296,7 +296,7 @@ def test_a_reader_that_leaves_ends_the_job(cluster: Cluster, tmp_path: Path, lau
     shell = '"$@" count.py | head -1; echo ${PIPESTATUS[0]}'
     words = [*COMMAND, *place(launcher, 2, ("n1", "n2")), "--no_local_rank", "--grace", "1"]
     done = Running(
-        cluster.login.popen(["bash", "-c", shell, "bash", *words], cwd=tmp_path, text=False)
+        site.login.popen(["bash", "-c", shell, "bash", *words], cwd=tmp_path, text=False)
     ).wait(1 + 3 * PROMPT)
     assert re.fullmatch(r"\w+:\d\| count \d+\n141\n", done.stdout), done
     assert "Traceback" not in done.stderr
