@@ -1,6 +1,8 @@
 # Two commands do everything: `make demo` and `make test`. Both set up what they need first.
 
 PYTHON ?= python3
+# Most tests wait for something; each of these processes has virtual hosts of its own.
+TESTERS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
@@ -15,7 +17,7 @@ demo: setup
 
 ## All tests, after lint and types.
 test: lint check engines
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile
 
 lint: setup
 	$(BIN)/ruff check .
