@@ -4,8 +4,7 @@ from .base import Accelerator
 
 ACCELERATOR = Accelerator(
     name="cpu",
-    visible_env=None,
-    device_files=(),
-    env_prefixes=("GLOO_", "CCL_", "OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_"),
+    title="processors",
     comm_backend="gloo",
+    env_prefixes=("GLOO_", "CCL_", "OMP_", "GOMP_", "KMP_", "MKL_", "DNNL_", "ONEDNN_"),
 )

@@ -65,9 +65,12 @@ def function(address: str, root: str = "/") -> Function | None:
 
 
 def normal(address: str) -> str:
-    """Write an address as sysfs does: NVML has eight digits of domain, in capitals."""
+    """Write an address as sysfs does, with four digits of domain or more.
+
+    NVML has eight of them, in capitals. Only few domains need a fifth (Intel's VMD).
+    """
     domain, _, rest = address.strip().lower().partition(":")
-    return f"{domain[-4:]:0>4}:{rest}"
+    return f"{domain.lstrip('0'):0>4}:{rest}"
 
 
 def bridges_between(one: Function, other: Function) -> int | None:

@@ -27,7 +27,9 @@ TRAVEL = (
 
 STAY = (
     *("LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "BASH_FUNC_*", "PYTHONSTARTUP", "PYTHONHOME"),
-    *("PYTHONEXECUTABLE", "SSH_*", "*_VISIBLE_DEVICES", "TORCHELASTIC_*", "NCCL_ASYNC_*"),
+    *("PYTHONEXECUTABLE", "SSH_*", "TORCHELASTIC_*", "NCCL_ASYNC_*"),
+    *("*_VISIBLE_DEVICES", "*_VISIBLE_MODULES", "*_VISIBLE_CORES", "*_VISIBLE_CHIPS"),
+    *("ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL"),
 )
 """Patterns of names that belong to one machine, one shell or one job and stay with it."""
 

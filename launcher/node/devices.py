@@ -16,21 +16,31 @@ if TYPE_CHECKING:
 class Devices:
     """What was found here."""
 
-    def __init__(self, own: Mapping[str, str], sent: Mapping[str, str]) -> None:
+    def __init__(self, own: Mapping[str, str], sent: Mapping[str, str], root: str = "/") -> None:
         """Look, with the node's own environment (its masks) and what travelled (the choice).
 
         Raises:
             ValueError: the vendor that is named is not known.
         """
-        environ = {**own, **sent}
-        self._accelerator = detect.detect(environ)
-        self.visible = detect.visible(self._accelerator, environ)
-        self._mask = environ.get(self._accelerator.visible_env or "")
+        self._environ = {**own, **sent}
+        self._root = root
+        self._accelerator = detect.detect(self._environ, root)
+        self.visible = detect.visible(self._accelerator, self._environ, root)
 
     @property
     def kind(self) -> str:
         """The accelerator's name, "cpu" for none."""
         return self._accelerator.name
+
+    @property
+    def title(self) -> str:
+        """What the devices are called, in the plural."""
+        return self._accelerator.title
+
+    @property
+    def alone(self) -> bool:
+        """Whether each worker must see its own device only, as with --virtual_local_rank."""
+        return self._accelerator.alone
 
     def entries(self, slots: Sequence[Slot]) -> tuple[str, ...]:
         """Return the devices that the slots mean; () where slots are only a count.
@@ -38,23 +48,49 @@ class Devices:
         Raises:
             ValueError: a slot is none of the visible devices.
         """
-        if self._accelerator.visible_env is None:
+        if not self._accelerator.has_devices:
             return ()
         try:
             return detect.choose(slots, self.visible)
         except ValueError as error:
-            shown = f" by {self._accelerator.visible_env}={self._mask}"
-            by = shown if self._mask is not None else ""
-            raise ValueError(f"{error}{by}") from None
+            raise ValueError(f"{error}{self._masked()}{self._short(len(slots))}") from None
 
     def mask(self, entries: Sequence[str]) -> dict[str, str]:
-        """Return the variable that shows a process these devices and no others."""
+        """Return the variables that show a process these devices and no others."""
         return detect.mask(self._accelerator, entries)
 
     def count(self) -> int:
         """Return how many workers belong here when nobody says: one a device, else a NUMA node."""
         if self.visible:
             return len(self.visible)
-        from . import topology
+        from ..cores import topology
 
         return topology.numa_nodes(topology.read_topology(allowed=os.sched_getaffinity(0)))
+
+    def addresses(self, entries: Sequence[str]) -> dict[str, str]:
+        """Return the PCI address of each device for which it is known."""
+        return detect.locate(self._accelerator, entries, self._environ, self._root)
+
+    def node_of(self, entry: str) -> int | None:
+        """Return the NUMA node that a device hangs from, None when that is not known."""
+        return self.nodes_of([entry])[entry]
+
+    def nodes_of(self, entries: Sequence[str]) -> dict[str, int | None]:
+        """Return the NUMA node of each device, all of them looked up at once."""
+        from ...accelerator import pci
+
+        addresses = self.addresses(entries)
+        found = {entry: pci.function(place, self._root) for entry, place in addresses.items()}
+        return {entry: one.node if (one := found.get(entry)) else None for entry in entries}
+
+    def _masked(self) -> str:
+        """Which variables hide devices, in words."""
+        found = detect.masks(self._accelerator, self._environ).items()
+        said = " within ".join(f"{name}={value}" for name, value in found)
+        return f" by {said}" if said else ""
+
+    def _short(self, workers: int) -> str:
+        """How many devices are missing, in words."""
+        if workers <= len(self.visible):
+            return ""
+        return f"; {self._accelerator.title} here: {len(self.visible)}, workers: {workers}"

@@ -1,0 +1,21 @@
+"""AWS Trainium and Inferentia. What masks count are cores, several to a device.
+
+Given all cores of a node's part, torch_xla takes the one at LOCAL_RANK, as long as there are as
+many as workers. NEURON_LOGICAL_NC_CONFIG joins cores in pairs (Neuron documentation, "Logical
+NeuronCore configuration").
+"""
+
+from .base import Accelerator, Files
+
+ACCELERATOR = Accelerator(
+    name="neuron",
+    title="NeuronCores",
+    comm_backend="xla",
+    torch_device="xla",
+    visible_env=("NEURON_RT_VISIBLE_CORES",),
+    ranges=True,
+    device_files=(Files("dev/neuron[0-9]*", device="sys/class/neuron_device/neuron[0-9]*"),),
+    parts=("neuron_core[0-9]*",),
+    joined={"NEURON_LOGICAL_NC_CONFIG=2": 2},
+    env_prefixes=("NEURON_", "XLA_"),
+)
