@@ -1,0 +1,198 @@
+"""Network cards as sysfs lists them, and which of them is nearest to a device."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from . import pci
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+# What NCCL and UCX reach by verbs. EFA's link layer is `Unknown`: libfabric speaks to it, which
+# heeds neither's variables.
+_VERBS = ("InfiniBand", "Ethernet")
+
+# A driver that never says is to be taken for up (Linux's Documentation/networking/operstates).
+_UP = ("up", "unknown")
+
+
+class Nic:
+    """One network card, or one function of a card that has several.
+
+    Attributes:
+        name: what the kernel calls it: `mlx5_0`, `eth0`.
+        kind: `infiniband` for what has verbs, RoCE and EFA among them; `ethernet` for the rest.
+        link: the link layer of its first active port, in sysfs's words: `InfiniBand`, `Ethernet`
+            for RoCE and what is no more than Ethernet, `Unknown` for EFA.
+        function: its PCI function; None where it hangs from another bus.
+        ports: the active ones, by number; an Ethernet interface has port 1.
+        interfaces: the network interfaces of the same PCI function.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        kind: str,
+        link: str,
+        function: pci.Function | None,
+        ports: tuple[int, ...],
+        interfaces: tuple[str, ...],
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.link = link
+        self.function = function
+        self.ports = ports
+        self.interfaces = interfaces
+
+    @property
+    def address(self) -> str:
+        """Where its PCI function is; empty where it has none."""
+        return self.function.address if self.function else ""
+
+    @property
+    def node(self) -> int | None:
+        """The NUMA node it hangs from; None where firmware does not say."""
+        return self.function.node if self.function else None
+
+
+def read(root: str = "/") -> tuple[Nic, ...]:
+    """Return all with a device behind them, so neither `lo` nor a bridge, in order of name.
+
+    Those with verbs come first; their network interfaces are named there and are no NIC again.
+    Sources: Linux's Documentation/ABI/stable/sysfs-class-infiniband, testing/sysfs-class-net.
+    """
+    plain = [_interface(folder, root) for folder in _devices(root, "net")]
+    cards = [_card(folder, root, plain) for folder in _devices(root, "infiniband")]
+    twins = {card.address for card in cards if card.address}
+    return (*cards, *(nic for nic in plain if nic.address not in twins))
+
+
+def nearest(
+    nics: Iterable[Nic], function: pci.Function, *, kind: str = "infiniband"
+) -> tuple[Nic, ...]:
+    """Return those that are as near to a device as any, in order of name.
+
+    Nearest is the fewest bridges between, then the same NUMA node. Where any is active, only
+    those that are count.
+    """
+    fitting = [nic for nic in nics if nic.kind == kind]
+    fitting = [nic for nic in fitting if nic.ports] or fitting
+    least = min((_distance(nic, function) for nic in fitting), default=None)
+    near = (nic for nic in fitting if _distance(nic, function) == least)
+    return tuple(sorted(near, key=lambda nic: _natural(nic.name)))
+
+
+def assign(nics: Sequence[Nic], functions: Sequence[pci.Function]) -> tuple[Nic | None, ...]:
+    """Return a NIC with verbs for the device of each worker, the nearest; None without any.
+
+    Workers that are as near to the same NICs are spread over them evenly.
+    """
+    near = [nearest(nics, function) for function in functions]
+    shares = dict.fromkeys((nic for some in near for nic in some), 0)
+    chosen: list[Nic | None] = [None] * len(near)
+    # Who has the least choice goes first; the others can evade.
+    for worker in sorted(range(len(near)), key=lambda worker: len(near[worker])):
+        nic = chosen[worker] = min(near[worker], key=shares.__getitem__, default=None)
+        if nic:
+            shares[nic] += 1
+    return tuple(chosen)
+
+
+def variables(nic: Nic, siblings: Iterable[Nic | None] = ()) -> dict[str, str]:
+    """Return what keeps a worker's UCX and NCCL on a NIC; {} where verbs do not reach it.
+
+    NCCL wants the same list in all processes of a machine, or it fails to build its rings
+    (https://github.com/NVIDIA/nccl/issues/1478); it takes the nearest from it by itself. So its
+    list has the NICs of the `siblings` too: what `assign` gave the workers of this machine.
+    Sources: NCCL_IB_HCA in NCCL's user guide, UCX_NET_DEVICES in UCX's FAQ.
+    """
+    own = _ports(nic)
+    if not own:
+        return {}
+    shared = {port for one in (nic, *siblings) if one for port in _ports(one)}
+    # One `=` is for the whole list; without it, mlx5_1 would mean mlx5_10 as well.
+    return {
+        "NCCL_IB_HCA": "=" + ",".join(sorted(shared, key=_natural)),
+        "UCX_NET_DEVICES": ",".join(own),
+    }
+
+
+def _ports(nic: Nic) -> list[str]:
+    if nic.kind != "infiniband" or nic.link not in _VERBS:
+        return []
+    return [f"{nic.name}:{port}" for port in nic.ports]
+
+
+def _distance(nic: Nic, function: pci.Function) -> tuple[int, int]:
+    steps = pci.bridges_between(nic.function, function) if nic.function else None
+    if steps is not None:
+        return (0, steps)
+    return (1, 0) if nic.node is not None and nic.node == function.node else (2, 0)
+
+
+def _natural(name: str) -> list[int | str]:
+    """Sort mlx5_2 before mlx5_10."""
+    return [int(part) if part.isdecimal() else part for part in re.split(r"(\d+)", name)]
+
+
+def _devices(root: str, group: str) -> list[str]:
+    """The folders of a class that have a device behind them."""
+    folder = os.path.join(root, "sys/class", group)
+    names = sorted(_names(folder), key=_natural)
+    return [f"{folder}/{name}" for name in names if os.path.exists(f"{folder}/{name}/device")]
+
+
+def _interface(folder: str, root: str) -> Nic:
+    name = os.path.basename(folder)
+    return Nic(
+        name=name,
+        kind="ethernet",
+        link="Ethernet",
+        function=_function(f"{folder}/device", root),
+        ports=(1,) if _text(f"{folder}/operstate") in _UP else (),
+        interfaces=(name,),
+    )
+
+
+def _card(folder: str, root: str, plain: Sequence[Nic]) -> Nic:
+    function = _function(f"{folder}/device", root)
+    ports = sorted(int(name) for name in _names(f"{folder}/ports") if name.isdecimal())
+    active = tuple(port for port in ports if _is_active(f"{folder}/ports/{port}"))
+    return Nic(
+        name=os.path.basename(folder),
+        kind="infiniband",
+        link=next((_text(f"{folder}/ports/{port}/link_layer") for port in (*active, *ports)), ""),
+        function=function,
+        ports=active,
+        interfaces=tuple(nic.name for nic in plain if function and nic.address == function.address),
+    )
+
+
+def _is_active(folder: str) -> bool:
+    return _text(f"{folder}/state").startswith("4:")
+
+
+def _function(device: str, root: str) -> pci.Function | None:
+    """The PCI function that is a device or has it: virtio's are a step below theirs."""
+    above = reversed(os.path.realpath(device).split("/"))
+    return next(filter(None, (pci.function(name, root) for name in above if ":" in name)), None)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,340 @@
+"""NVIDIA GPUs as their driver describes them: NVML where it answers, /proc where it does not."""
+
+from __future__ import annotations
+
+import os
+import re
+from importlib import import_module
+
+from . import pci
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from typing import Any, TypeVar
+
+    T = TypeVar("T")
+
+# Words of 64 cpus that NVML may fill: Linux knows 8192 cpus at most.
+_CPU_WORDS = 128
+
+_PROCESSES = (
+    "nvmlDeviceGetComputeRunningProcesses",
+    "nvmlDeviceGetGraphicsRunningProcesses",
+    "nvmlDeviceGetMPSComputeRunningProcesses",
+)
+
+_GIB = 1 << 30
+
+
+class Process:
+    """A process that uses a GPU: its pid, and the bytes it holds there; None where not said."""
+
+    def __init__(self, *, pid: int, held: int | None) -> None:
+        self.pid = pid
+        self.held = held
+
+
+class Rows:
+    """Rows of a GPU's memory that were replaced by spare ones.
+
+    Attributes:
+        correctable: how many, after errors that ECC could correct.
+        uncorrectable: how many, after errors that it could not.
+        pending: some row waits for the next reset to be replaced.
+        failed: some row could not be replaced.
+    """
+
+    def __init__(
+        self, *, correctable: int, uncorrectable: int, pending: bool, failed: bool
+    ) -> None:
+        self.correctable = correctable
+        self.uncorrectable = uncorrectable
+        self.pending = pending
+        self.failed = failed
+
+
+class Mig:
+    """A MIG device: its UUID, its name, and the UUID of the GPU that it is a part of."""
+
+    def __init__(self, *, uuid: str, name: str | None, parent: str | None) -> None:
+        self.uuid = uuid
+        self.name = name
+        self.parent = parent
+
+
+class Gpu:
+    """One GPU. What the driver does not say is None, or () where there could be several.
+
+    Attributes:
+        index: its number in nvidia-smi, which goes by PCI address.
+        minor: the number in the name of its device file.
+        name: its product's, as in `NVIDIA H100 80GB HBM3`.
+        uuid: as in `GPU-8932f937-d72c-4106-c12f-20bd9faed9f6`.
+        address: where it is, as sysfs writes it: `0000:17:00.0`.
+        total: bytes of memory.
+        used: bytes of memory that are taken.
+        processes: which use it, as far as they can be seen from here.
+        ecc: its memory has error correction now.
+        uncorrected: errors that ECC could not correct, since the driver was loaded.
+        rows: what became of bad rows of its memory.
+        links: how many NVLinks are active.
+        peers: PCI addresses at the other ends of these: GPUs, or NVSwitches.
+        cpus: those near to it.
+        migs: its MIG devices.
+        driver: the driver's version.
+        cuda: the newest CUDA version that the driver serves, as in `12.4`.
+    """
+
+    def __init__(
+        self,
+        *,
+        index: int,
+        minor: int | None = None,
+        name: str | None = None,
+        uuid: str | None = None,
+        address: str | None = None,
+        total: int | None = None,
+        used: int | None = None,
+        processes: tuple[Process, ...] = (),
+        ecc: bool | None = None,
+        uncorrected: int | None = None,
+        rows: Rows | None = None,
+        links: int | None = None,
+        peers: tuple[str, ...] = (),
+        cpus: tuple[int, ...] = (),
+        migs: tuple[Mig, ...] = (),
+        driver: str | None = None,
+        cuda: str | None = None,
+    ) -> None:
+        self.index = index
+        self.minor = minor
+        self.name = name
+        self.uuid = uuid
+        self.address = address
+        self.total = total
+        self.used = used
+        self.processes = processes
+        self.ecc = ecc
+        self.uncorrected = uncorrected
+        self.rows = rows
+        self.links = links
+        self.peers = peers
+        self.cpus = cpus
+        self.migs = migs
+        self.driver = driver
+        self.cuda = cuda
+
+
+def ask(question: Callable[..., T], *arguments: Any) -> T | None:
+    """Return the answer, or None for none.
+
+    There is no list of what may go wrong: a GPU without the feature, a driver without the
+    function, a GPU that is lost, a name that is no UTF-8.
+    """
+    try:
+        return question(*arguments)
+    except Exception:
+        return None
+
+
+def read() -> tuple[Gpu, ...]:
+    """Return this machine's GPUs; () without NVML or its driver. Nothing is raised or printed.
+
+    Source: NVIDIA's NVML API reference.
+    """
+    nvml = ask(_opened)
+    if nvml is None:
+        return ()
+    try:
+        return ask(_gpus, nvml) or ()
+    finally:
+        ask(nvml.nvmlShutdown)
+
+
+def from_proc(root: str = "/") -> tuple[Gpu, ...]:
+    """Return what the driver says without NVML: index, minor, name, UUID, address, version.
+
+    Source: nv-procfs.c of NVIDIA's open-gpu-kernel-modules.
+    """
+    folder = os.path.join(root, "proc/driver/nvidia")
+    version = re.search(r"\s(\d+\.\d[\d.]*)\s", _text(f"{folder}/version"))
+    driver = version[1] if version else None
+    addresses = sorted(ask(os.listdir, f"{folder}/gpus") or ())
+    told = ((one, _fields(f"{folder}/gpus/{one}/information")) for one in addresses)
+    # NVML and CUDA do not count excluded ones.
+    usable = [(address, fields) for address, fields in told if fields.get("GPU Excluded") != "Yes"]
+    return tuple(
+        _from_fields(index, address, fields, driver)
+        for index, (address, fields) in enumerate(usable)
+    )
+
+
+def problems(gpu: Gpu, own: Collection[int] = ()) -> tuple[str, ...]:
+    """Return what a person should know of a GPU before a job starts there, one line each.
+
+    `own` are the pids that may well be there. What to do about rows is from NVIDIA's GPU memory
+    error management guide.
+    """
+    return (*_memory_problems(gpu), *_process_problems(gpu, own))
+
+
+def _memory_problems(gpu: Gpu) -> Iterator[str]:
+    if gpu.uuid is None and gpu.address is None:
+        yield "its driver does not answer for it: see the kernel's log for NVRM and Xid"
+    if gpu.rows and gpu.rows.failed:
+        yield "a bad row of its memory could not be replaced: have the GPU replaced"
+    if gpu.rows and gpu.rows.pending:
+        yield "a bad row of its memory waits to be replaced: reset the GPU"
+    if gpu.uncorrected:
+        count = "1 error" if gpu.uncorrected == 1 else f"{gpu.uncorrected} errors"
+        yield f"{count} of its memory not corrected since the driver was loaded"
+
+
+def _process_problems(gpu: Gpu, own: Collection[int]) -> Iterator[str]:
+    for process in gpu.processes:
+        if process.pid in own:
+            continue
+        held = "some" if process.held is None else f"{process.held / _GIB:.1f} GiB"
+        yield f"process {process.pid} holds {held} of its memory"
+
+
+def _opened() -> Any:
+    """NVML, ready to be asked; raises whatever where there is none."""
+    nvml = import_module("pynvml")
+    nvml.nvmlInit()
+    return nvml
+
+
+def _gpus(nvml: Any) -> tuple[Gpu, ...]:
+    driver = ask(nvml.nvmlSystemGetDriverVersion)
+    cuda = ask(lambda: _version(nvml.nvmlSystemGetCudaDriverVersion()))
+    return tuple(
+        Gpu(index=index, driver=driver, cuda=cuda, **_facts(nvml, index))
+        for index in range(nvml.nvmlDeviceGetCount())
+    )
+
+
+def _facts(nvml: Any, index: int) -> dict[str, Any]:
+    """All that is answered of one GPU: nothing of one that is lost."""
+    handle = ask(nvml.nvmlDeviceGetHandleByIndex, index)
+    if handle is None:
+        return {}
+    answers = {name: ask(fact, nvml, handle) for name, fact in _FACTS.items()}
+    return {name: answer for name, answer in answers.items() if answer is not None}
+
+
+def _memory(nvml: Any, handle: Any) -> Any:
+    # The older form counts what the driver keeps for itself as used.
+    newer = ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2))
+    return newer or nvml.nvmlDeviceGetMemoryInfo(handle)
+
+
+def _processes(nvml: Any, handle: Any) -> tuple[Process, ...]:
+    lists = (ask(lambda name=name: getattr(nvml, name)(handle)) for name in _PROCESSES)
+    held = {one.pid: one.usedGpuMemory for some in lists for one in some or ()}
+    return tuple(Process(pid=pid, held=held[pid]) for pid in sorted(held))
+
+
+def _uncorrected(nvml: Any, handle: Any) -> Any:
+    kinds = (nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC)
+    return nvml.nvmlDeviceGetTotalEccErrors(handle, *kinds)
+
+
+def _rows(nvml: Any, handle: Any) -> Rows:
+    correctable, uncorrectable, pending, failed = nvml.nvmlDeviceGetRemappedRows(handle)
+    return Rows(
+        correctable=correctable,
+        uncorrectable=uncorrectable,
+        pending=bool(pending),
+        failed=bool(failed),
+    )
+
+
+def _active(nvml: Any, handle: Any) -> list[int] | None:
+    """The NVLinks that are up; None where the GPU knows of none, up or down."""
+    links = range(nvml.NVML_NVLINK_MAX_LINKS)
+    states = {link: ask(nvml.nvmlDeviceGetNvLinkState, handle, link) for link in links}
+    if all(state is None for state in states.values()):
+        return None
+    return [link for link, state in states.items() if state]
+
+
+def _links(nvml: Any, handle: Any) -> int | None:
+    active = _active(nvml, handle)
+    return None if active is None else len(active)
+
+
+def _peers(nvml: Any, handle: Any) -> tuple[str, ...]:
+    active = _active(nvml, handle) or ()
+    ends = (ask(nvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link) for link in active)
+    return tuple(sorted({pci.normal(end.busId) for end in ends if end}))
+
+
+def _migs(nvml: Any, handle: Any) -> tuple[Mig, ...]:
+    parent = ask(nvml.nvmlDeviceGetUUID, handle)
+    places = range(nvml.nvmlDeviceGetMaxMigDeviceCount(handle))
+    parts = (ask(nvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, place) for place in places)
+    return tuple(
+        Mig(uuid=uuid, name=ask(nvml.nvmlDeviceGetName, part), parent=parent)
+        for part in parts
+        if part is not None and (uuid := ask(nvml.nvmlDeviceGetUUID, part))
+    )
+
+
+_FACTS: dict[str, Callable[[Any, Any], Any]] = {
+    "minor": lambda nvml, handle: nvml.nvmlDeviceGetMinorNumber(handle),
+    "name": lambda nvml, handle: nvml.nvmlDeviceGetName(handle),
+    "uuid": lambda nvml, handle: nvml.nvmlDeviceGetUUID(handle),
+    "address": lambda nvml, handle: pci.normal(nvml.nvmlDeviceGetPciInfo(handle).busId),
+    "total": lambda nvml, handle: _memory(nvml, handle).total,
+    "used": lambda nvml, handle: _memory(nvml, handle).used,
+    "processes": _processes,
+    "ecc": lambda nvml, handle: bool(nvml.nvmlDeviceGetEccMode(handle)[0]),
+    "uncorrected": _uncorrected,
+    "rows": _rows,
+    "links": _links,
+    "peers": _peers,
+    "cpus": lambda nvml, handle: bits(nvml.nvmlDeviceGetCpuAffinity(handle, _CPU_WORDS)),
+    "migs": _migs,
+}
+"""Each asked by itself: what one GPU or driver refuses costs no more than that."""
+
+
+def bits(words: Iterable[int]) -> tuple[int, ...]:
+    """Return the numbers of the bits that are set in words of 64, the lowest first."""
+    return tuple(
+        64 * at + bit for at, word in enumerate(words) for bit in range(64) if word >> bit & 1
+    )
+
+
+def _version(number: int) -> str:
+    """NVML's 12040 is CUDA 12.4."""
+    return f"{number // 1000}.{number % 1000 // 10}"
+
+
+def _from_fields(index: int, address: str, fields: Mapping[str, str], driver: str | None) -> Gpu:
+    uuid = fields.get("GPU UUID", "")
+    minor = fields.get("Device Minor", "")
+    return Gpu(
+        index=index,
+        minor=int(minor) if minor.isdecimal() else None,
+        name=fields.get("Model"),
+        # Question marks stand for it until something has used the GPU.
+        uuid=uuid if uuid and "?" not in uuid else None,
+        address=pci.normal(address),
+        driver=driver,
+    )
+
+
+def _fields(path: str) -> dict[str, str]:
+    pairs = (line.partition(":") for line in _text(path).splitlines())
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def _text(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
