@@ -1,0 +1,51 @@
+"""What every part of the interface stands on: a vendor, and the module that torch has for it."""
+
+from typing import Any
+
+import torch
+
+from ..base import Accelerator
+from . import host
+
+
+def usable(device_type: str) -> bool:
+    """Whether this torch was built for such devices, and sees one."""
+    try:
+        return bool(module(device_type).is_available())
+    except RuntimeError:  # torch knows no such type: its plug-in is not installed
+        return False
+
+
+def module(device_type: str) -> Any:
+    """The module with a device type's functions.
+
+    Raises:
+        RuntimeError: torch knows no such type, or has no module for it.
+    """
+    return host if device_type == "cpu" else torch.get_device_module(device_type)
+
+
+def at(device_index: int | None) -> tuple[int, ...]:
+    """An optional index as arguments: torch's functions differ in what None means to them."""
+    return () if device_index is None else (device_index,)
+
+
+class Runtime:
+    """One vendor and its module.
+
+    Raises:
+        RuntimeError: torch has none for it.
+    """
+
+    def __init__(self, vendor: Accelerator) -> None:
+        self._vendor = vendor
+        self._type = vendor.torch_device
+        self._module = module(self._type)
+        self._on_host = self._type == "cpu"
+
+    def _op(self, name: str, generic: str = "") -> Any:
+        """What the module calls `name`, else what torch.accelerator has: the same, or `generic`."""
+        for place, called in ((self._module, name), (torch.accelerator, generic or name)):
+            if hasattr(place, called):
+                return getattr(place, called)
+        raise NotImplementedError(f"torch {torch.__version__} has no {name} for {self._type}")
