@@ -18,7 +18,7 @@ import sys
 import time
 
 from dsrun.launcher import environment
-from dsrun.launcher.backends.base import Dial, Reports
+from dsrun.launcher.backends.base import Dial, Part, Reports
 from dsrun.launcher.backends.child import Child
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.head.console import Console
@@ -183,7 +183,7 @@ def measure(count: int) -> tuple[float, float, float]:
     job = Job(
         "job", plan, loop, console, rules(options, "job"), lambda n: base._replace(host=n.host.name)
     )
-    run_announced(job, [(backend, plan.nodes)], plan.nodes, loop, options)
+    run_announced(job, [Part(backend, plan.nodes)], plan.nodes, loop, options)
     spent = time.process_time() - cpu
     console.close()
     _, _, used = os.wait4(backend.pid, 0)

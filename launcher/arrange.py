@@ -58,7 +58,9 @@ def arrange(command: Command) -> Arrangement:
 def _select(options: Options, found: source.Source) -> list[Host]:
     from .resources.select import select
 
-    hosts = [_counted(found.hosts[0])] if options.exclude and _is_bare(found) else found.hosts
+    hosts = found.hosts
+    if options.exclude and _is_bare(found):
+        hosts = [_counted(hosts[0], options)]
     return select(
         hosts,
         include=options.include,
@@ -74,12 +76,14 @@ def _is_bare(found: source.Source) -> bool:
     return len(found.hosts) == 1 and found.hosts[0].slots is None and source.is_here(found.hosts[0])
 
 
-def _counted(host: Host) -> Host:
+def _counted(host: Host, options: Options) -> Host:
     """Return this machine with its devices counted, so that some can be taken away."""
     from ..accelerator import detect
 
+    named = {detect.OVERRIDES[0]: options.accelerator} if options.accelerator else {}
+    environ = {**os.environ, **named}
     try:
-        devices = detect.visible(detect.detect(os.environ), os.environ)
+        devices = detect.visible(detect.detect(environ), environ)
     except ValueError as error:
         raise UsageError(str(error)) from None
     return host._replace(slots=tuple(range(len(devices)))) if devices else host

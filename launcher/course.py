@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .arrange import Arrangement
+    from .backends.base import Part
     from .environment import Travel
     from .head.report import Report
-    from .launching import Part
     from .loop import Loop
     from .options import Options
     from .plan import Node, Plan

@@ -5,20 +5,19 @@ from __future__ import annotations
 import sys
 
 from . import backends
-from .backends.base import Settings, package_root
+from .backends.base import Part, Settings, package_root
 from .backends.local import Local
 from .errors import UsageError
 from .loop import Loop
+from .manner import binds
 from .plan import by_task
 from .resources import source
-from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .arrange import Arrangement
-    from .backends.base import Backend
     from .options import Options
     from .plan import Node, Plan
     from .program import Program
@@ -101,13 +100,6 @@ def _warm(split: Sequence[Part], loop: Loop) -> None:
                 raise UsageError(f"--python {error.filename}: {error.strerror}") from None
 
 
-class Part(NamedTuple):
-    """A backend, and the nodes it starts."""
-
-    backend: Backend
-    nodes: Sequence[Node]
-
-
 def parts(plan: Plan, options: Options, only: int | None = None) -> list[Part]:
     """Return the backends of a plan, each with its nodes: this machine's own needs no ssh.
 
@@ -156,6 +148,6 @@ def _settings(program: Program, options: Options) -> Settings:
         keepalive=options.heartbeat_timeout / 3,
         accept_new_host_keys=options.accept_new_host_keys,
         path=options.launcher_path,
-        bind=options.bind_cores_to_rank or bool(options.bind_core_list),
+        bind=binds(options),
         rank_per_task=options.rank_per_task,
     )

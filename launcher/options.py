@@ -18,7 +18,7 @@ START = "How it is started"
 ENVIRONMENT = "Environment of the workers"
 OUTPUT = "Output"
 STOPPING = "Watching and stopping"
-CORES = "Cores"
+CORES = "Devices and cores"
 GROUPS = (HOSTS, PROGRAM, START, ENVIRONMENT, OUTPUT, STOPPING, CORES)
 
 
@@ -234,11 +234,41 @@ class Options:
         False, "bool", STOPPING, "leave alone what the job leaves running after a clean end"
     )
 
+    accelerator: str | None = option(
+        None, "str", CORES, "whose devices: cuda, rocm, xpu, npu, ... or cpu (what is found)",
+        "NAME", none="",
+    )  # fmt: skip
     bind_cores_to_rank: bool = option(
-        False, "bool", CORES, "give every rank its own cores (and memory node) of those allowed"
+        False, "bool", CORES, "give every rank cores of its own, near its device: --bind_to core"
     )
     bind_core_list: str = option(
-        "", "str", CORES, "share out only these CPUs: 0,2-5", "LIST", none="None"
+        "", "str", CORES, "share out only these CPUs: 0,2-5, or host:0-3@host:4-7", "LIST",
+        none="None",
+    )  # fmt: skip
+    bind_to: str | None = option(
+        None, "str", CORES, "what every rank is bound to: none, core, numa or socket", "WHAT",
+        choices=("none", "core", "numa", "socket"),
+    )  # fmt: skip
+    numa_binding: str | None = option(
+        None, "str", CORES, "torchrun's names: node, socket, exclusive or core-complex", "WHAT",
+        choices=("node", "socket", "exclusive", "core-complex"),
+    )  # fmt: skip
+    bind_smt: str = option(
+        "yes", "str", CORES, "use all hardware threads of a core: yes, or no for its first alone",
+        "WHICH", choices=("yes", "no"),
+    )  # fmt: skip
+    bind_memory: str = option(
+        "auto", "str", CORES, "from near the cores: auto, bind, preferred, interleave or none",
+        "POLICY", choices=("auto", "bind", "preferred", "interleave", "none"),
+    )  # fmt: skip
+    bind_nic: bool = option(
+        False, "bool", CORES, "tell NCCL and UCX which InfiniBand and RoCE ports are near"
+    )
+    report_bindings: bool = option(
+        False,
+        "bool",
+        CORES,
+        "print what each rank is bound to, by its kernel's word; not with -q",
     )
 
 
@@ -258,7 +288,6 @@ REFUSED = {
     "logs_specs": "--log_dir keeps every rank's output",
     "duplicate_stdout_filters": "grep the files of --log_dir",
     "duplicate_stderr_filters": "grep the files of --log_dir",
-    "numa_binding": "use --bind_cores_to_rank",
     "local_addr": "addresses are found and tried out; --master_addr names node 0's",
     "use_env": "LOCAL_RANK is always set; --no_local_rank leaves the argument out",
 }

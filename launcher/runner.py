@@ -13,13 +13,18 @@ from .errors import INTERNAL, DsrunError, OutputError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from .cli import Command
 
+    Act = Callable[[list[str]], int]
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run dsrun with these arguments (the process's own by default); returns the exit code."""
+
+def main(argv: Sequence[str] | None = None, act: Act | None = None) -> int:
+    """Run dsrun with these arguments (the process's own by default); returns the exit code.
+
+    `act` does what another command of ours does with its words.
+    """
     _own_modules_first()
     import signal
 
@@ -29,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _open_streams()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        return (act or _run)(list(sys.argv[1:] if argv is None else argv))
     except DsrunError as error:
         return _refuse(error)
     except BrokenPipeError:
@@ -63,7 +68,7 @@ def _run(words: list[str]) -> int:
     if command.help or (not words and not command.program):
         from .help import text
 
-        _print(text())
+        write(text())
         return 0
     return run(command)
 
@@ -87,7 +92,7 @@ def run(command: Command) -> int:
     if options.dry_run:
         from .launching import show
 
-        _print(f"{show(arrangement, options)}\n")
+        write(f"{show(arrangement, options)}\n")
         return 0
     if by_rank(options) and options.node_rank:
         from .joining import join
@@ -108,7 +113,7 @@ def run(command: Command) -> int:
     return code
 
 
-def _print(text: str) -> None:
+def write(text: str) -> None:
     """Write to standard output; bytes that are no text are spelled out.
 
     Raises:
@@ -142,12 +147,12 @@ def _bug() -> int:
     return INTERNAL
 
 
-def start() -> None:
-    """Run as a process of its own: what the command `dsrun` calls.
+def start(act: Act | None = None) -> None:
+    """Run as a process of its own: what the command `dsrun` calls; see `main`.
 
     Leaves without the interpreter's own clean-up: everything is written and closed by then.
     """
-    code = main()
+    code = main(act=act)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

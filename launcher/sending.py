@@ -8,6 +8,7 @@ from . import __version__, environment
 from .backends import ENGINES
 from .control.messages import Task
 from .errors import UsageError
+from .manner import core_lists, manner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def travelling(options: Options) -> Travel:
     """Return the variables that go to the nodes.
 
     Raises:
-        UsageError: an environment file or an --export is not usable.
+        UsageError: an environment file, an --export or the --accelerator is not usable.
     """
     from ..accelerator import detect
 
@@ -39,6 +40,12 @@ def travelling(options: Options) -> Travel:
     for path, wanted in _env_files(options):
         named |= _env_file(path, wanted=wanted)
     named |= environment.exports(options.export, os.environ)
+    if options.accelerator:
+        try:
+            detect.known(options.accelerator, "--accelerator")
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        named[detect.OVERRIDES[0]] = options.accelerator
     return environment.travel(os.environ, named, detect.prefixes())
 
 
@@ -81,6 +88,8 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         args=tuple(wire(arg) for arg in program.args),
         python=wire(program.python) if program.python else None,
     )
+    how = manner(options)
+    lists = core_lists(options.bind_core_list, [node.host.name for node in plan.nodes])
     common = Task(
         dsrun=__version__,
         job_id=job_id,
@@ -91,8 +100,6 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         slots=None,
         port=None,
         venv_script=wire(options.venv_script),
-        bind=options.bind_cores_to_rank or bool(options.bind_core_list),
-        core_list=options.bind_core_list,
         log_dir=wire(options.log_dir),
         lease=options.heartbeat_timeout,
         grace=options.grace,
@@ -106,6 +113,8 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
 
     def told(node: Node) -> Task:
         port = (plan.master_port or 0) if node.rank == 0 else None
-        return common._replace(host=node.host.name, slots=node.host.slots, port=port)
+        name = node.host.name
+        bound = how._replace(core_list=lists(name))
+        return common._replace(host=name, slots=node.host.slots, port=port, manner=bound)
 
     return told

@@ -1,317 +1,515 @@
-"""Cores shared out among workers: on sysfs trees of many machines, and on this one for real."""
+"""Cores and memory planned for workers: on made-up machines, and bound on this one for real."""
 
-import itertools
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations, islice
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
+from dsrun.launcher.corelist import format_cpus, parse_core_list
+from dsrun.launcher.cores import conflicts, numactl, shares
+from dsrun.launcher.cores.binding import Binding, Plan, plan
+from dsrun.launcher.cores.topology import Core, Topology, read_topology
+from dsrun.launcher.cores.ways import WAYS
 from dsrun.launcher.errors import UsageError
-from dsrun.launcher.node.binding import (
-    Binding,
-    conflicts,
-    format_cpus,
-    numactl_argv,
-    parse_core_list,
-    plan_bindings,
-)
-from dsrun.launcher.node.topology import Core, Topology, numa_nodes, read_topology
+from dsrun.launcher.manner import Manner
 
+from . import machines
+from .machines import GIB, MACHINES, Machine, Made, known, topology
 from .needs import need
 
+Row = tuple[str, int, str]
 
-class Machine(NamedTuple):
-    """A made-up machine.
-
-    Attributes:
-        cores: package, NUMA node and cpus of each physical core.
-        memory: NUMA nodes and the KiB of memory on each.
-    """
-
-    cores: Sequence[tuple[int, int, Sequence[int]]]
-    memory: Mapping[int, int]
-
-    @property
-    def cpus(self) -> set[int]:
-        return {cpu for _, _, cpus in self.cores for cpu in cpus}
+CORE = Manner("core")
 
 
-GIB = 1 << 20
-ONE_SOCKET = Machine([(0, 0, [cpu]) for cpu in range(4)], {0: GIB})
-# Intel's way: all first threads, then all second ones.
-INTERLEAVED = Machine(
-    [(core // 4, core // 4, [core, core + 8]) for core in range(8)], {0: GIB, 1: GIB}
-)
-# Siblings next to each other, as on POWER and in many virtual machines.
-ADJACENT = Machine(
-    [(core // 4, core // 4, [2 * core, 2 * core + 1]) for core in range(8)], {0: GIB, 1: GIB}
-)
-# Cpus dealt out to the sockets in turn.
-ALTERNATING = Machine([(core % 2, core % 2, [core]) for core in range(8)], {0: GIB, 1: GIB})
-# Sub-NUMA clusters whose ids alternate between the sockets.
-CLUSTERS = Machine(
-    [(core // 4, (core // 4) + 2 * (core // 2 % 2), [core]) for core in range(8)],
-    dict.fromkeys(range(4), GIB),
-)
-# Xeon Max in flat mode: nodes 2 and 3 are high-bandwidth memory without cpus.
-HBM = Machine(INTERLEAVED.cores, {0: GIB, 1: GIB, 2: GIB // 4, 3: GIB // 4})
-# POWER9: ids with gaps, and a GPU's memory as a node of its own.
-GAPS = Machine(
-    [(core // 3 * 8, core // 3 * 8, [core]) for core in range(6)], {0: GIB, 8: GIB, 252: GIB}
-)
-# A virtual machine that calls every cpu a socket.
-SOCKETS = Machine([(cpu, cpu % 2, [cpu]) for cpu in range(8)], {0: GIB, 1: GIB})
-UNEVEN = Machine(
-    [(0, 0, [0]), (0, 0, [1]), (0, 0, [2]), *[(1, 1, [n]) for n in range(3, 7)]], {0: GIB, 1: GIB}
-)
-MACHINES = {
-    "one socket": ONE_SOCKET,
-    "interleaved siblings": INTERLEAVED,
-    "adjacent siblings": ADJACENT,
-    "alternating sockets": ALTERNATING,
-    "sub-NUMA clusters": CLUSTERS,
-    "HBM without cpus": HBM,
-    "gaps in node ids": GAPS,
-    "a socket each": SOCKETS,
-    "uneven sockets": UNEVEN,
-}
-SIBLINGS = ("thread_siblings_list", "core_cpus_list")
+def nowhere() -> Topology:
+    """A container that hides sysfs."""
+    return read_topology("/nowhere", range(4), "/nowhere")
 
 
-def write(path: Path, text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{text}\n", encoding="ascii")
+def without(workers: int) -> list[int | None]:
+    """So many workers without a device."""
+    return [None] * workers
 
 
-def build(root: Path, machine: Machine, siblings: str = "core_cpus_list") -> str:
-    """Write the machine as a sysfs tree, in the form of Linux 6."""
-    for package, _, cpus in machine.cores:
-        for cpu in cpus:
-            folder = root / f"devices/system/cpu/cpu{cpu}"
-            write(folder / f"topology/{siblings}", ",".join(map(str, cpus)))
-            write(folder / "topology/physical_package_id", str(package))
-            if cpu:
-                write(folder / "online", "1")
-    for node, kib in machine.memory.items():
-        folder = root / f"devices/system/node/node{node}"
-        write(
-            folder / "cpulist",
-            format_cpus(c for _, n, cs in machine.cores if n == node for c in cs),
-        )
-        write(folder / "meminfo", f"Node {node} MemTotal:  {kib:>12} kB\nNode {node} MemFree: 7 kB")
-    write(root / "devices/system/node/possible", "0-1023")
-    return str(root)
+def written(made: Plan) -> list[Row]:
+    return [(format_cpus(b.cpus), b.cores, memory(b)) for b in made.bindings]
 
 
-def status(root: Path, nodes: str) -> str:
-    write(root / "self/status", f"Name:\tx\nMems_allowed:\tffffffff\nMems_allowed_list:\t{nodes}")
-    return str(root)
+def memory(binding: Binding) -> str:
+    return f"{binding.policy} {format_cpus(binding.memory)}" if binding.policy else ""
 
 
-def topology(tmp_path: Path, machine: Machine, allowed: Sequence[int] = ()) -> Topology:
-    return read_topology(
-        build(tmp_path / "sys", machine),
-        allowed or machine.cpus,
-        proc=status(tmp_path / "proc", "0-1023"),
-    )
+# Whole cores, without devices
 
-
-# Reading
-
-
-@pytest.mark.parametrize("siblings", SIBLINGS)
-@pytest.mark.parametrize("machine", MACHINES.values(), ids=MACHINES)
-def test_every_core_is_read_whole(tmp_path: Path, machine: Machine, siblings: str) -> None:
-    root = build(tmp_path / "sys", machine, siblings)
-    read = read_topology(root, machine.cpus, proc=status(tmp_path / "proc", "0-1023"))
-    cores = [Core(tuple(cpus), node, package) for package, node, cpus in machine.cores]
-    assert read == Topology(tuple(cores), frozenset(machine.memory))
-
-
-def test_numa_nodes_without_cpus_do_not_count(tmp_path: Path) -> None:
-    assert numa_nodes(topology(tmp_path, HBM)) == 2
-
-
-def test_numa_nodes_without_allowed_cpus_do_not_count(tmp_path: Path) -> None:
-    assert numa_nodes(topology(tmp_path, INTERLEAVED, allowed=[4, 5])) == 1
-
-
-def test_only_allowed_cpus_are_read(tmp_path: Path) -> None:
-    read = topology(tmp_path, INTERLEAVED, allowed=[3, 11, 12])
-    assert read.cores == (Core((3, 11), 0, 0), Core((12,), 1, 1))
-
-
-def test_only_allowed_memory_is_read(tmp_path: Path) -> None:
-    root, proc = build(tmp_path / "sys", HBM), status(tmp_path / "proc", "1,3")
-    assert read_topology(root, HBM.cpus, proc).memory_nodes == {1, 3}
-
-
-def test_a_node_without_memory_is_no_memory_node(tmp_path: Path) -> None:
-    machine = INTERLEAVED._replace(memory={0: GIB, 1: 0})
-    assert topology(tmp_path, machine).memory_nodes == {0}
-
-
-def test_all_memory_counts_where_proc_is_hidden(tmp_path: Path) -> None:
-    root = build(tmp_path / "sys", INTERLEAVED)
-    assert read_topology(root, {0}, str(tmp_path / "nowhere")).memory_nodes == {0, 1}
-
-
-def test_cpus_switched_off_are_left_out(tmp_path: Path) -> None:
-    root = Path(build(tmp_path / "sys", ONE_SOCKET))
-    # As the kernel does it: the topology folder of such a cpu is gone.
-    shutil.rmtree(root / "devices/system/cpu/cpu2/topology")
-    write(root / "devices/system/cpu/cpu2/online", "0")
-    cores = read_topology(str(root), range(4)).cores
-    assert [core.cpus for core in cores] == [(0,), (1,), (3,)]
-
-
-def test_files_that_leave_no_cpu_are_not_believed(tmp_path: Path) -> None:
-    write(tmp_path / "devices/system/cpu/cpu1/online", "0")
-    assert read_topology(str(tmp_path), [1]).cores == (Core((1,), 0, 0),)
-
-
-def test_without_sysfs_every_cpu_is_a_core_on_node_0(tmp_path: Path) -> None:
-    read = read_topology(str(tmp_path / "nowhere"), [5, 2, 7])
-    assert read == Topology((Core((2,), 0, 0), Core((5,), 0, 0), Core((7,), 0, 0)), frozenset())
-
-
-def test_cores_are_known_where_only_nodes_are_hidden(tmp_path: Path) -> None:
-    root = Path(build(tmp_path, INTERLEAVED))
-    shutil.rmtree(root / "devices/system/node")
-    read = read_topology(str(root), [0, 8, 4])
-    assert read == Topology((Core((0, 8), 0, 0), Core((4,), 0, 1)), frozenset())
-
-
-def test_a_package_that_firmware_does_not_know_is_0(tmp_path: Path) -> None:
-    root = build(tmp_path, Machine([(-1, 0, [0])], {0: GIB}))
-    assert read_topology(root, [0]).cores == (Core((0,), 0, 0),)
-
-
-def test_a_cpu_claimed_by_two_cores_is_used_once(tmp_path: Path) -> None:
-    root = Path(build(tmp_path, ONE_SOCKET))
-    write(root / "devices/system/cpu/cpu0/topology/core_cpus_list", "0-1")
-    write(root / "devices/system/cpu/cpu2/topology/core_cpus_list", "1-2")
-    cores = read_topology(str(root), range(4)).cores
-    assert [core.cpus for core in cores] == [(0, 1), (2,), (3,)]
-
-
-def test_this_process_is_asked_when_no_cpus_are_given() -> None:
-    cores = read_topology().cores
-    assert {cpu for core in cores for cpu in core.cpus} == os.sched_getaffinity(0)
-
-
-# Sharing out
-
-
-def written(bindings: Sequence[Binding]) -> list[tuple[str, int, str]]:
-    return [(format_cpus(b.cpus), b.cores, format_cpus(b.memory)) for b in bindings]
-
-
-PLANS = [
-    (ONE_SOCKET, 1, [("0-3", 4, "")]),
-    (ONE_SOCKET, 3, [("0-1", 2, ""), ("2", 1, ""), ("3", 1, "")]),
-    (INTERLEAVED, 1, [("0-15", 8, "")]),
-    (INTERLEAVED, 2, [("0-3,8-11", 4, "0"), ("4-7,12-15", 4, "1")]),
-    (INTERLEAVED, 3, [("0-2,8-10", 3, "0"), ("3-5,11-13", 3, ""), ("6-7,14-15", 2, "1")]),
+PLANS: list[tuple[str | Machine, int, list[Row]]] = [
+    ("one_socket", 1, [("0-3", 4, "")]),
+    ("one_socket", 3, [("0-1", 2, ""), ("2", 1, ""), ("3", 1, "")]),
+    ("interleaved", 1, [("0-15", 8, "")]),
+    ("interleaved", 2, [("0-3,8-11", 4, "bind 0"), ("4-7,12-15", 4, "bind 1")]),
     (
-        INTERLEAVED,
-        4,
-        [("0-1,8-9", 2, "0"), ("2-3,10-11", 2, "0"), ("4-5,12-13", 2, "1"), ("6-7,14-15", 2, "1")],
+        "interleaved",
+        3,
+        [("0-2,8-10", 3, "bind 0"), ("3-5,11-13", 3, ""), ("6-7,14-15", 2, "bind 1")],
     ),
-    (ADJACENT, 2, [("0-7", 4, "0"), ("8-15", 4, "1")]),
-    (ALTERNATING, 2, [("0,2,4,6", 4, "0"), ("1,3,5,7", 4, "1")]),
-    # Nodes 0 and 2 are the first socket: a worker of two nodes gets those.
-    (CLUSTERS, 2, [("0-3", 4, ""), ("4-7", 4, "")]),
-    (CLUSTERS, 4, [("0-1", 2, "0"), ("2-3", 2, "2"), ("4-5", 2, "1"), ("6-7", 2, "3")]),
-    (SOCKETS, 2, [("0,2,4,6", 4, "0"), ("1,3,5,7", 4, "1")]),
-    (HBM, 2, [("0-3,8-11", 4, "0"), ("4-7,12-15", 4, "1")]),
-    (GAPS, 2, [("0-2", 3, "0"), ("3-5", 3, "8")]),
+    (
+        "interleaved",
+        4,
+        [
+            ("0-1,8-9", 2, "bind 0"),
+            ("2-3,10-11", 2, "bind 0"),
+            ("4-5,12-13", 2, "bind 1"),
+            ("6-7,14-15", 2, "bind 1"),
+        ],
+    ),
+    ("adjacent", 2, [("0-7", 4, "bind 0"), ("8-15", 4, "bind 1")]),
+    ("alternating", 2, [("0,2,4,6", 4, "bind 0"), ("1,3,5,7", 4, "bind 1")]),
+    # Nodes 0 and 2 are the first socket: a worker of two nodes gets those, and their memory.
+    ("clusters", 2, [("0-3", 4, "bind 0,2"), ("4-7", 4, "bind 1,3")]),
+    (
+        "clusters",
+        4,
+        [("0-1", 2, "bind 0"), ("2-3", 2, "bind 2"), ("4-5", 2, "bind 1"), ("6-7", 2, "bind 3")],
+    ),
+    ("sockets", 2, [("0,2,4,6", 4, "bind 0"), ("1,3,5,7", 4, "bind 1")]),
+    ("hbm", 1, [("0-15", 8, "bind 0-1")]),
+    ("hbm", 2, [("0-3,8-11", 4, "bind 0"), ("4-7,12-15", 4, "bind 1")]),
+    ("cxl", 2, [("0-3,8-11", 4, "bind 0"), ("4-7,12-15", 4, "bind 1")]),
+    ("grace", 2, [("0-35", 36, "bind 0"), ("36-71", 36, "bind 0")]),
+    ("fake", 2, [("0-3,8-11", 4, "bind 0,2"), ("4-7,12-15", 4, "bind 1,3")]),
+    (
+        "xeon_max",
+        8,
+        [
+            (f"{4 * n}-{4 * n + 3},{4 * n + 32}-{4 * n + 35}", 4, f"preferred {n + 8}")
+            for n in range(8)
+        ],
+    ),
+    (
+        "xeon_max",
+        2,
+        [("0-15,32-47", 16, "preferred 8-11"), ("16-31,48-63", 16, "preferred 12-15")],
+    ),
+    ("gaps", 2, [("0-2", 3, "bind 0"), ("3-5", 3, "bind 8")]),
     # The larger share goes where it keeps both inside their nodes, else to the lower rank.
-    (UNEVEN, 2, [("0-2", 3, "0"), ("3-6", 4, "1")]),
-    (UNEVEN, 5, [("0-1", 2, "0"), ("2", 1, "0"), ("3-4", 2, "1"), ("5", 1, "1"), ("6", 1, "1")]),
+    ("uneven", 2, [("0-2", 3, "bind 0"), ("3-6", 4, "bind 1")]),
+    (
+        "uneven",
+        5,
+        [
+            ("0-1", 2, "bind 0"),
+            ("2", 1, "bind 0"),
+            ("3-4", 2, "bind 1"),
+            ("5", 1, "bind 1"),
+            ("6", 1, "bind 1"),
+        ],
+    ),
+    # As many fast cores for each as for the others, and as many cores in all.
+    ("hybrid", 2, [("0-5,12-15", 7, ""), ("6-11,16-19", 7, "")]),
+    (
+        "hybrid",
+        4,
+        [("0-3,12-13", 4, ""), ("4-7,14-15", 4, ""), ("8-9,16-17", 3, ""), ("10-11,18-19", 3, "")],
+    ),
+    ("big_little", 3, [("0,4-5", 3, ""), ("1-2,6", 3, ""), ("3,7", 2, "")]),
+    ("odd_cpuset", 2, [("1", 1, "bind 0"), ("5,7,13", 2, "bind 1")]),
+    ("offline", 2, [("0-1,3,10-11", 4, "bind 0"), ("4-7,12-14", 4, "bind 1")]),
+    # No rule that names a node without memory, or with none that may be used.
+    ("memoryless", 2, [("0-3,8-11", 4, "bind 0"), ("4-7,12-15", 4, "")]),
+    (machines.HBM._replace(mems="0,2"), 2, [("0-3,8-11", 4, "bind 0"), ("4-7,12-15", 4, "")]),
+    (machines.INTERLEAVED._replace(memory={0: GIB, 1: 0}), 1, [("0-15", 8, "")]),
 ]
 
 
 @pytest.mark.parametrize(("machine", "workers", "shares"), PLANS)
-def test_shares(
-    tmp_path: Path, machine: Machine, workers: int, shares: list[tuple[str, int, str]]
-) -> None:
-    assert written(plan_bindings(topology(tmp_path, machine), workers)) == shares
+def test_whole_cores_in_numa_order(machine: str | Machine, workers: int, shares: list[Row]) -> None:
+    assert written(plan(known(machine), without(workers), CORE)) == shares
+
+
+def test_a_container_without_sysfs_shares_its_cpus() -> None:
+    assert written(plan(nowhere(), without(2), CORE)) == [("0-1", 2, ""), ("2-3", 2, "")]
+    made = plan(nowhere(), [0, 1], CORE)
+    assert written(made) == [("0-1", 2, ""), ("2-3", 2, "")]
+    assert made.notes == (
+        "device of local rank 1: no usable core on NUMA node 1, so node 0 is used",
+    )
 
 
 def sizes_by_hand(nodes: Sequence[int], workers: int) -> int:
     """The fewest NUMA nodes touched, summed over the shares, of every even way to share out."""
     base, larger = divmod(len(nodes), workers)
     counts = []
-    for ranks in itertools.combinations(range(workers), larger):
+    for ranks in combinations(range(workers), larger):
         left = iter(nodes)
         sizes = [base + (rank in ranks) for rank in range(workers)]
-        counts.append(sum(len(set(itertools.islice(left, size))) for size in sizes))
+        counts.append(sum(len(set(islice(left, size))) for size in sizes))
     return min(counts)
 
 
-ODD = {
-    f"{first}+{second}+{third} cores": Machine(
-        [
-            (node, node, [100 * node + core])
-            for node, count in enumerate((first, second, third))
-            for core in range(count)
-        ],
-        {0: GIB, 1: GIB, 2: GIB},
-    )
-    for first, second, third in [(1, 1, 1), (1, 2, 3), (5, 1, 3), (4, 3, 4), (2, 7, 2)]
-}
-
-
-@pytest.mark.parametrize("machine", [*MACHINES.values(), *ODD.values()], ids=[*MACHINES, *ODD])
-def test_shares_are_even_and_whole_and_leave_nothing(tmp_path: Path, machine: Machine) -> None:
-    read = topology(tmp_path, machine)
-    nodes = sorted(core.node for core in read.cores)
-    for workers in range(1, len(read.cores) + 1):
-        plan = plan_bindings(read, workers)
-        assert len(plan) == workers
-        assert sorted(cpu for binding in plan for cpu in binding.cpus) == sorted(machine.cpus)
-        owners = [{c for c in read.cores if set(c.cpus) <= set(b.cpus)} for b in plan]
-        assert [len(cores) for cores in owners] == [binding.cores for binding in plan]
-        assert sum(b.cores for b in plan) == len(read.cores)
-        assert max(b.cores for b in plan) - min(b.cores for b in plan) <= 1
-        touched = sum(len({core.node for core in cores}) for cores in owners)
+@pytest.mark.parametrize(
+    "counts", [(4, 4), (3, 4), (1, 1, 1), (1, 2, 3), (5, 1, 3), (4, 3, 4), (2, 7, 2), (2, 2, 2, 2)]
+)
+def test_shares_touch_the_fewest_nodes(counts: Sequence[int]) -> None:
+    nodes = [node for node, count in enumerate(counts) for _ in range(count)]
+    read = bare([Core((cpu,), node, node) for cpu, node in enumerate(nodes)])
+    for workers in range(1, len(nodes) + 1):
+        made = plan(read, without(workers), CORE)
+        touched = sum(len({nodes[cpu] for cpu in b.cpus}) for b in made.bindings)
         assert touched == sizes_by_hand(nodes, workers)
 
 
-def test_more_workers_than_cores_share_them(tmp_path: Path) -> None:
-    machine = Machine([(0, 0, [0, 2]), (1, 1, [1, 3])], {0: GIB, 1: GIB})
-    plan = plan_bindings(topology(tmp_path, machine), 8)
-    assert written(plan) == [("0,2", 1, "0"), ("1,3", 1, "1")] * 4
-
-
-def test_a_cpuset_smaller_than_the_machine_is_kept_to(tmp_path: Path) -> None:
-    read = topology(tmp_path, INTERLEAVED, allowed=[1, 2, 3, 9, 10])
-    assert written(plan_bindings(read, 2)) == [("1-2,9-10", 2, "0"), ("3", 1, "0")]
-
-
-def test_memory_is_not_bound_where_it_is_not_allowed(tmp_path: Path) -> None:
-    root, proc = build(tmp_path / "sys", HBM), status(tmp_path / "proc", "0,2")
-    plan = plan_bindings(read_topology(root, HBM.cpus, proc), 2)
-    assert [binding.memory for binding in plan] == [(0,), ()]
-
-
-def test_memory_is_not_bound_to_the_only_node(tmp_path: Path) -> None:
-    machine = INTERLEAVED._replace(memory={0: GIB, 1: 0})
-    plan = plan_bindings(topology(tmp_path, machine), 2)
-    assert [binding.memory for binding in plan] == [(), ()]
+def bare(made: Sequence[Core], memory: int = 0) -> Topology:
+    return Topology(tuple(made), frozenset(range(memory)), {}, {}, {})
 
 
 def test_many_workers_are_planned_without_recursion() -> None:
-    cores = tuple(Core((cpu,), cpu // 250, cpu // 500) for cpu in range(1250))
-    plan = plan_bindings(Topology(cores, frozenset(range(5))), 1200)
-    assert sum(binding.cores for binding in plan) == 1250
+    read = bare([Core((cpu,), cpu // 250, cpu // 500) for cpu in range(1250)], memory=5)
+    made = plan(read, without(1200), CORE)
+    assert sum(binding.cores for binding in made.bindings) == 1250
+
+
+def test_more_workers_than_cores_share_them() -> None:
+    machine = Machine([Made((0, 2), 0, 0), Made((1, 3), 1, 1)], {0: GIB, 1: GIB})
+    made = plan(topology(machine), without(8), CORE)
+    assert written(made) == [("0,2", 1, "bind 0"), ("1,3", 1, "bind 1")] * 4
+    assert made.notes == ("8 workers share 2 cores",)
+
+
+def test_fast_cores_are_shared_first() -> None:
+    made = plan(known("hybrid"), without(17), CORE)
+    assert [row[0] for row in written(made)][:7] == [
+        "0-1",
+        "2-3",
+        "4-5",
+        "6-7",
+        "8-9",
+        "10-11",
+        "12",
+    ]
+    assert made.notes == ("6 workers share 3 cores",)
+
+
+def test_only_the_first_threads() -> None:
+    made = plan(known("interleaved"), without(2), Manner("core", smt=False))
+    assert written(made) == [("0-3", 4, "bind 0"), ("4-7", 4, "bind 1")]
+    made = plan(known("odd_cpuset"), without(1), Manner("core", smt=False))
+    assert written(made) == [("1,5,7", 3, "")]
+
+
+# Whole cores, near devices
+
+EIGHT = [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def test_each_worker_is_near_its_device() -> None:
+    made = plan(known("dgx"), EIGHT, CORE)
+    assert written(made) == [
+        (f"{14 * n}-{14 * n + 13},{14 * n + 112}-{14 * n + 125}", 14, f"bind {n // 4}")
+        for n in range(8)
+    ]
+    assert made.notes == ()
+
+
+def test_the_order_of_devices_is_theirs() -> None:
+    made = plan(known("interleaved"), [1, 0, 1], CORE)
+    assert written(made) == [
+        ("4-5,12-13", 2, "bind 1"),
+        ("0-3,8-11", 4, "bind 0"),
+        ("6-7,14-15", 2, "bind 1"),
+    ]
+
+
+def test_cores_of_a_node_without_devices_are_told() -> None:
+    made = plan(known("snc4"), [2, 2], CORE)
+    assert [row[1:] for row in written(made)] == [(2, "bind 2"), (1, "bind 2")]
+    assert made.notes[0] == "no worker on NUMA node 0: its cores (3) are not used"
+    assert len(made.notes) == 7
+
+
+def test_one_unknown_device_and_all_cores_are_shared_evenly() -> None:
+    made = plan(known("interleaved"), [0, None, 1, None], CORE)
+    assert made.bindings == plan(known("interleaved"), without(4), CORE).bindings
+    assert made.notes == (
+        "devices of local ranks 1,3: NUMA node not known, so workers are spread evenly",
+    )
+
+
+def test_a_device_need_not_say_its_node_where_there_is_only_one() -> None:
+    made = plan(known("one_socket"), [0, None], CORE)
+    assert written(made) == [("0-1", 2, ""), ("2-3", 2, "")]
+    assert made.notes == ()
+
+
+def test_a_device_without_cores_of_its_own_node_uses_the_nearest() -> None:
+    read = topology(machines.SNC4._replace(allowed=(0, 15, 16)))
+    made = plan(read, [5, 4], CORE)
+    assert written(made) == [("15", 1, "bind 5"), ("16", 1, "bind 5")]
+    assert made.notes == (
+        "device of local rank 1: no usable core on NUMA node 4, so node 5 is used",
+        "no worker on NUMA node 0: its cores (1) are not used",
+    )
+
+
+def test_a_device_on_part_of_a_node_uses_that_node() -> None:
+    made = plan(known("fake"), [3, 2], CORE)
+    assert written(made) == [("4-7,12-15", 4, "bind 1,3"), ("0-3,8-11", 4, "bind 0,2")]
+    assert made.notes == ()
+
+
+def test_a_device_on_a_node_that_nobody_knows() -> None:
+    made = plan(known("interleaved"), [0, 9], CORE)
+    assert written(made) == [("0-3,8-11", 4, "bind 0"), ("4-7,12-15", 4, "bind 1")]
+    assert made.notes == (
+        "device of local rank 1: NUMA node not known, so workers are spread evenly",
+    )
+
+
+def test_workers_of_a_small_node_share_its_cores() -> None:
+    made = plan(known("odd_cpuset"), [0, 0, 1], CORE)
+    assert [row[0] for row in written(made)] == ["1", "1", "5,7,13"]
+    assert made.notes == ("2 workers share 1 core",)
+
+
+# The other ways
+
+WAY_PLANS: list[tuple[str, str, list[int | None], list[str]]] = [
+    ("numa", "interleaved", [1, 0, 1], ["4-7,12-15", "0-3,8-11", "4-7,12-15"]),
+    ("numa", "clusters", without(4), ["0-1", "2-3", "4-5", "6-7"]),
+    ("numa", "snc4", without(2), ["0-2,24-26", "12-14,36-38"]),
+    ("numa", "interleaved", without(3), ["0-3,8-11", "0-3,8-11", "4-7,12-15"]),
+    ("socket", "clusters", [3, 0], ["4-7", "0-3"]),
+    ("socket", "clusters", without(3), ["0-3", "0-3", "4-7"]),
+    ("socket", "sockets", [1, 0], ["1,3,5,7", "0,2,4,6"]),
+    ("exclusive", "interleaved", [1, 1], ["4-5,12-13", "6-7,14-15"]),
+    ("exclusive", "uneven", without(4), ["0-1", "2", "3-4", "5-6"]),
+    ("core-complex", "epyc_nps1", [0] * 3, ["0-3,32-35", "4-7,36-39", "8-11,40-43"]),
+    ("core-complex", "epyc_nps4", [2, 2, 2], ["16-19,48-51", "20-23,52-55", "16-19,48-51"]),
+    ("core-complex", "epyc_nps4", without(2), ["0-3,32-35", "16-19,48-51"]),
+    ("core-complex", "shared_l2", [1, 0], ["8-11", "0-3"]),
+    ("core-complex", "no_l3", [0, 1], ["0-5", "6-11"]),
+]
+
+
+@pytest.mark.parametrize(("way", "name", "seats", "cpus"), WAY_PLANS)
+def test_ways(way: str, name: str, seats: list[int | None], cpus: list[str]) -> None:
+    assert [row[0] for row in written(plan(known(name), seats, Manner(way)))] == cpus
+
+
+def test_nothing_is_bound_by_no_way() -> None:
+    assert plan(known("interleaved"), [0, 1], Manner("none")) == Plan((), ())
+
+
+def test_a_node_with_too_few_cores_for_workers_of_its_own() -> None:
+    with pytest.raises(UsageError) as caught:
+        plan(known("odd_cpuset"), [1, 0, 0], Manner("exclusive"))
+    assert str(caught.value) == (
+        "--numa_binding exclusive: NUMA node 0 has 2 workers, and cores that may be used: 1;"
+        " start fewer, or use --bind_to core"
+    )
+
+
+def test_the_fullest_caches_come_first() -> None:
+    read = topology(machines.EPYC_NPS1._replace(allowed=(0, 4, 5, 6, 8, 9)))
+    made = plan(read, without(4), Manner("core-complex"))
+    assert [row[0] for row in written(made)] == ["4-6", "8-9", "0", "4-6"]
+    assert made.notes == ("2 workers share 1 core complex",)
+
+
+# Memory
+
+
+@pytest.mark.parametrize(
+    ("machine", "seats", "asked", "rules"),
+    [
+        ("interleaved", [0, 1], "auto", ["bind 0", "bind 1"]),
+        ("interleaved", [0, 1], "bind", ["bind 0", "bind 1"]),
+        ("interleaved", [0, 1], "preferred", ["preferred 0", "preferred 1"]),
+        ("interleaved", [0, 1], "none", ["", ""]),
+        ("interleaved", [None], "interleave", ["interleave 0-1"]),
+        ("clusters", [None, None], "preferred", ["preferred 0,2", "preferred 1,3"]),
+        ("clusters", [None, None], "interleave", ["interleave 0,2", "interleave 1,3"]),
+        ("fake", [0, 3], "interleave", ["interleave 0,2", "interleave 1,3"]),
+        # Asked for by name, a rule is for the node's own memory.
+        ("xeon_max", [0, 7], "bind", ["bind 0", "bind 7"]),
+        ("xeon_max", [0, 7], "auto", ["preferred 8", "preferred 15"]),
+        # Only node 0 has faster memory that may be used.
+        (
+            machines.XEON_MAX._replace(mems="0-8"),
+            [None, None],
+            "auto",
+            ["bind 0-3", "bind 4-7"],
+        ),
+        # Node 1's memory may not be used, so cores there get no rule.
+        ("one_nodes_memory", [0, 1, 3], "auto", ["bind 0", "", "bind 3"]),
+    ],
+)
+def test_memory_rules(
+    machine: str | Machine, seats: list[int | None], asked: str, rules: list[str]
+) -> None:
+    made = plan(known(machine), seats, Manner("core", memory=asked))
+    assert [row[2] for row in written(made)] == rules
+    assert not [note for note in made.notes if "memory" in note]
+
+
+@pytest.mark.parametrize(
+    ("name", "seats", "asked", "why"),
+    [
+        ("one_socket", [0], "bind", "no rule, as there are no two NUMA nodes with memory here"),
+        ("interleaved", [None], "bind", "no rule for cores on all NUMA nodes"),
+        ("interleaved", [0], "interleave", "no rule for cores on one NUMA node"),
+        (
+            "memoryless",
+            [1],
+            "bind",
+            "no rule for cores on a NUMA node whose memory may not be used",
+        ),
+    ],
+)
+def test_a_rule_that_cannot_be_is_told(
+    name: str, seats: list[int | None], asked: str, why: str
+) -> None:
+    made = plan(known(name), seats, Manner("core", memory=asked))
+    assert [row[2] for row in written(made)] == [""]
+    assert f"--bind_memory {asked}: {why}" in made.notes
+
+
+# What holds on every machine
+
+
+def seatings(name: str, workers: int, dice: random.Random) -> Iterator[list[int | None]]:
+    """No devices; devices on nodes in order; anywhere, memory's and unknown nodes included."""
+    nodes = sorted({core.node for core in known(name).cores})
+    yield without(workers)
+    yield [nodes[worker * len(nodes) // workers] for worker in range(workers)]
+    yield [dice.choice(nodes) for _ in range(workers)]
+    yield [dice.choice([*MACHINES[name].memory, 99, None]) for _ in range(workers)]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_plan_holds_its_promises(name: str, way: str) -> None:
+    dice = random.Random(f"{name} {way}")
+    for workers in range(1, 18):
+        for seats in seatings(name, workers, dice):
+            manner = Manner(way, smt=dice.random() < 0.8, memory=dice.choice(MEMORY))
+            try:
+                made = plan(known(name), seats, manner)
+            except UsageError:
+                assert way == "exclusive"
+                assert too_few(known(name), seats)
+                continue
+            Promises(known(name), seats, manner, made).check()
+
+
+MEMORY = ("auto", "bind", "preferred", "interleave", "none")
+
+
+def too_few(read: Topology, seats: Sequence[int | None]) -> bool:
+    """Whether some node may have more workers than cores."""
+    return len(seats) > min(Counter(core.node for core in read.cores).values())
+
+
+class Promises:
+    """What a plan must keep to, whatever the machine."""
+
+    def __init__(
+        self, read: Topology, seats: Sequence[int | None], manner: Manner, made: Plan
+    ) -> None:
+        self.read, self.seats, self.manner, self.made = read, seats, manner, made
+        self.cores = [
+            core if manner.smt else core._replace(cpus=core.cpus[:1]) for core in read.cores
+        ]
+        self.owned = [
+            [core for core in self.cores if set(core.cpus) <= set(b.cpus)] for b in made.bindings
+        ]
+
+    def check(self) -> None:
+        assert len(self.made.bindings) == len(self.seats)
+        self.check_whole_cores()
+        self.check_memory()
+        self.check_places()
+        if self.manner.way in {"core", "exclusive"}:
+            self.check_own_cores()
+
+    def check_whole_cores(self) -> None:
+        for binding, owned in zip(self.made.bindings, self.owned, strict=True):
+            assert owned
+            assert binding.cores == len(owned)
+            assert sorted(cpu for core in owned for cpu in core.cpus) == list(binding.cpus)
+
+    def check_memory(self) -> None:
+        for binding in self.made.bindings:
+            assert set(binding.memory) <= self.read.memory_nodes
+            assert bool(binding.memory) == bool(binding.policy)
+            if binding.policy in {"bind", "preferred"}:
+                assert set(binding.memory) < self.read.memory_nodes
+            if self.manner.memory not in {"auto", binding.policy}:
+                assert not binding.policy
+
+    def check_places(self) -> None:
+        """Near the device, where every device's node has usable cores."""
+        nodes = {core.node for core in self.cores}
+        if not set(self.seats) <= nodes:
+            return
+        for seat, owned in zip(self.seats, self.owned, strict=True):
+            near = [core for core in self.cores if core.node == seat]
+            if self.manner.way == "socket":
+                packages = {core.package for core in near}
+                near = [core for core in self.cores if core.package in packages]
+            assert set(owned) <= set(near)
+            if self.manner.way in {"numa", "socket"}:
+                assert owned == near
+            if self.manner.way == "core-complex":
+                assert len({core.cache for core in owned}) == 1
+                assert len(owned) == sum(core.cache == owned[0].cache for core in near)
+
+    def check_own_cores(self) -> None:
+        """Each group of workers with the same cores to share out has them all, and evenly."""
+        for group in self.groups():
+            pool = [core for core in self.cores if core.node in group[0]]
+            sizes = [len(self.owned[rank]) for rank in group[1]]
+            uses = Counter(core for rank in group[1] for core in self.owned[rank])
+            assert set(uses) <= set(pool)
+            if len(group[1]) <= len(pool):
+                assert set(uses) == set(pool)
+                assert set(uses.values()) == {1}
+                self.check_even(sizes)
+                for kind in {core.kind for core in pool}:
+                    self.check_even(
+                        [sum(c.kind == kind for c in self.owned[rank]) for rank in group[1]]
+                    )
+            else:
+                assert set(sizes) == {1}
+                self.check_even(list(uses.values()))
+                assert any("share" in note for note in self.made.notes)
+
+    @staticmethod
+    def check_even(sizes: Sequence[int]) -> None:
+        assert max(sizes) - min(sizes) <= 1
+
+    def groups(self) -> list[tuple[set[int], list[int]]]:
+        """The nodes and ranks that were shared out together."""
+        nodes = {core.node for core in self.cores}
+        ranks = range(len(self.seats))
+        if self.manner.way == "core" and (
+            set(self.seats) == {None} or any("evenly" in note for note in self.made.notes)
+        ):
+            return [(nodes, list(ranks))]
+        homes = [{core.node for core in owned} for owned in self.owned]
+        assert all(len(home) == 1 for home in homes)
+        return [
+            ({node}, [rank for rank in ranks if homes[rank] == {node}])
+            for node in nodes
+            if {node} in homes
+        ]
 
 
 # The core list
@@ -320,24 +518,33 @@ def test_many_workers_are_planned_without_recursion() -> None:
 @pytest.mark.parametrize(
     ("core_list", "shares"),
     [
-        ("0-3", [("0-1", 2, "0"), ("2-3", 2, "0")]),
-        ("4-5,0", [("0", 1, "0"), ("4-5", 2, "1")]),
-        ("1,9,6", [("1,9", 1, "0"), ("6", 1, "1")]),
-        ("15", [("15", 1, "1"), ("15", 1, "1")]),
+        ("0-3", [("0-1", 2, "bind 0"), ("2-3", 2, "bind 0")]),
+        ("4-5,0", [("0", 1, "bind 0"), ("4-5", 2, "bind 1")]),
+        ("1,9,6", [("1,9", 1, "bind 0"), ("6", 1, "bind 1")]),
+        ("15", [("15", 1, "bind 1"), ("15", 1, "bind 1")]),
     ],
 )
-def test_a_core_list_is_all_that_is_used(
-    tmp_path: Path, core_list: str, shares: list[tuple[str, int, str]]
-) -> None:
-    assert written(plan_bindings(topology(tmp_path, INTERLEAVED), 2, core_list)) == shares
+def test_a_core_list_is_all_that_is_used(core_list: str, shares: list[Row]) -> None:
+    assert (
+        written(plan(known("interleaved"), without(2), Manner("core", core_list=core_list)))
+        == shares
+    )
 
 
-def test_a_core_list_cannot_widen_what_is_allowed(tmp_path: Path) -> None:
-    read = topology(tmp_path, INTERLEAVED, allowed=[0, 1, 2, 8])
+def test_a_core_list_cannot_widen_what_is_allowed() -> None:
+    read = topology(machines.INTERLEAVED._replace(allowed=(0, 1, 2, 8)))
     with pytest.raises(UsageError) as caught:
-        plan_bindings(read, 2, "2-4,9")
+        plan(read, without(2), Manner("core", core_list="2-4,9"))
     assert str(caught.value) == (
         "--bind_core_list: '2-4,9': cpu 3-4,9 may not be used here (allowed: 0-2,8)"
+    )
+
+
+def test_a_core_list_may_leave_a_device_without_cores() -> None:
+    made = plan(known("interleaved"), [0, 1], Manner("core", core_list="0-2"))
+    assert written(made) == [("0-1", 2, "bind 0"), ("2", 1, "bind 0")]
+    assert made.notes == (
+        "device of local rank 1: no usable core on NUMA node 1, so node 0 is used",
     )
 
 
@@ -398,7 +605,7 @@ def test_cpus_are_written_the_kernels_way(cpus: Sequence[int], text: str) -> Non
 
 def test_kmp_affinity_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
-        conflicts({"KMP_AFFINITY": "compact", "OMP_PLACES": "cores"})
+        conflicts.conflicts({"KMP_AFFINITY": "compact", "OMP_PLACES": "cores"})
     assert str(caught.value) == (
         "KMP_AFFINITY=compact: it places threads against the binding of cores;"
         " unset it, or leave out --bind_cores_to_rank"
@@ -418,42 +625,120 @@ def test_kmp_affinity_is_refused() -> None:
 )
 def test_other_affinities_are_kept_and_told(environ: Mapping[str, str], kept: str) -> None:
     text = f"kept as set: {kept}; threads are placed by that, within the cores bound"
-    assert conflicts(environ) == text
+    assert conflicts.conflicts(environ) == text
 
 
 @pytest.mark.parametrize("environ", [{}, {"OMP_NUM_THREADS": "4"}, {"KMP_AFFINITY": ""}])
 def test_nothing_is_told_without_a_conflict(environ: Mapping[str, str]) -> None:
-    assert conflicts(environ) is None
+    assert conflicts.conflicts(environ) is None
+
+
+def test_an_engine_that_left_too_few_cores_is_named() -> None:
+    environ = {"SLURM_CPU_BIND": "quiet,mask_cpu:0x1", "HYDRA_BINDING": ""}
+    assert conflicts.confinement(environ, 1, 2) == (
+        "cores that may be used here: 1, perhaps because of SLURM_CPU_BIND=quiet,mask_cpu:0x1"
+    )
+    assert conflicts.confinement(environ, 2, 2) is None
+    assert conflicts.confinement({}, 1, 2) is None
 
 
 # The command
 
 
-def test_numactl_is_told_cpus_and_memory() -> None:
-    bound = Binding((0, 1, 2, 3, 8), 5, (0,))
-    assert numactl_argv(bound, "/bin/numactl") == ["/bin/numactl", "-C", "0-3,8", "-m", "0", "--"]
+@pytest.mark.parametrize(
+    ("memory", "policy", "words"),
+    [
+        ((0,), "bind", ["-m", "0"]),
+        ((0, 2), "bind", ["-m", "0,2"]),
+        ((8,), "preferred", ["-p", "8"]),
+        ((8, 9), "preferred", ["-P", "8-9"]),
+        ((0, 1), "interleave", ["-i", "0-1"]),
+        ((), "", []),
+    ],
+)
+def test_numactl_is_told_cpus_and_memory(
+    memory: tuple[int, ...], policy: str, words: list[str]
+) -> None:
+    bound = Binding((0, 1, 2, 3, 8), 5, memory, policy)
+    assert numactl.argv(bound, "/bin/numactl") == ["/bin/numactl", "-C", "0-3,8", *words, "--"]
 
 
-def test_numactl_is_told_no_memory_without_a_rule() -> None:
-    assert numactl_argv(Binding((1,), 1, ()), "numactl") == ["numactl", "-C", "1", "--"]
+def fake_numactl(folder: Path, text: str) -> str:
+    program = folder / "numactl"
+    program.write_text(f"#!/bin/sh\n{text}\n", encoding="ascii")
+    program.chmod(0o700)
+    return str(folder)
 
 
-def test_no_numactl_no_command() -> None:
-    assert numactl_argv(Binding((1,), 1, (0,)), None) == []
+BOUND = [Binding((0,), 1, (0,), "bind"), Binding((1,), 1, (0, 1), "preferred"), Binding((2,), 1)]
 
+
+def test_without_a_rule_for_memory_numactl_is_not_needed(tmp_path: Path) -> None:
+    said: list[str] = []
+    path = fake_numactl(tmp_path, f"touch {tmp_path}/ran")
+    assert numactl.prefixes([BOUND[2]] * 2, path, said.append) == [(), ()]
+    assert not said
+    assert not (tmp_path / "ran").exists()
+
+
+def test_no_numactl_no_rule_for_memory(tmp_path: Path) -> None:
+    said: list[str] = []
+    assert numactl.prefixes(BOUND, f"{tmp_path}:/nowhere", said.append) == [()] * 3
+    assert said == ["no numactl here: cores are bound by affinity alone, memory is not"]
+
+
+def test_numactl_is_tried_once_for_each_policy(tmp_path: Path) -> None:
+    said: list[str] = []
+    path = fake_numactl(tmp_path, f'echo "$3" >> {tmp_path}/tried')
+    tool = f"{tmp_path}/numactl"
+    assert (
+        numactl.prefixes(BOUND * 2, path, said.append)
+        == [(tool, "-C", "0", "-m", "0", "--"), (tool, "-C", "1", "-P", "0-1", "--"), ()] * 2
+    )
+    assert sorted((tmp_path / "tried").read_text().split()) == ["-P", "-m"]
+    assert not said
+
+
+@pytest.mark.parametrize(
+    "text", ['test "$3" != -P', 'if [ "$3" = -P ]; then kill -9 $$; fi'], ids=["fails", "is killed"]
+)
+def test_a_policy_that_is_forbidden_is_left_out(tmp_path: Path, text: str) -> None:
+    said: list[str] = []
+    found = numactl.prefixes(BOUND, fake_numactl(tmp_path, text), said.append)
+    assert found == [(f"{tmp_path}/numactl", "-C", "0", "-m", "0", "--"), (), ()]
+    assert said == [
+        "numactl may not set the memory policy 'preferred-many' here: only cores are bound"
+    ]
+
+
+def test_a_numactl_that_is_no_program_is_left_out(tmp_path: Path) -> None:
+    said: list[str] = []
+    (tmp_path / "numactl").write_bytes(b"\x7fELF")
+    (tmp_path / "numactl").chmod(0o700)
+    assert numactl.prefixes(BOUND[:1], str(tmp_path), said.append) == [()]
+    assert said == ["numactl may not set the memory policy 'bind' here: only cores are bound"]
+
+
+# Here
 
 SHOW_AFFINITY = "import json, os; print(json.dumps(sorted(os.sched_getaffinity(0))))"
-SHOW_PLAN = """
+SHOW_SHARES = """
 import json
-from dsrun.launcher.node.binding import plan_bindings
-from dsrun.launcher.node.topology import read_topology
-print(json.dumps([[b.cpus, b.cores] for b in plan_bindings(read_topology(), 2)]))
+from dsrun.launcher.manner import Manner
+from dsrun.launcher.cores import shares
+said = []
+shares = shares.bound(Manner("core"), [None, None], "/nowhere", said.append)
+print(json.dumps([[(one.cpus, one.threads) for one in shares], said]))
 """
+
+
+# Under the name `dsrun`, this checkout's.
+HERE = {"PYTHONPATH": str(Path(__file__).with_name("import"))}
 
 
 def run(argv: Sequence[str], **environ: str) -> str:
     done = subprocess.run(
-        argv, capture_output=True, text=True, check=False, env={**os.environ, **environ}
+        argv, capture_output=True, text=True, check=False, env={**os.environ, **HERE, **environ}
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -462,23 +747,30 @@ def run(argv: Sequence[str], **environ: str) -> str:
 def test_numactl_binds_each_worker_to_its_share() -> None:
     need("numactl")
     read = read_topology()
-    for binding in plan_bindings(read, len(read.cores)):
-        argv = numactl_argv(binding, shutil.which("numactl"))
+    for binding in plan(read, without(len(read.cores)), CORE).bindings:
+        argv = numactl.argv(binding, shutil.which("numactl") or "")
         shown = run([*argv, sys.executable, "-c", SHOW_AFFINITY])
         assert json.loads(shown) == list(binding.cpus)
 
 
-def test_numactl_takes_the_memory_rule() -> None:
+@pytest.mark.parametrize(
+    ("policy", "shown"),
+    [("bind", "bind"), ("preferred", "preferred"), ("interleave", "interleave")],
+)
+def test_numactl_takes_the_memory_rule(policy: str, shown: str) -> None:
     need("numactl")
-    numactl = shutil.which("numactl")
+    tool = shutil.which("numactl") or ""
     node = min(read_topology().memory_nodes)
-    bound = Binding(tuple(sorted(os.sched_getaffinity(0))), 1, (node,))
-    probe = subprocess.run(["numactl", "-m", str(node), "true"], capture_output=True, check=False)
+    bound = Binding(tuple(sorted(os.sched_getaffinity(0))), 1, (node,), policy)
+    probe = subprocess.run([tool, "-m", str(node), "true"], capture_output=True, check=False)
     if b"not permitted" in probe.stderr:
         pytest.skip("set_mempolicy(2) is forbidden here, as in a container without CAP_SYS_NICE")
-    shown = run([*numactl_argv(bound, numactl), "numactl", "--show"])
-    assert "policy: bind" in shown
-    assert f"membind: {node} \n" in shown
+    assert f"policy: {shown}" in run([*numactl.argv(bound, tool), tool, "--show"])
+    said: list[str] = []
+    assert numactl.prefixes([bound], os.path.dirname(tool), said.append) == [  # noqa: PTH120
+        tuple(numactl.argv(bound, tool))
+    ]
+    assert not said
 
 
 def test_numactl_leaves_the_command_its_dashes(tmp_path: Path) -> None:
@@ -486,33 +778,66 @@ def test_numactl_leaves_the_command_its_dashes(tmp_path: Path) -> None:
     program = tmp_path / "-m"
     program.write_text('#!/bin/sh\nprintf "%s;" "$@"\n', encoding="ascii")
     program.chmod(0o700)
-    bound = Binding((min(os.sched_getaffinity(0)),), 1, ())
-    argv = [*numactl_argv(bound, shutil.which("numactl")), "-m", "-C", "7", "--", "a b"]
+    bound = Binding((min(os.sched_getaffinity(0)),), 1)
+    argv = [*numactl.argv(bound, shutil.which("numactl") or ""), "-m", "-C", "7", "--", "a b"]
     assert run(argv, PATH=f"{tmp_path}:{os.environ['PATH']}") == "-C;7;--;a b;"
 
 
 def test_a_narrowed_launcher_plans_inside_its_mask() -> None:
     need("taskset")
     cpu = min(os.sched_getaffinity(0))
-    shown = run(["taskset", "-c", str(cpu), sys.executable, "-c", SHOW_PLAN])
-    assert json.loads(shown) == [[[cpu], 1], [[cpu], 1]]
+    shown = run(
+        ["taskset", "-c", str(cpu), sys.executable, "-c", SHOW_SHARES], SLURM_CPU_BIND="cores"
+    )
+    assert json.loads(shown) == [
+        [[[cpu], 1], [[cpu], 1]],
+        [
+            "2 workers share 1 core",
+            "cores that may be used here: 1, perhaps because of SLURM_CPU_BIND=cores",
+        ],
+    ]
 
 
 def test_a_narrowed_launcher_binds_inside_its_mask() -> None:
     need("taskset", "numactl")
     cpu = max(os.sched_getaffinity(0))
-    argv = numactl_argv(Binding((cpu,), 1, ()), shutil.which("numactl"))
+    argv = numactl.argv(Binding((cpu,), 1), shutil.which("numactl") or "")
     shown = run(["taskset", "-c", str(cpu), *argv, sys.executable, "-c", SHOW_AFFINITY])
     assert json.loads(shown) == [cpu]
+
+
+def test_workers_on_the_same_cores_share_the_threads() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    here = len(read_topology().cores)
+    found = shares.bound(Manner("socket", memory="none"), [0] * here, os.defpath, print)
+    for share in found:
+        assert share.binding is not None
+        assert share.cpus == share.binding.cpus
+        assert set(share.cpus) <= set(allowed)
+        assert share.threads * here <= share.binding.cores
+
+
+def test_no_way_leaves_the_threads_that_fall_to_each() -> None:
+    assert shares.bound(Manner("none"), [0, None], "", print) == shares.unbound(2)
+
+
+def test_what_cannot_be_bound_is_told_before_the_start() -> None:
+    assert shares.check({}, CORE) == ""
+    assert shares.check({"OMP_PLACES": "cores"}, CORE).startswith("kept as set: OMP_PLACES=cores;")
+    with pytest.raises(UsageError, match="--bind_core_list"):
+        shares.check({}, Manner("core", core_list="99999"))
+    with pytest.raises(UsageError, match="--numa_binding exclusive: NUMA node"):
+        shares.check({}, Manner("exclusive"), [0] * 5000)
 
 
 def test_planning_loads_nothing_slow() -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
-        "import dsrun.launcher.node.binding, dsrun.launcher.node.topology\n"
+        "from dsrun.launcher.manner import Manner; from dsrun.launcher.cores import shares\n"
+        "shares.bound(Manner('core'), [None] * 2, '', print)\n"
         "print(sorted(set(sys.modules) - before))"
     )
     loaded = run([sys.executable, "-c", code])
-    assert "dsrun.launcher.node.topology" in loaded
-    for name in ("pathlib", "glob", "fnmatch", "argparse", "logging", "torch"):
+    assert "dsrun.launcher.cores.topology" in loaded
+    for name in ("pathlib", "glob", "fnmatch", "argparse", "logging", "typing", "torch"):
         assert f"'{name}'" not in loaded

@@ -221,7 +221,7 @@ def test_a_peers_word_for_not_given(words: list[str], field: str, default: objec
         ({"DSRUN_NUM_GPUS": "-1"}, {}),
         ({"DSRUN_EXPORT": "A=1"}, {"export": ("A=1",)}),
         ({"DSRUN_LOG_LEVEL": "debug"}, {"log_level": "debug"}),
-        ({"DSRUN_TOKEN": "x", "DSRUN_JOB_ID": "y", "DSRUN_ACCELERATOR": "cpu"}, {}),
+        ({"DSRUN_TOKEN": "x", "DSRUN_JOB_ID": "y"}, {}),
     ],
 )
 def test_variables(environ: dict[str, str], expected: dict[str, object]) -> None:

@@ -196,7 +196,12 @@ def test_help(folder: Path, words: Sequence[str]) -> None:
     done = dsrun(folder, *words)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("usage: dsrun [options] SCRIPT [ARGS...]")
-    for heading in ("Which hosts and devices:", "Environment of the workers:", "Output:", "Cores:"):
+    for heading in (
+        "Which hosts and devices:",
+        "Environment of the workers:",
+        "Output:",
+        "Devices and cores:",
+    ):
         assert f"\n{heading}\n" in done.stdout
     for option in ("-H, --hostfile FILE", "--bind_cores_to_rank", "--dry_run", "--autotuning"):
         assert option in done.stdout

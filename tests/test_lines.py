@@ -10,7 +10,8 @@ import pytest
 
 from dsrun.launcher.head.lines import LONGEST, Labeller, Sanitizer
 from dsrun.launcher.head.screen import LATEST, REDRAW, ROWS, LiveScreen, PlainScreen
-from dsrun.launcher.loop import Loop
+
+from .clock import Clock
 
 LABEL = b"w:0| "
 
@@ -176,20 +177,6 @@ def test_a_string_that_never_ends_takes_no_other_lines_with_it() -> None:
 
 
 # -- screens ------------------------------------------------------------------------------------
-
-
-class Clock:
-    """A clock that goes when told, and a loop on it."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-        self.loop = Loop(lambda: self.now)
-
-    def go(self, seconds: float) -> None:
-        """Let time pass, and what is due by then happen."""
-        self.now += seconds
-        self.loop.after(0.0, self.loop.stop)
-        self.loop.run()
 
 
 Written = list[tuple[int, bytes]]

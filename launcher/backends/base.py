@@ -64,6 +64,13 @@ class Settings(NamedTuple):
     rank_per_task: bool = False
 
 
+class Part(NamedTuple):
+    """A backend, and the nodes it starts."""
+
+    backend: Backend
+    nodes: Sequence[Node]
+
+
 class Dial(NamedTuple):
     """Where node launchers dial back to: "address,address:port", and the certificate's SHA-256."""
 

@@ -39,6 +39,7 @@ EXIT = 36
 NOTE = 37
 TOOK = 38  # so many bytes of INPUT were written
 DONE = 39
+BOUND = 40  # what the workers are bound to, now that they run
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
 

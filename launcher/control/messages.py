@@ -6,6 +6,7 @@ third of its start-up time.
 
 from __future__ import annotations
 
+from ..manner import Manner
 from ..values import NamedTuple
 from . import frames
 
@@ -33,7 +34,7 @@ class Task(NamedTuple):
         slots: the node's devices, None when the node shall say how many it has.
         port: None: reserve no port here; 0: reserve a free one for the master; else check that one.
         venv_script: a shell file sourced for the workers' environment, or "".
-        bind: bind cores to ranks; `core_list` restricts them.
+        manner: how workers are bound to cores, memory and NICs.
         log_dir: folder for per-rank files, "" for none.
         lease: seconds of silence from the runner after which the job is stopped.
         grace: seconds between stop signal and SIGKILL when the runner is lost.
@@ -51,8 +52,7 @@ class Task(NamedTuple):
     slots: tuple[Slot, ...] | None
     port: int | None
     venv_script: str = ""
-    bind: bool = False
-    core_list: str = ""
+    manner: Manner = Manner()
     log_dir: str = ""
     lease: float = 15.0
     grace: float = 30.0
@@ -108,6 +108,35 @@ class Start(NamedTuple):
     master_port: int
     credit: int
     only: int | None = None
+
+
+class Placed(NamedTuple):
+    """One worker, and what it is bound to.
+
+    Attributes:
+        device: its own, as its mask calls it; "" for none.
+        address: the device's PCI address, "" where that is not known.
+        node: the NUMA node that the device hangs from; None where that is not known.
+        cpus: those it may run on, as the kernel lists them.
+        memory: the NUMA nodes it may use, as the kernel lists them, after its policy.
+        nic: the network card nearest to the device, "" for none.
+    """
+
+    rank: int
+    pid: int
+    device: str
+    address: str
+    node: int | None
+    cpus: str = ""
+    memory: str = ""
+    nic: str = ""
+
+
+class Bound(NamedTuple):
+    """BOUND: what the workers of a node are bound to, in the order of ranks."""
+
+    accelerator: str
+    workers: tuple[Placed, ...]
 
 
 class Stop(NamedTuple):
@@ -192,6 +221,11 @@ def _tails(value: object) -> bool:
     )
 
 
+def _placed(row: list[object]) -> bool:
+    kinds = [_KINDS[kind] for kind in Placed.__annotations__.values()]
+    return len(row) == len(kinds) and all(fits(one) for fits, one in zip(kinds, row, strict=True))
+
+
 _PROGRAM = ("script", "args", "module", "no_python", "python", "local_rank")
 
 _KINDS: dict[str, Callable[[Any], bool]] = {
@@ -206,5 +240,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "dict[str, str]": lambda value: isinstance(value, dict) and _all(tuple(value.values()), str),
     "dict[str, list[str]]": _tails,
     "Program": lambda value: isinstance(value, tuple) and len(value) == len(_PROGRAM),
+    "Manner": lambda value: isinstance(value, tuple) and len(value) == len(Manner()),
+    "tuple[Placed, ...]": lambda value: _all(value, list) and all(map(_placed, value)),
 }
 """For each annotation that a message has: whether a value from the line is of that kind."""

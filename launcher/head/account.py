@@ -82,6 +82,7 @@ class Account:
             stop_signal=self.stop_signal,
             stop_is_clean=graceful_term_ok and clean,
             broken_pipe=self.broken_pipe,
+            bound=tuple((peer.name, peer.bound) for peer in peers if peer.bound),
             left=tuple(f"{p.name}: {text}" for p in peers if p.done for text in p.done.left),
         )
 

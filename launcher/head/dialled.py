@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from ssl import SSLContext
 
-    from ..backends.base import Backend
+    from ..backends.base import Part
     from ..loop import Loop
     from ..options import Options
     from ..plan import Node, Plan
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .job import Job
     from .report import Report
 
-    Parts = Sequence[tuple[Backend, Sequence[Node]]]
+    Parts = Sequence[Part]
 
 
 def run_announced(

@@ -12,6 +12,7 @@ from ..control import frames, messages
 from ..control.link import Link
 from ..errors import NodeError
 from ..values import NamedTuple
+from . import bindings
 from .account import Account
 from .gathering import Gathering
 from .peer import Peer
@@ -22,13 +23,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..backends.base import Backend, Dial
+    from ..backends.base import Dial, Part
     from ..control.line import Line
     from ..control.messages import Task
     from ..plan import Node, Plan
     from .console import Console
-
-    Part = tuple[Backend, Sequence[Node]]
 
 LAST_MARGIN = 35.0
 """Seconds beyond the grace for a node to say that nothing is left: its own give-up is 30."""
@@ -40,12 +39,16 @@ HANG_UP = 2.0
 """Seconds for node launchers to leave once the job is over."""
 
 
+NO_DEVICES = "no accelerator found: these are CPU workers (--accelerator cpu, if so meant)"
+
+
 class Rules(NamedTuple):
     """How a job is watched and stopped; times in seconds.
 
     Attributes:
         shown: the streams (1, 2) that go to the console, given (rank, local rank).
         label: the text before each line, given (node, rank, local rank).
+        devices: accelerators were asked for by number, so that it is worth a line if there is none.
         stdin: rank 0 reads this process's standard input.
     """
 
@@ -57,6 +60,7 @@ class Rules(NamedTuple):
     stdin: bool
     shown: Callable[[int, int], set[int]]
     label: Callable[[Node, int, int], str]
+    devices: bool = False
 
 
 class Job:
@@ -145,6 +149,7 @@ class Job:
             frames.NOTE: lambda body: self._on_note(peer, body),
             frames.TOOK: self._on_took,
             frames.DONE: lambda body: self._on_done(peer, body),
+            frames.BOUND: lambda body: self._on_bound(peer, body),
             frames.LEASE: lambda _body: self._on_lease(peer),
             frames.BEAT: lambda body: self._on_beat(peer, body),
         }
@@ -205,6 +210,8 @@ class Job:
                 streams = self._rules.shown(worker.rank, worker.local_rank)
                 self._console.label(worker.rank, text, streams)
             peer.send(messages.pack(frames.START, self._order(node, master, port)))
+        if self._rules.devices and all(p.hello.accelerator == "cpu" for p in self.peers if p.hello):
+            self._console.say(NO_DEVICES)
         where = f"{plan.nodes[0].host.name}: master {master}:{port}"
         self._console.say(f"{plan.world_size} workers on {len(plan.nodes)} nodes; {where}", "debug")
         if self._rules.stdin:
@@ -266,6 +273,13 @@ class Job:
             self._stop(note.signal, self._rules.grace)
         else:
             self._console.say(f"{peer.name}: {note.text}", "warning")
+
+    def _on_bound(self, peer: Peer, body: bytes) -> None:
+        """Show what all workers are bound to, once every node has told."""
+        peer.bound = messages.unpack(messages.Bound, body)
+        told = [(one.name, one.bound) for one in self.peers if one.bound]
+        if len(told) == len(self.peers):
+            self._console.say(bindings.table(told))
 
     def _on_done(self, peer: Peer, body: bytes) -> None:
         peer.done = messages.unpack(messages.Done, body)

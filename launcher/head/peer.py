@@ -7,7 +7,7 @@ from ..control import frames
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..control.link import Link
-    from ..control.messages import Done, Hello
+    from ..control.messages import Bound, Done, Hello
     from ..plan import Node
 
 
@@ -27,6 +27,7 @@ class Peer:
         self.hello: Hello | None = None
         self.verdicts: list[str] | None = None
         self.done: Done | None = None
+        self.bound: Bound | None = None
         self.failed = ""
         self.lost = ""
         self.offset = float("inf")

@@ -12,10 +12,13 @@ import signal
 from ..errors import LOST
 from ..plain import plain
 from ..values import NamedTuple
+from . import bindings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ..control.messages import Bound
 
 TAIL_LINES = 20
 
@@ -79,6 +82,7 @@ class Report(NamedTuple):
         stopped: workers that were told to stop because of the cause.
         stop_signal: the signal that dsrun got and passed on, 0 for none.
         stop_is_clean: exit with 0 after a stop signal when every worker did.
+        bound: what the workers of each host were bound to, where that was asked for.
         left: what could not be ended, in words.
     """
 
@@ -93,6 +97,7 @@ class Report(NamedTuple):
     stop_signal: int = 0
     stop_is_clean: bool = False
     broken_pipe: bool = False
+    bound: tuple[tuple[str, Bound], ...] = ()
     left: tuple[str, ...] = ()
 
     @property
@@ -222,6 +227,7 @@ def as_json(report: Report) -> dict[str, object]:
         "stopped": report.stopped,
         "signal": report.stop_signal or None,
         "left": list(report.left),
+        **({"bindings": bindings.as_json(report.bound)} if report.bound else {}),
     }
 
 

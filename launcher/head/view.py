@@ -32,6 +32,7 @@ def rules(options: Options, job_id: str) -> Rules:
         stdin=options.stdin == "rank0",
         shown=_shown(options),
         label=_label(options.prefix, job_id),
+        devices=options.num_gpus is not None and options.accelerator is None,
     )
 
 

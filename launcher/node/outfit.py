@@ -7,17 +7,22 @@ import sys
 
 from .. import environment
 from ..control import messages
+from ..cores import shares
 from ..errors import DsrunError
+from ..manner import Manner
 from ..program import Program
-from . import cores, facts, kernel, ports
+from . import facts, kernel, ports
 from .devices import Devices
+from .equipment import Equipment
 from .workers import Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from ..control.messages import Slot
     from .logs import RankLog
+    from .workers import Process
 
 
 class Outfit:
@@ -30,6 +35,7 @@ class Outfit:
     def __init__(self, task: messages.Task, note: Callable[[str], None]) -> None:
         self.task = task
         self._note = note
+        self._manner = Manner(*task.manner)
         self.program = Program(*task.program)
         self._problems: list[str] = []
         self._reservation: ports.Reservation | None = None
@@ -68,10 +74,11 @@ class Outfit:
         """
         if self._reservation is not None:
             self._reservation.open_to_store(keep=self.task.port == 0)
-        shares = self._shares(len(start.slots))
+        self._equipment = self._equip(start.slots)
+        bound = self._shares()
         specs = [
             self._spec(start, local, share)
-            for local, share in enumerate(shares)
+            for local, share in enumerate(bound)
             if start.only in {None, local}
         ]
         return specs, self._open_logs(specs)
@@ -122,11 +129,15 @@ class Outfit:
         self._slots = 0
         try:
             self._slots = len(task.slots) if task.slots is not None else self._devices.count()
-            self._devices.entries(task.slots or range(self._slots))
-            if task.bind:
-                self._warn(cores.check({**self._base, **task.env}, task.core_list))
+            equipment = self._equip(task.slots or tuple(range(self._slots)))
+            if self._manner.way != "none":
+                environ = {**self._base, **task.env}
+                self._warn(shares.check(environ, self._manner, equipment.seats))
         except (ValueError, DsrunError) as error:
             self._check(str(error))
+
+    def _equip(self, slots: Sequence[Slot]) -> Equipment:
+        return Equipment(self._devices, slots, self._manner)
 
     def _warn(self, text: str) -> None:
         if text:
@@ -142,12 +153,25 @@ class Outfit:
 
     # -- the workers ------------------------------------------------------------------------
 
-    def _shares(self, workers: int) -> list[cores.Share]:
-        if not self.task.bind:
-            return cores.unbound(workers)
-        return cores.bound(workers, self.task.core_list, _text(self._path), self._note)
+    @property
+    def reports_bindings(self) -> bool:
+        """Whether the runner wants to know what the workers are bound to."""
+        return self._manner.report
 
-    def _spec(self, start: messages.Start, local: int, share: cores.Share) -> Spec:
+    def bound(self, start: messages.Start, processes: Sequence[Process]) -> messages.Bound:
+        """Return where these workers are, without the kernel's word on it."""
+        pids = {one.spec.rank - start.first_rank: one.pid for one in processes}
+        return self._equipment.bound(pids, start.first_rank)
+
+    def _shares(self) -> list[shares.Share]:
+        seats = self._equipment.seats
+        if self._manner.way == "none":
+            return shares.unbound(len(seats))
+        devices = self._equipment.devices
+        path = _text(self._path)
+        return shares.bound(self._manner, seats, path, self._note, devices=devices)
+
+    def _spec(self, start: messages.Start, local: int, share: shares.Share) -> Spec:
         rank = start.first_rank + local
         argv = self.program.argv(_text(self._python), 0 if self.task.one_device else local)
         return Spec(
@@ -174,9 +198,11 @@ class Outfit:
             role=task.role,
         )
         entries = self._devices.entries(start.slots)
-        shown = entries[local : local + 1] if task.one_device else entries
+        alone = task.one_device or self._devices.alone
+        shown = entries[local : local + 1] if alone else entries
         promised = environment.contract(seat) | environment.of_slurm(seat, self._base)
         promised |= self._devices.mask(shown)
+        promised |= self._equipment.variables(local, {**self._base, **task.env})
         promised["DSRUN_NODE_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
         env = environment.worker(
             self._base,

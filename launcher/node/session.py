@@ -20,7 +20,7 @@ from .workers import Process, SpawnFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..control.line import Line
     from .guard import Guard
@@ -135,11 +135,26 @@ class Session:
         try:
             specs, logs = self._outfit.fit(start)
             self._crew.start(specs, logs, start.credit)
+            self._watch_bindings(start)
         except (SpawnFailed, OSError) as error:
             self._cannot_start(start, str(error))
         self._beat()
         for text in facts.leftovers():
             self._note(f"left over on {self._task.host}: {text}")
+
+    def _watch_bindings(self, start: messages.Start) -> None:
+        """Have told what the workers are bound to, where that is asked for."""
+        if self._outfit is None or self._crew is None or not self._outfit.reports_bindings:
+            return
+        from .standing import Watch, placed
+
+        bound = self._outfit.bound(start, self._crew.processes)
+
+        def tell(standings: Sequence[tuple[str, str]]) -> None:
+            told = bound._replace(workers=placed(bound.workers, standings))
+            self._send(messages.pack(frames.BOUND, told))
+
+        Watch(self._loop, self._crew.processes, tell)
 
     def _cannot_start(self, start: messages.Start, reason: str) -> None:
         """Report the worker that did not start as one that ended with 126, the shell's code."""

@@ -1,0 +1,1 @@
+"""Cores, memory and NUMA nodes: what there is, and how workers are bound to it."""

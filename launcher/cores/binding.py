@@ -1,0 +1,121 @@
+"""Which cores and memory each worker of a node gets. Pure: `topology.py` reads, this plans."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from ..corelist import format_cpus, parse_core_list
+from ..errors import UsageError
+from ..values import NamedTuple
+from .memory import memory_rule
+from .seats import find_homes
+from .sharing import numa_order
+from .ways import WAYS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..manner import Manner
+    from .topology import Core, Topology
+
+# Those that give each core to one worker, and what others share when there are too few.
+_OF_ONES_OWN = ("core", "exclusive")
+_SHARED = {"core": ("core", "cores"), "core-complex": ("core complex", "core complexes")}
+
+
+class Binding(NamedTuple):
+    """One worker's share of the node.
+
+    Attributes:
+        cpus: every hardware thread it may run on, ascending.
+        cores: how many physical cores these are, at least 1.
+        memory: ids of the NUMA nodes to take memory from; empty for no rule.
+        policy: how, as `memory.Rule` has it; "" for no rule.
+    """
+
+    cpus: tuple[int, ...]
+    cores: int
+    memory: tuple[int, ...] = ()
+    policy: str = ""
+
+
+class Plan(NamedTuple):
+    """What is to be bound.
+
+    Attributes:
+        bindings: by local rank; none where nothing is bound.
+        notes: lines on what is not as one would expect.
+    """
+
+    bindings: tuple[Binding, ...]
+    notes: tuple[str, ...]
+
+
+def plan(
+    topology: Topology, seats: Sequence[int | None], manner: Manner, *, devices: bool = False
+) -> Plan:
+    """Plan the binding of one worker or more.
+
+    Args:
+        topology: the cores and memory that may be used.
+        seats: the NUMA node of each worker's device, by local rank; None where there is no device
+            or its node is not known.
+        manner: how to bind.
+        devices: workers have devices, whether or not their nodes are known.
+
+    Raises:
+        UsageError: the core list is malformed, or names a cpu that may not be used; or a node has
+            too few cores for `exclusive`.
+    """
+    if manner.way == "none":
+        return Plan((), ())
+    cores = numa_order(_usable(topology.cores, manner))
+    homes = find_homes(topology, {core.node for core in cores}, seats, devices=devices)
+    shares = WAYS[manner.way](cores, homes.nodes, len(seats))
+    rules = [
+        memory_rule(topology, {core.node for core in share}, manner.memory) for share in shares
+    ]
+    notes = [*homes.notes, *_notes(manner.way, cores, shares), *(rule.note for rule in rules)]
+    return Plan(
+        tuple(
+            Binding(_cpus(share), len(share), rule.nodes, rule.policy)
+            for share, rule in zip(shares, rules, strict=True)
+        ),
+        tuple(dict.fromkeys(filter(None, notes))),
+    )
+
+
+def _usable(cores: Sequence[Core], manner: Manner) -> Sequence[Core]:
+    listed = _listed(cores, manner.core_list) if manner.core_list else cores
+    return listed if manner.smt else [core._replace(cpus=core.cpus[:1]) for core in listed]
+
+
+def _listed(cores: Sequence[Core], core_list: str) -> Sequence[Core]:
+    """The cores cut down to the listed cpus."""
+    listed = set(parse_core_list(core_list))
+    allowed = {cpu for core in cores for cpu in core.cpus}
+    if outside := listed - allowed:
+        raise UsageError(
+            f"--bind_core_list: '{core_list}': cpu {format_cpus(outside)} may not be used here"
+            f" (allowed: {format_cpus(allowed)})"
+        )
+    cut = (core._replace(cpus=tuple(sorted(listed.intersection(core.cpus)))) for core in cores)
+    return [core for core in cut if core.cpus]
+
+
+def _cpus(share: Sequence[Core]) -> tuple[int, ...]:
+    return tuple(sorted(cpu for core in share for cpu in core.cpus))
+
+
+def _notes(way: str, cores: Sequence[Core], shares: Sequence[Sequence[Core]]) -> Iterator[str]:
+    """What is shared although each worker should have its own, and what nobody uses."""
+    doubled = [count for count in Counter(share[0] for share in shares).values() if count > 1]
+    if way in _SHARED and doubled:
+        what = _SHARED[way][len(doubled) > 1]
+        yield f"{sum(doubled)} workers share {len(doubled)} {what}"
+    nodes = {core.node for share in shares for core in share}
+    for node in dict.fromkeys(core.node for core in cores if core.node not in nodes):
+        if way in _OF_ONES_OWN:
+            idle = sum(core.node == node for core in cores)
+            yield f"no worker on NUMA node {node}: its cores ({idle}) are not used"

@@ -1,0 +1,47 @@
+"""Variables of the user's or of an engine's that place threads, beside a binding of ours."""
+
+from __future__ import annotations
+
+from ..errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+_REFUSED = "KMP_AFFINITY"
+_KEPT = ("GOMP_CPU_AFFINITY", "OMP_PLACES")
+# srun(1), mpirun of Open MPI 4 and 5, Intel MPI's and MVAPICH2's references, Hydra's mpiexec.
+_ENGINES = (
+    "SLURM_CPU_BIND",
+    "OMPI_MCA_hwloc_base_binding_policy",
+    "PRTE_MCA_hwloc_default_binding_policy",
+    "I_MPI_PIN_DOMAIN",
+    "MV2_CPU_BINDING_POLICY",
+    "HYDRA_BINDING",
+)
+
+
+def conflicts(environ: Mapping[str, str]) -> str | None:
+    """One line on variables of the user's that place threads too; None when there are none.
+
+    Raises:
+        UsageError: KMP_AFFINITY is set: Intel's OpenMP would undo the binding. DeepSpeed
+            refuses it as well.
+    """
+    if environ.get(_REFUSED):
+        raise UsageError(
+            f"{_REFUSED}={environ[_REFUSED]}: it places threads against the binding of cores;"
+            " unset it, or leave out --bind_cores_to_rank"
+        )
+    kept = _set(environ, _KEPT)
+    return kept and f"kept as set: {kept}; threads are placed by that, within the cores bound"
+
+
+def confinement(environ: Mapping[str, str], cores: int, workers: int) -> str | None:
+    """One line where there are too few cores and an engine may have seen to that; else None."""
+    engines = _set(environ, _ENGINES) if cores < workers else None
+    return engines and f"cores that may be used here: {cores}, perhaps because of {engines}"
+
+
+def _set(environ: Mapping[str, str], names: Iterable[str]) -> str | None:
+    return ", ".join(f"{name}={environ[name]}" for name in names if environ.get(name)) or None

@@ -1,0 +1,72 @@
+"""Which NUMA node each worker belongs to: its device's, or the nearest one with usable cores."""
+
+from __future__ import annotations
+
+from ..corelist import format_cpus
+from ..values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from .topology import Topology
+
+
+class Homes(NamedTuple):
+    """Where the workers belong.
+
+    Attributes:
+        nodes: the node of each worker, by local rank; None where devices do not decide it.
+        notes: lines on what was not as it should be.
+    """
+
+    nodes: list[int] | None
+    notes: list[str]
+
+
+def find_homes(
+    topology: Topology,
+    usable: Collection[int],
+    seats: Sequence[int | None],
+    *,
+    devices: bool = False,
+) -> Homes:
+    """Find the workers' nodes among the `usable` ones, given those of their devices.
+
+    One device whose node is not known is enough for none to count: the others would have their
+    own cores, and it the rest.
+    """
+    if not devices and all(seat is None for seat in seats):
+        return Homes(None, [])
+    found = [_home(topology, usable, seat) for seat in seats]
+    if lost := [rank for rank, home in enumerate(found) if home is None]:
+        return Homes(None, [f"{_devices(lost)}: NUMA node not known, so workers are spread evenly"])
+    homes = [home for home in found if home is not None]
+    return Homes(homes, list(_moved(topology, seats, homes)))
+
+
+def _home(topology: Topology, usable: Collection[int], seat: int | None) -> int | None:
+    if len(usable) == 1:
+        return next(iter(usable))
+    if seat is None:
+        return None
+    nearest = (seat, *topology.near.get(seat, ()))
+    return next((node for node in nearest if node in usable), None)
+
+
+def _moved(topology: Topology, seats: Sequence[int | None], homes: Sequence[int]) -> Iterable[str]:
+    """A line for each node whose devices' workers must take another node's cores."""
+    ways = [
+        (topology.twins.get(seat, seat), home)
+        for seat, home in zip(seats, homes, strict=True)
+        if seat is not None
+    ]
+    for seat, home in dict.fromkeys(ways):
+        if seat != home:
+            ranks = [rank for rank, way in enumerate(ways) if way == (seat, home)]
+            yield f"{_devices(ranks)}: no usable core on NUMA node {seat}, so node {home} is used"
+
+
+def _devices(ranks: Sequence[int]) -> str:
+    plural = "s" if len(ranks) > 1 else ""
+    return f"device{plural} of local rank{plural} {format_cpus(ranks)}"

@@ -1,0 +1,191 @@
+"""The physical cores and the memory that this process may use, as sysfs describes them.
+
+Lists that many cpus share are read once for all of them: a machine may have hundreds.
+Source: Linux's Documentation/admin-guide/cputopology.rst, ABI/stable/sysfs-devices-system-cpu,
+ABI/testing/sysfs-devices-system-cpu, and tools/perf/Documentation/intel-hybrid.txt.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..values import NamedTuple
+from . import sysfs
+from .numa import read_numa
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+# The first of each is its name since Linux 5.3.
+_SIBLINGS = ("core_cpus_list", "thread_siblings_list")
+_PACKAGE = ("package_cpus_list", "core_siblings_list")
+
+# Intel's kinds of cores, the fastest first.
+_HYBRID = ("cpu_core", "cpu_atom", "cpu_lowpower")
+
+
+class Core(NamedTuple):
+    """One physical core.
+
+    Attributes:
+        cpus: its hardware threads that may be used, ascending.
+        node: its NUMA node's id.
+        package: its socket's id.
+        cache: which cores it shares its last cache with: those of the same node and `cache`. Where
+            there is a level 3 (or 4), the lowest cpu that shares it. Without one, a level 2 counts
+            as well if several cores share it; otherwise all cores of the node are one group.
+        kind: 0 for the fastest cores of a machine that has several kinds, 1 and more for slower.
+    """
+
+    cpus: tuple[int, ...]
+    node: int
+    package: int
+    cache: int = 0
+    kind: int = 0
+
+
+class Topology(NamedTuple):
+    """What there is to share among the workers.
+
+    Attributes:
+        cores: ascending by first cpu; every cpu that may be used is in exactly one.
+        memory_nodes: ids of the NUMA nodes that hold memory which may be used, with or without
+            cpus of their own.
+        fast_memory: nodes with cpus, and those without whose memory is faster than their own.
+        twins: nodes that list no other cpus than another node, which stands for both.
+        near: for each node the nodes with cpus, the nearest first; empty where it is not known.
+    """
+
+    cores: tuple[Core, ...]
+    memory_nodes: frozenset[int]
+    fast_memory: Mapping[int, tuple[int, ...]]
+    twins: Mapping[int, int]
+    near: Mapping[int, tuple[int, ...]]
+
+
+def numa_nodes(topology: Topology) -> int:
+    """How many NUMA nodes have a cpu that may be used."""
+    return len({core.node for core in topology.cores})
+
+
+def read_topology(
+    root: str = "/sys", allowed: Collection[int] = (), proc: str = "/proc"
+) -> Topology:
+    """Read the cores of the `allowed` cpus; by default those this process may run on.
+
+    Where containers hide files, less is known and nothing fails: a cpu without topology is a core
+    of its own, one without a NUMA node is on node 0, and no node's memory is promised.
+    """
+    numa = read_numa(root, proc)
+    cores = list(_cores(root, _online(root, allowed or os.sched_getaffinity(0))))
+    nodes = [numa.home.get(cpus[0], 0) for cpus in cores]
+    caches, kinds = _caches(root, cores, nodes), _kinds(root, cores)
+    found = zip(cores, nodes, _packages(root, cores), caches, kinds, strict=True)
+    return Topology(
+        tuple(Core(*core) for core in found), numa.memory, numa.fast, numa.twins, numa.near
+    )
+
+
+def _online(root: str, allowed: Collection[int]) -> set[int]:
+    """Leave out the cpus that are switched off.
+
+    `cpu/online` is not asked: lxcfs may show a container a made-up list there. Nor is a list
+    believed that would leave no cpu at all.
+    """
+    off = sysfs.numbers(f"{root}/devices/system/cpu/offline")
+    return set(allowed) - off or set(allowed)
+
+
+def _cores(root: str, usable: set[int]) -> Iterator[tuple[int, ...]]:
+    """Group the cpus by core; each belongs to one group, whatever the files say."""
+    left = set(usable)
+    for cpu in sorted(usable):
+        if cpu in left:
+            core = {cpu} | (_listed(root, cpu, _SIBLINGS) & left)
+            left -= core
+            yield tuple(sorted(core))
+
+
+def _packages(root: str, cores: Sequence[tuple[int, ...]]) -> list[int]:
+    """Each core's package, asked for once a package."""
+    known: dict[int, int] = {}
+    for cpu, *_ in cores:
+        if cpu not in known:
+            # Firmware that does not know says -1.
+            package = sysfs.number(f"{_cpu(root, cpu)}/topology/physical_package_id") or 0
+            known |= dict.fromkeys({cpu} | _listed(root, cpu, _PACKAGE), package)
+    return [known[cpu] for cpu, *_ in cores]
+
+
+def _caches(root: str, cores: Sequence[tuple[int, ...]], nodes: Sequence[int]) -> list[int]:
+    """Each core's group by its last cache; those without one are a group in each node."""
+    groups: dict[int, int] = {}
+    alone: dict[int, int] = {}
+    usable = {cpu for core in cores for cpu in core}
+    last = max(_indices(root, cores[0][0]), default=0)
+    for core, node in zip(cores, nodes, strict=True):
+        if core[0] not in groups:
+            shared = _cache(root, core, last, usable)
+            group = min(shared) if shared else alone.setdefault(node, core[0])
+            for cpu in shared or core:
+                groups.setdefault(cpu, group)
+    return [groups[core[0]] for core in cores]
+
+
+def _cache(root: str, core: tuple[int, ...], last: int, usable: set[int]) -> set[int]:
+    """The cpus that share the core's last cache, if it is one to form groups by."""
+    for index in range(last, 0, -1):
+        folder = f"{_cpu(root, core[0])}/cache/index{index}"
+        shared = sysfs.numbers(f"{folder}/shared_cpu_list")
+        if shared:
+            level = sysfs.number(f"{folder}/level") or 0
+            several = level == 2 and not shared & usable <= set(core)
+            return shared | set(core) if level > 2 or several else set()
+    return set()
+
+
+def _indices(root: str, cpu: int) -> Iterator[int]:
+    """The numbers of a cpu's caches, which rise with their levels."""
+    for name in sysfs.names(f"{_cpu(root, cpu)}/cache"):
+        number = name.removeprefix("index")
+        if number.isdecimal():
+            yield int(number)
+
+
+def _kinds(root: str, cores: Sequence[tuple[int, ...]]) -> list[int]:
+    """Each core's kind: Intel lists the cpus of every kind, Arm gives each cpu a capacity."""
+    lists = [sysfs.numbers(f"{root}/devices/{name}/cpus") for name in _HYBRID]
+    if any(lists):
+        kinds = {cpu: kind for kind, cpus in enumerate(lists) for cpu in cpus}
+        return [kinds.get(cpu, 0) for cpu, *_ in cores]
+    if sysfs.number(f"{_cpu(root, cores[0][0])}/cpu_capacity") is None:
+        return [0] * len(cores)
+    capacities = [sysfs.number(f"{_cpu(root, cpu)}/cpu_capacity") or 0 for cpu, *_ in cores]
+    classes = _classes(capacities)
+    return [classes[capacity] for capacity in capacities]
+
+
+def _classes(capacities: Sequence[int]) -> dict[int, int]:
+    """The class of each capacity, 0 for the largest ones.
+
+    A class reaches down to three quarters of its largest: cores of one kind may differ a little
+    by the firmware's figures.
+    """
+    classes: dict[int, int] = {}
+    top, kind = max(capacities), 0
+    for capacity in sorted(set(capacities), reverse=True):
+        if capacity * 4 < top * 3:
+            top, kind = capacity, kind + 1
+        classes[capacity] = kind
+    return classes
+
+
+def _listed(root: str, cpu: int, files: Sequence[str]) -> set[int]:
+    """The cpus in the first of these files of a cpu's topology that lists any."""
+    paths = (f"{_cpu(root, cpu)}/topology/{name}" for name in files)
+    return next(filter(None, map(sysfs.numbers, paths)), set())
+
+
+def _cpu(root: str, cpu: int) -> str:
+    return f"{root}/devices/system/cpu/cpu{cpu}"

@@ -1,0 +1,76 @@
+"""What belongs to each worker beside its cores: a device, where that is, and the NICs near it."""
+
+from __future__ import annotations
+
+from ..control.messages import Bound, Placed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...accelerator.nics import Nic
+    from ..control.messages import Slot
+    from ..manner import Manner
+    from .devices import Devices
+
+
+class Equipment:
+    """The workers' devices by local rank; sysfs is read for no more than the manner asks for.
+
+    Attributes:
+        seats: the NUMA node that each worker's device hangs from; None where there is no device
+            or its node is not known.
+        devices: whether slots are devices, and not a mere count of workers.
+    """
+
+    def __init__(self, devices: Devices, slots: Sequence[Slot], manner: Manner) -> None:
+        """Look up the devices that the slots mean.
+
+        Raises:
+            ValueError: a slot is none of the visible devices.
+        """
+        self._kind = devices.kind
+        entries = devices.entries(slots)
+        looks = manner.way != "none" or manner.nics or manner.report
+        self._entries = entries or ("",) * len(slots)
+        self._addresses = devices.addresses(entries) if looks else {}
+        nodes = devices.nodes_of(entries) if looks else {}
+        self.seats = [nodes.get(entry) for entry in self._entries]
+        self.devices = bool(entries)
+        self._tells_nics = manner.nics
+        self._nics = self._near() if manner.nics or manner.report else [None] * len(slots)
+
+    def variables(self, local: int, env: Mapping[str, str]) -> dict[str, str]:
+        """Return what tells a worker's libraries of its NIC, but for what the user has set."""
+        nic = self._nics[local]
+        if nic is None or not self._tells_nics:
+            return {}
+        from ...accelerator import nics
+
+        found = nics.variables(nic, self._nics)
+        return {name: value for name, value in found.items() if name not in env}
+
+    def bound(self, pids: Mapping[int, int], first_rank: int) -> Bound:
+        """Return where workers are, given {local rank: pid}, without the kernel's word on it."""
+        return Bound(
+            self._kind, tuple(self._placed(local, pid, first_rank) for local, pid in pids.items())
+        )
+
+    def _placed(self, local: int, pid: int, first_rank: int) -> Placed:
+        entry, nic = self._entries[local], self._nics[local]
+        return Placed(
+            rank=first_rank + local,
+            pid=pid,
+            device=entry,
+            address=self._addresses.get(entry, ""),
+            node=self.seats[local],
+            nic=nic.name if nic else "",
+        )
+
+    def _near(self) -> list[Nic | None]:
+        """The NIC nearest to each device; none where the device's place is not known."""
+        from ...accelerator import nics, pci
+
+        found = [pci.function(self._addresses.get(entry, "")) for entry in self._entries]
+        chosen = iter(nics.assign(nics.read(), [one for one in found if one]))
+        return [next(chosen) if one else None for one in found]
