@@ -1,0 +1,159 @@
+"""A machine as a tree of sockets, NUMA nodes, cores, devices and NICs, in text. Pure."""
+
+from __future__ import annotations
+
+from .corelist import format_cpus
+from .values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from .cores.topology import Core, Topology
+
+GIB = 1 << 20
+"""KiB in a GiB."""
+
+Branch = tuple[str, "list[Branch]"]
+"""A line, and what hangs from it."""
+
+
+class Thing(NamedTuple):
+    """A device or a NIC.
+
+    Attributes:
+        text: what it is, in a line.
+        node: the NUMA node that it hangs from; None where that is not known.
+    """
+
+    text: str
+    node: int | None
+
+
+class Machine(NamedTuple):
+    """What is drawn.
+
+    Attributes:
+        name: the machine's.
+        memory: KiB of each NUMA node that has memory.
+        hidden: how many online cpus this process may not use.
+        title: what its devices are called, in the plural; "" for none.
+    """
+
+    name: str
+    topology: Topology
+    memory: Mapping[int, int]
+    hidden: int
+    title: str
+    devices: Sequence[Thing]
+    nics: Sequence[Thing]
+
+
+def draw(machine: Machine) -> str:
+    """Return the machine, a line for all it has, and below it what hangs where."""
+    branches = [*_sockets(machine), *_memory_alone(machine), *_astray(machine)]
+    return "\n".join([_summary(machine), *_lines(branches)])
+
+
+def _summary(machine: Machine) -> str:
+    cores = machine.topology.cores
+    threads = sum(len(core.cpus) for core in cores)
+    parts = [
+        _count(len({core.package for core in cores}), "socket"),
+        _count(len({core.node for core in cores}), "NUMA node"),
+        _count(len(cores), "core"),
+        *([_count(threads, "thread")] if threads > len(cores) else []),
+        *([f"{machine.title}: {len(machine.devices)}"] if machine.title else ["no accelerators"]),
+        *([f"{_count(machine.hidden, 'more cpu')} not to be used here"] if machine.hidden else []),
+    ]
+    return f"{machine.name}: {', '.join(parts)}"
+
+
+def _sockets(machine: Machine) -> Iterator[Branch]:
+    by_socket: dict[int, dict[int, list[Core]]] = {}
+    for core in machine.topology.cores:
+        by_socket.setdefault(core.package, {}).setdefault(core.node, []).append(core)
+    shown: set[int] = set()
+    for socket, nodes in sorted(by_socket.items()):
+        branches = [_node(machine, node, nodes[node], node not in shown) for node in sorted(nodes)]
+        shown |= set(nodes)
+        yield f"socket {socket}", branches
+
+
+def _node(machine: Machine, node: int, cores: Sequence[Core], first: bool) -> Branch:
+    """One node; where sockets share it, what hangs from it is shown at the first of them."""
+    things = [*machine.devices, *machine.nics] if first else []
+    hanging: list[Branch] = [(one.text, []) for one in things if _home(machine, one) == node]
+    return f"NUMA node {node}{_size(machine, node)}", [*_cores(cores), *hanging]
+
+
+def _cores(cores: Sequence[Core]) -> Iterator[Branch]:
+    kinds = sorted({core.kind for core in cores})
+    for kind in kinds:
+        mine = [core for core in cores if core.kind == kind]
+        cpus = format_cpus(cpu for core in mine for cpu in core.cpus)
+        slower = "slower " if kind else ""
+        yield f"{_count(len(mine), f'{slower}core')}: cpus {cpus}", _caches(mine)
+
+
+def _caches(cores: Sequence[Core]) -> list[Branch]:
+    """The groups that share a last-level cache, where there are several."""
+    groups: dict[int, list[int]] = {}
+    for core in cores:
+        groups.setdefault(core.cache, []).extend(core.cpus)
+    if len(groups) < 2:
+        return []
+    shown = " | ".join(format_cpus(cpus) for cpus in groups.values())
+    return [(f"{len(groups)} last-level caches: {shown}", [])]
+
+
+def _memory_alone(machine: Machine) -> Iterator[Branch]:
+    """Nodes that have memory and no cores."""
+    homes = {core.node for core in machine.topology.cores}
+    fast = {node for nodes in machine.topology.fast_memory.values() for node in nodes}
+    for node in sorted(machine.memory.keys() - homes):
+        twin = machine.topology.twins.get(node)
+        kind = "fast memory" if node in fast else "memory"
+        what = f"{kind} without cores" if twin is None else f"memory of node {twin}'s cores too"
+        yield f"NUMA node {node}, {what}{_size(machine, node)}", []
+
+
+def _astray(machine: Machine) -> Iterator[Branch]:
+    """What hangs from no node that is drawn."""
+    homes = {core.node for core in machine.topology.cores}
+    things = (*machine.devices, *machine.nics)
+    lost = [one for one in things if _home(machine, one) not in homes]
+    if lost:
+        yield (
+            "not at any of these NUMA nodes",
+            [(f"{one.text}{_at(one.node)}", []) for one in lost],
+        )
+
+
+def _home(machine: Machine, thing: Thing) -> int | None:
+    """A thing's node; the only one there is, where firmware does not say."""
+    homes = {core.node for core in machine.topology.cores}
+    if thing.node is None:
+        return next(iter(homes)) if len(homes) == 1 else None
+    return machine.topology.twins.get(thing.node, thing.node)
+
+
+def _at(node: int | None) -> str:
+    return ", NUMA node not known" if node is None else f", NUMA node {node}"
+
+
+def _size(machine: Machine, node: int) -> str:
+    size = machine.memory.get(node, 0)
+    return f", {size / GIB:.1f} GiB" if size else ""
+
+
+def _lines(branches: Iterable[Branch], indent: str = "") -> Iterator[str]:
+    rest = list(branches)
+    for at, (text, below) in enumerate(rest):
+        last = at == len(rest) - 1
+        yield f"{indent}{'└─ ' if last else '├─ '}{text}"
+        yield from _lines(below, indent + ("   " if last else "│  "))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,110 @@
+"""This machine and the binding of its workers, found and planned but not carried out."""
+
+from __future__ import annotations
+
+import os
+
+from ..accelerator import detect
+from .corelist import format_cpus
+from .cores import binding, conflicts, numa, sysfs, topology
+from .drawing import Machine, Thing, draw
+from .errors import UsageError
+from .head import bindings
+from .manner import Manner, core_lists, manner
+from .node.devices import Devices
+from .node.equipment import Equipment
+from .node.standing import placed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..accelerator.nics import Nic
+    from .cores.binding import Plan
+    from .options import Options
+
+
+def survey(options: Options) -> str:
+    """Return this machine as a tree, and a table of what workers would be bound to.
+
+    Raises:
+        UsageError: there is no such accelerator, or cores cannot be bound as asked.
+    """
+    named = {"DSRUN_ACCELERATOR": options.accelerator} if options.accelerator else {}
+    tree = topology.read_topology(allowed=os.sched_getaffinity(0))
+    try:
+        if options.accelerator:
+            detect.known(options.accelerator, "--accelerator")
+        devices = Devices(os.environ, named)
+        workers = devices.count() if options.num_gpus is None else options.num_gpus
+        if workers < 1:
+            raise ValueError(f"--num_gpus: expected 1 or more, not {workers}")
+        how = _manner(options)
+        equipment = Equipment(devices, tuple(range(workers)), how)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    plan = binding.plan(tree, equipment.seats, how, devices=equipment.devices)
+    return "\n".join([draw(_machine(devices, tree)), "", *_table(how, equipment, plan)])
+
+
+def _manner(options: Options) -> Manner:
+    host = os.uname().nodename
+    other = options.bind_to or options.numa_binding
+    asked = manner(options.changed(bind_cores_to_rank=options.bind_cores_to_rank or not other))
+    return asked._replace(core_list=core_lists(options.bind_core_list, [host])(host), report=True)
+
+
+def _machine(devices: Devices, tree: topology.Topology) -> Machine:
+    from ..accelerator import nics
+
+    return Machine(
+        name=os.uname().nodename,
+        topology=tree,
+        memory=numa.memory("/sys"),
+        hidden=len(
+            sysfs.numbers("/sys/devices/system/cpu/present")
+            - sysfs.numbers("/sys/devices/system/cpu/offline")
+            - {cpu for core in tree.cores for cpu in core.cpus}
+        ),
+        title=devices.title if devices.visible else "",
+        devices=list(_things(devices)),
+        nics=[Thing(_nic(nic), nic.node) for nic in nics.read()],
+    )
+
+
+def _things(devices: Devices) -> Iterator[Thing]:
+    """The devices in words, with what their driver says of them."""
+    from ..accelerator import nvml
+
+    addresses, nodes = devices.addresses(devices.visible), devices.nodes_of(devices.visible)
+    gpus = {gpu.address: gpu for gpu in nvml.read() or nvml.from_proc()} if addresses else {}
+    for entry in devices.visible:
+        address = addresses.get(entry, "")
+        gpu = gpus.get(address) if address else None
+        said = [gpu.name or "", *nvml.problems(gpu)] if gpu else []
+        words = [f"{devices.kind} {entry}", address, *said]
+        yield Thing(", ".join(word for word in words if word), nodes[entry])
+
+
+def _nic(nic: Nic) -> str:
+    ports = f"port {', '.join(map(str, nic.ports))} up" if nic.ports else "down"
+    twins = nic.interfaces if nic.kind == "infiniband" else ()
+    name = f"{nic.name} ({', '.join(twins)})" if twins else nic.name
+    return ", ".join(word for word in (name, nic.link, nic.address, ports) if word)
+
+
+def _table(how: Manner, equipment: Equipment, plan: Plan) -> Iterator[str]:
+    """What each worker would be bound to, and what is not as one would expect."""
+    workers = len(equipment.seats)
+    whole = equipment.bound(dict.fromkeys(range(workers), 0), 0)
+    shares = [(format_cpus(one.cpus), _memory(one)) for one in plan.bindings]
+    told = whole._replace(workers=placed(whole.workers, shares) if shares else whole.workers)
+    title = f"{workers} worker{'' if workers == 1 else 's'}, bound by '{how.way}':"
+    yield bindings.table([(os.uname().nodename, told)], title)
+    for note in (*plan.notes, conflicts.conflicts(os.environ)):
+        if note:
+            yield f"  {note}"
+
+
+def _memory(one: binding.Binding) -> str:
+    return f"{one.policy}:{format_cpus(one.memory)}" if one.policy else ""
