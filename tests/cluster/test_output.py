@@ -301,6 +301,8 @@ def test_dsrun_with_closed_descriptors(cluster: Cluster, tmp_path: Path, closed:
     work = script(
         tmp_path,
         """
+        if rank == 1:
+            wait_for_file("stop")  # it is stopped before
         open(f"fds-{rank}", "w").write(" ".join(sorted(os.listdir("/proc/self/fd"))[:3]))
         print("out", flush=True)
         sys.exit(5)
