@@ -68,6 +68,7 @@ class Engine:
         mark: what its `--version` text contains and that of others does not; "": it is not asked.
         tools: programs that may be it, the first that is found and of its family counts.
         aliases: (another name, the name that `words` uses) of its options, without dashes.
+        breaks: a pattern of what it says when it has lost a host and is about to end all others.
     """
 
     transport = "dial"
@@ -75,6 +76,7 @@ class Engine:
     mark = ""
     tools: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    breaks = ""
 
     def __init__(self, settings: base.Settings) -> None:
         self._settings = settings
@@ -290,12 +292,20 @@ class _Run:
         if any(character.isalnum() for character in line):
             self._said = [*self._said, line][-64:]
             self._reports.said(f"{self._tool}: {line}")
+            self._see_break(line)
         if UNREACHED.search(line):
             words = set(re.findall(r"[\w.-]+", line))
             for node in self._nodes:
                 if node.host.name in words:
                     cause = causes.explain(255, line, node.host.name)
                     self._reports.ended(node.rank, cause)
+
+    def _see_break(self, line: str) -> None:
+        """Tell of a loss before the engine's signals reach the nodes: they would seem the cause."""
+        pattern, started = self._engine.breaks, self._announced >= len(self._nodes)
+        if pattern and started and not self._over and re.search(pattern, line):
+            self._over = True
+            self._reports.broken(f"{self._tool}: {line[:200]}", LOST)
 
     def _ended(self, code: int, errors: str) -> None:
         if self._over:

@@ -20,6 +20,7 @@ class OpenMpi(engine.Engine):
     name = "openmpi"
     mark = "open-mpi.org"
     tools = ("mpirun", "mpiexec", "mpirun.openmpi", "orterun")
+    breaks = r"[OP]RTE (was unable to reliably start|has lost comm)|daemon failed to report"
     aliases = (("H", "host"), ("hostfile", "host"), ("machinefile", "host"))
 
     def words(self, places: Sequence[engine.Placement]) -> list[engine.Words]:

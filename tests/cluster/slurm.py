@@ -152,7 +152,7 @@ class Slurm:
     def output(self, job: int) -> str:
         """What a job has written so far, unless it was told to write elsewhere."""
         file = self._folder / "output" / str(job)
-        return file.read_text() if file.exists() else ""
+        return file.read_text(errors="replace") if file.exists() else ""
 
     def wait_for_state(self, job: int, *states: str, seconds: float = 20.0) -> None:
         """Return as soon as a job is in one of these states.

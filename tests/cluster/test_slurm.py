@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 
 DSRUN = shlex.join(COMMAND)
 SRUN = shutil.which("srun")
+WORDS = """
+import sys
+sys.stdout.buffer.write(bytes(range(256)) + b"a" * 10_000_000 + b"\\nafter\\n")
+for number in range(10_000):
+    print(f"<{number}>")
+"""
 PLACE = """
 import os
 print("at", *(os.environ.get(n) for n in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK")),
@@ -267,6 +273,20 @@ def test_a_cancelled_job_is_not_requeued(slurm: Slurm, tmp_path: Path) -> None:
     slurm.run("scancel", str(job))
     assert slurm.wait(job).state == "CANCELLED"
     assert "requeueing" not in slurm.output(job)
+
+
+def test_output_is_whole(slurm: Slurm, tmp_path: Path) -> None:
+    """Bytes of any kind and a line of 10 MB in the logs, and every rank's lines in order."""
+    (tmp_path / "train.py").write_text(WORDS)
+    script = f"{DSRUN} --num_gpus 2 --log_dir logs --prefix '{{rank}}| ' {tmp_path}/train.py"
+    ended = batch(slurm, tmp_path, script, "--nodes=2")
+    assert ended.code == 0, ended.output[-2000:]
+    first = bytes(range(256)) + b"a" * 10_000_000 + b"\nafter\n"
+    for rank in range(4):
+        (log,) = tmp_path.glob(f"logs/*/rank-{rank:04d}.out")
+        assert log.read_bytes().startswith(first)
+        numbers = re.findall(rf"(?m)^{rank}\| <(\d+)>$", ended.output)
+        assert numbers == [str(number) for number in range(10_000)]
 
 
 def test_srun_is_killed(slurm: Slurm, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .command import COMMAND
-from .jobs import DEAF, OBEDIENT, PROMPT, Job, everywhere, here_and_there, state
+from .jobs import BY_NAME, DEAF, OBEDIENT, PROMPT, Job, everywhere, here_and_there, options, state
 from .machines import wait_for
 from .scripts import node_launchers
 
@@ -125,10 +125,12 @@ def test_the_out_of_memory_killer_is_named(site: Cluster, tmp_path: Path, launch
     )
 
 
+@pytest.mark.parametrize("launcher", ["ssh", *BY_NAME])
 @pytest.mark.parametrize("code", [0, 1, 2, 69, 75, 255])
-def test_exit_codes_come_from_afar(dsrun: Dsrun, code: int) -> None:
+def test_exit_codes_come_from_afar(dsrun: Dsrun, launcher: str, code: int) -> None:
     shell = ["--no_local_rank", "--no_python", "sh", "-c", f"exit {code}"]
-    assert dsrun("--host", "n1,n2", "--num_gpus", "1", *shell).returncode == code
+    where = (*options(launcher), "--host", "n1,n2", "--num_gpus", "1")
+    assert dsrun(*where, *shell).returncode == code
 
 
 def test_exit_codes_are_the_low_eight_bits(cluster: Cluster, tmp_path: Path) -> None:
