@@ -147,7 +147,15 @@ def test_a_job_that_ends_well_says_nothing(dsrun: Dsrun, cluster: Cluster, tmp_p
     assert (found["cause"], found["exit_code"], found["first_failure"]) == ("none", 0, None)
     assert (found["world_size"], found["failures"], found["stopped"]) == (3, [], 0)
     assert dsrun(*hosts, "--quiet", work).stderr == ""
-    assert dsrun("--num_gpus", "2", work).stderr == ""
+    assert dsrun("--num_gpus", "2", "--accelerator", "cpu", work).stderr == ""
+
+
+def test_cpu_workers_in_place_of_devices_are_told_of(dsrun: Dsrun, tmp_path: Path) -> None:
+    done = dsrun("--num_gpus", "2", script(tmp_path, "pass"))
+    assert done.returncode == 0
+    assert done.stderr == (
+        "dsrun: no accelerator found: these are CPU workers (--accelerator cpu, if so meant)\n"
+    )
 
 
 @pytest.mark.parametrize("options", [("--quiet",), ("--log_level", "critical"), ()])
