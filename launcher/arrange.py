@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from .cli import Command
+    from .elastic.batches import BatchPlan
     from .options import Options
     from .resources.host import Host
 
@@ -26,10 +27,12 @@ class Arrangement(NamedTuple):
 
     Attributes:
         said: for the user: where the hosts came from and which launcher was picked, and why.
+        batches: the elastic plan that the number of workers has to fit, if there is one.
     """
 
     plan: Plan
     said: str
+    batches: BatchPlan | None = None
 
 
 def arrange(command: Command) -> Arrangement:
@@ -52,7 +55,8 @@ def arrange(command: Command) -> Arrangement:
         master_addr=options.master_addr,
         master_port=_port(options),
     )
-    return Arrangement(plan, f"hosts: {command.joined or found.words}; launcher: {why}")
+    said = f"hosts: {command.joined or found.words}; launcher: {why}"
+    return Arrangement(plan, said, elastic_plan(options, plan.world_size))
 
 
 def _select(options: Options, found: source.Source) -> list[Host]:
@@ -227,6 +231,26 @@ def _port(options: Options) -> int | None:
     if port is not None and not 1 <= port <= 65535:
         raise UsageError(f"--master_port {port}: expected 1 to 65535, or leave it out")
     return port
+
+
+def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:
+    """Return the elastic plan of --elastic_config, which holds this many workers if it is known.
+
+    Raises:
+        UsageError: the file cannot be used, or the plan does not hold them.
+    """
+    path = options.elastic_config
+    if path is None:
+        return None
+    from .elastic.configfile import read
+
+    batches = read(path, "--elastic_config")
+    try:
+        if size is not None:
+            batches.for_world(size)
+    except ValueError as error:
+        raise UsageError(f"--elastic_config {path}: {error}") from None
+    return batches
 
 
 def workdir(options: Options) -> str:

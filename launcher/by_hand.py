@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from . import world_info
-from .arrange import Arrangement
+from .arrange import Arrangement, elastic_plan
 from .cli import parse
 from .errors import UsageError
 from .launching import launch
@@ -39,9 +39,9 @@ def run(words: Sequence[str]) -> int:
     rank = command.options.node_rank or 0
     if rank >= len(plan.nodes):
         raise UsageError(f"--node_rank {rank}: --world_info has {len(plan.nodes)} nodes")
-    return launch(
-        Arrangement(plan, "hosts: --world_info; launcher: by hand"), command.options, rank
-    )
+    batches = elastic_plan(command.options, plan.world_size)
+    said = "hosts: --world_info; launcher: by hand"
+    return launch(Arrangement(plan, said, batches), command.options, rank)
 
 
 def _take_world_info(words: list[str]) -> tuple[str, list[str]]:

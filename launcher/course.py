@@ -46,7 +46,7 @@ def run(arrangement: Arrangement, split: Sequence[Part], loop: Loop, options: Op
     job_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     plan, travel = arrangement.plan, travelling(options)
     told = tasks(job_id, plan, options, travel)
-    watched = rules(options, job_id)
+    watched = rules(options, job_id)._replace(batches=arrangement.batches)
     ends = _signals(options)
     _check_report_file(options)
     console = Console(loop, colour=options.color, level=_level(options))

@@ -100,6 +100,10 @@ class Options:
         None, "str", HOSTS, "torchrun's name for it: N, or auto, gpu, cpu", "N"
     )
     standalone: bool = option(False, "bool", HOSTS, "this machine only, whatever else is set")
+    elastic_config: str | None = option(
+        None, "str", HOSTS, "a DeepSpeed config whose elastic plan the number of ranks has to fit",
+        "FILE",
+    )  # fmt: skip
 
     module: bool = option(False, "bool", PROGRAM, "the script is a module: python -m", also=("-m",))
     no_python: bool = option(False, "bool", PROGRAM, "the script is any executable")

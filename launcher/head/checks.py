@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..control.messages import Hello
+    from ..elastic.batches import BatchPlan
     from ..plan import Node
 
 
@@ -43,6 +44,16 @@ def _mixed(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
         return []
     listed = "; ".join(f"{kind}: {', '.join(names[:5])}" for kind, names in kinds.items())
     return [f"the hosts have different accelerators ({listed}); choose with --include"]
+
+
+def misfit(size: int, batches: BatchPlan | None) -> str:
+    """Return why the elastic plan does not hold this many workers, "" where it does."""
+    try:
+        if batches is not None:
+            batches.for_world(size)
+    except ValueError as error:
+        return f"--elastic_config: {error}"
+    return ""
 
 
 def master_candidates(node: Node, hello: Hello, given: str | None, alone: bool) -> tuple[str, ...]:

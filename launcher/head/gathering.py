@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from ..elastic.batches import BatchPlan
     from ..plan import Plan
     from .console import Console
     from .peer import Peer
@@ -38,6 +39,7 @@ class Gathering:
         *,
         connect_timeout: float,
         start_timeout: float,
+        batches: BatchPlan | None,
         ready: Callable[[Plan, str, int], None],
         refuse: Callable[[NodeError], None],
     ) -> None:
@@ -47,6 +49,7 @@ class Gathering:
         self._loop = loop
         self._console = console
         self._patience = connect_timeout
+        self._batches = batches
         self._ready = ready
         self._refuse = refuse
         self._closed = False
@@ -118,6 +121,10 @@ class Gathering:
         counts = {p.node.rank: p.hello.slots for p in unknown if p.hello}
         if counts:
             self._plan = settle(self._plan, counts)
+        misfit = checks.misfit(self._plan.world_size or 0, self._batches)
+        if misfit:
+            self._give_up([misfit])
+            return
         first = self._peers[0]
         assert first.hello is not None
         self._port = first.hello.port or self._plan.master_port or 0

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..backends.base import Dial, Part
     from ..control.line import Line
     from ..control.messages import Task
+    from ..elastic.batches import BatchPlan
     from ..plan import Node, Plan
     from .console import Console
 
@@ -50,6 +51,7 @@ class Rules(NamedTuple):
         label: the text before each line, given (node, rank, local rank).
         devices: accelerators were asked for by number, so that it is worth a line if there is none.
         stdin: rank 0 reads this process's standard input.
+        batches: the elastic plan that the number of workers has to fit, if there is one.
     """
 
     connect_timeout: float
@@ -61,6 +63,7 @@ class Rules(NamedTuple):
     shown: Callable[[int, int], set[int]]
     label: Callable[[Node, int, int], str]
     devices: bool = False
+    batches: BatchPlan | None = None
 
 
 class Job:
@@ -102,6 +105,7 @@ class Job:
             console,
             connect_timeout=rules.connect_timeout,
             start_timeout=rules.start_timeout,
+            batches=rules.batches,
             ready=self._start,
             refuse=self._refuse,
         )

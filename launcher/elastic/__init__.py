@@ -1,0 +1,1 @@
+"""DeepSpeed's elastic batch plan: which world sizes share out one batch, and how."""

@@ -1,0 +1,61 @@
+"""A DeepSpeed config file, read: what is wrong with it is one line with file and place."""
+
+from __future__ import annotations
+
+import json
+
+from ..errors import UsageError
+from .batches import BatchPlan, plan
+
+LIMIT = 16 << 20
+"""Bytes of a config file: none is so large, something else may be."""
+
+
+def read(path: str, where: str) -> BatchPlan:
+    """Return the batch plan of a DeepSpeed config file.
+
+    Args:
+        path: the file, plain JSON.
+        where: the option that names it, for messages.
+
+    Raises:
+        UsageError: it cannot be read, is no JSON, or has no batch plan in it.
+    """
+    try:
+        return plan(_parsed(_bytes(path, where), path))
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _bytes(path: str, where: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            data = file.read(LIMIT + 1)
+    except OSError as error:
+        raise UsageError(f"{where} {path}: {(error.strerror or str(error)).lower()}") from None
+    if len(data) > LIMIT:
+        raise UsageError(f"{where} {path}: larger than {LIMIT >> 20} MiB; not read")
+    return data
+
+
+def _parsed(data: bytes, path: str) -> object:
+    try:
+        return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        words = error.msg[:1].lower() + error.msg[1:]
+        raise UsageError(f"{path}:{error.lineno}: column {error.colno}: {words}") from None
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UsageError(f"{path}:{line}: no UTF-8") from None
+    except RecursionError:
+        raise UsageError(f"{path}: nested too deeply") from None
+
+
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Return an object of JSON, whose keys are there once each, as DeepSpeed wants them."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r:.40} is there twice in one object")
+    return found

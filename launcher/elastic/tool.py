@@ -1,0 +1,154 @@
+"""dsrun-elastic: the batch plan of a DeepSpeed config as a table, or as JSON."""
+
+from __future__ import annotations
+
+from .. import runner
+from ..errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .batches import BatchPlan, Share
+
+    Rows = Sequence[tuple[int, Share]]
+
+HELP = """\
+usage: dsrun-elastic -c FILE [-w N] [--json]
+
+Computes the elastic batch plan of a DeepSpeed config, and shows the world sizes that it is valid
+for: samples that a rank takes at once, steps it accumulates gradients over, and the batch of all.
+
+  -c, --config FILE       the DeepSpeed config: JSON with a block "elasticity" (schema 0.1 or 0.2)
+  -w, --world_size N      what so many ranks do; with schema 0.2 also those outside the plan
+      --json              one JSON object, with the names that a DeepSpeed config has for them
+
+dsrun --elastic_config FILE holds a job to the plan.
+"""
+
+METAVARS = {"config": "FILE", "world_size": "N"}
+"""Options with a value; the others are flags."""
+
+NAMES = {"-c": "config", "-w": "world_size", "-h": "help"}
+NAMES |= {f"--{name}": name for name in (*METAVARS, "json", "help")}
+
+HEADINGS = ("world size", "micro batch", "accumulation steps", "batch size")
+
+
+def run(words: list[str]) -> int:
+    """Print what these words of a command line ask for; returns the exit code.
+
+    Raises:
+        UsageError: they, or the config, cannot be meant, or the world size is not valid.
+    """
+    given = _understood(words)
+    if "help" in given:
+        runner.write(HELP)
+        return 0
+    if "config" not in given:
+        raise UsageError("no config: -c FILE; see dsrun-elastic -h")
+    size = _size(given["world_size"]) if "world_size" in given else None
+    from .configfile import read
+
+    plan = read(given["config"], "--config")
+    rows = _rows(plan, size, given["config"])
+    runner.write(f"{_as_json(plan, rows) if 'json' in given else _as_table(plan, rows)}\n")
+    return 0
+
+
+def _understood(words: list[str]) -> dict[str, str]:
+    """Return the options that these words give, with their values, "" for a flag."""
+    given = {}
+    rest = iter(words)
+    for word in rest:
+        typed, attached, value = _parted(word)
+        name = NAMES.get(typed)
+        if name is None:
+            raise UsageError(f"dsrun-elastic: {word!r} is no option of it; see dsrun-elastic -h")
+        given[name] = _value(name, typed, value if attached else None, rest)
+    return given
+
+
+def _parted(word: str) -> tuple[str, bool, str]:
+    """Part `--name=value` and `-Xvalue` into (name, whether a value is attached, value)."""
+    if word.startswith("--"):
+        name, attached, value = word[2:].partition("=")
+        return f"--{name.replace('-', '_')}", bool(attached), value
+    return word[:2], len(word) > 2, word[2:].removeprefix("=")
+
+
+def _value(name: str, typed: str, attached: str | None, rest: Iterator[str]) -> str:
+    if name not in METAVARS:
+        if attached is not None:
+            raise UsageError(f"{typed}: takes no value, not {attached!r}")
+        return ""
+    value = next(rest, None) if attached is None else attached
+    if value is None:
+        raise UsageError(f"{typed}: expected {METAVARS[name]} after it")
+    return value
+
+
+def _size(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise UsageError(f"--world_size: expected a whole number from 1 on, not {text!r}")
+    return int(text)
+
+
+def _rows(plan: BatchPlan, size: int | None, path: str) -> Rows:
+    if size is None and not plan.valid:
+        raise UsageError(
+            f"{path}: elasticity: no whole nodes from min_gpus to max_gpus share out one batch;"
+            " -w N shows what N ranks do alone"
+        )
+    try:
+        return [(one, plan.for_world(one)) for one in (plan.valid if size is None else [size])]
+    except ValueError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _as_json(plan: BatchPlan, rows: Rows) -> str:
+    import json
+
+    shares = [
+        {
+            "world_size": size,
+            "train_micro_batch_size_per_gpu": share.micro_batch,
+            "gradient_accumulation_steps": share.accumulation,
+            "train_batch_size": share.batch,
+        }
+        for size, share in rows
+    ]
+    return json.dumps({"version": plan.settings.schema, "valid": plan.valid, "shares": shares})
+
+
+def _as_table(plan: BatchPlan, rows: Rows) -> str:
+    table = [HEADINGS, *((str(size), *map(str, share)) for size, share in rows)]
+    return "\n".join([*_said(plan, rows), "", *map(_line, table)])
+
+
+def _said(plan: BatchPlan, rows: Rows) -> Iterator[str]:
+    if plan.valid:
+        count = len(plan.valid)
+        yield (
+            f"batch size {plan.batch} by schema {plan.settings.schema}: {count} world"
+            f" size{'' if count == 1 else 's'}, {plan.valid[0]} to {plan.valid[-1]}"
+        )
+    parallel = plan.settings.model_parallel
+    if parallel > 1:
+        yield f"every {parallel} ranks share one copy of the model (model_parallel_size)"
+    if rows[0][0] not in plan.valid:
+        yield f"world size {rows[0][0]} is not among them: a batch of its own (schema 0.2)"
+
+
+def _line(cells: Sequence[str]) -> str:
+    pairs = zip(cells, HEADINGS, strict=True)
+    return "  ".join(f"{cell:>{len(name)}}" for cell, name in pairs)
+
+
+def start() -> None:
+    """Run as a process of its own: what the command `dsrun-elastic` calls."""
+    runner.start(run)
+
+
+if __name__ == "__main__":
+    start()
