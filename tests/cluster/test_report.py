@@ -289,7 +289,6 @@ def test_of_several_failures_the_earliest_is_the_cause(
         if rank == 1:
             wait_for_file("failed")
             os.kill(os.getpid(), signal.SIGKILL)
-        open("failed", "w").close()
         os._exit(11)
         """,
     )
@@ -306,6 +305,11 @@ def test_of_several_failures_the_earliest_is_the_cause(
     ]
     with frozen(client.pid):
         (tmp_path / "go").touch()
+        wait_for(
+            lambda: not [p for p in cluster.processes() if p.host == "n1" and work in p.argv],
+            "rank 0 to be gone",
+        )
+        (tmp_path / "failed").touch()
         wait_for((tmp_path / "told").exists, "rank 2 to be stopped")
     done = running.wait()
     assert done.returncode == 11
