@@ -100,6 +100,8 @@ def _num_nodes(options: Options, known: int) -> int | None:
     if options.nnodes is None:
         return None if bare else options.num_nodes
     least, _, most = options.nnodes.partition(":")
+    if least.isdecimal() and most.isdecimal() and int(least) < int(most):
+        return options.num_nodes  # an elastic job takes all hosts; those beyond MAX are spares
     if not least.isdigit() or (most and most != least) or int(least) < 1:
         raise UsageError(f"--nnodes {options.nnodes}: expected one number of nodes, such as 2")
     if options.num_nodes not in {None, int(least)}:

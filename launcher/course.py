@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 
+from .elastic.asked import limits
 from .errors import DsrunError, UsageError
 from .head.console import Console
 from .head.job import Job
@@ -46,7 +47,9 @@ def run(arrangement: Arrangement, split: Sequence[Part], loop: Loop, options: Op
     job_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     plan, travel = arrangement.plan, travelling(options)
     told = tasks(job_id, plan, options, travel)
-    watched = rules(options, job_id)._replace(batches=arrangement.batches)
+    watched = rules(options, job_id)._replace(
+        batches=arrangement.batches, limits=limits(options, len(plan.nodes))
+    )
     ends = _signals(options)
     _check_report_file(options)
     console = Console(loop, colour=options.color, level=_level(options))

@@ -131,6 +131,9 @@ class Seat(NamedTuple):
     master_port: int
     job_id: str
     role: str = "default"
+    restarts: int = 0
+    max_restarts: int = 0
+    elastic: bool = False
 
 
 def contract(seat: Seat) -> dict[str, str]:
@@ -153,11 +156,11 @@ def contract(seat: Seat) -> dict[str, str]:
         "NODE_RANK": str(seat.node_rank),
         "MASTER_ADDR": seat.master_addr,
         "MASTER_PORT": str(seat.master_port),
-        "TORCHELASTIC_RESTART_COUNT": "0",
-        "TORCHELASTIC_MAX_RESTARTS": "0",
+        "TORCHELASTIC_RESTART_COUNT": str(seat.restarts),
+        "TORCHELASTIC_MAX_RESTARTS": str(seat.max_restarts),
         "TORCHELASTIC_RUN_ID": seat.job_id,
-        # Rank 0 opens the store itself: no agent of ours holds one.
-        "TORCHELASTIC_USE_AGENT_STORE": "False",
+        # Rank 0 opens the store itself, but where torch's agent holds one.
+        "TORCHELASTIC_USE_AGENT_STORE": str(seat.elastic),
         "CROSS_RANK": str(seat.node_rank),
         "CROSS_SIZE": str(seat.nodes),
         "LOCAL_SIZE": local,

@@ -234,6 +234,18 @@ class Options:
     monitor_interval: float = option(
         0.1, "float", STOPPING, "accepted from torchrun; exits are seen at once anyway", "SECONDS"
     )
+    elastic_training: bool = option(
+        False, "bool", STOPPING, "go on without nodes that are lost, and restart failed workers"
+    )
+    min_elastic_nodes: int | None = option(
+        None, "int", STOPPING, "nodes that an elastic job needs (1)", "N", none="-1"
+    )
+    max_elastic_nodes: int | None = option(
+        None, "int", STOPPING, "nodes that it takes; others are spares (all)", "N", none="-1"
+    )
+    max_restarts: int | None = option(
+        None, "int", STOPPING, "restarts of all workers after a failure, for the whole job (0)", "N"
+    )
     allow_background: bool = option(
         False, "bool", STOPPING, "leave alone what the job leaves running after a clean end"
     )
@@ -279,10 +291,6 @@ class Options:
 REFUSED = {
     "autotuning": "dsrun starts jobs, it does not tune them; use deepspeed's own --autotuning",
     "save_pid": "no pid file is written; signal dsrun itself, every worker gets it",
-    "elastic_training": "nodes do not come and go here; leave it out",
-    "min_elastic_nodes": "nodes do not come and go here; --num_nodes takes the first N",
-    "max_elastic_nodes": "nodes do not come and go here; --num_nodes takes the first N",
-    "max_restarts": "a failed job ends here; restart it from its checkpoint",
     "rdzv_backend": "dsrun brings the nodes together itself; --master_addr and --master_port",
     "rdzv_endpoint": "dsrun brings the nodes together itself; --master_addr and --master_port",
     "rdzv_id": "dsrun names every job itself",

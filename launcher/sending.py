@@ -7,6 +7,7 @@ import os
 from . import __version__, environment
 from .backends import ENGINES
 from .control.messages import Task
+from .elastic.asked import is_elastic
 from .errors import UsageError
 from .manner import core_lists, manner
 
@@ -89,6 +90,8 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         python=wire(program.python) if program.python else None,
     )
     how = manner(options)
+    elastic = is_elastic(options)
+    share = 2 if elastic else 1
     lists = core_lists(options.bind_core_list, [node.host.name for node in plan.nodes])
     common = Task(
         dsrun=__version__,
@@ -101,8 +104,10 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         port=None,
         venv_script=wire(options.venv_script),
         log_dir=wire(options.log_dir),
-        lease=options.heartbeat_timeout,
-        grace=options.grace,
+        # A node that is cut off must be still before the others can be in another round.
+        lease=options.heartbeat_timeout / share,
+        grace=min(options.grace, options.heartbeat_timeout / 8) if elastic else options.grace,
+        elastic=elastic,
         one_device=options.virtual_local_rank,
         allow_background=options.allow_background,
         keep_stdin=options.stdin == "rank0",

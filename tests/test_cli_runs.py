@@ -110,7 +110,7 @@ MISTAKES = [
     ((*TWO, "--num_nodes", "0"), "--num_nodes: expected 1 to 2"),
     ((*TWO, "--num_gpus", "3"), "--num_gpus: 3 is more than the 2 of 'worker-1' (hosts:2)"),
     (("--num_nodes", "2"), "--num_nodes: expected 1 to 1"),
-    (("--nnodes", "2:4"), "--nnodes 2:4: expected one number of nodes"),
+    (("--nnodes", "4:2"), "--nnodes 4:2: expected one number of nodes"),
     ((*TWO, "--nnodes", "2", "--num_nodes", "1"), "--nnodes 2 and --num_nodes 1: which?"),
     (("--nproc_per_node", "many"), "--nproc_per_node many: expected a number, or auto, "),
     (("--nproc_per_node=2", "--num_gpus=1"), "--nproc_per_node 2 and --num_gpus 1: which?"),

@@ -30,6 +30,8 @@ INPUT = 7  # bytes for rank 0's standard input; an empty body is its end
 LEASE = 8  # b"hold": the runner is about to be suspended, its silence is not to be counted
 END = 9  # the job is over: its exit code and its story
 WELCOME = 10  # the runner in turn shows who it is (`--no_ssh`)
+ROUND = 11  # an elastic job: your place in the next round
+CHANGE = 12  # an elastic job: leave this round, there will be another
 # node -> runner
 AUTH = 32
 HELLO = 33
@@ -39,6 +41,7 @@ EXIT = 36
 NOTE = 37
 TOOK = 38  # so many bytes of INPUT were written
 DONE = 39
+JOIN = 41  # an elastic job: ready for the next round
 BOUND = 40  # what the workers are bound to, now that they run
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64

@@ -40,6 +40,7 @@ class Task(NamedTuple):
         grace: seconds between stop signal and SIGKILL when the runner is lost.
         one_device: each worker sees its own device only, as LOCAL_RANK 0.
         by_engine: an engine chose the host, so the node is to see whether it is the right one.
+        elastic: torch's agent decides on this node, within the rounds that the runner forms.
         settle: seconds to wait before a signal is passed on, as it may reach the workers itself.
     """
 
@@ -62,6 +63,7 @@ class Task(NamedTuple):
     role: str = "default"
     by_engine: bool = False
     settle: float = 0.0
+    elastic: bool = False
 
 
 class Hello(NamedTuple):
@@ -97,6 +99,9 @@ class Start(NamedTuple):
 
     Attributes:
         only: the one local rank that is started by this node launcher, None for all.
+        generation: which round of an elastic job this is, from 1 on; 0 where there are none.
+        restarts: how often the job's workers were restarted after a failure.
+        max_restarts: how often they may be.
     """
 
     first_rank: int
@@ -108,6 +113,15 @@ class Start(NamedTuple):
     master_port: int
     credit: int
     only: int | None = None
+    generation: int = 0
+    restarts: int = 0
+    max_restarts: int = 0
+
+
+class Join(NamedTuple):
+    """JOIN: torch's agent is ready for a round; `port` is where its store can be had."""
+
+    port: int
 
 
 class Placed(NamedTuple):

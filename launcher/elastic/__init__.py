@@ -1,1 +1,1 @@
-"""DeepSpeed's elastic batch plan: which world sizes share out one batch, and how."""
+"""Elastic jobs: torch's agent on every node, rounds that the runner forms, sizes of batches."""

@@ -34,6 +34,10 @@ class Account:
         self._exits.append((peer, ended))
         return _failed(ended)
 
+    def forget_exits(self) -> None:
+        """Forget the ends of workers: the job went on with others."""
+        self._exits = []
+
     def lost(self, host: str, reason: str, at: float, *, explained: bool = True) -> None:
         """Note the loss of a node: the first word on it counts.
 

@@ -27,8 +27,10 @@ if TYPE_CHECKING:
     from ..control.line import Line
     from ..control.messages import Task
     from ..elastic.batches import BatchPlan
+    from ..elastic.rounds import Limits
     from ..plan import Node, Plan
     from .console import Console
+    from .elastic import Elastic
 
 LAST_MARGIN = 35.0
 """Seconds beyond the grace for a node to say that nothing is left: its own give-up is 30."""
@@ -40,6 +42,7 @@ HANG_UP = 2.0
 """Seconds for node launchers to leave once the job is over."""
 
 
+ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
 NO_DEVICES = "no accelerator found: these are CPU workers (--accelerator cpu, if so meant)"
 
 
@@ -49,6 +52,7 @@ class Rules(NamedTuple):
     Attributes:
         shown: the streams (1, 2) that go to the console, given (rank, local rank).
         label: the text before each line, given (node, rank, local rank).
+        limits: of an elastic job; None for one that the first failure ends.
         devices: accelerators were asked for by number, so that it is worth a line if there is none.
         stdin: rank 0 reads this process's standard input.
         batches: the elastic plan that the number of workers has to fit, if there is one.
@@ -64,6 +68,7 @@ class Rules(NamedTuple):
     label: Callable[[Node, int, int], str]
     devices: bool = False
     batches: BatchPlan | None = None
+    limits: Limits | None = None
 
 
 class Job:
@@ -98,6 +103,7 @@ class Job:
         self._interrupts = 0
         self._holding: set[int] | None = None
         self._stdin: Stdin | None = None
+        self._elastic = self._rounds_of(rules)
         self._gathering = Gathering(
             plan,
             self.peers,
@@ -109,6 +115,13 @@ class Job:
             ready=self._start,
             refuse=self._refuse,
         )
+
+    def _rounds_of(self, rules: Rules) -> Elastic | None:
+        if rules.limits is None:
+            return None
+        from .elastic import Elastic
+
+        return Elastic(self.peers, rules.limits, self._console, self._begin_round, self._order)
 
     def run(
         self, parts: Sequence[Part], dial: Dial | None, on_token: Callable[[str, str], None]
@@ -153,6 +166,7 @@ class Job:
             frames.NOTE: lambda body: self._on_note(peer, body),
             frames.TOOK: self._on_took,
             frames.DONE: lambda body: self._on_done(peer, body),
+            frames.JOIN: lambda body: self._on_join(peer, body),
             frames.BOUND: lambda body: self._on_bound(peer, body),
             frames.LEASE: lambda _body: self._on_lease(peer),
             frames.BEAT: lambda body: self._on_beat(peer, body),
@@ -204,16 +218,15 @@ class Job:
         self._end()
 
     def _start(self, plan: Plan, master: str, port: int) -> None:
-        self._plan = plan
         self._running = True
         self._account.began = self._loop.clock()
+        if self._elastic is not None:
+            self._elastic.start(plan, master)
         for peer in self.peers:
-            peer.node = node = plan.nodes[peer.node.rank]
-            for worker in node.workers():
-                text = self._rules.label(node, worker.rank, worker.local_rank)
-                streams = self._rules.shown(worker.rank, worker.local_rank)
-                self._console.label(worker.rank, text, streams)
-            peer.send(messages.pack(frames.START, self._order(node, master, port)))
+            peer.node = plan.nodes[peer.node.rank]
+        self._label(plan)
+        for peer in self.peers:
+            peer.send(messages.pack(frames.START, self._order(peer.node, master, port)))
         if self._rules.devices and all(p.hello.accelerator == "cpu" for p in self.peers if p.hello):
             self._console.say(NO_DEVICES)
         where = f"{plan.nodes[0].host.name}: master {master}:{port}"
@@ -221,6 +234,27 @@ class Job:
         if self._rules.stdin:
             self._stdin = Stdin(self._loop, self.peers[0].send)
         self._beat()
+
+    def _label(self, plan: Plan) -> None:
+        """Know whose output comes from which rank."""
+        self._plan = plan
+        for node in plan.nodes:
+            for worker in node.workers():
+                text = self._rules.label(node, worker.rank, worker.local_rank)
+                streams = self._rules.shown(worker.rank, worker.local_rank)
+                self._console.label(worker.rank, text, streams)
+
+    def _begin_round(self, plan: Plan, *, first: bool) -> None:
+        """Forget how workers of former rounds have ended: the job went on."""
+        self._account.forget_exits()
+        self._label(plan)
+        hosts = ", ".join(node.host.name for node in plan.nodes)
+        level = "debug" if first else "info"
+        self._console.say(f"next round: {plan.world_size} workers on {hosts}", level)
+
+    def _on_join(self, peer: Peer, body: bytes) -> None:
+        if self._elastic is not None and not self._stopping and not peer.over:
+            self._elastic.joined(peer, body)
 
     def _order(self, node: Node, master: str, port: int) -> messages.Start:
         whole = messages.Start(
@@ -261,8 +295,18 @@ class Job:
     def _on_exit(self, peer: Peer, body: bytes) -> None:
         ended = messages.unpack(messages.Exit, body)
         peer.saw_clock(ended.clock, self._loop.clock())
+        if self._elastic is not None and self._goes_on(peer, ended):
+            return
         if self._account.exited(peer, ended):
             self._stop(signal.SIGTERM, self._rules.grace)
+
+    def _goes_on(self, peer: Peer, ended: messages.Exit) -> bool:
+        """Tell whether an elastic job takes a worker's failure."""
+        assert self._elastic is not None
+        if self._stopping or ended.signalled or not ended.code:
+            return False
+        how = f"exited {ended.code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
+        return self._elastic.survives(f"rank {ended.rank} on {peer.name} {how}")
 
     def _on_note(self, peer: Peer, body: bytes) -> None:
         note = messages.unpack(messages.Note, body)
@@ -287,6 +331,12 @@ class Job:
 
     def _on_done(self, peer: Peer, body: bytes) -> None:
         peer.done = messages.unpack(messages.Done, body)
+        if self._elastic is not None and not self._stopping:
+            if not self._elastic.done(peer):
+                self._account.lost(peer.name, ENDED_EARLY, self._loop.clock())
+                self._stop(signal.SIGTERM, self._rules.grace)
+            for spare in self._elastic.idle():
+                spare.send(messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0)))
         self._end_when_over()
 
     def _beat(self) -> None:
@@ -389,6 +439,11 @@ class Job:
         """Note that a node is gone, and stop the others: half a job is none."""
         if peer.over:
             return
+        if self._elastic is not None and not self._stopping:
+            peer.lost = reason
+            if self._elastic.survives_loss(peer, reason):
+                return
+            peer.lost = ""
         if over:
             peer.lost = reason
         self._account.lost(peer.name, reason, self._loop.clock(), explained=explained)

@@ -59,7 +59,11 @@ class Events(NamedTuple):
 class Crew:
     """The workers of this node, from the first fork to the last reaped orphan."""
 
-    def __init__(self, loop: loops.Loop, manners: Manners, events: Events) -> None:
+    def __init__(
+        self, loop: loops.Loop, manners: Manners, events: Events, keep: int | None = None
+    ) -> None:
+        """Be ready to start; `keep` is a child that is none of its business, torch's agent."""
+        self._keep = keep
         self._loop = loop
         self._manners = manners
         self._events = events
@@ -99,6 +103,11 @@ class Crew:
         self._loop.watch(fd, loops.READ, lambda: self._pump(rank, stream))
 
     # -- output -----------------------------------------------------------------------------
+
+    @property
+    def credit(self) -> int:
+        """How many bytes of output may still be passed on."""
+        return self._credit
 
     def grant(self, size: int) -> None:
         """Allow `size` more bytes of output."""
@@ -216,11 +225,14 @@ class Crew:
         for process in self.running():
             process.signalled = True
         self._kill_children()
-        self._loop.after(GIVE_UP, lambda: self._finish(kernel.children()))
+        self._loop.after(GIVE_UP, lambda: self._finish(self._children()))
 
     def _kill_children(self) -> None:
-        for pid in kernel.children():
+        for pid in self._children():
             self._send(pid, signal.SIGKILL)
+
+    def _children(self) -> list[int]:
+        return [pid for pid in kernel.children() if pid != self._keep]
 
     def _send(self, pid: int, number: int, *, group: bool = False) -> None:
         if not kernel.send(pid, number, group=group):
@@ -232,7 +244,7 @@ class Crew:
         """See whether the crew has come to its end: no worker, no orphan, no byte unread."""
         if self._finished or any(p.pid not in self._foreign for p in self.running()):
             return
-        left = [pid for pid in kernel.children() if pid not in self._foreign]
+        left = [pid for pid in self._children() if pid not in self._foreign]
         if left and not self.may_stay():
             self._sweep(left)
         elif any(pump.fd >= 0 for pump in self.pumps.values()):
@@ -271,6 +283,8 @@ class Crew:
         if self._finished:
             return
         self._finished = True
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()  # by then the next round's workers may be there
         for pump in self.pumps.values():
             self._loop.unwatch(pump.fd)
             pump.finish()

@@ -14,8 +14,10 @@ NAMES = {1: "out", 2: "err"}
 class RankLog:
     """The files `DIR/JOB/rank-0007.out` and `.err` of one rank, byte for byte what it wrote."""
 
-    def __init__(self, folder: str, rank: int, warn: Callable[[str], None]) -> None:
-        """Create both files; they must not exist.
+    def __init__(
+        self, folder: str, rank: int, warn: Callable[[str], None], *, again: bool = False
+    ) -> None:
+        """Create both files; they must not exist, unless this is `again`: then go on in them.
 
         Raises:
             OSError: the folder or a file cannot be created.
@@ -23,7 +25,8 @@ class RankLog:
         self._warn = warn
         self.path = os.path.join(folder, f"rank-{rank:04d}")
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        new = os.O_APPEND if again else os.O_EXCL
+        flags = os.O_WRONLY | os.O_CREAT | new | os.O_NOFOLLOW | os.O_CLOEXEC
         self._fds = {n: os.open(f"{self.path}.{NAMES[n]}", flags, 0o600) for n in NAMES}
 
     def write(self, stream: int, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
     from ..control.messages import Slot
     from .logs import RankLog
     from .workers import Process
+
+
+BOOT = (
+    b"import sys; sys.path[:] = [p for p in sys.path if p]; del sys.argv[0];"
+    b"import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+"""Runs a file without its own folder, or the user's, among those that modules come from."""
+
+INTERVAL = 0.05
+"""Seconds between two looks of torch's agent at its workers; it can only look."""
+
+BARRIER = 300.0
+"""Seconds for which an agent that is done waits for the others, which is torch's own default."""
 
 
 class Outfit:
@@ -72,7 +86,7 @@ class Outfit:
         Raises:
             OSError: a log file cannot be created.
         """
-        if self._reservation is not None:
+        if self._reservation is not None and not self.task.elastic:
             self._reservation.open_to_store(keep=self.task.port == 0)
         self._equipment = self._equip(start.slots)
         bound = self._shares()
@@ -81,7 +95,7 @@ class Outfit:
             for local, share in enumerate(bound)
             if start.only in {None, local}
         ]
-        return specs, self._open_logs(specs)
+        return specs, self._open_logs(specs, again=start.generation > 1)
 
     # -- checks -----------------------------------------------------------------------------
 
@@ -158,6 +172,29 @@ class Outfit:
         """Whether the runner wants to know what the workers are bound to."""
         return self._manner.report
 
+    def agent(self, start: messages.Start, stdin: int) -> Spec:
+        """Return torch's agent for this node, whose desk is its standard input."""
+        folder = os.path.dirname(__file__)
+        standin = [sys.executable, "-E", "-S", os.path.join(folder, "standin.py")]
+        settings = {
+            "role": self.task.role,
+            "workers": len(start.slots),
+            "job": self.task.job_id,
+            "standin": standin,
+            "interval": INTERVAL,
+            "barrier": BARRIER,
+        }
+        env = {**self._base, **self.task.env, "TORCH_ELASTIC_WORKER_IDENTICAL": "0"}
+        wire = environment.from_wire
+        program = os.fsencode(os.path.join(folder, "agent.py"))
+        return Spec(
+            rank=start.first_rank,
+            argv=[self._python, b"-c", BOOT, program, json.dumps(settings).encode()],
+            env={wire(name): wire(value) for name, value in env.items()},
+            workdir=self._workdir,
+            stdin=stdin,
+        )
+
     def bound(self, start: messages.Start, processes: Sequence[Process]) -> messages.Bound:
         """Return where these workers are, without the kernel's word on it."""
         pids = {one.spec.rank - start.first_rank: one.pid for one in processes}
@@ -196,6 +233,9 @@ class Outfit:
             master_port=start.master_port,
             job_id=task.job_id,
             role=task.role,
+            restarts=start.restarts,
+            max_restarts=start.max_restarts,
+            elastic=task.elastic,
         )
         entries = self._devices.entries(start.slots)
         alone = task.one_device or self._devices.alone
@@ -215,13 +255,13 @@ class Outfit:
         wire = environment.from_wire
         return {wire(name): wire(value) for name, value in env.items()}
 
-    def _open_logs(self, specs: list[Spec]) -> dict[int, RankLog]:
+    def _open_logs(self, specs: list[Spec], *, again: bool) -> dict[int, RankLog]:
         if not self.task.log_dir:
             return {}
         from .logs import RankLog
 
         folder = os.fsdecode(self._log_folder())
-        return {spec.rank: RankLog(folder, spec.rank, self._note) for spec in specs}
+        return {spec.rank: RankLog(folder, spec.rank, self._note, again=again) for spec in specs}
 
     def _make_log_dir(self) -> None:
         """Make --log_dir itself, so that it is known before the start whether it can be."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..control.line import Line
+    from .agency import Agency
     from .guard import Guard
 
 START_TIMEOUT = 600.0
@@ -46,6 +47,7 @@ class Session:
         self._task: messages.Task | None = None
         self._outfit: Outfit | None = None
         self._crew: Crew | None = None
+        self._agency: Agency | None = None
         self._suspended = False
         self._reason = ""
         self._oom_kills = 0
@@ -61,6 +63,8 @@ class Session:
             frames.INPUT: self._on_input,
             frames.LEASE: self._on_lease,
             frames.END: self._on_end_frame,
+            frames.ROUND: self._on_round,
+            frames.CHANGE: self._on_change,
             frames.BEAT: lambda _body: None,
         }
         self._arrivals = Arrivals(loop, self._on_signal)
@@ -94,7 +98,7 @@ class Session:
         self.code = LOST
         self._reason = f"the runner is gone: {reason}"
         self._crew.grant(1 << 62)
-        self._crew.stop(signal.SIGTERM, self._task.grace)
+        self._stop_all(signal.SIGTERM, self._task.grace)
 
     def _beat(self) -> None:
         if not self._link.open or self._task is None:
@@ -129,18 +133,80 @@ class Session:
             raise frames.BadFrame("START before JOB")
         self._start_timer.cancel()
         self._oom_kills = facts.out_of_memory_kills()
-        manners = Manners(self._outfit.program.no_python, self._task.allow_background)
-        events = Events(self._output, self._exited, self._note, self._done, self._took)
-        self._crew = Crew(self._loop, manners, events)
-        try:
-            specs, logs = self._outfit.fit(start)
-            self._crew.start(specs, logs, start.credit)
-            self._watch_bindings(start)
-        except (SpawnFailed, OSError) as error:
-            self._cannot_start(start, str(error))
+        if self._task.elastic:
+            self._begin_rounds(start)
+        else:
+            self._hire(start)
         self._beat()
         for text in facts.leftovers():
             self._note(f"left over on {self._task.host}: {text}")
+
+    def _hire(self, start: messages.Start, keep: int | None = None) -> Crew:
+        """Start the workers."""
+        assert self._outfit is not None
+        assert self._task is not None
+        manners = Manners(self._outfit.program.no_python, self._task.allow_background)
+        events = Events(self._output, self._exited, self._note, self._done, self._took)
+        credit = start.credit if self._crew is None else self._crew.credit
+        self._crew = Crew(self._loop, manners, events, keep)
+        try:
+            specs, logs = self._outfit.fit(start)
+            self._crew.start(specs, logs, credit)
+            self._watch_bindings(start)
+        except (SpawnFailed, OSError) as error:
+            self._cannot_start(start, str(error))
+        return self._crew
+
+    # -- elastic jobs -----------------------------------------------------------------------
+
+    def _begin_rounds(self, start: messages.Start) -> None:
+        from .agency import Agency, Calls
+
+        assert self._outfit is not None
+        assert self._task is not None
+        calls = Calls(self._joined, self._hire, self._rounds_over)
+        try:
+            self._agency = Agency(self._loop, self._outfit, start, self._task.grace, calls)
+        except (SpawnFailed, OSError) as error:
+            self._note_loss(f"torch's agent does not start: {error}")
+            self._done([])
+
+    def _joined(self, port: int) -> None:
+        self._send(messages.pack(frames.JOIN, messages.Join(port)))
+
+    def _on_round(self, body: bytes) -> None:
+        if self._agency is not None:
+            self._agency.form(messages.unpack(messages.Start, body))
+
+    def _on_change(self, _body: bytes) -> None:
+        if self._agency is not None:
+            self._agency.change()
+
+    def _rounds_over(self, reason: str) -> None:
+        """Leave the job: its workers here have ended well, or torch's agent is no more."""
+        if reason:
+            self._reason = reason
+            self._note_loss(reason)
+        self._stop_all(signal.SIGTERM, 0)
+
+    def _stop_all(self, number: int, grace: float, *, told: bool = False) -> None:
+        """Stop the workers, and let there be no other round."""
+        if self._agency is not None:
+            self._agency.over = True
+            if self._agency.resting:
+                self._done([])
+                return
+        if self._crew is not None:
+            self._crew.stop(number, grace, told=told)
+
+    def _dismiss(self, tell: Callable[[list[int]], None]) -> None:
+        """End torch's agent, with all that it has started, and tell what could not be ended."""
+        assert self._agency is not None
+        self._agency.close()
+        self._agency = None
+        events = Events(self._output, self._exited, self._note, tell, self._took)
+        self._crew = Crew(self._loop, Manners(), events)
+        self._crew.stop(signal.SIGKILL, 0)
 
     def _watch_bindings(self, start: messages.Start) -> None:
         """Have told what the workers are bound to, where that is asked for."""
@@ -166,13 +232,13 @@ class Session:
 
     def _on_stop(self, body: bytes) -> None:
         stop = messages.unpack(messages.Stop, body)
-        crew = self._crew
-        if crew is None:
+        if self._crew is None and self._agency is None:
             self._done([])
             return
 
         def act() -> None:
-            crew.stop(stop.number, stop.grace, told=self._arrivals.everywhere(stop.number))
+            told = self._arrivals.everywhere(stop.number)
+            self._stop_all(stop.number, stop.grace, told=told)
 
         self._when_settled(act)
 
@@ -234,6 +300,8 @@ class Session:
             self._hint(-code),
         )
         self._send(messages.pack(frames.EXIT, ended))
+        if self._agency is not None:
+            self._agency.exited(process.spec.rank, code)
 
     def _hint(self, number: int) -> str:
         kills = facts.out_of_memory_kills() - self._oom_kills if number == signal.SIGKILL else 0
@@ -248,6 +316,14 @@ class Session:
 
     def _done(self, left: list[int]) -> None:
         tails = self._tails() if self._crew is not None else {}
+        if self._agency is None:
+            self._tell_done(left, tails)
+        elif self._agency.over:
+            self._dismiss(lambda more: self._tell_done([*left, *more], tails))
+        else:
+            self._agency.rested()
+
+    def _tell_done(self, left: list[int], tails: dict[str, list[str]]) -> None:
         words = tuple(_stuck(pid) for pid in left)
         self._send(messages.pack(frames.DONE, messages.Done(words, tails, self._reason)))
         self._over = True
@@ -297,7 +373,7 @@ class Session:
             self._send(
                 messages.pack(frames.NOTE, messages.Note(f"the node launcher got {name}", number))
             )
-            self._crew.stop(number, self._task.grace, told=told)
+            self._stop_all(number, self._task.grace, told=told)
 
     def _reap(self) -> None:
         if self._crew is not None:
@@ -330,7 +406,7 @@ class Session:
             self._loop.stop()
         else:
             self._note_loss(self._reason)
-            self._crew.stop(signal.SIGTERM, self._task.grace if self._task.by_engine else 0)
+            self._stop_all(signal.SIGTERM, self._task.grace if self._task.by_engine else 0)
 
     def _note_loss(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))

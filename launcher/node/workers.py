@@ -24,6 +24,7 @@ class Spec(NamedTuple):
     Attributes:
         cpus: CPUs to stay on, () for no change (numactl is part of `argv` when it is used).
         keep_stdin: give it a pipe for standard input instead of /dev/null.
+        stdin: a descriptor to be its standard input, -1 for none.
     """
 
     rank: int
@@ -32,6 +33,7 @@ class Spec(NamedTuple):
     workdir: bytes
     cpus: tuple[int, ...] = ()
     keep_stdin: bool = False
+    stdin: int = -1
 
 
 class Process:
@@ -129,7 +131,9 @@ def _default_signals() -> None:
 
 def _take_streams(spec: Spec, streams: tuple[int, int, int]) -> None:
     stdin, stdout, stderr = streams
-    if not spec.keep_stdin:
+    if spec.stdin >= 0:
+        stdin = spec.stdin
+    elif not spec.keep_stdin:
         stdin = os.open(os.devnull, os.O_RDONLY)
     for fd, stream in enumerate((stdin, stdout, stderr)):
         os.dup2(stream, fd, inheritable=True)

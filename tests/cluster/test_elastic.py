@@ -1,0 +1,212 @@
+"""Elastic jobs on real hosts, with torch's agents: workers and nodes die, the job goes on."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..needs import need_modules
+from .jobs import LOST, PROMPT, options
+from .machines import wait_for
+from .scripts import TRACEBACK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .command import Dsrun, Running
+    from .hosts import Cluster
+
+IMPORT = 40.0
+"""Seconds for torch to be imported once a node, on a machine with more to do than cores."""
+
+WORKER = """
+import os, signal, sys, time
+
+folder = os.path.dirname(sys.argv[0])
+names = ("RANK", "WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT",
+         "TORCHELASTIC_MAX_RESTARTS", "MASTER_ADDR")
+print("up", *(os.environ[name] for name in names), os.getpid(), flush=True)
+
+def stop(number, frame):
+    print("hears", signal.Signals(number).name, flush=True)
+    os._exit(0)
+
+signal.signal(signal.SIGTERM, stop)
+generation = len([n for n in os.listdir(folder) if n.startswith("go-")])
+where = f"{folder}/alive-{os.uname().nodename}-{os.environ['LOCAL_RANK']}"
+while not os.path.exists(f"{folder}/end"):
+    with open(where, "w") as file:
+        file.write(str(time.monotonic()))
+    if os.path.exists("-".join((f"{folder}/fail", os.environ[names[0]], os.environ[names[4]]))):
+        os._exit(7)
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture(autouse=True)
+def torch_is_here() -> None:
+    need_modules("torch")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> str:
+    """A worker that runs until a file says that it is to end, or to fail."""
+    (tmp_path / "train.py").write_text(WORKER)
+    return str(tmp_path / "train.py")
+
+
+def elastic(dsrun: Dsrun, work: str, hosts: str, *more: str) -> Running:
+    """Start an elastic job without waiting for it."""
+    common = ("--grace", "2", "--heartbeat_timeout", "4", "--accelerator", "cpu")
+    return dsrun.start("--host", hosts, *common, *more, work)
+
+
+def up(running: Running, count: int, world: int, restarts: int = 0) -> list[tuple[str, int]]:
+    """(host, rank) of the workers of a round, once there are so many of that world and restart."""
+    pattern = rf"(?m)^(\w+):\d+\| up (\d+) {world} \d+ \d+ {restarts} .*$"
+    for number in range(count):
+        running.wait_for_output(
+            rf"(?s)(up \d+ {world} \d+ \d+ {restarts} .*){{{number + 1}}}", IMPORT
+        )
+    return [(host, int(rank)) for host, rank in re.findall(pattern, running.stdout)][-count:]
+
+
+def placed(*hosts: str) -> list[tuple[str, int]]:
+    return [(host, rank) for rank, host in enumerate(hosts)]
+
+
+def ended(running: Running, folder: Path, code: int = 0) -> str:
+    """Let the job end; returns what dsrun has said."""
+    (folder / "end").touch()
+    done = running.wait(IMPORT)
+    assert done.returncode == code, str(running)
+    assert TRACEBACK not in done.stderr
+    return done.stderr
+
+
+def node_launcher(cluster: Cluster, host: str) -> int:
+    """The node launcher on a host, not its guard."""
+    found = [
+        p.pid for p in cluster.processes() if p.host == host and p.argv[1:4] == ("-E", "-S", "-c")
+    ]
+    return max(found)
+
+
+def agent(cluster: Cluster, host: str) -> int:
+    """The agent of torch on a host."""
+    (found,) = [
+        p.pid
+        for p in cluster.processes()
+        if p.host == host and any("agent.py" in a for a in p.argv)
+    ]
+    return found
+
+
+@pytest.mark.parametrize("launcher", ["ssh", "pdsh", "openmpi5", "mpich4"])
+def test_a_failure_restarts_all(dsrun: Dsrun, tmp_path: Path, work: str, launcher: str) -> None:
+    where = options(launcher)
+    running = elastic(dsrun, work, "n1:2,n2:1", *where, "--max_restarts", "2", "--log_dir", "logs")
+    assert sorted(up(running, 3, 3)) == [("n1", 0), ("n1", 1), ("n2", 2)]
+    (tmp_path / "fail-2-0").touch()
+    assert sorted(up(running, 3, 3, 1)) == [("n1", 0), ("n1", 1), ("n2", 2)]
+    assert "up 2 3 1 0 1 2 n1" in running.stdout
+    said = ended(running, tmp_path)
+    assert "dsrun: restart 1/2: rank 2 on n2 exited 7" in said
+    assert running.stdout.count("hears SIGTERM") == 2
+    (log,) = tmp_path.glob("logs/*/rank-0002.out")
+    assert log.read_text().count("up 2 3") == 2
+
+
+def test_the_failure_beyond_the_budget_is_the_jobs(dsrun: Dsrun, tmp_path: Path, work: str) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:1", "--max_restarts", "1")
+    up(running, 2, 2)
+    (tmp_path / "fail-1-0").touch()
+    up(running, 2, 2, 1)
+    (tmp_path / "fail-0-1").touch()
+    done = running.wait(IMPORT)
+    assert done.returncode == 7
+    assert re.search(r"(?m)^dsrun: rank 0 \(n1, .*\) exited with code 7 after", done.stderr)
+
+
+@pytest.mark.parametrize("lost", ["n1", "n2"])
+@pytest.mark.parametrize("what", ["node launcher", "agent"])
+def test_a_node_is_lost(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, lost: str, what: str
+) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:2,n3:1", "--elastic_training")
+    up(running, 4, 4)
+    victim = node_launcher(cluster, lost) if what == "node launcher" else agent(cluster, lost)
+    os.kill(victim, signal.SIGKILL)
+    left = {"n1": ("n2", "n2", "n3"), "n2": ("n1", "n3")}[lost]
+    assert sorted(up(running, len(left), len(left))) == sorted(placed(*left))
+    said = ended(running, tmp_path)
+    assert re.search(rf"(?m)^dsrun: lost {lost}: .*; going on without it$", said)
+
+
+def test_a_node_without_power_is_left_behind(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:1,n3:1", "--nnodes", "1:3")
+    up(running, 3, 3)
+    with cluster.host("n1").powered_off():
+        began = time.monotonic()
+        assert sorted(up(running, 2, 2)) == placed("n2", "n3")
+        assert time.monotonic() - began < 4 + 2 * PROMPT
+        ended(running, tmp_path)
+
+
+def test_a_node_that_is_cut_off_is_still_before_the_next_round(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:1", "--nnodes", "1:2")
+    up(running, 2, 2)
+    with cluster.host("n2").unplugged():
+        up(running, 1, 1)
+        formed = time.monotonic()
+        assert float((tmp_path / "alive-n2-0").read_text()) < formed
+        ended(running, tmp_path)
+        wait_for(lambda: not [p for p in cluster.processes() if work in p.argv], "no worker", 6)
+
+
+def test_a_spare_takes_the_place_of_a_lost_node(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    running = elastic(
+        dsrun, work, "n1:1,n2:1,n3:1", "--elastic_training", "--max_elastic_nodes", "2"
+    )
+    assert sorted(up(running, 2, 2)) == placed("n1", "n2")
+    os.kill(node_launcher(cluster, "n1"), signal.SIGKILL)
+    running.wait_for_output(r"n3:1\| up 1 2", IMPORT)
+    assert sorted(up(running, 4, 2)[-2:]) == placed("n2", "n3")
+    ended(running, tmp_path)
+
+
+def test_too_few_nodes_end_the_job(cluster: Cluster, dsrun: Dsrun, work: str) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:1", "--elastic_training", "--min_elastic_nodes", "2")
+    up(running, 2, 2)
+    os.kill(node_launcher(cluster, "n2"), signal.SIGKILL)
+    done = running.wait(IMPORT)
+    assert done.returncode == LOST
+    assert re.search(r"(?m)^dsrun: lost n2 after ", done.stderr)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_job(dsrun: Dsrun, work: str, number: signal.Signals) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:1", "--max_restarts", "3")
+    up(running, 2, 2)
+    running.process.send_signal(number)
+    assert running.wait(IMPORT).returncode == 128 + number
+
+
+def test_the_runner_is_killed(cluster: Cluster, dsrun: Dsrun, work: str) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:1", "--max_restarts", "3")
+    up(running, 2, 2)
+    os.kill(running.pid, signal.SIGKILL)
+    wait_for(
+        lambda: not [p for p in cluster.processes() if p.job and work in p.argv], "no worker", 6
+    )

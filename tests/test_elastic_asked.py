@@ -1,0 +1,118 @@
+"""What the options ask for of an elastic job, and in which words it is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dsrun.launcher.elastic.asked import is_elastic, limits
+from dsrun.launcher.elastic.rounds import Limits
+from dsrun.launcher.errors import UsageError
+from dsrun.launcher.options import Options
+
+
+def asked(nodes: int = 4, **given: Any) -> Limits | None:
+    """The limits of a job on so many nodes with these options."""
+    return limits(Options(**given), nodes)
+
+
+def refused(nodes: int = 4, **given: Any) -> str:
+    """The words in which it is refused, which fill one line."""
+    with pytest.raises(UsageError) as caught:
+        asked(nodes, **given)
+    words = str(caught.value)
+    assert words
+    assert "\n" not in words
+    return words
+
+
+STATIC: list[dict[str, Any]] = [
+    {}, {"max_restarts": 0}, {"nnodes": "4"}, {"nnodes": "4:4"}, {"num_nodes": 4},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("given", STATIC)
+def test_a_job_is_not_elastic_unless_that_is_asked_for(given: dict[str, Any]) -> None:
+    assert not is_elastic(Options(**given))
+    assert asked(**given) is None
+    assert asked(rank_per_task=True, **given) is None
+
+
+ELASTIC: list[tuple[dict[str, Any], Limits]] = [
+    # Workers restart, nodes do not go: torchrun's --max_restarts.
+    ({"max_restarts": 3}, Limits(4, 4, 3)),
+    # DeepSpeed's --elastic_training: from one node on, and its hundred restarts.
+    ({"elastic_training": True}, Limits(1, 4, 100)),
+    ({"elastic_training": True, "max_restarts": 7}, Limits(1, 4, 7)),
+    ({"elastic_training": True, "max_restarts": 0}, Limits(1, 4, 0)),
+    ({"elastic_training": True, "min_elastic_nodes": 2}, Limits(2, 4, 100)),
+    ({"elastic_training": True, "max_elastic_nodes": 3}, Limits(1, 3, 100)),
+    (
+        {"elastic_training": True, "min_elastic_nodes": 2, "max_elastic_nodes": 3},
+        Limits(2, 3, 100),
+    ),
+    ({"max_restarts": 1, "min_elastic_nodes": 2}, Limits(2, 4, 1)),
+    # torchrun's range: nodes may go, and no failure is survived unless that is said, too.
+    ({"nnodes": "2:4"}, Limits(2, 4, 0)),
+    ({"nnodes": "2:3", "max_restarts": 5}, Limits(2, 3, 5)),
+    ({"nnodes": "1:9"}, Limits(1, 9, 0)),
+    ({"nnodes": "2:3", "elastic_training": True}, Limits(2, 3, 100)),
+]
+
+
+@pytest.mark.parametrize(("given", "expected"), ELASTIC)
+def test_how_far_a_job_may_shrink_grow_and_fail(given: dict[str, Any], expected: Limits) -> None:
+    assert is_elastic(Options(**given))
+    assert asked(**given) == expected
+
+
+CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
+    ({"nnodes": "3:2"}, "an elastic job of 3 to 2 nodes: expected 1 <= least <= most"),
+    ({"nnodes": "0:2"}, "an elastic job of 0 to 2 nodes: expected 1 <= least <= most"),
+    (
+        {"elastic_training": True, "min_elastic_nodes": 3, "max_elastic_nodes": 2},
+        "an elastic job of 3 to 2 nodes: expected 1 <= least <= most",
+    ),
+    (
+        {"elastic_training": True, "min_elastic_nodes": 0},
+        "an elastic job of 0 to 4 nodes: expected 1 <= least <= most",
+    ),
+    ({"nnodes": "5:8"}, "an elastic job needs 5 nodes, but there are 4"),
+    (
+        {"max_restarts": 1, "min_elastic_nodes": 5, "max_elastic_nodes": 6},
+        "an elastic job needs 5 nodes, but there are 4",
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "words"), CONTRADICTIONS)
+def test_limits_that_nothing_can_meet_are_refused(given: dict[str, Any], words: str) -> None:
+    assert refused(**given) == words
+
+
+@pytest.mark.parametrize(
+    "given", [{"max_restarts": 1}, {"elastic_training": True}, {"nnodes": "1:2"}]
+)
+def test_mpi_cannot_restart_ranks(given: dict[str, Any]) -> None:
+    assert refused(rank_per_task=True, **given).startswith("--rank_per_task: ")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"max_restarts": -1}, "--max_restarts: expected 0 or more, not -1"),
+        ({"nnodes": "1:4", "max_elastic_nodes": 2}, "--nnodes 1:4 and --min_elastic_nodes"),
+    ],
+)
+def test_what_cannot_be_meant(given: dict[str, Any], words: str) -> None:
+    assert words in refused(**given)
+
+
+def test_a_most_alone_makes_spares() -> None:
+    assert asked(max_elastic_nodes=2) == Limits(2, 2, 0)
+    assert asked(max_elastic_nodes=2, max_restarts=1) == Limits(2, 2, 1)
+
+
+def test_a_digit_that_is_no_number_is_no_range() -> None:
+    assert asked(nnodes="1:²") is None
