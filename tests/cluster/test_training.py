@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .command import Dsrun
+    from .hosts import Cluster
     from .slurm import Slurm
 
 EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
@@ -98,3 +101,22 @@ def test_a_job_that_was_interrupted_goes_on_from_its_checkpoint(
     assert re.search(r"gloo, [1-9]\d* steps done before", ran.stdout)
     both = losses(running.stdout) | losses(ran.stdout)
     assert both == pytest.approx(reference["losses"], abs=1e-4)
+
+
+@pytest.mark.parametrize("lost", ["rank", "node"])
+def test_a_loss_costs_no_more_than_the_steps_since_the_checkpoint(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, reference: dict[str, Losses], lost: str
+) -> None:
+    elastic = ("--host", "n1:1,n2:1", "--elastic_training", "--max_restarts", "1")
+    save = ("--checkpoint", str(tmp_path / "model.pt"), "--checkpoint_every", "1")
+    running = dsrun.start(*elastic, *cache(tmp_path), EXAMPLE, *SHORT, *save)
+    running.wait_for_output(r"step +3 ", timeout=TIMEOUT)
+    there = [p for p in cluster.processes() if p.host == "n2"]
+    whole = [p.pid for p in there if p.argv[1:4] == ("-E", "-S", "-c")]
+    (worker,) = [p.pid for p in there if p.job and EXAMPLE in p.argv]
+    os.kill(worker if lost == "rank" else max(whole), signal.SIGKILL)
+    ran = running.wait(TIMEOUT)
+    assert ran.returncode == 0, ran.stderr
+    world = 2 if lost == "rank" else 1
+    assert re.search(rf"world size {world}, gloo, [1-9]\d* steps done before", ran.stdout)
+    assert losses(ran.stdout) == pytest.approx(reference["losses"], abs=1e-4)
