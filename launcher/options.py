@@ -246,6 +246,15 @@ class Options:
     max_restarts: int | None = option(
         None, "int", STOPPING, "restarts of all workers after a failure, for the whole job (0)", "N"
     )
+    restart_window: float = option(
+        0.0, "float", STOPPING, "so many restarts within these, not within the job", "SECONDS"
+    )
+    min_uptime: float = option(
+        0.0, "float", STOPPING, "workers that fail earlier are not worth a restart", "SECONDS"
+    )
+    no_restart_codes: str = option(
+        "", "str", STOPPING, "exit codes that are not worth a restart: 2,64", "CODES"
+    )
     allow_background: bool = option(
         False, "bool", STOPPING, "leave alone what the job leaves running after a clean end"
     )

@@ -6,6 +6,7 @@ import shutil
 import sys
 
 from .errors import UsageError
+from .exitcodes import exit_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,15 +23,12 @@ def codes(options: Options, environ: Mapping[str, str]) -> frozenset[int]:
     """
     if not options.requeue_on:
         return frozenset()
-    words = [word.strip() for word in options.requeue_on.split(",")]
-    for word in words:
-        if not (word.isascii() and word.isdigit() and 1 <= int(word) <= 255):
-            raise UsageError(f"--requeue_on: expected exit codes 1 to 255, not {word!r}: 75,143")
+    found = exit_codes("--requeue_on", options.requeue_on)
     if "SLURM_JOB_ID" not in environ:
         raise UsageError("--requeue_on: only inside a Slurm job (no SLURM_JOB_ID here)")
     if shutil.which("scontrol") is None:
         raise UsageError("--requeue_on: no `scontrol` on PATH, which requeues a job")
-    return frozenset(map(int, words))
+    return frozenset(found)
 
 
 def requeue(code: int, environ: Mapping[str, str]) -> None:

@@ -109,6 +109,14 @@ def test_what_cannot_be_meant(given: dict[str, Any], words: str) -> None:
     assert words in refused(**given)
 
 
+def test_what_is_worth_a_restart() -> None:
+    given: dict[str, Any] = {"restart_window": 60.0, "min_uptime": 5.0, "no_restart_codes": "2,64"}
+    assert asked(max_restarts=1, **given) == Limits(4, 4, 1, 60.0, 5.0, frozenset({2, 64}))
+    assert "--no_restart_codes: expected exit codes" in refused(
+        max_restarts=1, no_restart_codes="x"
+    )
+
+
 def test_a_most_alone_makes_spares() -> None:
     assert asked(max_elastic_nodes=2) == Limits(2, 2, 0)
     assert asked(max_elastic_nodes=2, max_restarts=1) == Limits(2, 2, 1)

@@ -3,10 +3,32 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from dsrun.launcher.elastic.rounds import Calls, Limits, Rounds
+from dsrun.launcher.elastic.rounds import LONGEST, Calls, Limits, Rounds
+from dsrun.launcher.loop import Loop
+
+
+class Time(Loop):
+    """Time that passes when somebody waits."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.waits: list[float] = []
+        self.later: list[Callable[[], object]] = []
+
+    def clock(self) -> float:
+        """Return the time."""
+        return self.now
+
+    def after(self, seconds: float, call: Callable[[], object]) -> Any:
+        """Wait, and call."""
+        self.waits.append(seconds)
+        self.now += seconds
+        call()
 
 
 class Job:
@@ -18,13 +40,16 @@ class Job:
         said: the lines for the user.
     """
 
-    def __init__(self, nodes: int, least: int = 1, most: int = 99, restarts: int = 3) -> None:
+    def __init__(
+        self, nodes: int, least: int = 1, most: int = 99, restarts: int = 3, **more: Any
+    ) -> None:
+        self.time = Time()
         self.formed: list[list[int]] = []
         self.needed: list[int] = []
         self.called: list[list[int]] = []
         self.said: list[str] = []
         calls = Calls(self.form, self.called.append, self.said.append)
-        self.rounds = Rounds(nodes, Limits(least, most, restarts), calls)
+        self.rounds = Rounds(nodes, Limits(least, most, restarts, **more), calls, self.time)
 
     def form(self, members: list[int], restarts: int) -> None:
         self.formed.append(members)
@@ -35,7 +60,7 @@ class Job:
             self.rounds.joined(node, 1000 + node)
 
 
-def running(nodes: int, **limits: int) -> Job:
+def running(nodes: int, **limits: Any) -> Job:
     """A job whose first round has been formed."""
     job = Job(nodes, **limits)
     job.join(*range(nodes))
@@ -73,7 +98,7 @@ def test_the_store_of_the_first_is_known_while_a_round_is_formed() -> None:
     calls = Calls(
         lambda members, _: ports.extend(map(rounds.port, members)), lambda _: None, lambda _: None
     )
-    rounds = Rounds(2, Limits(1, 2, 0), calls)
+    rounds = Rounds(2, Limits(1, 2, 0), calls, Time())
     rounds.joined(1, 71)
     rounds.joined(0, 70)
     assert ports == [70, 71]
@@ -84,7 +109,7 @@ def test_the_store_of_the_first_is_known_while_a_round_is_formed() -> None:
 
 def test_after_a_failure_all_others_are_called_once_and_meet_again() -> None:
     job = running(3)
-    assert job.rounds.failed("rank 1 exited 3")
+    assert job.rounds.failed("rank 1 exited 3", 1)
     job.join(1)
     assert job.called == [[0, 2]]
     job.join(2)
@@ -103,7 +128,7 @@ def test_every_round_can_be_called_anew() -> None:
 
 def test_failures_in_one_round_count_once() -> None:
     job = running(3, restarts=1)
-    assert all(job.rounds.failed(f"rank {rank} exited 1") for rank in (2, 0, 1))
+    assert all(job.rounds.failed(f"rank {rank} exited 1", 1) for rank in (2, 0, 1))
     assert job.rounds.restarts == 1
     assert job.said == ["restart 1/1: rank 2 exited 1"]
 
@@ -111,15 +136,15 @@ def test_failures_in_one_round_count_once() -> None:
 def test_a_job_fails_for_good_when_its_restarts_are_used_up() -> None:
     job = running(2, restarts=2)
     for _ in range(2):
-        assert job.rounds.failed("rank 0 exited 1")
+        assert job.rounds.failed("rank 0 exited 1", 1)
         job.join(0, 1)
-    assert not job.rounds.failed("rank 0 exited 1")
+    assert not job.rounds.failed("rank 0 exited 1", 1)
     assert (job.rounds.restarts, len(job.said)) == (2, 2)
 
 
 def test_without_restarts_the_first_failure_is_the_last() -> None:
     job = running(2, restarts=0)
-    assert not job.rounds.failed("rank 0 exited 1")
+    assert not job.rounds.failed("rank 0 exited 1", 1)
     assert not job.said
 
 
@@ -217,6 +242,55 @@ def test_a_lost_spare_changes_nothing() -> None:
     assert job.formed[1:] == [[0, 1]]
 
 
+# -- which failures are worth a restart, and when -------------------------------------------------
+
+
+def fails(job: Job, code: int = 1) -> bool:
+    """Whether the job survives that all workers fail and are stopped."""
+    goes_on = job.rounds.failed("rank 0", code)
+    if goes_on:
+        job.join(*sorted(job.formed[-1]))
+    return goes_on
+
+
+def test_each_restart_waits_for_longer_than_the_one_before() -> None:
+    job = running(2, restarts=10)
+    assert all(fails(job) for _ in range(9))
+    assert job.time.waits == [1, 2, 4, 8, 16, 32, LONGEST, LONGEST]
+    assert len(job.formed) == 10
+
+
+def test_a_budget_for_a_window_is_never_used_up() -> None:
+    job = running(1, restarts=1, window=50.0)
+    for _ in range(5):
+        assert fails(job)
+        assert not job.rounds.failed("rank 0", 1)
+        job.time.now += 51
+    assert job.rounds.restarts == 5
+
+
+def test_what_fails_at_once_is_not_worth_a_restart() -> None:
+    job = running(1, uptime=5.0)
+    job.time.now += 4
+    assert not fails(job)
+    job.time.now += 2
+    assert fails(job)
+
+
+def test_some_codes_are_not_worth_a_restart() -> None:
+    job = running(1, final=frozenset({2, 137}))
+    assert not fails(job, 2)
+    assert not fails(job, 137)
+    assert fails(job, 3)
+
+
+def test_nothing_is_formed_once_the_job_is_stopped() -> None:
+    job = running(2)
+    job.rounds.close()
+    job.join(0, 1)
+    assert len(job.formed) == 1
+
+
 # -- nodes that are done ------------------------------------------------------------------------
 
 
@@ -241,7 +315,7 @@ def test_a_node_that_is_done_before_its_call_arrives_is_not_waited_for() -> None
 def test_nothing_is_survived_once_a_part_of_the_work_is_done() -> None:
     job = running(3)
     assert job.rounds.done(0)
-    assert not job.rounds.failed("rank 1")
+    assert not job.rounds.failed("rank 1", 1)
     assert not job.rounds.left(2)
     assert job.rounds.restarts == 0
 
@@ -339,7 +413,7 @@ class World(Job):
 
     def fail(self, node: int) -> None:
         generation, before = self.rounds.generation, self.rounds.restarts
-        self.over = not self.rounds.failed(f"node {node}")
+        self.over = not self.rounds.failed(f"node {node}", 1)
         counts = not self.over and self.counted != generation
         assert self.rounds.restarts == before + counts
         spent = before == self.restarts or bool(self.finished)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import UsageError
+from ..exitcodes import exit_codes
 from .rounds import Limits
 
 TYPE_CHECKING = False
@@ -40,7 +41,14 @@ def limits(options: Options, nodes: int) -> Limits | None:
     if least > nodes:
         raise UsageError(f"an elastic job needs {least} nodes, but there are {nodes}")
     given = DEEPSPEEDS if options.elastic_training else 0
-    return Limits(least, most, given if options.max_restarts is None else options.max_restarts)
+    return Limits(
+        least,
+        most,
+        given if options.max_restarts is None else options.max_restarts,
+        options.restart_window,
+        options.min_uptime,
+        frozenset(exit_codes("--no_restart_codes", options.no_restart_codes)),
+    )
 
 
 def _nodes(options: Options) -> tuple[int | None, int | None]:

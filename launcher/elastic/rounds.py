@@ -13,6 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..loop import Loop
+
+LONGEST = 60.0
+"""Seconds at most between a failure and the next round. The first restart waits for nothing, the
+second for 1 s, and each one for twice as long as the one before it."""
+
 
 class Limits(NamedTuple):
     """How far a job may shrink, grow and fail.
@@ -20,11 +26,17 @@ class Limits(NamedTuple):
     Attributes:
         least, most: nodes in a round.
         restarts: how often workers may be restarted after a failure.
+        window: seconds in which so many restarts are allowed; 0 for the whole job.
+        uptime: seconds that a round must have lasted, or its failure is not worth a restart.
+        final: exit codes that are not worth one either, those of signals as a shell has them.
     """
 
     least: int
     most: int
     restarts: int
+    window: float = 0.0
+    uptime: float = 0.0
+    final: frozenset[int] = frozenset()
 
 
 class Calls(NamedTuple):
@@ -50,9 +62,13 @@ class Rounds:
         restarts: how many failures were survived.
     """
 
-    def __init__(self, nodes: int, limits: Limits, calls: Calls) -> None:
+    def __init__(self, nodes: int, limits: Limits, calls: Calls, loop: Loop) -> None:
+        """Wait for so many nodes; times are those of `loop`."""
         self._limits = limits
         self._calls = calls
+        self._loop = loop
+        self._times: list[float] = []
+        self._began = self._not_before = 0.0
         self._alive = set(range(nodes))
         self._ports: dict[int, int] = {}
         self._finished = False
@@ -96,16 +112,32 @@ class Rounds:
             self._look()
         return True
 
-    def failed(self, what: str) -> bool:
+    def failed(self, what: str, code: int) -> bool:
         """Take in a worker's failure, and tell whether the job goes on; one counts in a round."""
         if self._failed == self.generation:
             return True
-        if self._finished or self.restarts >= self._limits.restarts:
+        now, recent = self._loop.clock(), self._recent()
+        early = now - self._began < self._limits.uptime
+        spent = len(recent) >= self._limits.restarts
+        if self._finished or early or spent or code in self._limits.final:
             return False
         self._failed = self.generation
         self.restarts += 1
-        self._calls.say(f"restart {self.restarts}/{self._limits.restarts}: {what}")
+        self._times = [*recent, now]
+        delay = min(LONGEST, 2.0 ** (len(recent) - 1)) if recent else 0.0
+        self._not_before = now + delay
+        wait = f"; waiting {delay:g} s" if delay else ""
+        self._calls.say(f"restart {len(recent) + 1}/{self._limits.restarts}: {what}{wait}")
         return True
+
+    def _recent(self) -> list[float]:
+        """When the restarts were that count against the budget."""
+        since = self._loop.clock() - self._limits.window if self._limits.window else 0.0
+        return [time for time in self._times if time >= since]
+
+    def close(self) -> None:
+        """Form no other round: the job is being stopped."""
+        self._alive.clear()
 
     def port(self, node: int) -> int:
         """Return where the store of a node's agent is."""
@@ -123,6 +155,11 @@ class Rounds:
     def _look(self) -> None:
         if not self._alive or self._alive - self._ports.keys():
             return
+        wait = self._not_before - self._loop.clock()
+        if wait > 0:
+            self._loop.after(wait, self._look)
+            return
+        self._began = self._loop.clock()
         self.members = sorted(self._alive)[: self._limits.most]
         self.generation += 1
         self._told = False

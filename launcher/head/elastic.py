@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
+    from ..loop import Loop
     from ..plan import Node, Plan
     from .console import Console
     from .peer import Peer
@@ -32,6 +33,7 @@ class Elastic:
         self,
         peers: Sequence[Peer],
         limits: Limits,
+        loop: Loop,
         console: Console,
         began: Began,
         order: Order,
@@ -45,7 +47,7 @@ class Elastic:
         self._plan: Plan | None = None
         self._address = ""
         calls = Calls(self._form, self._change, lambda text: console.say(text, "warning"))
-        self._rounds = Rounds(len(peers), limits, calls)
+        self._rounds = Rounds(len(peers), limits, calls, loop)
 
     def start(self, plan: Plan, address: str) -> None:
         """Take in the plan with every node in it, and where its first node was reached."""
@@ -56,9 +58,9 @@ class Elastic:
         """Take a node's JOIN."""
         self._rounds.joined(self._number(peer), messages.unpack(messages.Join, body).port)
 
-    def survives(self, what: str) -> bool:
+    def survives(self, what: str, code: int) -> bool:
         """Tell whether the job goes on after a worker's failure."""
-        return self._rounds.failed(what)
+        return self._rounds.failed(what, code)
 
     def survives_loss(self, peer: Peer, reason: str) -> bool:
         """Tell whether the job goes on without a node."""
@@ -77,6 +79,10 @@ class Elastic:
         if any(not one.over for one in members):
             return []
         return [one for one in self._peers if not one.over]
+
+    def close(self) -> None:
+        """Form no other round: the job is being stopped."""
+        self._rounds.close()
 
     def _number(self, peer: Peer) -> int:
         return self._peers.index(peer)

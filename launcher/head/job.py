@@ -121,7 +121,9 @@ class Job:
             return None
         from .elastic import Elastic
 
-        return Elastic(self.peers, rules.limits, self._console, self._begin_round, self._order)
+        return Elastic(
+            self.peers, rules.limits, self._loop, self._console, self._begin_round, self._order
+        )
 
     def run(
         self, parts: Sequence[Part], dial: Dial | None, on_token: Callable[[str, str], None]
@@ -306,7 +308,8 @@ class Job:
         if self._stopping or ended.signalled or not ended.code:
             return False
         how = f"exited {ended.code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
-        return self._elastic.survives(f"rank {ended.rank} on {peer.name} {how}")
+        code = ended.code if ended.code > 0 else 128 - ended.code
+        return self._elastic.survives(f"rank {ended.rank} on {peer.name} {how}", code)
 
     def _on_note(self, peer: Peer, body: bytes) -> None:
         note = messages.unpack(messages.Note, body)
@@ -400,6 +403,8 @@ class Job:
             peer.send(messages.pack(frames.STOP, messages.Stop(number, grace)))
         if not self._stopping:
             self._stopping = True
+            if self._elastic is not None:
+                self._elastic.close()
             self._loop.after(grace + LAST_MARGIN, self._give_up_waiting)
         self._end_when_over()
 

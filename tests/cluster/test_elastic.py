@@ -133,6 +133,14 @@ def test_the_failure_beyond_the_budget_is_the_jobs(dsrun: Dsrun, tmp_path: Path,
     assert re.search(r"(?m)^dsrun: rank 0 \(n1, .*\) exited with code 7 after", done.stderr)
 
 
+def test_some_failures_are_not_worth_a_restart(dsrun: Dsrun, tmp_path: Path, work: str) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:1", "--max_restarts", "3", "--no_restart_codes", "3,7")
+    up(running, 2, 2)
+    (tmp_path / "fail-1-0").touch()
+    done = running.wait(IMPORT)
+    assert (done.returncode, done.stderr.count("restart")) == (7, 0)
+
+
 @pytest.mark.parametrize("lost", ["n1", "n2"])
 @pytest.mark.parametrize("what", ["node launcher", "agent"])
 def test_a_node_is_lost(
