@@ -84,6 +84,12 @@ class Rounds:
         self._change()
         self._look()
 
+    def came(self, node: int) -> bool:
+        """Take in that a lost node is back, and tell whether it is of use: work is still to do."""
+        if not self._finished and self._alive:
+            self._alive.add(node)
+        return node in self._alive
+
     def left(self, node: int) -> bool:
         """Take in that a node is gone, and tell whether the job goes on without it."""
         self._alive.discard(node)

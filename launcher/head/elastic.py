@@ -69,6 +69,13 @@ class Elastic:
             self._console.say(f"lost {peer.name}: {reason}; going on without it", "warning")
         return goes_on
 
+    def takes_back(self, peer: Peer) -> bool:
+        """Tell whether a node that is back takes part again."""
+        taken = self._rounds.came(self._number(peer))
+        if taken:
+            self._console.say(f"{peer.name} is back", "warning")
+        return taken
+
     def done(self, peer: Peer) -> bool:
         """Take in a node's good end, and tell whether the others can go on."""
         return self._rounds.done(self._number(peer))

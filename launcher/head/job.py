@@ -17,6 +17,7 @@ from .account import Account
 from .gathering import Gathering
 from .peer import Peer
 from .report import Report, words
+from .returns import Returns
 from .stdin import Stdin
 
 TYPE_CHECKING = False
@@ -97,6 +98,7 @@ class Job:
         self._task = task
         self.peers = [Peer(node) for node in nodes or plan.nodes]
         self._by_rank = {peer.node.rank: peer for peer in self.peers}
+        self._first_nodes = {peer: peer.node for peer in self.peers}
         self._window = window(len(self.peers))
         self._error: NodeError | None = None
         self._running = self._stopping = self._ending = False
@@ -104,6 +106,9 @@ class Job:
         self._holding: set[int] | None = None
         self._stdin: Stdin | None = None
         self._elastic = self._rounds_of(rules)
+        self._returns = Returns(loop, self._reach_again)
+        self._reports: Reports | None = None
+        self._parts: Sequence[Part] = ()
         self._gathering = Gathering(
             plan,
             self.peers,
@@ -138,9 +143,10 @@ class Job:
         Raises:
             NodeError: some node cannot take part; nothing is left running.
         """
-        reports = Reports(
+        self._reports = reports = Reports(
             self.on_line, on_token, self.on_session_end, self._on_broken, self._on_engine_line
         )
+        self._parts = parts
         try:
             for backend, nodes in parts:
                 backend.start(nodes, self._loop, reports, dial)
@@ -161,7 +167,7 @@ class Job:
         """Serve the line to a node, and tell it at once what the job is."""
         peer = self._by_rank[rank]
         handlers = {
-            frames.HELLO: lambda body: self._gathering.hello(peer, body),
+            frames.HELLO: lambda body: self._on_hello(peer, body),
             frames.PROBED: lambda body: self._gathering.probed(peer, body),
             frames.OUTPUT: lambda body: self._on_output(peer, body),
             frames.EXIT: lambda body: self._on_exit(peer, body),
@@ -193,6 +199,8 @@ class Job:
         if self._running or self._ending:
             if cause:
                 self._account.explain(peer.name, cause)
+            if peer.lost and peer.hello is None:
+                self._returns.failed(peer)
         else:
             self._fail_start(peer, cause or "its node launcher ended without a word")
 
@@ -253,6 +261,30 @@ class Job:
         hosts = ", ".join(node.host.name for node in plan.nodes)
         level = "debug" if first else "info"
         self._console.say(f"next round: {plan.world_size} workers on {hosts}", level)
+
+    def _on_hello(self, peer: Peer, body: bytes) -> None:
+        """Take a node's HELLO, at the start or when it is back."""
+        if not self._running or self._elastic is None:
+            self._gathering.hello(peer, body)
+            return
+        hello = messages.unpack(messages.Hello, body)
+        if hello.problems or self._stopping or not self._elastic.takes_back(peer):
+            self._returns.failed(peer)
+            return
+        peer.hello, peer.lost = hello, ""
+        peer.saw_clock(hello.clock, self._loop.clock())
+        self._returns.back(peer)
+        peer.send(messages.pack(frames.START, self._order(peer.node, "", 0)))
+
+    def _reach_again(self, peer: Peer) -> None:
+        """Start a lost node's launcher once more, where its backend opens a session a node."""
+        node = self._first_nodes[peer]
+        for backend, nodes in self._parts:
+            if node in nodes and backend.transport == "stdio" and self._reports:
+                if peer.link is not None:
+                    peer.link.close()
+                peer.forget()
+                backend.start([node], self._loop, self._reports, None)
 
     def _on_join(self, peer: Peer, body: bytes) -> None:
         if self._elastic is not None and not self._stopping and not peer.over:
@@ -403,6 +435,7 @@ class Job:
             peer.send(messages.pack(frames.STOP, messages.Stop(number, grace)))
         if not self._stopping:
             self._stopping = True
+            self._returns.close()
             if self._elastic is not None:
                 self._elastic.close()
             self._loop.after(grace + LAST_MARGIN, self._give_up_waiting)
@@ -447,6 +480,7 @@ class Job:
         if self._elastic is not None and not self._stopping:
             peer.lost = reason
             if self._elastic.survives_loss(peer, reason):
+                self._returns.expect(peer)
                 return
             peer.lost = ""
         if over:
@@ -465,6 +499,7 @@ class Job:
         if self._ending:
             return
         self._ending = True
+        self._returns.close()
         self._account.ended = self._loop.clock()
         self._gathering.close()
         end = frames.pack_json(frames.END, self._story())

@@ -33,6 +33,13 @@ class Peer:
         self.offset = float("inf")
         self._owed = 0
 
+    def forget(self) -> None:
+        """Begin anew: its node launcher is started once more."""
+        self.link = None
+        self.hello = None
+        self.done = None
+        self.bound = None
+
     @property
     def name(self) -> str:
         """The host's name, as the user wrote it."""

@@ -156,6 +156,20 @@ def test_a_node_is_lost(
     assert re.search(rf"(?m)^dsrun: lost {lost}: .*; going on without it$", said)
 
 
+@pytest.mark.parametrize("launcher", ["ssh", "openssh"])
+def test_a_node_that_comes_back_takes_part_again(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, launcher: str
+) -> None:
+    """It uses up no restart, and has the rank that it had."""
+    running = elastic(dsrun, work, "n1:1,n2:1", "--nnodes", "1:2", "--launcher", launcher)
+    up(running, 2, 2)
+    with cluster.host("n1").powered_off():
+        running.wait_for_output(r"n2:0\| up 0 1 0 0 0 0 n2", IMPORT)
+    running.wait_for_output(r"n2:1\| up 1 2 1 0 0 0 n1(?s:.*)n2:1\| up 1 2 1 0 0 0 n1", 2 * IMPORT)
+    assert running.stdout.count("n1:0| up 0 2 0 0 0 0 n1") == 2
+    assert "dsrun: n1 is back" in ended(running, tmp_path)
+
+
 def test_a_node_without_power_is_left_behind(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:

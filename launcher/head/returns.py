@@ -1,0 +1,56 @@
+"""Lost nodes of an elastic job are looked for again; who comes back is in a later round."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..loop import Loop
+    from .peer import Peer
+
+FIRST = 5.0
+"""Seconds from the loss of a node to the first attempt; each failure doubles it."""
+
+LONGEST = 300.0
+"""Seconds between two attempts at most."""
+
+
+class Returns:
+    """Has lost peers reached again, one attempt at a time for each."""
+
+    def __init__(self, loop: Loop, reach: Callable[[Peer], None]) -> None:
+        """Be ready; `reach` begins one attempt, whose end `failed` or `back` is told of."""
+        self._loop = loop
+        self._reach = reach
+        self._pauses: dict[Peer, float] = {}
+        self._trying: set[Peer] = set()
+        self._closed = False
+
+    def expect(self, peer: Peer) -> None:
+        """Begin to look for a node that was lost just now.
+
+        One that is lost again soon is looked for later and later: the pauses are not forgotten.
+        """
+        pause = self._pauses.get(peer, FIRST)
+        self._pauses[peer] = min(LONGEST, 2 * pause)
+        self._trying.discard(peer)
+        self._loop.after(pause, lambda: self._try(peer))
+
+    def failed(self, peer: Peer) -> None:
+        """Take in that an attempt has failed."""
+        if peer in self._trying:
+            self.expect(peer)
+
+    def back(self, peer: Peer) -> None:
+        """Take in that it is there."""
+        self._trying.discard(peer)
+
+    def close(self) -> None:
+        """Look for nobody any more."""
+        self._closed = True
+
+    def _try(self, peer: Peer) -> None:
+        if not self._closed and peer.lost and peer not in self._trying:
+            self._trying.add(peer)
+            self._reach(peer)
