@@ -19,9 +19,11 @@ from .sending import tasks, travelling
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from .arrange import Arrangement
     from .backends.base import Part
+    from .elastic.rounds import Limits
     from .environment import Travel
     from .head.report import Report
     from .loop import Loop
@@ -47,16 +49,16 @@ def run(arrangement: Arrangement, split: Sequence[Part], loop: Loop, options: Op
     job_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     plan, travel = arrangement.plan, travelling(options)
     told = tasks(job_id, plan, options, travel)
-    watched = rules(options, job_id)._replace(
-        batches=arrangement.batches, limits=limits(options, len(plan.nodes))
-    )
+    watched = rules(options, job_id)._replace(batches=arrangement.batches)
+    elastic = limits(options, len(plan.nodes))
     ends = _signals(options)
     _check_report_file(options)
     console = Console(loop, colour=options.color, level=_level(options))
     try:
         console.say(f"{arrangement.said}; job {job_id}", _loudness(plan, options))
         _warn_of(travel, plan, console)
-        job = Job(job_id, plan, loop, console, watched, told, _nodes(split))
+        parts = (job_id, plan, loop, console, watched, told, _nodes(split))
+        job = _elastic_job(elastic, *parts) if elastic else Job(*parts)
         console.on_broken_pipe = job.on_broken_output
         loop.on_signals(ends, job.on_signal)
         report = _see_through(job, split, plan, loop, options, console)
@@ -69,6 +71,12 @@ def run(arrangement: Arrangement, split: Sequence[Part], loop: Loop, options: Op
         console.close()
     _write_report(options, as_json(report))
     return report.exit_code
+
+
+def _elastic_job(limits: Limits, *parts: Any) -> Job:
+    from .head.elasticjob import ElasticJob
+
+    return ElasticJob(limits, *parts)
 
 
 def _nodes(split: Sequence[Part]) -> list[Node]:

@@ -85,15 +85,15 @@ class Reports(NamedTuple):
         line: a session stands; its line may still carry a login shell's noise first.
         token: a node launcher announced the token it will dial with (node name, token).
         ended: a session is over, or never stood: the cause in words, "" for an ordinary end.
-        broken: the engine that started all nodes is over: the cause in words, and the exit code
-            that a job has which ends by it.
+        broken: the engine that started all nodes is over: the cause in words, the exit code
+            that a job has which ends by it, and whether somebody has killed it.
         said: a line of the engine's own.
     """
 
     line: Callable[[int, Line], None]
     token: Callable[[str, str], None]
     ended: Callable[[int, str], None]
-    broken: Callable[[str, int], None]
+    broken: Callable[[str, int, bool], None]
     said: Callable[[str], None]
 
 

@@ -159,7 +159,7 @@ class Engine:
         try:
             self._run = _Run(self, self.argv(nodes, dial), nodes, loop, reports)
         except OSError as error:
-            reports.broken(f"{self._tool}: {error.strerror}", LOST)
+            reports.broken(f"{self._tool}: {error.strerror}", LOST, False)
 
     def code(self, code: int) -> int:
         """Return the exit code of a job that its engine has ended with `code`.
@@ -305,7 +305,7 @@ class _Run:
         pattern, started = self._engine.breaks, self._announced >= len(self._nodes)
         if pattern and started and not self._over and re.search(pattern, line):
             self._over = True
-            self._reports.broken(f"{self._tool}: {line[:200]}", LOST)
+            self._reports.broken(f"{self._tool}: {line[:200]}", LOST, False)
 
     def _ended(self, code: int, errors: str) -> None:
         if self._over:
@@ -314,4 +314,4 @@ class _Run:
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         words = "; ".join(line[:200] for line in self._said[:TOLD])
         cause = f"{self._tool} ended ({how}){f': {words}' if words else ''}"
-        self._reports.broken(cause, self._engine.code(code))
+        self._reports.broken(cause, self._engine.code(code), code == -signal.SIGKILL)

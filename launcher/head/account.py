@@ -25,6 +25,7 @@ class Account:
         self.began = self.ended = began
         self.stop_signal = 0
         self.broken_pipe = False
+        self._by_node = False
         self._exits: list[tuple[Peer, Exit]] = []
         self._losses: list[Loss] = []
         self._unexplained: set[str] = set()
@@ -48,6 +49,16 @@ class Account:
         self._losses.append(Loss(at, host, reason))
         if not explained:
             self._unexplained.add(host)
+
+    def stopped_by_node(self, number: int) -> None:
+        """Note a signal that a node launcher got: a scheduler's, or an engine's."""
+        self._by_node = self.stop_signal == 0
+        self.stop_signal = self.stop_signal or number
+
+    def doubt_signal(self) -> None:
+        """Take in that the engine was killed: what signals the nodes got came of that."""
+        if self._by_node:
+            self.stop_signal = 0
 
     @property
     def cut_off(self) -> bool:

@@ -17,7 +17,6 @@ from .account import Account
 from .gathering import Gathering
 from .peer import Peer
 from .report import Report, words
-from .returns import Returns
 from .stdin import Stdin
 
 TYPE_CHECKING = False
@@ -28,10 +27,8 @@ if TYPE_CHECKING:
     from ..control.line import Line
     from ..control.messages import Task
     from ..elastic.batches import BatchPlan
-    from ..elastic.rounds import Limits
     from ..plan import Node, Plan
     from .console import Console
-    from .elastic import Elastic
 
 LAST_MARGIN = 35.0
 """Seconds beyond the grace for a node to say that nothing is left: its own give-up is 30."""
@@ -43,7 +40,6 @@ HANG_UP = 2.0
 """Seconds for node launchers to leave once the job is over."""
 
 
-ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
 NO_DEVICES = "no accelerator found: these are CPU workers (--accelerator cpu, if so meant)"
 
 
@@ -53,7 +49,6 @@ class Rules(NamedTuple):
     Attributes:
         shown: the streams (1, 2) that go to the console, given (rank, local rank).
         label: the text before each line, given (node, rank, local rank).
-        limits: of an elastic job; None for one that the first failure ends.
         devices: accelerators were asked for by number, so that it is worth a line if there is none.
         stdin: rank 0 reads this process's standard input.
         batches: the elastic plan that the number of workers has to fit, if there is one.
@@ -69,7 +64,6 @@ class Rules(NamedTuple):
     label: Callable[[Node, int, int], str]
     devices: bool = False
     batches: BatchPlan | None = None
-    limits: Limits | None = None
 
 
 class Job:
@@ -98,17 +92,12 @@ class Job:
         self._task = task
         self.peers = [Peer(node) for node in nodes or plan.nodes]
         self._by_rank = {peer.node.rank: peer for peer in self.peers}
-        self._first_nodes = {peer: peer.node for peer in self.peers}
         self._window = window(len(self.peers))
         self._error: NodeError | None = None
         self._running = self._stopping = self._ending = False
         self._interrupts = 0
         self._holding: set[int] | None = None
         self._stdin: Stdin | None = None
-        self._elastic = self._rounds_of(rules)
-        self._returns = Returns(loop, self._reach_again)
-        self._reports: Reports | None = None
-        self._parts: Sequence[Part] = ()
         self._gathering = Gathering(
             plan,
             self.peers,
@@ -119,15 +108,6 @@ class Job:
             batches=rules.batches,
             ready=self._start,
             refuse=self._refuse,
-        )
-
-    def _rounds_of(self, rules: Rules) -> Elastic | None:
-        if rules.limits is None:
-            return None
-        from .elastic import Elastic
-
-        return Elastic(
-            self.peers, rules.limits, self._loop, self._console, self._begin_round, self._order
         )
 
     def run(
@@ -143,10 +123,7 @@ class Job:
         Raises:
             NodeError: some node cannot take part; nothing is left running.
         """
-        self._reports = reports = Reports(
-            self.on_line, on_token, self.on_session_end, self._on_broken, self._on_engine_line
-        )
-        self._parts = parts
+        reports = self._reports(on_token)
         try:
             for backend, nodes in parts:
                 backend.start(nodes, self._loop, reports, dial)
@@ -161,26 +138,35 @@ class Job:
             raise self._error
         return self._report()
 
+    def _reports(self, on_token: Callable[[str, str], None]) -> Reports:
+        return Reports(
+            self.on_line, on_token, self.on_session_end, self._on_broken, self._on_engine_line
+        )
+
     # -- lines ------------------------------------------------------------------------------
 
     def on_line(self, rank: int, line: Line) -> None:
         """Serve the line to a node, and tell it at once what the job is."""
         peer = self._by_rank[rank]
-        handlers = {
-            frames.HELLO: lambda body: self._on_hello(peer, body),
+        peer.link = Link(
+            self._loop, line, self._handlers(peer), lambda reason: self._closed(peer, reason)
+        )
+        peer.send(messages.pack(frames.JOB, self._task(peer.node)))
+
+    def _handlers(self, peer: Peer) -> dict[int, Callable[[bytes], None]]:
+        """What is done with each frame of a node's."""
+        return {
+            frames.HELLO: lambda body: self._gathering.hello(peer, body),
             frames.PROBED: lambda body: self._gathering.probed(peer, body),
             frames.OUTPUT: lambda body: self._on_output(peer, body),
             frames.EXIT: lambda body: self._on_exit(peer, body),
             frames.NOTE: lambda body: self._on_note(peer, body),
             frames.TOOK: self._on_took,
             frames.DONE: lambda body: self._on_done(peer, body),
-            frames.JOIN: lambda body: self._on_join(peer, body),
             frames.BOUND: lambda body: self._on_bound(peer, body),
             frames.LEASE: lambda _body: self._on_lease(peer),
             frames.BEAT: lambda body: self._on_beat(peer, body),
         }
-        peer.link = Link(self._loop, line, handlers, lambda reason: self._closed(peer, reason))
-        peer.send(messages.pack(frames.JOB, self._task(peer.node)))
 
     def _closed(self, peer: Peer, reason: str) -> None:
         """Take in that a line ended; before HELLO its backend will say why."""
@@ -199,15 +185,15 @@ class Job:
         if self._running or self._ending:
             if cause:
                 self._account.explain(peer.name, cause)
-            if peer.lost and peer.hello is None:
-                self._returns.failed(peer)
         else:
             self._fail_start(peer, cause or "its node launcher ended without a word")
 
-    def _on_broken(self, cause: str, code: int) -> None:
+    def _on_broken(self, cause: str, code: int, killed: bool) -> None:
         """Take in that the engine of all nodes is over, while node launchers may live on."""
         waiting = [peer for peer in self.peers if not peer.over]
-        if self._running and (waiting or self._account.cut_off):
+        if killed:
+            self._account.doubt_signal()
+        if self._running and (waiting or self._account.cut_off or killed):
             self._account.engine_ended(cause, code, self._loop.clock())
             self._stop(signal.SIGTERM, self._rules.grace)
         elif not self._running and not self._gathering.abandon():
@@ -230,8 +216,6 @@ class Job:
     def _start(self, plan: Plan, master: str, port: int) -> None:
         self._running = True
         self._account.began = self._loop.clock()
-        if self._elastic is not None:
-            self._elastic.start(plan, master)
         for peer in self.peers:
             peer.node = plan.nodes[peer.node.rank]
         self._label(plan)
@@ -253,42 +237,6 @@ class Job:
                 text = self._rules.label(node, worker.rank, worker.local_rank)
                 streams = self._rules.shown(worker.rank, worker.local_rank)
                 self._console.label(worker.rank, text, streams)
-
-    def _begin_round(self, plan: Plan, *, first: bool) -> None:
-        """Forget how workers of former rounds have ended: the job went on."""
-        self._account.forget_exits()
-        self._label(plan)
-        hosts = ", ".join(node.host.name for node in plan.nodes)
-        level = "debug" if first else "info"
-        self._console.say(f"next round: {plan.world_size} workers on {hosts}", level)
-
-    def _on_hello(self, peer: Peer, body: bytes) -> None:
-        """Take a node's HELLO, at the start or when it is back."""
-        if not self._running or self._elastic is None:
-            self._gathering.hello(peer, body)
-            return
-        hello = messages.unpack(messages.Hello, body)
-        if hello.problems or self._stopping or not self._elastic.takes_back(peer):
-            self._returns.failed(peer)
-            return
-        peer.hello, peer.lost = hello, ""
-        peer.saw_clock(hello.clock, self._loop.clock())
-        self._returns.back(peer)
-        peer.send(messages.pack(frames.START, self._order(peer.node, "", 0)))
-
-    def _reach_again(self, peer: Peer) -> None:
-        """Start a lost node's launcher once more, where its backend opens a session a node."""
-        node = self._first_nodes[peer]
-        for backend, nodes in self._parts:
-            if node in nodes and backend.transport == "stdio" and self._reports:
-                if peer.link is not None:
-                    peer.link.close()
-                peer.forget()
-                backend.start([node], self._loop, self._reports, None)
-
-    def _on_join(self, peer: Peer, body: bytes) -> None:
-        if self._elastic is not None and not self._stopping and not peer.over:
-            self._elastic.joined(peer, body)
 
     def _order(self, node: Node, master: str, port: int) -> messages.Start:
         whole = messages.Start(
@@ -329,19 +277,8 @@ class Job:
     def _on_exit(self, peer: Peer, body: bytes) -> None:
         ended = messages.unpack(messages.Exit, body)
         peer.saw_clock(ended.clock, self._loop.clock())
-        if self._elastic is not None and self._goes_on(peer, ended):
-            return
         if self._account.exited(peer, ended):
             self._stop(signal.SIGTERM, self._rules.grace)
-
-    def _goes_on(self, peer: Peer, ended: messages.Exit) -> bool:
-        """Tell whether an elastic job takes a worker's failure."""
-        assert self._elastic is not None
-        if self._stopping or ended.signalled or not ended.code:
-            return False
-        how = f"exited {ended.code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
-        code = ended.code if ended.code > 0 else 128 - ended.code
-        return self._elastic.survives(f"rank {ended.rank} on {peer.name} {how}", code)
 
     def _on_note(self, peer: Peer, body: bytes) -> None:
         note = messages.unpack(messages.Note, body)
@@ -352,7 +289,7 @@ class Job:
         elif note.signal:
             self._console.say(f"{peer.name}: {note.text}", "warning")
             if not self._stopping:  # else it is the engine, which has seen another node's end
-                self._account.stop_signal = note.signal
+                self._account.stopped_by_node(note.signal)
             self._stop(note.signal, self._rules.grace)
         else:
             self._console.say(f"{peer.name}: {note.text}", "warning")
@@ -366,12 +303,6 @@ class Job:
 
     def _on_done(self, peer: Peer, body: bytes) -> None:
         peer.done = messages.unpack(messages.Done, body)
-        if self._elastic is not None and not self._stopping:
-            if not self._elastic.done(peer):
-                self._account.lost(peer.name, ENDED_EARLY, self._loop.clock())
-                self._stop(signal.SIGTERM, self._rules.grace)
-            for spare in self._elastic.idle():
-                spare.send(messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0)))
         self._end_when_over()
 
     def _beat(self) -> None:
@@ -435,9 +366,6 @@ class Job:
             peer.send(messages.pack(frames.STOP, messages.Stop(number, grace)))
         if not self._stopping:
             self._stopping = True
-            self._returns.close()
-            if self._elastic is not None:
-                self._elastic.close()
             self._loop.after(grace + LAST_MARGIN, self._give_up_waiting)
         self._end_when_over()
 
@@ -477,12 +405,6 @@ class Job:
         """Note that a node is gone, and stop the others: half a job is none."""
         if peer.over:
             return
-        if self._elastic is not None and not self._stopping:
-            peer.lost = reason
-            if self._elastic.survives_loss(peer, reason):
-                self._returns.expect(peer)
-                return
-            peer.lost = ""
         if over:
             peer.lost = reason
         self._account.lost(peer.name, reason, self._loop.clock(), explained=explained)
@@ -499,7 +421,6 @@ class Job:
         if self._ending:
             return
         self._ending = True
-        self._returns.close()
         self._account.ended = self._loop.clock()
         self._gathering.close()
         end = frames.pack_json(frames.END, self._story())
