@@ -96,6 +96,7 @@ class Job:
         self._error: NodeError | None = None
         self._running = self._stopping = self._ending = False
         self._interrupts = 0
+        self._held: list[tuple[Peer, bytes]] = []
         self._holding: set[int] | None = None
         self._stdin: Stdin | None = None
         self._gathering = Gathering(
@@ -219,8 +220,13 @@ class Job:
         for peer in self.peers:
             peer.node = plan.nodes[peer.node.rank]
         self._label(plan)
-        for peer in self.peers:
-            peer.send(messages.pack(frames.START, self._order(peer.node, master, port)))
+        orders = [
+            (peer, messages.pack(frames.START, self._order(peer.node, master, port)))
+            for peer in self.peers
+        ]
+        # The first node listens on the master port until it starts; then the store does.
+        self._held = orders[1:]
+        orders[0][0].send(orders[0][1])
         if self._rules.devices and all(p.hello.accelerator == "cpu" for p in self.peers if p.hello):
             self._console.say(NO_DEVICES)
         where = f"{plan.nodes[0].host.name}: master {master}:{port}"
@@ -228,6 +234,13 @@ class Job:
         if self._rules.stdin:
             self._stdin = Stdin(self._loop, self.peers[0].send)
         self._beat()
+
+    def _release(self, peer: Peer) -> None:
+        """Start the other nodes once the first has said something after its own START."""
+        if self._held and peer is self.peers[0]:
+            held, self._held = self._held, []
+            for other, order in held:
+                other.send(order)
 
     def _label(self, plan: Plan) -> None:
         """Know whose output comes from which rank."""
@@ -273,8 +286,10 @@ class Job:
 
     def _on_beat(self, peer: Peer, body: bytes) -> None:
         peer.saw_clock(frames.unpack_beat(body), self._loop.clock())
+        self._release(peer)
 
     def _on_exit(self, peer: Peer, body: bytes) -> None:
+        self._release(peer)
         ended = messages.unpack(messages.Exit, body)
         peer.saw_clock(ended.clock, self._loop.clock())
         if self._account.exited(peer, ended):
@@ -364,6 +379,7 @@ class Job:
         """Stop every node; called again it passes the new signal on and shortens the grace."""
         for peer in self.peers:
             peer.send(messages.pack(frames.STOP, messages.Stop(number, grace)))
+        self._held = []
         if not self._stopping:
             self._stopping = True
             self._loop.after(grace + LAST_MARGIN, self._give_up_waiting)

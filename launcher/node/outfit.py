@@ -80,14 +80,17 @@ class Outfit:
             _text(self._log_folder()),
         )
 
+    def let_store_in(self) -> None:
+        """Stop listening on the master port, where rank 0's store is to listen."""
+        if self._reservation is not None:
+            self._reservation.open_to_store(keep=self.task.port == 0)
+
     def fit(self, start: messages.Start) -> tuple[list[Spec], dict[int, RankLog]]:
         """Return every worker's Spec, and its log files where they are asked for.
 
         Raises:
             OSError: a log file cannot be created.
         """
-        if self._reservation is not None and not self.task.elastic:
-            self._reservation.open_to_store(keep=self.task.port == 0)
         self._equipment = self._equip(start.slots)
         bound = self._shares()
         specs = [

@@ -133,11 +133,13 @@ class Session:
             raise frames.BadFrame("START before JOB")
         self._start_timer.cancel()
         self._oom_kills = facts.out_of_memory_kills()
+        self._outfit.let_store_in()
+        # The runner starts the other nodes at this: none of them may meet our own listener.
+        self._beat()
         if self._task.elastic:
             self._begin_rounds(start)
         else:
             self._hire(start)
-        self._beat()
         for text in facts.leftovers():
             self._note(f"left over on {self._task.host}: {text}")
 
