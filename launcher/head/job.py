@@ -217,7 +217,9 @@ class Job:
     def _start(self, plan: Plan, master: str, port: int) -> None:
         self._running = True
         self._account.began = self._loop.clock()
-        for peer in self.peers:
+        self._heard_all()
+        present = [peer for peer in self.peers if not peer.over]
+        for peer in present:
             peer.node = plan.nodes[peer.node.rank]
         self._label(plan)
         orders = [
@@ -411,11 +413,15 @@ class Job:
             return
         self._holding = None
         os.kill(os.getpid(), signal.SIGSTOP)
-        now = self._loop.clock()
+        self._heard_all()
+        for peer in self.peers:
+            peer.send(frames.pack(frames.LEASE, b"count"))
+
+    def _heard_all(self) -> None:
+        """Count the nodes' silence from now on."""
         for peer in self.peers:
             if peer.link is not None:
-                peer.link.heard = now
-            peer.send(frames.pack(frames.LEASE, b"count"))
+                peer.link.heard = self._loop.clock()
 
     def _lose(self, peer: Peer, reason: str, *, over: bool = True, explained: bool = True) -> None:
         """Note that a node is gone, and stop the others: half a job is none."""
