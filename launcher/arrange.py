@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .backends import BACKENDS
+from .elastic.asked import grows
 from .errors import UsageError
 from .plan import Plan, lay_out
 from .program import Program
@@ -73,6 +74,18 @@ def _select(options: Options, found: source.Source) -> list[Host]:
         num_gpus=_num_gpus(options),
         source=found.words,
     )
+
+
+def relisted(options: Options, data: bytes) -> list[Host]:
+    """Return the hosts that a new text of their source names, as far as they may take part.
+
+    Raises:
+        UsageError: it cannot be understood.
+    """
+    from .resources.hostfile import parse_hostfile
+
+    name = options.host_discovery_script or source.watched(options)
+    return _select(options, source.Source(parse_hostfile(data, name), name))
 
 
 def _is_bare(found: source.Source) -> bool:
@@ -171,11 +184,15 @@ def _launcher(options: Options, hosts: Sequence[Host], *, alone: bool) -> tuple[
     remote = [h for h in hosts if options.force_multi or not source.is_here(h)]
     if name == "local" and remote:
         raise UsageError(f"--launcher local: {remote[0].name} is not this machine")
+    if grows(options) and name not in {"auto", "ssh", "openssh"}:
+        raise UsageError(
+            f"--launcher {name}: cannot reach hosts that come later; ssh or openssh can"
+        )
     if name != "auto":
         return name, name
-    if _in_slurm_job(hosts):
+    if _in_slurm_job(hosts) and not grows(options):
         return "slurm", "slurm (srun, as this is inside the job)"
-    if not remote:
+    if not remote and not grows(options):
         return "local", "local (only this machine)"
     return _pick(program=bool(options.launcher_args))
 

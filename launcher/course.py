@@ -18,12 +18,12 @@ from .sending import tasks, travelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from .arrange import Arrangement
     from .backends.base import Part
-    from .elastic.rounds import Limits
+    from .elastic.limits import Limits
     from .environment import Travel
     from .head.report import Report
     from .loop import Loop
@@ -34,7 +34,13 @@ NOT_AN_END = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP}
 """Signals that dsrun acts on beside those that end the job."""
 
 
-def run(arrangement: Arrangement, split: Sequence[Part], loop: Loop, options: Options) -> int:
+def run(
+    arrangement: Arrangement,
+    split: Sequence[Part],
+    loop: Loop,
+    options: Options,
+    later: Callable[[Node], Part],
+) -> int:
     """Run the job of a plan and report on it; returns the exit code.
 
     Args:
@@ -42,6 +48,7 @@ def run(arrangement: Arrangement, split: Sequence[Part], loop: Loop, options: Op
         split: its backends, each with the nodes it starts.
         loop: the loop that all of it runs on.
         options: what the user asked for.
+        later: makes the backend for a node that the plan does not have yet.
 
     Raises:
         DsrunError: it cannot be started; nothing is left running.
@@ -58,7 +65,7 @@ def run(arrangement: Arrangement, split: Sequence[Part], loop: Loop, options: Op
         console.say(f"{arrangement.said}; job {job_id}", _loudness(plan, options))
         _warn_of(travel, plan, console)
         parts = (job_id, plan, loop, console, watched, told, _nodes(split))
-        job = _elastic_job(elastic, *parts) if elastic else Job(*parts)
+        job = _elastic_job(elastic, later, options, *parts) if elastic else Job(*parts)
         console.on_broken_pipe = job.on_broken_output
         loop.on_signals(ends, job.on_signal)
         report = _see_through(job, split, plan, loop, options, console)
@@ -74,9 +81,9 @@ def run(arrangement: Arrangement, split: Sequence[Part], loop: Loop, options: Op
 
 
 def _elastic_job(limits: Limits, *parts: Any) -> Job:
-    from .head.elasticjob import ElasticJob
+    from .growing import elastic_job
 
-    return ElasticJob(limits, *parts)
+    return elastic_job(limits, *parts)
 
 
 def _nodes(split: Sequence[Part]) -> list[Node]:

@@ -10,6 +10,8 @@ INTERNAL = 70
 """Exit code: a bug in dsrun."""
 LOST = 75
 """Exit code: a node or the runner was lost while the job ran."""
+TOO_FEW = 76
+"""Exit code: an elastic job had too few nodes for longer than --min_wait."""
 
 
 class DsrunError(Exception):

@@ -1,8 +1,13 @@
-"""Lists of exit codes, as options have them. Pure."""
+"""Exit codes as a shell has them, and lists of them as options have them. Pure."""
 
 from __future__ import annotations
 
 from .errors import UsageError
+
+
+def as_shell(code: int) -> int:
+    """Return what a shell shows for an exit code, or for minus N: 128 + N (POSIX, 2.8.2)."""
+    return code if code >= 0 else 128 - code
 
 
 def exit_codes(option: str, text: str) -> list[int]:

@@ -69,7 +69,17 @@ def launch(arrangement: Arrangement, options: Options, only: int | None = None) 
     # All that is imported from here on is imported while the node launcher gets ready.
     from .course import run
 
-    return run(arrangement, split, loop, options)
+    return run(arrangement, split, loop, options, _later(arrangement.plan, options))
+
+
+def _later(plan: Plan, options: Options) -> Callable[[Node], Part]:
+    """Return what makes the backend for a node that the plan did not have."""
+
+    def later(node: Node) -> Part:
+        (part,) = parts(plan._replace(nodes=(node,)), options)
+        return part
+
+    return later
 
 
 def _as_started(plan: Plan, options: Options) -> Plan:

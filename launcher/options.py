@@ -81,6 +81,13 @@ class Options:
     host: str | None = option(
         None, "str", HOSTS, "hosts in place of a hostfile: h1:4,h2:0-3 (count, or slots)", "LIST"
     )
+    watch_hostfile: bool = option(
+        False, "bool", HOSTS, "an elastic job: take in hosts that are added, let go of the others"
+    )
+    host_discovery_script: str | None = option(
+        None, "str", HOSTS, "a program that prints lines of HOST:SLOTS, asked every second",
+        "COMMAND",
+    )  # fmt: skip
     include: str = option(
         "", "str", HOSTS, "only these: worker-0@worker-1:0,2-3; globs and device ids too", "SPEC",
         also=("-i",),
@@ -255,6 +262,18 @@ class Options:
     no_restart_codes: str = option(
         "", "str", STOPPING, "exit codes that are not worth a restart: 2,64", "CODES"
     )
+    min_wait: float = option(
+        0.0, "float", STOPPING, "with fewer nodes than it needs, wait for more", "SECONDS"
+    )
+    cool_down: float = option(
+        300.0, "float", STOPPING, "without a node where three failures in a row began; 0 for never",
+        "SECONDS",
+    )  # fmt: skip
+    change_notice: str = option(
+        "", "str", STOPPING, "tell workers of nodes that come or go: SIGUSR1, or a file to make",
+        "HOW",
+    )  # fmt: skip
+    change_delay: float = option(30.0, "float", STOPPING, "between that and the change", "SECONDS")
     allow_background: bool = option(
         False, "bool", STOPPING, "leave alone what the job leaves running after a clean end"
     )

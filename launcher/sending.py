@@ -7,7 +7,7 @@ import os
 from . import __version__, environment
 from .backends import ENGINES
 from .control.messages import Task
-from .elastic.asked import is_elastic
+from .elastic.asked import is_elastic, notice
 from .errors import UsageError
 from .manner import core_lists, manner
 
@@ -106,8 +106,10 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         log_dir=wire(options.log_dir),
         # A node that is cut off must be still before the others can be in another round.
         lease=options.heartbeat_timeout / share,
-        grace=min(options.grace, options.heartbeat_timeout / 8) if elastic else options.grace,
+        grace=options.grace,
+        last_grace=min(options.grace, options.heartbeat_timeout / 8) if elastic else options.grace,
         elastic=elastic,
+        notice=wire(notice(options)),
         one_device=options.virtual_local_rank,
         allow_background=options.allow_background,
         keep_stdin=options.stdin == "rank0",

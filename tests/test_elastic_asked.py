@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.elastic.asked import is_elastic, limits
-from dsrun.launcher.elastic.rounds import Limits
+from dsrun.launcher.elastic.limits import Limits
 from dsrun.launcher.errors import UsageError
 from dsrun.launcher.options import Options
 
@@ -15,6 +15,11 @@ from dsrun.launcher.options import Options
 def asked(nodes: int = 4, **given: Any) -> Limits | None:
     """The limits of a job on so many nodes with these options."""
     return limits(Options(**given), nodes)
+
+
+def allowed(*given: Any) -> Limits:
+    """Limits with what nobody has asked for as it is then."""
+    return Limits(*given)._replace(cool=300.0, patience=40.0)
 
 
 def refused(nodes: int = 4, **given: Any) -> str:
@@ -41,23 +46,23 @@ def test_a_job_is_not_elastic_unless_that_is_asked_for(given: dict[str, Any]) ->
 
 ELASTIC: list[tuple[dict[str, Any], Limits]] = [
     # Workers restart, nodes do not go: torchrun's --max_restarts.
-    ({"max_restarts": 3}, Limits(4, 4, 3)),
+    ({"max_restarts": 3}, allowed(4, 4, 3)),
     # DeepSpeed's --elastic_training: from one node on, and its hundred restarts.
-    ({"elastic_training": True}, Limits(1, 4, 100)),
-    ({"elastic_training": True, "max_restarts": 7}, Limits(1, 4, 7)),
-    ({"elastic_training": True, "max_restarts": 0}, Limits(1, 4, 0)),
-    ({"elastic_training": True, "min_elastic_nodes": 2}, Limits(2, 4, 100)),
-    ({"elastic_training": True, "max_elastic_nodes": 3}, Limits(1, 3, 100)),
+    ({"elastic_training": True}, allowed(1, 4, 100)),
+    ({"elastic_training": True, "max_restarts": 7}, allowed(1, 4, 7)),
+    ({"elastic_training": True, "max_restarts": 0}, allowed(1, 4, 0)),
+    ({"elastic_training": True, "min_elastic_nodes": 2}, allowed(2, 4, 100)),
+    ({"elastic_training": True, "max_elastic_nodes": 3}, allowed(1, 3, 100)),
     (
         {"elastic_training": True, "min_elastic_nodes": 2, "max_elastic_nodes": 3},
-        Limits(2, 3, 100),
+        allowed(2, 3, 100),
     ),
-    ({"max_restarts": 1, "min_elastic_nodes": 2}, Limits(2, 4, 1)),
+    ({"max_restarts": 1, "min_elastic_nodes": 2}, allowed(2, 4, 1)),
     # torchrun's range: nodes may go, and no failure is survived unless that is said, too.
-    ({"nnodes": "2:4"}, Limits(2, 4, 0)),
-    ({"nnodes": "2:3", "max_restarts": 5}, Limits(2, 3, 5)),
-    ({"nnodes": "1:9"}, Limits(1, 9, 0)),
-    ({"nnodes": "2:3", "elastic_training": True}, Limits(2, 3, 100)),
+    ({"nnodes": "2:4"}, allowed(2, 4, 0)),
+    ({"nnodes": "2:3", "max_restarts": 5}, allowed(2, 3, 5)),
+    ({"nnodes": "1:9"}, allowed(1, 9, 0)),
+    ({"nnodes": "2:3", "elastic_training": True}, allowed(2, 3, 100)),
 ]
 
 
@@ -111,15 +116,15 @@ def test_what_cannot_be_meant(given: dict[str, Any], words: str) -> None:
 
 def test_what_is_worth_a_restart() -> None:
     given: dict[str, Any] = {"restart_window": 60.0, "min_uptime": 5.0, "no_restart_codes": "2,64"}
-    assert asked(max_restarts=1, **given) == Limits(4, 4, 1, 60.0, 5.0, frozenset({2, 64}))
+    assert asked(max_restarts=1, **given) == allowed(4, 4, 1, 60.0, 5.0, frozenset({2, 64}))
     assert "--no_restart_codes: expected exit codes" in refused(
         max_restarts=1, no_restart_codes="x"
     )
 
 
 def test_a_most_alone_makes_spares() -> None:
-    assert asked(max_elastic_nodes=2) == Limits(2, 2, 0)
-    assert asked(max_elastic_nodes=2, max_restarts=1) == Limits(2, 2, 1)
+    assert asked(max_elastic_nodes=2) == allowed(2, 2, 0)
+    assert asked(max_elastic_nodes=2, max_restarts=1) == allowed(2, 2, 1)
 
 
 def test_a_digit_that_is_no_number_is_no_range() -> None:

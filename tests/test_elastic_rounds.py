@@ -3,32 +3,16 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from dsrun.launcher.elastic.rounds import LONGEST, Calls, Limits, Rounds
-from dsrun.launcher.loop import Loop
+from dsrun.launcher.elastic.bench import FAILURES
+from dsrun.launcher.elastic.budget import LONGEST
+from dsrun.launcher.elastic.limits import Limits
+from dsrun.launcher.elastic.rounds import NEWCOMERS, Calls, Rounds
 
-
-class Time(Loop):
-    """Time that passes when somebody waits."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-        self.waits: list[float] = []
-        self.later: list[Callable[[], object]] = []
-
-    def clock(self) -> float:
-        """Return the time."""
-        return self.now
-
-    def after(self, seconds: float, call: Callable[[], object]) -> Any:
-        """Wait, and call."""
-        self.waits.append(seconds)
-        self.now += seconds
-        call()
+from .clock import Clock
 
 
 class Job:
@@ -37,27 +21,65 @@ class Job:
     Attributes:
         formed: the members of every round.
         called: whom each change has called.
+        noticed: whom each notice has told.
+        released: who was let go.
+        lost: who was given up.
+        short: there were too few nodes for too long.
+        sizes: how many nodes a round may have; any number if there are none.
         said: the lines for the user.
     """
 
     def __init__(
         self, nodes: int, least: int = 1, most: int = 99, restarts: int = 3, **more: Any
     ) -> None:
-        self.time = Time()
+        self.clock = Clock()
         self.formed: list[list[int]] = []
         self.needed: list[int] = []
         self.called: list[list[int]] = []
+        self.noticed: list[list[int]] = []
+        self.released: list[int] = []
+        self.lost: list[int] = []
+        self.short = False
+        self.sizes: set[int] = set()
         self.said: list[str] = []
-        calls = Calls(self.form, self.called.append, self.said.append)
-        self.rounds = Rounds(nodes, Limits(least, most, restarts, **more), calls, self.time)
+        limits = Limits(least, most, restarts, **more)
+        self.rounds = Rounds(nodes, limits, self.asks(), self.clock.loop)
+
+    def asks(self) -> Calls:
+        """What the rounds can ask for."""
+        return Calls(
+            form=self.form,
+            change=self.called.append,
+            notice=self.noticed.append,
+            release=self.released.append,
+            lose=self.lose_one,
+            short=self.give_up,
+            fits=lambda nodes: not self.sizes or len(nodes) in self.sizes,
+            name=lambda node: f"n{node}",
+            say=self.said.append,
+        )
 
     def form(self, members: list[int], restarts: int) -> None:
         self.formed.append(members)
         self.needed.append(restarts)
 
+    def lose_one(self, node: int, reason: str) -> None:
+        assert reason
+        self.lost.append(node)
+        self.rounds.left(node)
+
+    def give_up(self) -> None:
+        self.short = True
+
     def join(self, *nodes: int) -> None:
         for node in nodes:
             self.rounds.joined(node, 1000 + node)
+
+    def arrive(self, *nodes: int) -> None:
+        """Nodes come, or come back, and are ready soon."""
+        for node in nodes:
+            assert self.rounds.came(node)
+        self.join(*nodes)
 
 
 def running(nodes: int, **limits: Any) -> Job:
@@ -94,14 +116,16 @@ def test_a_node_lost_before_the_first_round_is_not_waited_for() -> None:
 
 
 def test_the_store_of_the_first_is_known_while_a_round_is_formed() -> None:
-    ports: list[int] = []
-    calls = Calls(
-        lambda members, _: ports.extend(map(rounds.port, members)), lambda _: None, lambda _: None
-    )
-    rounds = Rounds(2, Limits(1, 2, 0), calls, Time())
-    rounds.joined(1, 71)
-    rounds.joined(0, 70)
-    assert ports == [70, 71]
+    class Asking(Job):
+        ports: tuple[int, ...] = ()
+
+        def form(self, members: list[int], restarts: int) -> None:
+            super().form(members, restarts)
+            self.ports = tuple(map(self.rounds.port, members))
+
+    job = Asking(2)
+    job.join(1, 0)
+    assert job.ports == (1000, 1001)
 
 
 # -- failures -----------------------------------------------------------------------------------
@@ -109,7 +133,7 @@ def test_the_store_of_the_first_is_known_while_a_round_is_formed() -> None:
 
 def test_after_a_failure_all_others_are_called_once_and_meet_again() -> None:
     job = running(3)
-    assert job.rounds.failed("rank 1 exited 3", 1)
+    assert job.rounds.failed("rank 1 exited 3", 1, 0)
     job.join(1)
     assert job.called == [[0, 2]]
     job.join(2)
@@ -128,7 +152,7 @@ def test_every_round_can_be_called_anew() -> None:
 
 def test_failures_in_one_round_count_once() -> None:
     job = running(3, restarts=1)
-    assert all(job.rounds.failed(f"rank {rank} exited 1", 1) for rank in (2, 0, 1))
+    assert all(job.rounds.failed(f"rank {rank} exited 1", 1, 0) for rank in (2, 0, 1))
     assert job.rounds.restarts == 1
     assert job.said == ["restart 1/1: rank 2 exited 1"]
 
@@ -136,15 +160,16 @@ def test_failures_in_one_round_count_once() -> None:
 def test_a_job_fails_for_good_when_its_restarts_are_used_up() -> None:
     job = running(2, restarts=2)
     for _ in range(2):
-        assert job.rounds.failed("rank 0 exited 1", 1)
+        assert job.rounds.failed("rank 0 exited 1", 1, 0)
         job.join(0, 1)
-    assert not job.rounds.failed("rank 0 exited 1", 1)
+        job.clock.go(1)
+    assert not job.rounds.failed("rank 0 exited 1", 1, 0)
     assert (job.rounds.restarts, len(job.said)) == (2, 2)
 
 
 def test_without_restarts_the_first_failure_is_the_last() -> None:
     job = running(2, restarts=0)
-    assert not job.rounds.failed("rank 0 exited 1", 1)
+    assert not job.rounds.failed("rank 0 exited 1", 1, 0)
     assert not job.said
 
 
@@ -247,33 +272,42 @@ def test_a_lost_spare_changes_nothing() -> None:
 
 def fails(job: Job, code: int = 1) -> bool:
     """Whether the job survives that all workers fail and are stopped."""
-    goes_on = job.rounds.failed("rank 0", code)
+    goes_on = job.rounds.failed("rank 0", code, 0)
     if goes_on:
         job.join(*sorted(job.formed[-1]))
     return goes_on
 
 
+def waits(job: Job) -> int:
+    """The whole seconds until the next round is formed."""
+    rounds, seconds = len(job.formed), 0
+    while len(job.formed) == rounds:
+        job.clock.go(1)
+        seconds += 1
+    return seconds
+
+
 def test_each_restart_waits_for_longer_than_the_one_before() -> None:
     job = running(2, restarts=10)
-    assert all(fails(job) for _ in range(9))
-    assert job.time.waits == [1, 2, 4, 8, 16, 32, LONGEST, LONGEST]
-    assert len(job.formed) == 10
+    assert fails(job)
+    assert len(job.formed) == 2
+    assert [waits(job) for _ in range(8) if fails(job)] == [1, 2, 4, 8, 16, 32, LONGEST, LONGEST]
 
 
 def test_a_budget_for_a_window_is_never_used_up() -> None:
     job = running(1, restarts=1, window=50.0)
     for _ in range(5):
         assert fails(job)
-        assert not job.rounds.failed("rank 0", 1)
-        job.time.now += 51
+        assert not job.rounds.failed("rank 0", 1, 0)
+        job.clock.go(51)
     assert job.rounds.restarts == 5
 
 
 def test_what_fails_at_once_is_not_worth_a_restart() -> None:
     job = running(1, uptime=5.0)
-    job.time.now += 4
+    job.clock.go(4)
     assert not fails(job)
-    job.time.now += 2
+    job.clock.go(2)
     assert fails(job)
 
 
@@ -315,7 +349,7 @@ def test_a_node_that_is_done_before_its_call_arrives_is_not_waited_for() -> None
 def test_nothing_is_survived_once_a_part_of_the_work_is_done() -> None:
     job = running(3)
     assert job.rounds.done(0)
-    assert not job.rounds.failed("rank 1", 1)
+    assert not job.rounds.failed("rank 1", 1, 0)
     assert not job.rounds.left(2)
     assert job.rounds.restarts == 0
 
@@ -333,6 +367,276 @@ def test_members_that_are_done_leave_nothing_to_their_spares() -> None:
     job.rounds.done(0)
     assert len(job.formed) == 1
     assert not job.called
+
+
+# -- too few nodes --------------------------------------------------------------------------------
+
+
+def test_too_few_nodes_wait_for_more() -> None:
+    job = running(3, least=2, wait=30.0)
+    assert job.rounds.left(0)
+    job.join(1, 2)
+    assert job.rounds.left(1)
+    assert job.said == ["1 nodes are left for a round of at least 2: waiting 30 s for more"]
+    job.join(2)
+    job.clock.go(29)
+    job.arrive(0)
+    assert job.formed[2:] == [[0, 2]]
+    job.clock.go(60)
+    assert not job.short
+
+
+def test_too_few_nodes_for_too_long_are_the_end() -> None:
+    job = running(2, least=2, wait=30.0)
+    assert job.rounds.left(1)
+    assert job.called == [[0]], "nobody works while there are too few"
+    job.join(0)
+    job.clock.go(29)
+    assert not job.short
+    job.clock.go(1)
+    assert job.short
+
+
+def test_even_without_any_node_the_job_waits() -> None:
+    job = running(1, wait=30.0)
+    assert job.rounds.left(0)
+    job.arrive(0)
+    assert job.formed == [[0], [0]]
+
+
+# -- nodes that come ------------------------------------------------------------------------------
+
+
+def test_a_node_that_comes_is_in_the_next_round_at_once() -> None:
+    job = running(2)
+    job.arrive(2)
+    assert job.called == [[0, 1]]
+    job.join(0, 1)
+    assert (job.formed[1:], job.rounds.restarts) == ([[0, 1, 2]], 0)
+
+
+def test_a_node_that_comes_to_a_full_round_is_a_spare() -> None:
+    job = running(3, most=2)
+    assert job.rounds.left(0)
+    job.join(1)
+    assert job.formed[1:] == [[1, 2]]
+    job.arrive(0)
+    assert (job.called, len(job.formed)) == ([[1]], 2)
+    job.rounds.left(2)
+    job.join(1)
+    assert job.formed[2:] == [[0, 1]]
+
+
+def test_a_change_that_can_wait_is_told_before() -> None:
+    job = running(2, notice=30.0)
+    job.arrive(2)
+    assert (job.noticed, job.called) == ([[0, 1]], [])
+    job.clock.go(29)
+    job.arrive(3)
+    assert len(job.noticed) == 1
+    assert not job.called
+    job.clock.go(1)
+    assert job.called == [[0, 1]]
+    job.join(0, 1)
+    assert job.formed[1:] == [[0, 1, 2, 3]]
+
+
+def test_a_loss_does_not_wait_for_the_end_of_a_notice() -> None:
+    job = running(3, notice=30.0)
+    job.arrive(3)
+    job.rounds.left(0)
+    assert job.called == [[1, 2]]
+    job.join(1, 2)
+    assert job.formed[1:] == [[1, 2, 3]]
+    job.clock.go(60)
+    assert len(job.called) == 1, "the notice was for a round that is over"
+
+
+def test_a_node_that_comes_and_goes_again_changes_nothing() -> None:
+    job = running(2, notice=30.0)
+    job.arrive(2)
+    job.rounds.left(2)
+    job.clock.go(30)
+    assert not job.called
+
+
+# -- nodes that are let go ------------------------------------------------------------------------
+
+
+def test_a_member_is_let_go_before_the_next_round() -> None:
+    job = running(3)
+    assert job.rounds.retire(1)
+    assert (job.released, job.called) == ([1], [[0, 2]])
+    job.join(0, 2)
+    assert len(job.formed) == 1, "its workers may still run"
+    assert job.rounds.done(1)
+    assert (job.formed[1:], job.rounds.restarts) == ([[0, 2]], 0)
+
+
+def test_all_are_told_before_a_member_is_let_go() -> None:
+    job = running(3, notice=30.0)
+    assert job.rounds.retire(1)
+    assert (job.noticed, job.released) == ([[0, 1, 2]], [])
+    job.clock.go(30)
+    assert (job.released, job.called) == ([1], [[0, 2]])
+
+
+def test_a_spare_is_let_go_at_once() -> None:
+    job = running(3, most=2)
+    assert job.rounds.retire(2)
+    assert (job.released, job.called) == ([2], [])
+    assert job.rounds.done(2)
+    assert job.rounds.failed("rank 0 exited 1", 1, 0), "nothing of the work is done"
+
+
+def test_nobody_is_let_go_of_the_last_that_are_needed() -> None:
+    job = running(3, least=2)
+    assert job.rounds.retire(0)
+    assert not job.rounds.retire(1)
+
+
+def test_a_smaller_job_makes_spares_and_a_larger_one_takes_them_in() -> None:
+    job = running(4)
+    job.rounds.resize(2)
+    assert job.called == [[0, 1, 2, 3]]
+    job.join(0, 1, 2, 3)
+    assert job.formed[1:] == [[0, 1]]
+    job.rounds.resize(3)
+    assert job.called[1:] == [[0, 1]]
+    job.join(0, 1)
+    assert job.formed[2:] == [[0, 1, 2]]
+
+
+def test_another_size_that_changes_nothing_calls_nobody() -> None:
+    job = running(2)
+    job.rounds.resize(7)
+    assert not job.called
+
+
+# -- sizes that a plan allows ---------------------------------------------------------------------
+
+
+def test_a_round_has_a_size_that_is_allowed() -> None:
+    job = Job(4)
+    job.sizes = {2, 3}
+    job.join(0, 1, 2, 3)
+    assert job.formed == [[0, 1, 2]]
+    job.rounds.left(1)
+    job.join(0, 2)
+    assert job.formed[1:] == [[0, 2, 3]]
+
+
+def test_without_an_allowed_size_the_job_is_over() -> None:
+    job = Job(3)
+    job.sizes = {3}
+    job.join(0, 1, 2)
+    job.rounds.left(1)
+    job.join(0, 2)
+    assert job.short
+
+
+# -- bad nodes ------------------------------------------------------------------------------------
+
+
+def test_a_node_where_failures_begin_is_put_aside_for_a_while() -> None:
+    job = running(3, restarts=9, cool=300.0)
+    for _ in range(FAILURES):
+        assert job.rounds.failed("rank 2 on n2 exited 1", 1, 2)
+        job.join(0, 1, 2)
+        job.clock.go(LONGEST)
+    assert job.formed[-1] == [0, 1]
+    assert job.said[-1] == "3 failures in a row began on n2: going on without it for 300 s"
+    job.clock.go(300)
+    assert job.called[-1] == [0, 1]
+    job.join(0, 1)
+    assert job.formed[-1] == [0, 1, 2]
+
+
+def test_failures_here_and_there_put_nobody_aside() -> None:
+    job = running(3, restarts=9, cool=300.0)
+    for node in (2, 2, 1, 2, 2):
+        assert job.rounds.failed(f"rank {node}", 1, node)
+        job.join(0, 1, 2)
+        job.clock.go(LONGEST)
+    assert job.formed[-1] == [0, 1, 2]
+
+
+def test_a_node_without_which_there_are_too_few_is_not_put_aside() -> None:
+    job = running(2, least=2, restarts=9, cool=300.0)
+    for _ in range(FAILURES + 1):
+        assert job.rounds.failed("rank 1", 1, 1)
+        job.join(0, 1)
+        job.clock.go(LONGEST)
+    assert job.formed[-1] == [0, 1]
+    assert not [line for line in job.said if "without it" in line]
+
+
+# -- failures that come of a loss -----------------------------------------------------------------
+
+
+def test_a_failure_that_the_loss_of_a_node_has_brought_is_not_counted() -> None:
+    job = running(3, restarts=1)
+    assert job.rounds.failed("rank 1 exited 1", 1, 1)
+    job.join(1)
+    assert job.rounds.left(0)
+    job.join(2)
+    assert (job.formed[1:], job.needed[1:]) == ([[1, 2]], [0])
+    assert job.rounds.failed("rank 1 exited 1", 1, 1), "the budget is whole"
+
+
+def test_what_fails_behind_a_loss_is_not_counted() -> None:
+    job = running(3, restarts=0)
+    assert job.rounds.left(0)
+    assert job.rounds.failed("rank 1 exited 1", 1, 1)
+    job.join(1, 2)
+    assert job.needed[1:] == [0]
+
+
+def test_a_failure_beyond_the_budget_may_be_a_loss() -> None:
+    job = running(3, restarts=0)
+    generation = job.rounds.generation
+    assert not job.rounds.failed("rank 1 exited 1", 1, 1)
+    assert job.rounds.may_be_loss()
+    assert not job.rounds.shrunk(generation)
+    job.rounds.hold(1.0)
+    job.join(1, 2)
+    assert job.rounds.left(0)
+    assert job.rounds.shrunk(generation)
+    assert len(job.formed) == 1
+    job.clock.go(1)
+    assert job.formed[1:] == [[1, 2]]
+
+
+def test_where_no_node_may_be_lost_a_failure_is_one() -> None:
+    assert not running(2, least=2).rounds.may_be_loss()
+    assert not running(1).rounds.may_be_loss()
+    assert running(2, least=2, wait=5.0).rounds.may_be_loss()
+
+
+# -- nodes that do not answer ---------------------------------------------------------------------
+
+
+def test_a_member_that_does_not_get_ready_again_is_lost() -> None:
+    job = running(3, patience=40.0)
+    job.join(1, 2)
+    job.clock.go(39)
+    assert not job.lost
+    job.clock.go(1)
+    assert (job.lost, job.formed[1:]) == ([0], [[1, 2]])
+
+
+def test_a_node_that_never_gets_ready_is_lost() -> None:
+    job = Job(3)
+    job.join(0, 2)
+    job.clock.go(NEWCOMERS)
+    assert (job.lost, job.formed) == ([1], [[0, 2]])
+
+
+def test_patience_ends_with_its_round() -> None:
+    job = running(2, patience=40.0)
+    job.join(1, 0)
+    job.clock.go(40)
+    assert not job.lost
 
 
 # -- whatever happens ---------------------------------------------------------------------------
@@ -368,7 +672,7 @@ class World(Job):
         assert self.ready == self.alive, "a node that has not joined"
         assert members == sorted(self.alive)[: self.most]
         assert len(members) + len(self.finished) >= self.least
-        assert restarts == self.rounds.restarts == len(self.said)
+        assert restarts == self.rounds.restarts <= self.restarts
         self.members, self.wanted, self.calls = set(members), set(), len(self.called)
         self.ready -= self.members
 
@@ -386,6 +690,8 @@ class World(Job):
         expected = self.busy - {node}
         before = len(self.called)
         act(node)
+        if not self.over and not self.alive - self.ready:
+            self.clock.go(LONGEST)
         if not self.over:
             self.check(expected, self.called[before:])
 
@@ -413,12 +719,13 @@ class World(Job):
 
     def fail(self, node: int) -> None:
         generation, before = self.rounds.generation, self.rounds.restarts
-        self.over = not self.rounds.failed(f"node {node}", 1)
-        counts = not self.over and self.counted != generation
+        told = len(self.called) > self.calls
+        self.over = not self.rounds.failed(f"node {node}", 1, node)
+        counts = not self.over and self.counted != generation and not told
         assert self.rounds.restarts == before + counts
         spent = before == self.restarts or bool(self.finished)
         assert not self.over or (spent and self.counted != generation)
-        self.counted = generation
+        self.counted = generation if counts else self.counted
         if not self.over:
             self.come(node)
 

@@ -32,6 +32,7 @@ END = 9  # the job is over: its exit code and its story
 WELCOME = 10  # the runner in turn shows who it is (`--no_ssh`)
 ROUND = 11  # an elastic job: your place in the next round
 CHANGE = 12  # an elastic job: leave this round, there will be another
+NOTICE = 13  # an elastic job: that will come soon
 # node -> runner
 AUTH = 32
 HELLO = 33

@@ -37,10 +37,13 @@ class Task(NamedTuple):
         manner: how workers are bound to cores, memory and NICs.
         log_dir: folder for per-rank files, "" for none.
         lease: seconds of silence from the runner after which the job is stopped.
-        grace: seconds between stop signal and SIGKILL when the runner is lost.
+        grace: seconds between stop signal and SIGKILL.
+        last_grace: the same where the runner is lost.
         one_device: each worker sees its own device only, as LOCAL_RANK 0.
         by_engine: an engine chose the host, so the node is to see whether it is the right one.
         elastic: torch's agent decides on this node, within the rounds that the runner forms.
+        notice: how workers of an elastic job learn of a coming change: a signal's name, the path of
+            a file that is made for them, or "".
         settle: seconds to wait before a signal is passed on, as it may reach the workers itself.
     """
 
@@ -57,6 +60,7 @@ class Task(NamedTuple):
     log_dir: str = ""
     lease: float = 15.0
     grace: float = 30.0
+    last_grace: float = 30.0
     one_device: bool = False
     allow_background: bool = False
     keep_stdin: bool = False
@@ -64,6 +68,7 @@ class Task(NamedTuple):
     by_engine: bool = False
     settle: float = 0.0
     elastic: bool = False
+    notice: str = ""
 
 
 class Hello(NamedTuple):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+
 from ..errors import UsageError
 from ..exitcodes import exit_codes
-from .rounds import Limits
+from .limits import Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,12 +15,27 @@ if TYPE_CHECKING:
 DEEPSPEEDS = 100
 """Restarts of `--elastic_training` where nobody says how many: DeepSpeed's (0.19, launch.py)."""
 
+MARGIN = 10.0
+"""Seconds beyond the grace for a node to stop its workers: what SIGKILL does not end is not worth
+waiting for, where others can go on."""
+
+GROWING = ("watch_hostfile", "host_discovery_script")
+"""Options by which hosts can come that were not there at the start."""
+
+OURS = ("min_wait", "change_notice", *GROWING)
+"""Options that only an elastic job has a use for."""
+
 
 def is_elastic(options: Options) -> bool:
     """Tell whether workers may be restarted, or nodes come and go."""
     some = options.min_elastic_nodes, options.max_elastic_nodes
-    asked = options.elastic_training or options.max_restarts or _range(options)
+    asked = options.elastic_training or options.max_restarts or node_range(options)
     return bool(asked or any(number is not None for number in some))
+
+
+def grows(options: Options) -> bool:
+    """Tell whether hosts can come that were not there at the start."""
+    return any(getattr(options, name) for name in GROWING)
 
 
 def limits(options: Options, nodes: int) -> Limits | None:
@@ -28,18 +45,13 @@ def limits(options: Options, nodes: int) -> Limits | None:
         UsageError: the limits contradict each other, or there are fewer nodes than the least.
     """
     if not is_elastic(options):
+        _check_static(options)
         return None
     if options.rank_per_task:
         raise UsageError("--rank_per_task: an elastic job restarts ranks, which MPI cannot do")
-    least, most = _nodes(options)
-    most = nodes if most is None else most
-    least = (1 if options.elastic_training else min(nodes, most)) if least is None else least
+    least, most = _nodes(options, nodes)
     if (options.max_restarts or 0) < 0:
         raise UsageError(f"--max_restarts: expected 0 or more, not {options.max_restarts}")
-    if not 1 <= least <= most:
-        raise UsageError(f"an elastic job of {least} to {most} nodes: expected 1 <= least <= most")
-    if least > nodes:
-        raise UsageError(f"an elastic job needs {least} nodes, but there are {nodes}")
     given = DEEPSPEEDS if options.elastic_training else 0
     return Limits(
         least,
@@ -48,19 +60,59 @@ def limits(options: Options, nodes: int) -> Limits | None:
         options.restart_window,
         options.min_uptime,
         frozenset(exit_codes("--no_restart_codes", options.no_restart_codes)),
+        options.min_wait,
+        options.cool_down,
+        options.change_delay if notice(options) else 0.0,
+        options.grace + MARGIN,
     )
 
 
-def _nodes(options: Options) -> tuple[int | None, int | None]:
-    named, found = (options.min_elastic_nodes, options.max_elastic_nodes), _range(options)
-    if found and named not in {(None, None), found}:
-        raise UsageError(f"--nnodes {options.nnodes} and --min_elastic_nodes or its like: which?")
-    return found or named
+def notice(options: Options) -> str:
+    """Return how workers learn of a change: a signal's name, a file's path, or "".
+
+    Raises:
+        UsageError: there is no such signal.
+    """
+    named = options.change_notice
+    if named.upper().startswith("SIG") and "/" not in named:
+        if named.upper() not in signal.Signals.__members__:
+            raise UsageError(f"--change_notice: no signal {named}; such as SIGUSR1, or a file")
+        return named.upper()
+    return named
 
 
-def _range(options: Options) -> tuple[int, int] | None:
+def node_range(options: Options) -> tuple[int, int] | None:
     """Return torchrun's --nnodes MIN:MAX, None where it is one number."""
     least, _, most = (options.nnodes or "").partition(":")
     if not most or most == least or not (least.isdecimal() and most.isdecimal()):
         return None
     return int(least), int(most)
+
+
+def _check_static(options: Options) -> None:
+    asked = [name for name in OURS if getattr(options, name)]
+    if asked:
+        raise UsageError(
+            f"--{asked[0]}: only with an elastic job: --elastic_training, --max_restarts N,"
+            " --nnodes MIN:MAX"
+        )
+
+
+def _nodes(options: Options, nodes: int) -> tuple[int, int]:
+    """Return the least and the most nodes of a round, of those that there are."""
+    least, most = _named(options)
+    unbounded = 1 << 30 if grows(options) else nodes
+    most = unbounded if most is None else most
+    least = (1 if options.elastic_training else min(nodes, most)) if least is None else least
+    if not 1 <= least <= most:
+        raise UsageError(f"an elastic job of {least} to {most} nodes: expected 1 <= least <= most")
+    if least > nodes:
+        raise UsageError(f"an elastic job needs {least} nodes, but there are {nodes}")
+    return least, most
+
+
+def _named(options: Options) -> tuple[int | None, int | None]:
+    named, found = (options.min_elastic_nodes, options.max_elastic_nodes), node_range(options)
+    if found and named not in {(None, None), found}:
+        raise UsageError(f"--nnodes {options.nnodes} and --min_elastic_nodes or its like: which?")
+    return found or named

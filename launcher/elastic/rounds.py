@@ -8,35 +8,18 @@ by themselves after a failure, and are called where something has changed.
 from __future__ import annotations
 
 from ..values import NamedTuple
+from .bench import FAILURES, Bench
+from .budget import Budget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..loop import Loop
+    from ..loop import Loop, Timer
+    from .limits import Limits
 
-LONGEST = 60.0
-"""Seconds at most between a failure and the next round. The first restart waits for nothing, the
-second for 1 s, and each one for twice as long as the one before it."""
-
-
-class Limits(NamedTuple):
-    """How far a job may shrink, grow and fail.
-
-    Attributes:
-        least, most: nodes in a round.
-        restarts: how often workers may be restarted after a failure.
-        window: seconds in which so many restarts are allowed; 0 for the whole job.
-        uptime: seconds that a round must have lasted, or its failure is not worth a restart.
-        final: exit codes that are not worth one either, those of signals as a shell has them.
-    """
-
-    least: int
-    most: int
-    restarts: int
-    window: float = 0.0
-    uptime: float = 0.0
-    final: frozenset[int] = frozenset()
+NEWCOMERS = 120.0
+"""Seconds for which all others wait for a node that has not been ready yet."""
 
 
 class Calls(NamedTuple):
@@ -45,11 +28,23 @@ class Calls(NamedTuple):
     Attributes:
         form: these nodes are the next round, in this order; so many restarts were needed.
         change: these nodes are to leave their round.
+        notice: these nodes are to know that they will have to leave it soon.
+        release: this node is not needed any more, and is to end.
+        lose: this node is of no use any more, for this reason.
+        short: there were too few nodes for too long.
+        fits: whether a round of these nodes is allowed.
+        name: what the user calls a node.
         say: a line for the user.
     """
 
     form: Callable[[list[int], int], None]
     change: Callable[[list[int]], None]
+    notice: Callable[[list[int]], None]
+    release: Callable[[int], None]
+    lose: Callable[[int, str], None]
+    short: Callable[[], None]
+    fits: Callable[[list[int]], bool]
+    name: Callable[[int], str]
     say: Callable[[str], None]
 
 
@@ -59,7 +54,6 @@ class Rounds:
     Attributes:
         generation: the number of the present round, from 1 on.
         members: the nodes in it.
-        restarts: how many failures were survived.
     """
 
     def __init__(self, nodes: int, limits: Limits, calls: Calls, loop: Loop) -> None:
@@ -67,40 +61,74 @@ class Rounds:
         self._limits = limits
         self._calls = calls
         self._loop = loop
-        self._times: list[float] = []
+        self._most = limits.most
+        self._budget = Budget(limits, loop.clock)
+        self._bench = Bench(limits.cool, loop.clock)
         self._began = self._not_before = 0.0
         self._alive = set(range(nodes))
         self._ports: dict[int, int] = {}
-        self._finished = False
-        self._failed = -1
-        self._told = False
+        self._retiring: set[int] = set()
+        self._leaving: set[int] = set()
+        self._finished = self._closed = False
+        self._failed = self._shrunk = self._broken = self._patient = -1
+        self._told = self._noticed = False
+        self._waiting: Timer | None = None
         self.generation = 0
         self.members: list[int] = []
-        self.restarts = 0
+
+    @property
+    def restarts(self) -> int:
+        """How many failures were survived."""
+        return self._budget.restarts
+
+    # -- nodes come and go ------------------------------------------------------------------
 
     def joined(self, node: int, port: int) -> None:
         """Take in that a node is ready; whoever still runs is called where that changes a round."""
         self._ports[node] = port
-        self._change()
+        if node in self.members:
+            self._change()
+        else:
+            self._consider()
         self._look()
 
     def came(self, node: int) -> bool:
-        """Take in that a lost node is back, and tell whether it is of use: work is still to do."""
-        if not self._finished and self._alive:
+        """Take in that a node is there, or there again, and tell whether it is of use."""
+        if not self._finished and not self._closed:
             self._alive.add(node)
         return node in self._alive
 
     def left(self, node: int) -> bool:
         """Take in that a node is gone, and tell whether the job goes on without it."""
-        self._alive.discard(node)
-        self._ports.pop(node, None)
-        if self._finished or len(self._alive) < self._limits.least:
+        was_in = node in self.members
+        self._forget(node)
+        if self._finished:
             return False
-        if node in self.members:
+        if was_in:
             self.members.remove(node)
+            self._shrink()
+        if len(self._alive) < self._limits.least and not self._wait():
+            return False
+        if was_in:
             self._change()
         self._look()
         return True
+
+    def retire(self, node: int) -> bool:
+        """Have a node leave for good, and tell whether the job can do without it."""
+        if len(self._alive - self._retiring) <= self._limits.least or self._finished:
+            return False
+        self._retiring.add(node)
+        if node in self.members:
+            self._consider()
+        else:
+            self._let_go()
+        return True
+
+    def resize(self, most: int) -> None:
+        """Have at most so many nodes in a round from now on."""
+        self._most = most
+        self._consider()
 
     def done(self, node: int) -> bool:
         """Take in that a node's workers have ended well, and tell whether the job goes on.
@@ -108,9 +136,10 @@ class Rounds:
         It takes part no more, and from here on no failure is survived: a part of the work is done.
         But the other members may have failed just before, and be waiting for it.
         """
+        if node in self._leaving:
+            return self.left(node)
         self._finished = True
-        self._alive.discard(node)
-        self._ports.pop(node, None)
+        self._forget(node)
         waiting = self._ports.keys() & set(self.members)
         if waiting and len(self._alive) < self._limits.least:
             return False
@@ -118,57 +147,190 @@ class Rounds:
             self._look()
         return True
 
-    def failed(self, what: str, code: int) -> bool:
-        """Take in a worker's failure, and tell whether the job goes on; one counts in a round."""
-        if self._failed == self.generation:
-            return True
-        now, recent = self._loop.clock(), self._recent()
-        early = now - self._began < self._limits.uptime
-        spent = len(recent) >= self._limits.restarts
-        if self._finished or early or spent or code in self._limits.final:
-            return False
-        self._failed = self.generation
-        self.restarts += 1
-        self._times = [*recent, now]
-        delay = min(LONGEST, 2.0 ** (len(recent) - 1)) if recent else 0.0
-        self._not_before = now + delay
-        wait = f"; waiting {delay:g} s" if delay else ""
-        self._calls.say(f"restart {len(recent) + 1}/{self._limits.restarts}: {what}{wait}")
-        return True
-
-    def _recent(self) -> list[float]:
-        """When the restarts were that count against the budget."""
-        since = self._loop.clock() - self._limits.window if self._limits.window else 0.0
-        return [time for time in self._times if time >= since]
-
     def close(self) -> None:
         """Form no other round: the job is being stopped."""
+        self._closed = True
         self._alive.clear()
 
     def port(self, node: int) -> int:
         """Return where the store of a node's agent is."""
         return self._ports[node]
 
+    def _forget(self, node: int) -> None:
+        for nodes in (self._alive, self._retiring, self._leaving):
+            nodes.discard(node)
+        self._ports.pop(node, None)
+
+    # -- failures ---------------------------------------------------------------------------
+
+    def failed(self, what: str, code: int, node: int) -> bool:
+        """Take in a worker's failure, and tell whether the job goes on; one counts in a round.
+
+        What fails while a round is broken up anyway may well have failed of that.
+        """
+        if self._told or self._failed == self.generation:
+            return True
+        lasted = self._loop.clock() - self._began
+        if self._finished or self._closed or not self._budget.spend(code, lasted):
+            return False
+        self._failed = self.generation
+        delay = self._budget.delay
+        self._not_before = self._loop.clock() + delay
+        wait = f"; waiting {delay:g} s" if delay else ""
+        self._calls.say(f"restart {self._budget.count}: {what}{wait}")
+        self._blame(node)
+        self._breaks()
+        return True
+
+    def may_be_loss(self) -> bool:
+        """Tell whether the loss of a node may be what a failure came of, and would be survived."""
+        enough = len(self._alive) > self._limits.least or self._limits.wait > 0
+        return enough and len(self.members) > 1 and not self._finished
+
+    def hold(self, seconds: float) -> None:
+        """Form no round for so long."""
+        self._not_before = max(self._not_before, self._loop.clock() + seconds)
+
+    def shrunk(self, generation: int) -> bool:
+        """Tell whether that round has lost a node."""
+        return self._shrunk == generation
+
+    def _blame(self, node: int) -> None:
+        others = self._alive - self._bench.aside() - {node}
+        if self._bench.blame(node) and len(others) >= self._limits.least:
+            cool = self._limits.cool
+            name = self._calls.name(node)
+            row = f"{FAILURES} failures in a row began on {name}"
+            self._calls.say(f"{row}: going on without it for {cool:g} s")
+            self._loop.after(cool, self._consider)
+
+    def _shrink(self) -> None:
+        """Count nothing for a failure that the loss of a node has brought with it."""
+        if self._failed == self.generation != self._shrunk:
+            self._budget.refund()
+            self._not_before = 0.0
+            self._calls.say("that restart is not counted: a node was lost")
+        self._shrunk = self.generation
+
+    # -- changes ----------------------------------------------------------------------------
+
     def _running(self) -> list[int]:
         return [node for node in self.members if node in self._alive and node not in self._ports]
 
+    def _consider(self) -> None:
+        """Begin a change that can wait, if the next round would be another one."""
+        if self._finished or self._closed or self._told or self._noticed:
+            return
+        if not self._running() or self._choose() == self.members:
+            return
+        if not self._limits.notice:
+            self._change()
+            return
+        self._noticed = True
+        self._calls.notice(self._running())
+        now = self.generation
+        self._loop.after(self._limits.notice, lambda: self._is_due(now))
+
+    def _is_due(self, generation: int) -> None:
+        """Change a round that was told of it, unless something else has ended it by now."""
+        if generation == self.generation:
+            self._noticed = False
+            if self._choose() != self.members:
+                self._change()
+
     def _change(self) -> None:
         """Call those that run, once a round."""
-        if not self._told and self._running():
-            self._told = True
+        if self._told or not self._running():
+            return
+        self._told = True
+        self._let_go()
+        if self._running():
             self._calls.change(self._running())
+        self._breaks()
+
+    def _let_go(self) -> None:
+        """Have those end that are not to be in the next round, which waits until they have."""
+        spares = self._retiring - set(self.members)
+        going = self._retiring if self._told else spares
+        self._retiring = self._retiring - going
+        for node in going:
+            self._forget(node)
+            self._leaving.add(node)
+            self._calls.release(node)
+        self.members = [node for node in self.members if node not in going]
+
+    def _breaks(self) -> None:
+        """See to it that nobody waits for ever for a node that does not get ready any more."""
+        if self._broken != self.generation:
+            self._broken = now = self.generation
+            self._loop.after(self._limits.patience, lambda: self._lose_late(now))
+
+    def _lose_late(self, generation: int) -> None:
+        if generation == self.generation and not self._finished:
+            for node in self._running():
+                self._calls.lose(node, "torch's agent there does not stop its workers")
+
+    # -- the next round ---------------------------------------------------------------------
+
+    def _wait(self) -> bool:
+        """Wait for more nodes, and tell whether there is any time for that."""
+        if self._limits.wait and self._waiting is None:
+            have, least, wait = len(self._choose()), self._limits.least, self._limits.wait
+            text = f"{have} nodes are left for a round of at least {least}"
+            self._calls.say(f"{text}: waiting {wait:g} s for more")
+            self._waiting = self._loop.after(wait, self._calls.short)
+        return self._waiting is not None
+
+    def _choose(self) -> list[int]:
+        """Return the next round of those that are ready or running: present members first."""
+        there = self._alive & (self._ports.keys() | set(self.members)) - self._retiring
+        fresh = there - self._bench.aside()
+        free = fresh if len(fresh) >= self._limits.least else there
+        order = sorted(free, key=lambda node: (node not in self.members, node))
+        chosen = order[: self._most]
+        while chosen and not self._calls.fits(sorted(chosen)):
+            chosen.pop()
+        return sorted(chosen)
 
     def _look(self) -> None:
-        if not self._alive or self._alive - self._ports.keys():
+        """Form the next round if it is time for it."""
+        if self._closed or not self._alive or self._leaving:
+            return
+        late = self._alive - self._ports.keys()
+        if late:
+            self._wait_for(late)
             return
         wait = self._not_before - self._loop.clock()
         if wait > 0:
             self._loop.after(wait, self._look)
             return
+        self._form()
+
+    def _wait_for(self, late: set[int]) -> None:
+        """Wait for nodes that were never in a round, but not for ever."""
+        if not late & set(self.members) and self._patient != self.generation:
+            self._patient = now = self.generation
+            self._loop.after(NEWCOMERS, lambda: self._lose_newcomers(now))
+
+    def _lose_newcomers(self, generation: int) -> None:
+        if generation == self.generation and not self._running():
+            for node in sorted(self._alive - self._ports.keys()):
+                self._calls.lose(node, "torch's agent there does not get ready")
+
+    def _form(self) -> None:
+        members = self._choose()
+        # Nodes whose part of the work is done count as well.
+        if not members or (len(members) < self._limits.least and not self._finished):
+            if not self._wait():
+                self._calls.short()
+            return
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
         self._began = self._loop.clock()
-        self.members = sorted(self._alive)[: self._limits.most]
+        self.members = members
         self.generation += 1
-        self._told = False
-        self._calls.form(list(self.members), self.restarts)
-        for node in self.members:
+        self._told = self._noticed = False
+        self._calls.form(list(members), self.restarts)
+        for node in members:
             self._ports.pop(node)

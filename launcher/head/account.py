@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..control.messages import Exit
+from ..errors import TOO_FEW
 from .report import Failure, Loss, Report
 
 TYPE_CHECKING = False
@@ -69,10 +70,14 @@ class Account:
         """Note the end of the engine; a line that ended before it ended because of it."""
         cut = min((one for one in self._losses if one.host in self._unexplained), default=None)
         if cut is None:
-            self._losses.append(Loss(at, "", cause, code))
+            self._losses.append(Loss(at, "", cause, code, "lost the engine"))
             return
         others = [one for one in self._losses if one != cut]
         self._losses = [*others, Loss(cut.at, cut.host, cause, code)]
+
+    def gave_up(self, reason: str, at: float) -> None:
+        """Note that too few nodes were left for too long."""
+        self._losses.append(Loss(at, "", reason, TOO_FEW, "gave up"))
 
     def explain(self, host: str, cause: str) -> None:
         """Put the backend's word on it to a loss of which only the line's end was known."""

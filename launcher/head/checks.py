@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from ..elastic.batches import BatchPlan
     from ..plan import Node
 
+LOOPBACK = "127.0.0.1"
+
 
 def problems(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
     """Return every reason why these nodes cannot run the job together, one line each."""
@@ -65,7 +67,7 @@ def master_candidates(node: Node, hello: Hello, given: str | None, alone: bool) 
     if given:
         return (given,)
     if alone:
-        return ("127.0.0.1",)
+        return (LOOPBACK,)
     written = () if _loopback(node.host.name) else (node.host.name,)
     return tuple(dict.fromkeys([*written, *hello.addresses, hello.hostname]))
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 import signal
 
 from ..control import frames, messages
-from ..elastic.rounds import Calls, Limits, Rounds
-from ..plan import lay_out
+from ..elastic.rounds import Calls, Rounds
+from ..errors import DsrunError
+from ..exitcodes import as_shell
+from ..plan import Node, lay_out
+from ..values import NamedTuple
 from . import checks
+from .checks import LOOPBACK
 from .job import Job
+from .peer import Peer
 from .returns import Returns
 
 TYPE_CHECKING = False
@@ -17,48 +22,90 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..backends.base import Dial, Part
-    from ..plan import Node, Plan
-    from .peer import Peer
+    from ..elastic.limits import Limits
+    from ..plan import Plan
+    from ..resources.host import Host
     from .report import Report
 
 ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
+
+NEW = "not reached yet"
+
+TOO_FEW = "too few nodes for too long (--min_wait)"
+
+SETTLE = 1.0
+"""Seconds from a failure that would end the job until it does: the loss of a node, which others'
+workers often feel first, is known by then."""
+
+
+class Elastic(NamedTuple):
+    """What an elastic job has beside a Job's.
+
+    Attributes:
+        limits: how far it may shrink, grow and fail.
+        part: the backend that reaches a node which was not among the first.
+    """
+
+    limits: Limits
+    part: Callable[[Node], Part]
 
 
 class ElasticJob(Job):
     """A job that survives failures and losses, within limits."""
 
-    def __init__(self, limits: Limits, *args: Any) -> None:
-        """Prepare it; what follows the limits is a Job's."""
+    def __init__(self, elastic: Elastic, *args: Any) -> None:
+        """Prepare it; what follows the first is a Job's."""
         super().__init__(*args)
-        self._limits = limits
-        say = self._console.say
-        calls = Calls(self._form, self._change, lambda text: say(text, "warning"))
-        self._rounds = Rounds(len(self.peers), limits, calls, self._loop)
+        self._limits, self._part = elastic
+        self._rounds = Rounds(len(self.peers), self._limits, self._calls(), self._loop)
         self._returns = Returns(self._loop, self._reach_again)
-        self._first_nodes = [peer.node for peer in self.peers]
+        self._numbers = {peer: number for number, peer in enumerate(self.peers)}
+        self._nodes = [peer.node for peer in self.peers]
+        self._unlisted: set[Peer] = set()
         self._whole = self._plan
-        self._master = ""
-        self._start_again: Callable[[Node], None] = lambda _node: None
+        self._probed = ""
+        self._reach: Callable[[Node], None] = lambda _node: None
+
+    def _calls(self) -> Calls:
+        return Calls(
+            form=self._form,
+            change=lambda numbers: self._send(numbers, frames.CHANGE),
+            notice=self._notice,
+            release=self._let_go,
+            lose=self._cut,
+            short=self._too_few,
+            fits=self._fits,
+            name=lambda number: self.peers[number].name,
+            say=lambda text: self._console.say(text, "warning"),
+        )
 
     def run(
         self, parts: Sequence[Part], dial: Dial | None, on_token: Callable[[str, str], None]
     ) -> Report:
         """Run it; see Job."""
+        reports = self._reports(on_token)
+        known = list(parts)
 
-        def start_again(node: Node) -> None:
-            reports = self._reports(on_token)
-            for backend, nodes in parts:
-                if node in nodes and backend.transport == "stdio":
+        def reach(node: Node) -> None:
+            found = [one for one in known if node in one.nodes]
+            if not found:
+                found = [self._part(node)]
+                known.extend(found)
+            for backend, _ in found:
+                if backend.transport == "stdio":
                     backend.start([node], self._loop, reports, None)
 
-        self._start_again = start_again
-        return super().run(parts, dial, on_token)
+        self._reach = reach
+        return super().run(known, dial, on_token)
 
     def on_session_end(self, rank: int, cause: str) -> None:
         """Take in the end of a session, which may have been an attempt to have a node back."""
         super().on_session_end(rank, cause)
         peer = self.peers[rank]
         if self._running and peer.lost and peer.hello is None:
+            if peer.lost == NEW:
+                self._console.say(f"{peer.name}: {cause}; trying again", "warning")
+                peer.lost = cause
             self._returns.failed(peer)
 
     def _handlers(self, peer: Peer) -> dict[int, Callable[[bytes], None]]:
@@ -71,16 +118,29 @@ class ElasticJob(Job):
     # -- rounds -----------------------------------------------------------------------------
 
     def _start(self, plan: Plan, master: str, port: int) -> None:
-        self._whole, self._master = plan, master
+        self._whole, self._probed = plan, master
         super()._start(plan, master, port)
+        for peer in self.peers:
+            if peer.lost:
+                self._rounds.left(self._numbers[peer])
+                self._returns.expect(peer)
 
     def _on_join(self, peer: Peer, body: bytes) -> None:
         if not self._stopping and not peer.over:
-            self._rounds.joined(self._number(peer), messages.unpack(messages.Join, body).port)
+            self._rounds.joined(self._numbers[peer], messages.unpack(messages.Join, body).port)
 
-    def _change(self, numbers: list[int]) -> None:
+    def _send(self, numbers: Sequence[int], kind: int, body: bytes = b"") -> None:
         for number in numbers:
-            self.peers[number].send(frames.pack(frames.CHANGE))
+            self.peers[number].send(frames.pack(kind, body))
+
+    def _notice(self, numbers: list[int]) -> None:
+        seconds = self._limits.notice
+        self._console.say(f"the nodes of the job will change in {seconds:g} s", "warning")
+        self._send(numbers, frames.NOTICE)
+
+    def _fits(self, numbers: list[int]) -> bool:
+        size = sum(len(self.peers[number].node.host.slots or ()) for number in numbers)
+        return not checks.misfit(size, self._rules.batches)
 
     def _form(self, numbers: list[int], restarts: int) -> None:
         peers = [self.peers[number] for number in numbers]
@@ -88,7 +148,7 @@ class ElasticJob(Job):
         for peer, node in zip(peers, plan.nodes, strict=True):
             peer.node = node
         self._tell(plan)
-        address, port = self._meeting_place(peers[0]), self._rounds.port(numbers[0])
+        address, port = self._meeting_place(peers), self._rounds.port(numbers[0])
         for peer in peers:
             order = self._order(peer.node, address, port)._replace(
                 generation=self._rounds.generation,
@@ -105,55 +165,181 @@ class ElasticJob(Job):
         level = "info" if self._rounds.generation > 1 else "debug"
         self._console.say(f"next round: {plan.world_size} workers on {hosts}", level)
 
-    def _meeting_place(self, first: Peer) -> str:
+    def _meeting_place(self, peers: Sequence[Peer]) -> str:
         """Where the others reach the first node: as was tried out, else by the name it has."""
-        if first is self.peers[0]:
-            return self._master
+        first, alone = peers[0], len(peers) == 1
+        if first is self._first and (alone or self._probed != LOOPBACK):
+            return self._probed
         assert first.hello is not None
-        return checks.master_candidates(first.node, first.hello, None, alone=False)[0]
+        return checks.master_candidates(first.node, first.hello, None, alone)[0]
 
     # -- failures and losses ----------------------------------------------------------------
 
-    def _on_exit(self, peer: Peer, body: bytes) -> None:
-        ended = messages.unpack(messages.Exit, body)
-        if self._stopping or ended.signalled or not ended.code or not self._goes_on(peer, ended):
-            super()._on_exit(peer, body)
+    def _exited(self, peer: Peer, ended: messages.Exit) -> None:
+        fails = bool(ended.code) and not ended.signalled
+        if self._stopping or not fails:
+            super()._exited(peer, ended)
+        elif not self._is_survived(peer, ended):
+            self._end_for(peer, ended)
 
-    def _goes_on(self, peer: Peer, ended: messages.Exit) -> bool:
-        how = f"exited {ended.code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
-        code = ended.code if ended.code > 0 else 128 - ended.code
-        return self._rounds.failed(f"rank {ended.rank} on {peer.name} {how}", code)
+    def _is_survived(self, peer: Peer, ended: messages.Exit) -> bool:
+        code, number = as_shell(ended.code), self._numbers[peer]
+        how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
+        return self._rounds.failed(f"rank {ended.rank} on {peer.name} {how}", code, number)
+
+    def _end_for(self, peer: Peer, ended: messages.Exit) -> None:
+        """End the job for a failure, unless it turns out to be the loss of a node."""
+        if not self._rounds.may_be_loss():
+            super()._exited(peer, ended)
+            return
+        generation = self._rounds.generation
+        self._rounds.hold(SETTLE)
+
+        def settle() -> None:
+            if self._stopping or not self._rounds.shrunk(generation):
+                super(ElasticJob, self)._exited(peer, ended)
+
+        self._loop.after(SETTLE, settle)
 
     def _lose(self, peer: Peer, reason: str, *, over: bool = True, explained: bool = True) -> None:
         if peer.over:
             return
-        if self._stopping or not self._rounds.left(self._number(peer)):
+        if self._stopping or not self._rounds.left(self._numbers[peer]):
             super()._lose(peer, reason, over=over, explained=explained)
             return
         peer.lost = reason
         self._console.say(f"lost {peer.name}: {reason}; going on without it", "warning")
-        self._returns.expect(peer)
+        if peer not in self._unlisted:
+            self._returns.expect(peer)
+
+    def _cut(self, number: int, reason: str) -> None:
+        """Have nothing more to do with a node: without its line it ends its workers itself."""
+        peer = self.peers[number]
+        if peer.link is not None:
+            peer.link.close()
+            peer.link = None
+        self._lose(peer, reason)
+
+    def _too_few(self) -> None:
+        if not self._stopping:
+            self._account.gave_up(TOO_FEW, self._loop.clock())
+            self._stop(signal.SIGTERM, self._rules.grace)
+
+    # -- nodes that come --------------------------------------------------------------------
 
     def _reach_again(self, peer: Peer) -> None:
         if peer.link is not None:
             peer.link.close()
         peer.forget()
-        self._start_again(self._first_nodes[self._number(peer)])
+        self._reach(self._nodes[self._numbers[peer]])
 
     def _on_hello(self, peer: Peer, body: bytes) -> None:
-        """Take a node's HELLO, at the start or when it is back."""
+        """Take a node's HELLO, at the start or when it has come later."""
         if not self._running:
             self._gathering.hello(peer, body)
             return
         hello = messages.unpack(messages.Hello, body)
-        if hello.problems or self._stopping or not self._rounds.came(self._number(peer)):
+        problems = self._problems(peer, hello)
+        if problems:
+            self._console.say(f"cannot take {peer.name} in: {problems[0]}", "warning")
+        if problems or self._stopping or not self._rounds.came(self._numbers[peer]):
             self._returns.failed(peer)
             return
-        self._console.say(f"{peer.name} is back", "warning")
+        word = "here" if peer.lost == NEW else "back"
+        self._console.say(f"{peer.name} is {word}", "warning")
+        self._take_in(peer, hello)
+
+    def _problems(self, peer: Peer, hello: messages.Hello) -> list[str]:
+        """Return why a node cannot be with those that are there."""
+        there = [one for one in self.peers if one.hello and not one.over]
+        hellos = {self._numbers[one]: one.hello for one in there if one.hello}
+        nodes = [self._nodes[self._numbers[one]] for one in (*there, peer)]
+        return checks.problems(nodes, {**hellos, self._numbers[peer]: hello})
+
+    def _take_in(self, peer: Peer, hello: messages.Hello) -> None:
+        host = peer.node.host
+        if host.slots is None:
+            host = host._replace(slots=tuple(range(hello.slots)))
+        peer.node = Node(peer.node.rank, host, 0, host.slots)
         peer.hello, peer.lost = hello, ""
         peer.saw_clock(hello.clock, self._loop.clock())
         self._returns.back(peer)
         peer.send(messages.pack(frames.START, self._order(peer.node, "", 0)))
+        self._retire()
+
+    # -- growing and shrinking --------------------------------------------------------------
+
+    def resize(self, nodes: int) -> str:
+        """Have so many nodes in a round from now on; returns what there is to say of it.
+
+        Raises:
+            DsrunError: the job's limits do not allow it.
+        """
+        least, most = self._limits.least, self._limits.most
+        if not least <= nodes <= most:
+            raise DsrunError(f"this job takes {least} to {most} nodes, not {nodes}")
+        there = sum(not peer.over for peer in self.peers)
+        self._console.say(f"asked for {nodes} nodes", "warning")
+        self._rounds.resize(nodes)
+        more = f"; there are {there} now" if there < nodes else ""
+        return f"rounds of at most {nodes} nodes from now on{more}"
+
+    def list_hosts(self, hosts: Sequence[Host]) -> bool:
+        """Take in which hosts may take part now: new ones are reached, others are let go.
+
+        Returns:
+            False where it is not the time for that, before the start.
+        """
+        if not self._running or self._stopping:
+            return False
+        known = {peer.name: peer for peer in self.peers}
+        listed = {host.name for host in hosts}
+        self._unlisted = {peer for peer in self.peers if peer.name not in listed}
+        for peer in self._unlisted:
+            self._returns.drop(peer)
+        for host in hosts:
+            if host.name not in known:
+                self._add(host)
+            elif known[host.name].over:
+                self._welcome_back(known[host.name], host)
+        self._retire()
+        return True
+
+    def _add(self, host: Host) -> None:
+        number = len(self.peers)
+        node = Node(number, host, None, host.slots)
+        peer = Peer(node)
+        self.peers.append(peer)
+        self._nodes.append(node)
+        self._numbers[peer] = number
+        self._by_rank[number] = peer
+        self._try(peer)
+
+    def _welcome_back(self, peer: Peer, host: Host) -> None:
+        """Reach a host again that had been taken off the list."""
+        number = self._numbers[peer]
+        if peer.done is not None:
+            self._nodes[number] = self._nodes[number]._replace(host=host)
+            peer.node = peer.node._replace(host=host)
+            self._try(peer)
+        elif peer.lost:
+            self._returns.expect(peer)
+
+    def _try(self, peer: Peer) -> None:
+        """Reach a node for the first time, or as if it were."""
+        peer.lost = NEW
+        self._returns.begin(peer)
+
+    def _retire(self) -> None:
+        """Let go of nodes that are not on the list any more, as far as enough others are there."""
+        for peer in sorted(self._unlisted, key=lambda one: -self._numbers[one]):
+            if not peer.over and self._rounds.retire(self._numbers[peer]):
+                self._unlisted.discard(peer)
+
+    def _let_go(self, number: int) -> None:
+        peer = self.peers[number]
+        self._console.say(f"{peer.name} is taken out", "warning")
+        peer.send(messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, self._rules.grace)))
 
     # -- the end ----------------------------------------------------------------------------
 
@@ -161,7 +347,7 @@ class ElasticJob(Job):
         super()._on_done(peer, body)
         if self._stopping or self._ending:
             return
-        if not self._rounds.done(self._number(peer)):
+        if not self._rounds.done(self._numbers[peer]):
             self._account.lost(peer.name, ENDED_EARLY, self._loop.clock())
             self._stop(signal.SIGTERM, self._rules.grace)
         for spare in self._idle():
@@ -170,7 +356,9 @@ class ElasticJob(Job):
     def _idle(self) -> list[Peer]:
         """Return the spares that nobody will need any more: all members are done."""
         members = [self.peers[number] for number in self._rounds.members]
-        return [] if any(not one.over for one in members) else [p for p in self.peers if not p.over]
+        if not members or any(not one.over for one in members):
+            return []
+        return [peer for peer in self.peers if not peer.over]
 
     def _stop(self, number: int, grace: float) -> None:
         self._rounds.close()
@@ -180,6 +368,3 @@ class ElasticJob(Job):
     def _end(self) -> None:
         self._returns.close()
         super()._end()
-
-    def _number(self, peer: Peer) -> int:
-        return self.peers.index(peer)

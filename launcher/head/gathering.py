@@ -5,7 +5,7 @@ from __future__ import annotations
 from .. import loop as loops
 from ..control import frames, messages
 from ..errors import NodeError
-from ..plan import settle
+from ..plan import lay_out, settle
 from . import checks
 
 TYPE_CHECKING = False
@@ -40,12 +40,19 @@ class Gathering:
         connect_timeout: float,
         start_timeout: float,
         batches: BatchPlan | None,
+        least: int | None,
+        leave: Callable[[Peer, str], None],
         ready: Callable[[Plan, str, int], None],
         refuse: Callable[[NodeError], None],
     ) -> None:
-        """Begin to wait; `ready` is given the settled plan and the master's address and port."""
+        """Begin to wait; `ready` is given the settled plan and the master's address and port.
+
+        Where `least` nodes are enough, `leave` is given those that cannot take part, and why.
+        """
         self._plan = plan
-        self._peers = peers
+        self._peers = list(peers)
+        self._least = least
+        self._leave = leave
         self._loop = loop
         self._console = console
         self._patience = connect_timeout
@@ -104,6 +111,7 @@ class Gathering:
     def _look(self) -> None:
         if self._closed or not all(peer.settled for peer in self._peers):
             return
+        self._spare_failed()
         failed = self._failed()
         if not failed:
             hellos = {p.node.rank: p.hello for p in self._peers if p.hello}
@@ -112,6 +120,19 @@ class Gathering:
             self._give_up(failed)
         else:
             self._settle()
+
+    def _spare_failed(self) -> None:
+        """Go on without those that cannot take part, if the others are enough."""
+        unfit = {peer: _unfit(peer) for peer in self._peers if _unfit(peer)}
+        rest = [peer for peer in self._peers if peer not in unfit]
+        if self._least is None or not unfit or len(rest) < self._least:
+            return
+        for peer, cause in unfit.items():
+            self._leave(peer, cause)
+        self._peers = rest
+        self._plan = self._plan._replace(nodes=lay_out([peer.node.host for peer in rest]))
+        for peer, node in zip(rest, self._plan.nodes, strict=True):
+            peer.node = node
 
     def _failed(self) -> list[str]:
         return listed({peer.name: peer.failed for peer in self._peers if peer.failed})
@@ -132,7 +153,7 @@ class Gathering:
         self._candidates = checks.master_candidates(
             first.node, first.hello, self._plan.master_addr, alone
         )
-        if len(self._peers) == 1:
+        if len(self._peers) == 1 or first.hello.port is None:
             self._finish(self._candidates[0])
             return
         probe = frames.pack_json(
@@ -175,6 +196,10 @@ class Gathering:
         if seconds == SAY_AFTER or seconds % (5 * SAY_AFTER) == 0:
             self._console.say(text)
         self._loop.after(SHOW_AFTER, self._tick)
+
+
+def _unfit(peer: Peer) -> str:
+    return peer.failed or "; ".join(peer.hello.problems if peer.hello else ())
 
 
 def listed(causes: Mapping[str, str]) -> list[str]:

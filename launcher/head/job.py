@@ -49,6 +49,7 @@ class Rules(NamedTuple):
     Attributes:
         shown: the streams (1, 2) that go to the console, given (rank, local rank).
         label: the text before each line, given (node, rank, local rank).
+        least: nodes without which the job does not start; None for all of them.
         devices: accelerators were asked for by number, so that it is worth a line if there is none.
         stdin: rank 0 reads this process's standard input.
         batches: the elastic plan that the number of workers has to fit, if there is one.
@@ -62,6 +63,7 @@ class Rules(NamedTuple):
     stdin: bool
     shown: Callable[[int, int], set[int]]
     label: Callable[[Node, int, int], str]
+    least: int | None = None
     devices: bool = False
     batches: BatchPlan | None = None
 
@@ -96,6 +98,7 @@ class Job:
         self._error: NodeError | None = None
         self._running = self._stopping = self._ending = False
         self._interrupts = 0
+        self._first = self.peers[0]
         self._held: list[tuple[Peer, bytes]] = []
         self._holding: set[int] | None = None
         self._stdin: Stdin | None = None
@@ -107,6 +110,8 @@ class Job:
             connect_timeout=rules.connect_timeout,
             start_timeout=rules.start_timeout,
             batches=rules.batches,
+            least=rules.least,
+            leave=self._leave,
             ready=self._start,
             refuse=self._refuse,
         )
@@ -214,6 +219,11 @@ class Job:
         self._error = error
         self._end()
 
+    def _leave(self, peer: Peer, cause: str) -> None:
+        """Start without a node that cannot take part."""
+        peer.lost = cause
+        self._console.say(f"{peer.name}: {cause}; starting without it", "warning")
+
     def _start(self, plan: Plan, master: str, port: int) -> None:
         self._running = True
         self._account.began = self._loop.clock()
@@ -224,22 +234,22 @@ class Job:
         self._label(plan)
         orders = [
             (peer, messages.pack(frames.START, self._order(peer.node, master, port)))
-            for peer in self.peers
+            for peer in present
         ]
         # The first node listens on the master port until it starts; then the store does.
-        self._held = orders[1:]
-        orders[0][0].send(orders[0][1])
+        self._first, self._held = present[0], orders[1:]
+        self._first.send(orders[0][1])
         if self._rules.devices and all(p.hello.accelerator == "cpu" for p in self.peers if p.hello):
             self._console.say(NO_DEVICES)
         where = f"{plan.nodes[0].host.name}: master {master}:{port}"
         self._console.say(f"{plan.world_size} workers on {len(plan.nodes)} nodes; {where}", "debug")
         if self._rules.stdin:
-            self._stdin = Stdin(self._loop, self.peers[0].send)
+            self._stdin = Stdin(self._loop, self._first.send)
         self._beat()
 
     def _release(self, peer: Peer) -> None:
         """Start the other nodes once the first has said something after its own START."""
-        if self._held and peer is self.peers[0]:
+        if self._held and peer is self._first:
             held, self._held = self._held, []
             for other, order in held:
                 other.send(order)
@@ -294,6 +304,10 @@ class Job:
         self._release(peer)
         ended = messages.unpack(messages.Exit, body)
         peer.saw_clock(ended.clock, self._loop.clock())
+        self._exited(peer, ended)
+
+    def _exited(self, peer: Peer, ended: messages.Exit) -> None:
+        """Note the end of a worker; one that failed ends the job."""
         if self._account.exited(peer, ended):
             self._stop(signal.SIGTERM, self._rules.grace)
 

@@ -10,6 +10,7 @@ import re
 import signal
 
 from ..errors import LOST
+from ..exitcodes import as_shell
 from ..plain import plain
 from ..values import NamedTuple
 from . import bindings
@@ -57,21 +58,23 @@ class Failure(NamedTuple):
     @property
     def exit_code(self) -> int:
         """What a shell would show: 128 + N for signal N (POSIX, 2.8.2)."""
-        return self.code if self.code >= 0 else 128 - self.code
+        return as_shell(self.code)
 
 
 class Loss(NamedTuple):
     """A node, or what led to it, that was lost while the job ran.
 
     Attributes:
-        host: its name, "" for the engine that all nodes hang on.
+        host: its name, "" for what all nodes hang on.
         code: the exit code that it stands for.
+        words: what to say in place of "lost HOST".
     """
 
     at: float
     host: str
     reason: str
     code: int = LOST
+    words: str = ""
 
 
 class Report(NamedTuple):
@@ -142,7 +145,7 @@ def _headline(report: Report) -> list[str]:
         return []
     ago = f"after {_duration(cause.at - report.began)}"
     if isinstance(cause, Loss):
-        what = f"lost {cause.host}" if cause.host else "lost the engine"
+        what = cause.words or f"lost {cause.host}"
         return [f"dsrun: {what} {ago}: {cause.reason}{_others(report)}"]
     where = f"rank {cause.rank} ({cause.host}, local rank {cause.local_rank}, pid {cause.pid})"
     return [f"dsrun: {where} {_end(cause)} {ago}{_others(report)}"]

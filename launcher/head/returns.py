@@ -25,7 +25,17 @@ class Returns:
         self._reach = reach
         self._pauses: dict[Peer, float] = {}
         self._trying: set[Peer] = set()
+        self._dropped: set[Peer] = set()
         self._closed = False
+
+    def begin(self, peer: Peer) -> None:
+        """Look for a node at once."""
+        self._dropped.discard(peer)
+        self._try(peer)
+
+    def drop(self, peer: Peer) -> None:
+        """Do not look for a node any more."""
+        self._dropped.add(peer)
 
     def expect(self, peer: Peer) -> None:
         """Begin to look for a node that was lost just now.
@@ -35,11 +45,15 @@ class Returns:
         pause = self._pauses.get(peer, FIRST)
         self._pauses[peer] = min(LONGEST, 2 * pause)
         self._trying.discard(peer)
+        self._dropped.discard(peer)
         self._loop.after(pause, lambda: self._try(peer))
 
     def failed(self, peer: Peer) -> None:
         """Take in that an attempt has failed."""
-        if peer in self._trying:
+        if peer not in self._trying:
+            return
+        self._trying.discard(peer)
+        if peer not in self._dropped:
             self.expect(peer)
 
     def back(self, peer: Peer) -> None:
@@ -51,6 +65,8 @@ class Returns:
         self._closed = True
 
     def _try(self, peer: Peer) -> None:
-        if not self._closed and peer.lost and peer not in self._trying:
+        if self._closed or peer in self._dropped:
+            return
+        if peer.lost and peer not in self._trying:
             self._trying.add(peer)
             self._reach(peer)

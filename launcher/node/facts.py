@@ -105,7 +105,7 @@ def hello(
         devices=devices.visible,
         slots=slots,
         port=port,
-        addresses=own_addresses() if task.port is not None else (),
+        addresses=own_addresses() if task.elastic or task.port is not None else (),
         problems=tuple(problem for problem in problems if problem),
         clock=time.monotonic(),
         log_dir=log_dir,

@@ -58,10 +58,10 @@ class Outfit:
         if task.by_engine:
             self._check(facts.host_problem(task.host))
         self._enter_venv()
-        self._workdir = environment.from_wire(task.workdir)
+        self.workdir = environment.from_wire(task.workdir)
         self._python = self._find_python()
         self._path = environment.from_wire(self._base.get("PATH", os.defpath))
-        self._check(facts.folder_problem(self._workdir))
+        self._check(facts.folder_problem(self.workdir))
         if not self._problems:
             self._check_program()
         self._find_devices()
@@ -124,7 +124,7 @@ class Outfit:
         if not named:
             return os.fsencode(sys.executable)
         if "/" in named:
-            return os.path.join(self._workdir, environment.from_wire(named))
+            return os.path.join(self.workdir, environment.from_wire(named))
         folders = environment.from_wire(self._base.get("PATH", os.defpath)).split(b":")
         found = [os.path.join(folder, environment.from_wire(named)) for folder in folders]
         return next((one for one in found if os.access(one, os.X_OK)), found[0])
@@ -132,7 +132,7 @@ class Outfit:
     def _check_program(self) -> None:
         script = environment.from_wire(self.program.script)
         self._check(
-            facts.program_problem(self.program, self._python, script, self._workdir, self._path)
+            facts.program_problem(self.program, self._python, script, self.workdir, self._path)
         )
 
     def _find_devices(self) -> None:
@@ -194,7 +194,7 @@ class Outfit:
             rank=start.first_rank,
             argv=[self._python, b"-c", BOOT, program, json.dumps(settings).encode()],
             env={wire(name): wire(value) for name, value in env.items()},
-            workdir=self._workdir,
+            workdir=self.workdir,
             stdin=stdin,
         )
 
@@ -218,7 +218,7 @@ class Outfit:
             rank=rank,
             argv=[environment.from_wire(word) for word in (*share.prefix, *argv)],
             env=self._environment(start, local, share.threads),
-            workdir=self._workdir,
+            workdir=self.workdir,
             cpus=share.cpus,
             keep_stdin=self.task.keep_stdin and rank == 0,
         )
@@ -280,7 +280,7 @@ class Outfit:
         if not self.task.log_dir:
             return b""
         wire = environment.from_wire
-        return os.path.join(self._workdir, wire(self.task.log_dir), wire(self.task.job_id))
+        return os.path.join(self.workdir, wire(self.task.log_dir), wire(self.task.job_id))
 
 
 def _text(data: bytes) -> str:

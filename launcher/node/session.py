@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 
+from .. import environment
 from .. import loop as loops
 from ..control import frames, messages
 from ..control.link import Link
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ..control.line import Line
     from .agency import Agency
     from .guard import Guard
+    from .notice import Notice
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the runner's next word before the workers are started."""
@@ -48,6 +50,7 @@ class Session:
         self._outfit: Outfit | None = None
         self._crew: Crew | None = None
         self._agency: Agency | None = None
+        self._notice: Notice | None = None
         self._suspended = False
         self._reason = ""
         self._oom_kills = 0
@@ -65,6 +68,7 @@ class Session:
             frames.END: self._on_end_frame,
             frames.ROUND: self._on_round,
             frames.CHANGE: self._on_change,
+            frames.NOTICE: self._on_notice,
             frames.BEAT: lambda _body: None,
         }
         self._arrivals = Arrivals(loop, self._on_signal)
@@ -98,7 +102,7 @@ class Session:
         self.code = LOST
         self._reason = f"the runner is gone: {reason}"
         self._crew.grant(1 << 62)
-        self._stop_all(signal.SIGTERM, self._task.grace)
+        self._stop_all(signal.SIGTERM, self._task.last_grace)
 
     def _beat(self) -> None:
         if not self._link.open or self._task is None:
@@ -163,9 +167,12 @@ class Session:
 
     def _begin_rounds(self, start: messages.Start) -> None:
         from .agency import Agency, Calls
+        from .notice import Notice
 
         assert self._outfit is not None
         assert self._task is not None
+        how = environment.from_wire(self._task.notice)
+        self._notice = Notice(os.fsdecode(how), self._outfit.workdir, self._note)
         calls = Calls(self._joined, self._hire, self._rounds_over)
         try:
             self._agency = Agency(self._loop, self._outfit, start, self._task.grace, calls)
@@ -179,6 +186,10 @@ class Session:
     def _on_round(self, body: bytes) -> None:
         if self._agency is not None:
             self._agency.form(messages.unpack(messages.Start, body))
+
+    def _on_notice(self, _body: bytes) -> None:
+        if self._notice is not None and self._crew is not None:
+            self._notice.give(self._crew.signal_all)
 
     def _on_change(self, _body: bytes) -> None:
         if self._agency is not None:
@@ -317,6 +328,8 @@ class Session:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
 
     def _done(self, left: list[int]) -> None:
+        if self._notice is not None:
+            self._notice.end()
         tails = self._tails() if self._crew is not None else {}
         if self._agency is None:
             self._tell_done(left, tails)

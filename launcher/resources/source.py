@@ -34,16 +34,30 @@ def find(options: Options) -> Source:
     Raises:
         UsageError: two sources are given, or the one given cannot be read.
     """
-    if options.host is not None and options.hostfile is not None:
-        raise UsageError("--host and --hostfile: give one of them")
+    _check(options)
     if options.standalone:
         return Source([Host(THIS_MACHINE)], "this machine (--standalone)")
+    return _named(options) or _found(options)
+
+
+def _named(options: Options) -> Source | None:
+    """Return the hosts of the source that the user names."""
     if options.host is not None:
         from .hostfile import parse_hosts
 
         return Source(parse_hosts(options.host), "--host")
+    if options.host_discovery_script is not None:
+        from .discovery import discover
+
+        command = options.host_discovery_script
+        return Source(discover(command), f"program {command}")
     if options.hostfile is not None:
         return Source(_read(options.hostfile), f"hostfile {options.hostfile}")
+    return None
+
+
+def _found(options: Options) -> Source:
+    """Return the hosts of a scheduler, of the usual hostfile, or this machine."""
     from .allocation import find as find_allocation
 
     held = None if options.no_ssh else find_allocation(os.environ)
@@ -52,6 +66,26 @@ def find(options: Options) -> Source:
     if os.path.exists(DEFAULT_HOSTFILE):
         return Source(_read(DEFAULT_HOSTFILE), f"hostfile {DEFAULT_HOSTFILE}")
     return Source([Host(THIS_MACHINE)], "this machine (no hostfile)")
+
+
+def watched(options: Options) -> str:
+    """Return the hostfile that --watch_hostfile means."""
+    return options.hostfile or DEFAULT_HOSTFILE
+
+
+def _check(options: Options) -> None:
+    """See that at most one source is given, and that --watch_hostfile has a hostfile."""
+    named = [
+        f"--{name}"
+        for name in ("host", "hostfile", "host_discovery_script")
+        if getattr(options, name) is not None
+    ]
+    if len(named) > 1:
+        raise UsageError(f"{' and '.join(named)}: give one of them")
+    if options.watch_hostfile and named not in ([], ["--hostfile"]):
+        raise UsageError(f"--watch_hostfile: there is no hostfile to watch beside {named[0]}")
+    if options.watch_hostfile and not os.path.exists(watched(options)):
+        raise UsageError(f"--watch_hostfile: no {watched(options)}; name one: --hostfile FILE")
 
 
 def _read(path: str) -> list[Host]:

@@ -1,0 +1,59 @@
+"""An elastic job, and what it hears of while it runs: other hosts, another number of nodes."""
+
+from __future__ import annotations
+
+from .arrange import relisted
+from .elastic.asked import grows
+from .head import hostwatch
+from .head.elasticjob import Elastic, ElasticJob
+from .head.requests import Requests
+from .resources import source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .backends.base import Part
+    from .elastic.limits import Limits
+    from .head.console import Console
+    from .loop import Loop
+    from .options import Options
+    from .plan import Node
+
+
+def elastic_job(
+    limits: Limits, part: Callable[[Node], Part], options: Options, *made_of: Any
+) -> ElasticJob:
+    """Return an elastic job that hears of all this; what follows the options is a Job's.
+
+    `part` makes the backend for a node that the plan did not have.
+    """
+    job_id, plan, loop, console, rules, *more = made_of
+    rules = rules._replace(least=limits.least)
+    job = ElasticJob(Elastic(limits, part), job_id, plan, loop, console, rules, *more)
+    if grows(options):
+        _watch(job, options, loop, console)
+    _listen(job, job_id, loop, console)
+    return job
+
+
+def _watch(job: ElasticJob, options: Options, loop: Loop, console: Console) -> None:
+    script = options.host_discovery_script
+    ask = (
+        hostwatch.of_program(script, loop) if script else hostwatch.of_file(source.watched(options))
+    )
+    hostwatch.HostWatch(
+        loop,
+        ask,
+        lambda text: relisted(options, text),
+        job.list_hosts,
+        lambda text: console.say(text, "warning"),
+    )
+
+
+def _listen(job: ElasticJob, job_id: str, loop: Loop, console: Console) -> None:
+    try:
+        Requests(loop, job_id, job.resize)
+    except OSError as error:
+        console.say(f"dsrun-scale cannot reach this job: {error.strerror}", "debug")

@@ -1,0 +1,63 @@
+"""Hosts that a program names: lines of HOST or HOST:SLOTS, Horovod's form (and any hostfile's)."""
+
+from __future__ import annotations
+
+import shlex
+
+from ..errors import UsageError
+from .hostfile import parse_hostfile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .host import Host
+
+PATIENCE = 60.0
+"""Seconds that the program may take for an answer."""
+
+
+def argv(command: str) -> list[str]:
+    """Return the words of the command.
+
+    Raises:
+        UsageError: a quote is left open, or there are none.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"--host_discovery_script {command!r}: {error}") from None
+    if not words:
+        raise UsageError("--host_discovery_script: expected a command")
+    return words
+
+
+def discover(command: str) -> list[Host]:
+    """Run the command once, and return the hosts that it names.
+
+    Raises:
+        UsageError: it cannot be run, fails, takes too long, or names no hosts.
+    """
+    import subprocess
+
+    where = f"--host_discovery_script {command}"
+    try:
+        done = subprocess.run(
+            argv(command),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except OSError as error:
+        raise UsageError(f"{where}: {(error.strerror or str(error)).lower()}") from None
+    except subprocess.TimeoutExpired:
+        raise UsageError(f"{where}: no answer within {PATIENCE:g} s") from None
+    if done.returncode:
+        raise UsageError(f"{where}: {failure(done.returncode, done.stderr)}")
+    return parse_hostfile(done.stdout, command)
+
+
+def failure(code: int, errors: bytes) -> str:
+    """Say in one line how the command has failed, with the last line that it wrote."""
+    last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+    how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
+    return f"{how}{f': {last}' if last else ''}"

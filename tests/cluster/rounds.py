@@ -1,0 +1,86 @@
+"""Elastic jobs on real hosts: a worker that tells of its rounds, and who is in which."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from .scripts import TRACEBACK
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .command import Dsrun, Running
+    from .hosts import Cluster
+
+IMPORT = 40.0
+"""Seconds for torch to be imported once a node, on a machine with more to do than cores."""
+
+WORKER = """
+import os, signal, sys, time
+
+folder = os.path.dirname(sys.argv[0])
+names = ("RANK", "WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT",
+         "TORCHELASTIC_MAX_RESTARTS", "MASTER_ADDR")
+print("up", *(os.environ[name] for name in names), os.getpid(), flush=True)
+
+def stop(number, frame):
+    print("hears", signal.Signals(number).name, flush=True)
+    os._exit(0)
+
+signal.signal(signal.SIGTERM, stop)
+where = f"{folder}/alive-{os.uname().nodename}-{os.environ['LOCAL_RANK']}"
+while not os.path.exists(f"{folder}/end"):
+    with open(where, "a") as file:
+        file.write(f"{time.monotonic()}\\n")
+    if os.path.exists("-".join((f"{folder}/fail", os.environ[names[0]], os.environ[names[4]]))):
+        os._exit(7)
+    time.sleep(0.02)
+"""
+
+
+def elastic(dsrun: Dsrun, work: str, hosts: str, *more: str) -> Running:
+    """Start an elastic job without waiting for it."""
+    common = ("--grace", "2", "--heartbeat_timeout", "4", "--accelerator", "cpu")
+    return dsrun.start("--host", hosts, *common, *more, work)
+
+
+def up(running: Running, count: int, world: int, restarts: int = 0) -> list[tuple[str, int]]:
+    """(host, rank) of the workers of a round, once there are so many of that world and restart."""
+    pattern = rf"(?m)^(\w+):\d+\| up (\d+) {world} \d+ \d+ {restarts} .*$"
+    for number in range(count):
+        running.wait_for_output(
+            rf"(?s)(up \d+ {world} \d+ \d+ {restarts} .*){{{number + 1}}}", IMPORT
+        )
+    return [(host, int(rank)) for host, rank in re.findall(pattern, running.stdout)][-count:]
+
+
+def placed(*hosts: str) -> list[tuple[str, int]]:
+    return [(host, rank) for rank, host in enumerate(hosts)]
+
+
+def ended(running: Running, folder: Path, code: int = 0) -> str:
+    """Let the job end; returns what dsrun has said."""
+    (folder / "end").touch()
+    done = running.wait(IMPORT)
+    assert done.returncode == code, str(running)
+    assert TRACEBACK not in done.stderr
+    return done.stderr
+
+
+def node_launcher(cluster: Cluster, host: str) -> int:
+    """The node launcher on a host, not its guard."""
+    found = [
+        p.pid for p in cluster.processes() if p.host == host and p.argv[1:4] == ("-E", "-S", "-c")
+    ]
+    return max(found)
+
+
+def agent(cluster: Cluster, host: str) -> int:
+    """The agent of torch on a host."""
+    (found,) = [
+        p.pid
+        for p in cluster.processes()
+        if p.host == host and any("agent.py" in a for a in p.argv)
+    ]
+    return found

@@ -1,0 +1,274 @@
+"""Elastic jobs on real hosts whose nodes come and go: hostfiles, programs, dsrun-scale, notices."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..needs import need_modules
+from .command import CHECKOUT
+from .jobs import PROMPT
+from .machines import wait_for
+from .rounds import IMPORT, WORKER, agent, elastic, ended, node_launcher, placed, up
+
+if TYPE_CHECKING:
+    import subprocess
+    from pathlib import Path
+
+    from .command import Dsrun, Running
+    from .hosts import Cluster
+
+TOO_FEW = 76
+
+SAVING = """
+import os, signal, sys
+signal.signal(signal.SIGUSR1, lambda *_: print("saves", os.environ["RANK"], flush=True))
+"""
+
+
+@pytest.fixture(autouse=True)
+def torch_is_here() -> None:
+    need_modules("torch")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> str:
+    """A worker that runs until a file says that it is to end, or to fail."""
+    (tmp_path / "train.py").write_text(SAVING + WORKER)
+    return str(tmp_path / "train.py")
+
+
+def growing(dsrun: Dsrun, work: str, *more: str) -> Running:
+    """Start an elastic job whose hosts are named by `more`, without waiting for it."""
+    common = ("--elastic_training", "--grace", "2", "--heartbeat_timeout", "4")
+    return dsrun.start(*common, "--accelerator", "cpu", *more, work)
+
+
+def write(path: Path, text: str) -> None:
+    """Replace a file as an editor does, in one step."""
+    draft = path.with_suffix(".new")
+    draft.write_text(text)
+    draft.rename(path)
+
+
+def scale(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run dsrun-scale where dsrun runs."""
+    return cluster.login.run([sys.executable, str(CHECKOUT / "bin" / "dsrun-scale"), *words])
+
+
+def job_of(running: Running) -> str:
+    return running.wait_for_output(r"; job (\S+)")[1]
+
+
+# -- hosts that come and go -----------------------------------------------------------------------
+
+
+def test_a_watched_hostfile_adds_and_takes_away(dsrun: Dsrun, tmp_path: Path, work: str) -> None:
+    """With other device counts; without a restart."""
+    hosts = tmp_path / "hosts"
+    write(hosts, "n1 slots=1\nn2 slots=1\n")
+    running = growing(dsrun, work, "-H", str(hosts), "--watch_hostfile")
+    assert sorted(up(running, 2, 2)) == placed("n1", "n2")
+    write(hosts, "n1 slots=1\nn2 slots=1\nn3 slots=2\n")
+    assert sorted(up(running, 4, 4)) == placed("n1", "n2", "n3", "n3")
+    write(hosts, "n2 slots=1\nn3 slots=2\n")
+    assert sorted(up(running, 3, 3)) == placed("n2", "n3", "n3")
+    write(hosts, "n2 slots=1\nn3 slots=2 slots=2\n")
+    running.wait_for_output(r"dsrun: .*hosts:2.*; the hosts stay as they are")
+    write(hosts, "n1 slots=1\nn2 slots=1\nn3 slots=2\n")
+    running.wait_for_output(r"(?s)(n1:\d\| up \d 4 .*){2}", IMPORT)
+    said = ended(running, tmp_path)
+    assert "dsrun: n3 is here" in said
+    assert "dsrun: n1 is taken out" in said
+
+
+def test_a_program_names_the_hosts(dsrun: Dsrun, tmp_path: Path, work: str) -> None:
+    """In Horovod's form; what fails changes nothing."""
+    script, hosts = tmp_path / "discover.sh", tmp_path / "hosts"
+    write(hosts, "n1:1\n")
+    script.write_text(f"#!/bin/sh\ncat {hosts}\n")
+    script.chmod(0o755)
+    running = growing(dsrun, work, "--host_discovery_script", str(script))
+    assert up(running, 1, 1) == placed("n1")
+    hosts.unlink()
+    running.wait_for_output(r"exited with code 1: cat: .*; the hosts stay as they are")
+    write(hosts, "n1:1\nn2:1\n")
+    assert sorted(up(running, 2, 2)) == placed("n1", "n2")
+    ended(running, tmp_path)
+
+
+def test_a_host_that_is_added_and_cannot_be_reached_is_tried_again(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    hosts = tmp_path / "hosts"
+    write(hosts, "n1 slots=1\n")
+    with ExitStack() as off:
+        off.enter_context(cluster.host("n2").powered_off())
+        running = growing(dsrun, work, "-H", str(hosts), "--watch_hostfile")
+        up(running, 1, 1)
+        write(hosts, "n1 slots=1\nn2 slots=1\n")
+        running.wait_for_output(r"dsrun: n2: .*; trying again", IMPORT)
+    assert sorted(up(running, 2, 2)) == placed("n1", "n2")
+    ended(running, tmp_path)
+
+
+# -- dsrun-scale ----------------------------------------------------------------------------------
+
+
+def test_a_job_is_made_smaller_and_larger(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    running = growing(dsrun, work, "--host", "n1:1,n2:1,n3:1", "--min_elastic_nodes", "2")
+    up(running, 3, 3)
+    job = job_of(running)
+    assert scale(cluster).stdout == f"{job}\n"
+    done = scale(cluster, job, "2")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "dsrun-scale: rounds of at most 2 nodes from now on\n"
+    assert sorted(up(running, 2, 2)) == placed("n1", "n2")
+    scale(cluster, job, "3")
+    running.wait_for_output(r"(?s)(n3:2\| up 2 3 .*){2}", IMPORT)
+    ended(running, tmp_path)
+    assert scale(cluster).stdout == ""
+
+
+def test_what_dsrun_scale_refuses(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    running = growing(dsrun, work, "--host", "n1:1,n2:1")
+    job = job_of(running)
+    up(running, 2, 2)
+    refused = {
+        (job, "3"): "dsrun: dsrun-scale: this job takes 1 to 2 nodes, not 3\n",
+        (job, "x"): "dsrun: dsrun-scale: 'x' is no number of nodes\n",
+        ("x", "1"): f"dsrun: dsrun-scale: no elastic job x here; known: {job}\n",
+        (job,): "dsrun: dsrun-scale: expected JOB N; see dsrun-scale -h\n",
+    }
+    for words, said in refused.items():
+        done = scale(cluster, *words)
+        assert (done.returncode, done.stdout, done.stderr) == (2, "", said)
+    ended(running, tmp_path)
+
+
+# -- notices --------------------------------------------------------------------------------------
+
+
+def test_a_signal_tells_of_a_coming_change(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    notice = ("--change_notice", "SIGUSR1", "--change_delay", "3")
+    running = growing(dsrun, work, "--host", "n1:1,n2:1", *notice)
+    up(running, 2, 2)
+    scale(cluster, job_of(running), "1")
+    for rank in (0, 1):
+        running.wait_for_output(rf"saves {rank}")
+    told = time.monotonic()
+    up(running, 1, 1)
+    assert time.monotonic() - told > 2
+    assert "the nodes of the job will change in 3 s" in ended(running, tmp_path)
+
+
+def test_a_file_tells_of_a_coming_change_and_is_gone_behind_it(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    sign = tmp_path / "change"
+    running = growing(
+        dsrun, work, "--host", "n1:1,n2:1", "--change_notice", "change", "--change_delay", "2"
+    )
+    up(running, 2, 2)
+    scale(cluster, job_of(running), "1")
+    wait_for(sign.exists, "the file")
+    up(running, 1, 1)
+    assert not sign.exists()
+    ended(running, tmp_path)
+
+
+# -- too few nodes, bad nodes ---------------------------------------------------------------------
+
+
+def test_a_job_starts_with_the_nodes_that_it_needs(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    """The first host is off; it joins when it has its power."""
+    with cluster.host("n1").powered_off():
+        running = elastic(dsrun, work, "n1:1,n2:1,n3:1", "--elastic_training")
+        assert sorted(up(running, 2, 2)) == placed("n2", "n3")
+    assert sorted(up(running, 3, 3)) == placed("n1", "n2", "n3")
+    assert re.search("(?m)^dsrun: n1: .*; starting without it$", ended(running, tmp_path))
+
+
+def test_below_the_least_a_job_waits_and_goes_on(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:1", "--nnodes", "2:2", "--max_restarts", "1",
+                      "--min_wait", "60")  # fmt: skip
+    up(running, 2, 2)
+    os.kill(node_launcher(cluster, "n2"), signal.SIGKILL)
+    running.wait_for_output("1 nodes are left for a round of at least 2: waiting 60 s for more")
+    running.wait_for_output(r"(?s)(n2:1\| up 1 2 .*){2}", IMPORT)
+    ended(running, tmp_path)
+
+
+def test_below_the_least_for_too_long_a_job_ends(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    """All is stopped within the time to wait and the grace, and the code is its own."""
+    report = tmp_path / "report.json"
+    running = elastic(
+        dsrun, work, "n1:1,n2:1,n3:1", "--nnodes", "2:3", "--min_wait", "2",
+        "--report_file", str(report),
+    )  # fmt: skip
+    up(running, 3, 3)
+    with cluster.host("n2").powered_off(), cluster.host("n3").powered_off():
+        running.wait_for_output("1 nodes are left for a round of at least 2: waiting 2 s for more")
+        began = time.monotonic()
+        done = running.wait()
+    assert done.returncode == TOO_FEW
+    assert time.monotonic() - began < 2 + 2 + PROMPT
+    assert re.search(r"(?m)^dsrun: gave up after .*: too few nodes for too long", done.stderr)
+    assert json.loads(report.read_text())["exit_code"] == TOO_FEW
+
+
+def test_a_node_where_workers_fail_again_and_again_is_put_aside(
+    dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:1", "--elastic_training")
+    up(running, 2, 2)
+    for restart in range(3):
+        (tmp_path / f"fail-1-{restart}").touch()
+    assert up(running, 1, 1, 3) == placed("n1")
+    said = ended(running, tmp_path)
+    assert "dsrun: 3 failures in a row began on n2: going on without it for 300 s" in said
+
+
+def test_a_failure_that_a_lost_node_has_caused_is_none(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    """Without any restart left: others' workers feel the loss before the runner knows of it."""
+    running = elastic(dsrun, work, "n1:1,n2:1,n3:1", "--nnodes", "1:3")
+    up(running, 3, 3)
+    victim = node_launcher(cluster, "n1")
+    (tmp_path / "fail-2-0").touch()
+    os.kill(victim, signal.SIGKILL)
+    assert sorted(up(running, 2, 2)) == placed("n2", "n3")
+    assert "next round: 2 workers on n2, n3" in ended(running, tmp_path)
+
+
+def test_a_frozen_agent_costs_its_node(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    running = elastic(dsrun, work, "n1:1,n2:1,n3:1", "--elastic_training")
+    up(running, 3, 3)
+    frozen = agent(cluster, "n2")
+    os.kill(frozen, signal.SIGSTOP)
+    (tmp_path / "fail-0-0").touch()
+    assert sorted(up(running, 2, 2, 1)) == placed("n1", "n3")
+    assert "lost n2: torch's agent there does not stop its workers" in ended(running, tmp_path)
