@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 
 from .. import loop as loops
@@ -11,13 +10,14 @@ from ..backends.base import Reports
 from ..control import frames, messages
 from ..control.link import Link
 from ..errors import NodeError
-from ..values import NamedTuple
 from . import bindings
 from .account import Account
 from .gathering import Gathering
+from .orders import order, window
 from .peer import Peer
 from .report import Report, words
 from .stdin import Stdin
+from .suspension import Suspension
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,46 +26,18 @@ if TYPE_CHECKING:
     from ..backends.base import Dial, Part
     from ..control.line import Line
     from ..control.messages import Task
-    from ..elastic.batches import BatchPlan
     from ..plan import Node, Plan
     from .console import Console
+    from .view import Rules
 
 LAST_MARGIN = 35.0
 """Seconds beyond the grace for a node to say that nothing is left: its own give-up is 30."""
-
-HOLD_TIMEOUT = 0.5
-"""Seconds for the nodes to answer that the runner may be silent."""
 
 HANG_UP = 2.0
 """Seconds for node launchers to leave once the job is over."""
 
 
 NO_DEVICES = "no accelerator found: these are CPU workers (--accelerator cpu, if so meant)"
-
-
-class Rules(NamedTuple):
-    """How a job is watched and stopped; times in seconds.
-
-    Attributes:
-        shown: the streams (1, 2) that go to the console, given (rank, local rank).
-        label: the text before each line, given (node, rank, local rank).
-        least: nodes without which the job does not start; None for all of them.
-        devices: accelerators were asked for by number, so that it is worth a line if there is none.
-        stdin: rank 0 reads this process's standard input.
-        batches: the elastic plan that the number of workers has to fit, if there is one.
-    """
-
-    connect_timeout: float
-    start_timeout: float
-    lease: float
-    grace: float
-    graceful_term_ok: bool
-    stdin: bool
-    shown: Callable[[int, int], set[int]]
-    label: Callable[[Node, int, int], str]
-    least: int | None = None
-    devices: bool = False
-    batches: BatchPlan | None = None
 
 
 class Job:
@@ -100,7 +72,7 @@ class Job:
         self._interrupts = 0
         self._first = self.peers[0]
         self._held: list[tuple[Peer, bytes]] = []
-        self._holding: set[int] | None = None
+        self._suspension = Suspension(loop, self.peers)
         self._stdin: Stdin | None = None
         self._gathering = Gathering(
             plan,
@@ -170,7 +142,7 @@ class Job:
             frames.TOOK: self._on_took,
             frames.DONE: lambda body: self._on_done(peer, body),
             frames.BOUND: lambda body: self._on_bound(peer, body),
-            frames.LEASE: lambda _body: self._on_lease(peer),
+            frames.LEASE: lambda _body: self._suspension.granted(peer),
             frames.BEAT: lambda body: self._on_beat(peer, body),
         }
 
@@ -227,9 +199,9 @@ class Job:
     def _start(self, plan: Plan, master: str, port: int) -> None:
         self._running = True
         self._account.began = self._loop.clock()
-        self._heard_all()
         present = [peer for peer in self.peers if not peer.over]
         for peer in present:
+            peer.count_silence(self._loop.clock())
             peer.node = plan.nodes[peer.node.rank]
         self._label(plan)
         orders = [
@@ -264,26 +236,7 @@ class Job:
                 self._console.label(worker.rank, text, streams)
 
     def _order(self, node: Node, master: str, port: int) -> messages.Start:
-        whole = messages.Start(
-            first_rank=node.first_rank or 0,
-            slots=node.slots or (),
-            world_size=self._plan.world_size or 0,
-            node_rank=node.rank,
-            nodes=len(self._plan.nodes),
-            master_addr=master,
-            master_port=port,
-            credit=self._window,
-        )
-        share = node.share
-        if share is None:
-            return whole
-        return whole._replace(
-            first_rank=whole.first_rank - share.local_rank,
-            slots=share.slots,
-            node_rank=share.node_rank,
-            nodes=share.nodes,
-            only=share.local_rank,
-        )
+        return order(self._plan, node, master, port, self._window)
 
     # -- while it runs ----------------------------------------------------------------------
 
@@ -356,7 +309,7 @@ class Job:
             for peer in self.peers:
                 peer.send(frames.pack(frames.SIGNAL, bytes([number])))
         elif number == signal.SIGTSTP:
-            self._suspend()
+            self._suspension.begin()
         elif not self._running:
             self._account.stop_signal = self._account.stop_signal or number
             self._end()
@@ -406,37 +359,6 @@ class Job:
             if not peer.over:
                 self._lose(peer, "it did not say that its workers have ended")
 
-    def _suspend(self) -> None:
-        """Be suspended as Ctrl-Z asks, once every node has granted it or had its time to."""
-        if self._holding is not None:
-            return
-        self._holding = {peer.node.rank for peer in self.peers if peer.link is not None}
-        for peer in self.peers:
-            peer.send(frames.pack(frames.LEASE, b"hold"))
-        self._loop.after(HOLD_TIMEOUT, self._sleep)
-
-    def _on_lease(self, peer: Peer) -> None:
-        if self._holding is not None:
-            self._holding.discard(peer.node.rank)
-            if not self._holding:
-                self._sleep()
-
-    def _sleep(self) -> None:
-        """Stop this process until somebody continues it, and tell the nodes then."""
-        if self._holding is None:
-            return
-        self._holding = None
-        os.kill(os.getpid(), signal.SIGSTOP)
-        self._heard_all()
-        for peer in self.peers:
-            peer.send(frames.pack(frames.LEASE, b"count"))
-
-    def _heard_all(self) -> None:
-        """Count the nodes' silence from now on."""
-        for peer in self.peers:
-            if peer.link is not None:
-                peer.link.heard = self._loop.clock()
-
     def _lose(self, peer: Peer, reason: str, *, over: bool = True, explained: bool = True) -> None:
         """Note that a node is gone, and stop the others: half a job is none."""
         if peer.over:
@@ -482,12 +404,3 @@ class Job:
             self._plan.world_size or 0,
             graceful_term_ok=self._rules.graceful_term_ok,
         )
-
-
-def window(nodes: int) -> int:
-    """Return how many bytes of output each of so many nodes may have under way.
-
-    Bounds the runner's memory to 64 MiB of output however slow its reader is, and still lets one
-    node go at the speed of a pipe.
-    """
-    return max(64 * 1024, min(1024 * 1024, 64 * 1024 * 1024 // nodes))

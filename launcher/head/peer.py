@@ -60,6 +60,11 @@ class Peer:
         if self.link is not None:
             self.link.send(frame)
 
+    def count_silence(self, now: float) -> None:
+        """Count its silence from now on."""
+        if self.link is not None:
+            self.link.heard = now
+
     def saw_clock(self, clock: float, now: float) -> None:
         """Learn from a message that carries the node's clock."""
         self.offset = min(self.offset, now - clock)

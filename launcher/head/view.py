@@ -4,17 +4,43 @@ from __future__ import annotations
 
 from ..errors import UsageError
 from ..resources.ranges import parse_slots
-from .job import Rules
+from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..elastic.batches import BatchPlan
     from ..options import Options
     from ..plan import Node
 
 STREAMS = {0: set[int](), 1: {1}, 2: {2}, 3: {1, 2}}
 """torchrun's numbers for streams, as in --redirects 3."""
+
+
+class Rules(NamedTuple):
+    """How a job is watched and stopped; times in seconds.
+
+    Attributes:
+        shown: the streams (1, 2) that go to the console, given (rank, local rank).
+        label: the text before each line, given (node, rank, local rank).
+        least: nodes without which the job does not start; None for all of them.
+        devices: accelerators were asked for by number, so that it is worth a line if there is none.
+        stdin: rank 0 reads this process's standard input.
+        batches: the elastic plan that the number of workers has to fit, if there is one.
+    """
+
+    connect_timeout: float
+    start_timeout: float
+    lease: float
+    grace: float
+    graceful_term_ok: bool
+    stdin: bool
+    shown: Callable[[int, int], set[int]]
+    label: Callable[[Node, int, int], str]
+    least: int | None = None
+    devices: bool = False
+    batches: BatchPlan | None = None
 
 
 def rules(options: Options, job_id: str) -> Rules:
