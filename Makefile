@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 ENGINES := $(VENV)/engines
 
-.PHONY: demo test lint check setup system engines clean
+.PHONY: demo test soak lint check setup system engines clean
 
 ## The main job: a real training here, and across real virtual hosts where that is possible.
 demo: setup
@@ -18,6 +18,10 @@ demo: setup
 ## All tests, after lint and types.
 test: lint check engines
 	$(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile
+
+## A training that a hundred things happen to, for about half an hour.
+soak: setup
+	DSRUN_SOAK=100 $(BIN)/python -m pytest tests/cluster/test_soak.py
 
 lint: setup
 	$(BIN)/ruff check .

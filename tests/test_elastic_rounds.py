@@ -361,6 +361,19 @@ def test_the_end_of_one_leaves_the_others_too_few() -> None:
     assert len(job.formed) == 1
 
 
+def test_what_is_done_at_once_is_told_of() -> None:
+    job = running(2, uptime=5.0)
+    job.clock.go(1)
+    job.rounds.done(0)
+    job.rounds.done(1)
+    words = "workers ended with code 0 after 1.0 s, sooner than --min_uptime 5"
+    assert job.said == [f"{words}: was there nothing to do?"]
+    job = running(1, uptime=5.0)
+    job.clock.go(6)
+    job.rounds.done(0)
+    assert not job.said
+
+
 def test_members_that_are_done_leave_nothing_to_their_spares() -> None:
     job = running(3, most=2)
     job.rounds.done(1)

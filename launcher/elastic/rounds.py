@@ -138,6 +138,7 @@ class Rounds:
         """
         if node in self._leaving:
             return self.left(node)
+        self._doubt()
         self._finished = True
         self._forget(node)
         waiting = self._ports.keys() & set(self.members)
@@ -146,6 +147,13 @@ class Rounds:
         if waiting:
             self._look()
         return True
+
+    def _doubt(self) -> None:
+        """Say so where the work was done suspiciously soon: nothing else would show it."""
+        lasted, uptime = self._loop.clock() - self._began, self._limits.uptime
+        if lasted < uptime and not self._finished:
+            text = f"workers ended with code 0 after {lasted:.1f} s, sooner than --min_uptime"
+            self._calls.say(f"{text} {uptime:g}: was there nothing to do?")
 
     def close(self) -> None:
         """Form no other round: the job is being stopped."""

@@ -26,6 +26,7 @@ class Returns:
         self._pauses: dict[Peer, float] = {}
         self._trying: set[Peer] = set()
         self._dropped: set[Peer] = set()
+        self._since: dict[Peer, float] = {}
         self._closed = False
 
     def begin(self, peer: Peer) -> None:
@@ -40,9 +41,12 @@ class Returns:
     def expect(self, peer: Peer) -> None:
         """Begin to look for a node that was lost just now.
 
-        One that is lost again soon is looked for later and later: the pauses are not forgotten.
+        One that is lost again soon is looked for later and later. That is forgotten once it has
+        stayed for longer than it was given up for.
         """
         pause = self._pauses.get(peer, FIRST)
+        if self._loop.clock() - self._since.pop(peer, float("inf")) > 2 * pause:
+            pause = FIRST
         self._pauses[peer] = min(LONGEST, 2 * pause)
         self._trying.discard(peer)
         self._dropped.discard(peer)
@@ -59,6 +63,7 @@ class Returns:
     def back(self, peer: Peer) -> None:
         """Take in that it is there."""
         self._trying.discard(peer)
+        self._since[peer] = self._loop.clock()
 
     def close(self) -> None:
         """Look for nobody any more."""

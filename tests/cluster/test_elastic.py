@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -163,3 +164,95 @@ def test_the_runner_is_killed(cluster: Cluster, dsrun: Dsrun, work: str) -> None
     wait_for(
         lambda: not [p for p in cluster.processes() if p.job and work in p.argv], "no worker", 6
     )
+
+
+def test_a_worker_that_always_fails_is_restarted_so_often_and_no_more(
+    dsrun: Dsrun, tmp_path: Path
+) -> None:
+    """With growing pauses; the code is that of the last failure."""
+    failing = tmp_path / "fails.py"
+    failing.write_text(
+        "import os, time\n"
+        "print('at', time.monotonic(), flush=True)\n"
+        "os._exit(10 + int(os.environ['TORCHELASTIC_RESTART_COUNT']))\n"
+    )
+    running = elastic(dsrun, str(failing), "n1:1", "--max_restarts", "3")
+    done = running.wait(IMPORT)
+    assert done.returncode == 13
+    said = [line for line in done.stderr.splitlines() if "restart " in line]
+    assert [line[:19] for line in said] == [f"dsrun: restart {n}/3:" for n in (1, 2, 3)]
+    at = [float(word) for word in re.findall(r"at ([\d.]+)", done.stdout)]
+    pauses = [later - sooner for sooner, later in pairwise(at)]
+    assert len(pauses) == 3
+    assert pauses[1] >= 1
+    assert pauses[2] >= 2
+
+
+HOLDER = """
+import os, signal, socket, subprocess, sys
+
+if sys.argv[-1] == "hold":
+    os.setsid()
+    with socket.create_server(("127.0.0.1", 47123)):
+        print("holds", flush=True)
+        os.close(1)
+        signal.pause()
+else:
+    mine, theirs = os.pipe()
+    restart = os.environ["TORCHELASTIC_RESTART_COUNT"]
+    subprocess.Popen([sys.executable, __file__, "hold"], stdout=theirs)
+    os.close(theirs)
+    held = os.read(mine, 16)
+    print("restart", restart, held, flush=True)
+    os._exit(int(restart == "0"))
+"""
+
+
+def test_what_a_former_round_left_behind_is_gone_before_the_next(
+    dsrun: Dsrun, tmp_path: Path
+) -> None:
+    """A child in a session of its own, which holds a port."""
+    holder = tmp_path / "holder.py"
+    holder.write_text(HOLDER)
+    running = elastic(dsrun, str(holder), "n1:1", "--max_restarts", "1")
+    done = running.wait(IMPORT)
+    assert done.returncode == 0, done.stderr
+    assert re.findall(r"restart \d b'.*?'", done.stdout) == [
+        r"restart 0 b'holds\n'",
+        r"restart 1 b'holds\n'",
+    ]
+
+
+@pytest.mark.parametrize("shorter", [True, False])
+def test_a_cable_is_cut_and_mended(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, shorter: bool
+) -> None:
+    """A short cut is no event; after a long one the node is back, and never was there twice."""
+    running = elastic(dsrun, work, "n1:1,n2:1", "--elastic_training")
+    up(running, 2, 2)
+    with cluster.host("n2").unplugged():
+        if shorter:
+            time.sleep(0.5)
+        else:
+            up(running, 1, 1)
+    if shorter:
+        time.sleep(4)
+    else:
+        running.wait_for_output(r"(?s)(n2:1\| up 1 2 .*){2}", IMPORT)
+    said = ended(running, tmp_path)
+    assert ("lost" in said) != shorter
+    alive = [float(at) for at in (tmp_path / "alive-n2-0").read_text().split()]
+    silences = [later - sooner for sooner, later in pairwise(alive)]
+    assert (max(silences) < 1.5) == shorter
+
+
+def test_an_ssh_client_is_killed(cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str) -> None:
+    """Its node is lost, and reached again by another."""
+    running = elastic(dsrun, work, "n1:1,n2:1", "--elastic_training", "--launcher", "openssh")
+    up(running, 2, 2)
+    (client,) = [p.pid for p in cluster.processes() if p.argv[0] == "ssh" and "n2" in p.argv]
+    os.kill(client, signal.SIGKILL)
+    running.wait_for_output(r"(?s)(n2:1\| up 1 2 .*){2}", IMPORT)
+    said = ended(running, tmp_path)
+    assert "lost n2" in said
+    assert "n2 is back" in said

@@ -103,6 +103,27 @@ def test_a_job_that_was_interrupted_goes_on_from_its_checkpoint(
     assert both == pytest.approx(reference["losses"], abs=1e-4)
 
 
+def test_a_change_of_nodes_costs_nothing(
+    dsrun: Dsrun, tmp_path: Path, reference: dict[str, Losses]
+) -> None:
+    """Workers that save and end well when they are told to stop are not taken to be done."""
+    hosts = tmp_path / "hosts"
+    hosts.write_text("n1 slots=1\nn2 slots=1\n")
+    watched = ("-H", str(hosts), "--watch_hostfile", "--elastic_training", *cache(tmp_path))
+    save = ("--checkpoint", str(tmp_path / "model.pt"))
+    slow = ("--batch", "48", "--steps", "120", "--log_every", "1")
+    running = dsrun.start(*watched, EXAMPLE, *slow, *save)
+    running.wait_for_output(r"step +3 ", timeout=TIMEOUT)
+    hosts.write_text("n1 slots=1\n")
+    running.wait_for_output(r"world size 1, gloo, [1-9]\d* steps done before", timeout=TIMEOUT)
+    ran = running.wait(TIMEOUT)
+    assert (ran.returncode, "final loss" in ran.stdout) == (0, True), str(running)
+    trained = losses(ran.stdout)
+    assert list(trained) == list(range(1, 121))
+    first = {step: trained[step] for step in reference["losses"]}
+    assert first == pytest.approx(reference["losses"], abs=1e-4)
+
+
 @pytest.mark.parametrize("lost", ["rank", "node"])
 def test_a_loss_costs_no_more_than_the_steps_since_the_checkpoint(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, reference: dict[str, Losses], lost: str

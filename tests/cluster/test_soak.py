@@ -1,0 +1,202 @@
+"""A training that things happen to: workers, launchers, cables and whole hosts die and come back.
+
+`make soak` has a hundred things happen; in every run of the tests there are a few of them.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..needs import need_modules
+from .command import CHECKOUT
+from .machines import wait_for
+from .rounds import agent, node_launcher
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from .command import Dsrun, Running
+    from .hosts import Cluster
+
+EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
+SMALL = ("--batch", "48", "--log_every", "1", "--seed", "3")
+HOSTS = ("n1", "n2", "n3")
+FAULTS = int(os.environ.get("DSRUN_SOAK", "6"))
+SEED = int(os.environ.get("DSRUN_SOAK_SEED", "1"))
+
+LEASE = 3.0
+"""Seconds of silence until a node counts as lost."""
+BOUND = LEASE + 40.0
+"""Seconds without a step at most: torch is imported meanwhile, on a machine with few cores."""
+BACK = 120.0
+"""Seconds until all hosts are back in the job."""
+SURE = 4
+"""Steps beyond the last one that show that the training goes on."""
+
+
+class Watch:
+    """What rank 0 has told of the training so far."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    @property
+    def step(self) -> int:
+        """The last step that was told."""
+        steps = re.findall(r"(?m)^n\d:0\| step +(\d+) ", self._running.stdout)
+        return int(steps[-1]) if steps else 0
+
+    @property
+    def world(self) -> int:
+        """The world size of the last round that was told of."""
+        sizes = re.findall(r"(?m)^n\d:0\| world size (\d+)", self._running.stdout)
+        return int(sizes[-1]) if sizes else 0
+
+    @property
+    def losses(self) -> list[tuple[int, float]]:
+        """Every step that was done, some more than once."""
+        found = re.findall(r"(?m)^n\d:0\| step +(\d+) +loss ([\d.]+)$", self._running.stdout)
+        return [(int(step), float(loss)) for step, loss in found]
+
+    def goes_on(self, after: str) -> float:
+        """Seconds until the training has gone on.
+
+        Raises:
+            AssertionError: it has not in time.
+        """
+        last, began = self.step, time.monotonic()
+        try:
+            wait_for(lambda: self._ended or self.step > last + SURE, "steps", BOUND)
+        except TimeoutError:
+            raise AssertionError(f"no step after: {after}\n{self._running}") from None
+        assert not self._ended, f"ended by: {after}\n{self._running}"
+        return time.monotonic() - began
+
+    @property
+    def _ended(self) -> bool:
+        return self._running.process.poll() is not None
+
+
+# -- what happens: a context manager each, at whose end everything is whole again ----------------
+
+
+@contextmanager
+def kills(pid: int) -> Iterator[None]:
+    """A process is killed."""
+    os.kill(pid, signal.SIGKILL)
+    yield
+
+
+@contextmanager
+def freezes(pid: int, cluster: Cluster) -> Iterator[None]:
+    """A process does nothing for longer than is allowed; it may be ended meanwhile."""
+    handle = os.pidfd_open(pid)
+    signal.pidfd_send_signal(handle, signal.SIGSTOP)
+    time.sleep(LEASE + 1)
+    try:
+        yield
+    finally:
+        if any(one.pid == pid for one in cluster.processes()):
+            signal.pidfd_send_signal(handle, signal.SIGCONT)
+        os.close(handle)
+
+
+@contextmanager
+def blinks(cluster: Cluster, host: str) -> Iterator[None]:
+    """A cable is out for a moment that nobody should notice."""
+    with cluster.host(host).unplugged():
+        time.sleep(LEASE / 8)
+    yield
+
+
+def worker(cluster: Cluster, host: str) -> int:
+    """The worker on a host; the node launcher if there is none just now."""
+    found = [p.pid for p in cluster.processes() if p.host == host and p.job and EXAMPLE in p.argv]
+    return found[0] if found else node_launcher(cluster, host)
+
+
+WHAT: dict[str, Callable[[Cluster, str], AbstractContextManager[None]]] = {
+    "worker killed": lambda cluster, host: kills(worker(cluster, host)),
+    "node launcher killed": lambda cluster, host: kills(node_launcher(cluster, host)),
+    "agent killed": lambda cluster, host: kills(agent(cluster, host)),
+    "node launcher frozen": lambda cluster, host: freezes(node_launcher(cluster, host), cluster),
+    "cable out": lambda cluster, host: cluster.host(host).unplugged(),
+    "cable out for a moment": blinks,
+    "power out": lambda cluster, host: cluster.host(host).powered_off(),
+}
+
+
+def in_the_job(cluster: Cluster) -> list[str]:
+    """The hosts on which there is an agent."""
+    agents = [p.host for p in cluster.processes() if any("agent.py" in a for a in p.argv)]
+    return sorted(set(agents) & set(HOSTS))
+
+
+def reference(steps: int) -> dict[int, float]:
+    """The losses of as many steps when nothing happens."""
+    command = [sys.executable, EXAMPLE, *SMALL, "--steps", str(steps)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return {
+        int(step): float(loss)
+        for step, loss in re.findall(r"(?m)^step +(\d+) +loss ([\d.]+)$", done.stdout)
+    }
+
+
+def test_a_training_survives_what_happens_to_it(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No hang, the whole world size at the end, and every loss is that of an undisturbed run."""
+    need_modules("torch")
+    chance = random.Random(SEED)
+    running = dsrun.start(
+        "--host", ",".join(f"{host}:1" for host in HOSTS), "--elastic_training",
+        "--restart_window", "5", "--cool_down", "10", "--heartbeat_timeout", f"{LEASE:g}",
+        "--grace", "5", "--graceful_term_ok", "--accelerator", "cpu",
+        "--export", f"TORCHINDUCTOR_CACHE_DIR={tmp_path}/inductor",
+        EXAMPLE, *SMALL, "--steps", "1000000", "--checkpoint", str(tmp_path / "model.pt"),
+        "--checkpoint_every", "1",
+    )  # fmt: skip
+    watch = Watch(running)
+    watch.goes_on("the start")
+    for number in range(FAULTS):
+        happen(chance, cluster, watch, number, capsys)
+    wait_for(lambda: watch.world == len(HOSTS), "all hosts", BACK)
+    watch.goes_on("all hosts are back")
+    running.process.terminate()
+    assert running.wait(BOUND).returncode == 0, str(running)
+    told = watch.losses
+    expected = reference(max(step for step, _ in told))
+    assert [(s, loss) for s, loss in told if abs(expected[s] - loss) > 2e-4] == []
+
+
+def happen(
+    chance: random.Random,
+    cluster: Cluster,
+    watch: Watch,
+    number: int,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Let one or two things happen at once, to different hosts, and see the training go on."""
+    wait_for(lambda: len(in_the_job(cluster)) > 1, "two hosts in the job", BACK)
+    there = in_the_job(cluster)
+    victims = chance.sample(there, min(chance.choice((1, 1, 2)), len(there) - 1))
+    named = {host: chance.choice(list(WHAT)) for host in victims}
+    text = ", ".join(f"{what} on {host}" for host, what in named.items())
+    with ExitStack() as whole:
+        for host, what in named.items():
+            whole.enter_context(WHAT[what](cluster, host))
+        seconds = watch.goes_on(text)
+    with capsys.disabled():
+        print(f"\n  {number + 1}: {text}: {seconds:.1f} s", end="", flush=True)
