@@ -294,12 +294,13 @@ class Job:
             return
         now = self._loop.clock()
         for peer in self.peers:
-            if peer.link is not None and now - peer.link.heard > self._rules.lease:
+            if peer.link is not None and now - peer.link.heard >= self._rules.lease:
                 peer.link.close()
                 peer.link = None
                 self._lose(peer, f"no sign of life for {self._rules.lease:.0f} s")
             peer.send(frames.pack(frames.BEAT))
-        self._loop.after(self._rules.lease / 4, self._beat)
+        last = min((peer.link.heard for peer in self.peers if peer.link), default=now)
+        self._loop.after(min(self._rules.lease / 4, last + self._rules.lease - now), self._beat)
 
     # -- stopping ---------------------------------------------------------------------------
 
