@@ -27,6 +27,7 @@ __all__ = [
     "locate",
     "mask",
     "masks",
+    "named",
     "prefixes",
     "visible",
 ]
@@ -81,6 +82,18 @@ def known(name: str, variable: str) -> Accelerator:
     if name not in VENDORS:
         raise ValueError(f"{variable}: no accelerator '{name}' (known: {', '.join(VENDORS)})")
     return _load(name)
+
+
+def named(name: str | None, option: str) -> dict[str, str]:
+    """The variable that names this vendor to `detect`, as `option` asks; {} where it asks for none.
+
+    Raises:
+        ValueError: dsrun knows none of this name.
+    """
+    if not name:
+        return {}
+    known(name, option)
+    return {OVERRIDES[0]: name}
 
 
 def visible(

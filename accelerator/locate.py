@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import pci, present
+from . import pci, present, procfs, sysfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _name(accelerator: Accelerator, device: present.Device) -> str:
         return present.own_number(accelerator, device)
     if not os.path.isfile(device.folder):
         return ""
-    unique = present.properties(present.read(device.folder)).get("unique_id", 0)
+    unique = present.properties(sysfs.text(device.folder)).get("unique_id", 0)
     return f"GPU-{unique:016x}" if unique else ""
 
 
@@ -113,30 +113,10 @@ def _informed(
     programming guide, "CUDA Environment Variables").
     """
     minors = {str(device.number) for device in present.devices(accelerator, root)}
-    said = _information(os.path.join(root, accelerator.information))
-    minors -= {facts.get("Device Minor", "") for _, facts in said if _is_excluded(facts)}
+    said = procfs.gpus(os.path.join(root, accelerator.information))
+    minors -= {facts.get("Device Minor", "") for _, facts in said if procfs.is_excluded(facts)}
     here = [(address, facts) for address, facts in said if facts.get("Device Minor") in minors]
     alike = len({facts.get("Model") for _, facts in here}) == 1
     by_address = alike or environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
     places = tuple(Place(address, facts.get("GPU UUID", "")) for address, facts in here)
     return places, by_address and len(places) == len(minors)
-
-
-def _is_excluded(facts: Mapping[str, str]) -> bool:
-    """Whether the driver has been told to keep a GPU from CUDA (NVreg_ExcludedGpus)."""
-    return facts.get("GPU Excluded") == "Yes"
-
-
-def _information(folder: str) -> list[tuple[str, dict[str, str]]]:
-    """Every GPU's address and the `Name: value` lines below it, in order of address."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return []
-    read = ((pci.normal(name), present.read(f"{folder}/{name}/information")) for name in names)
-    return sorted((address, _facts(text)) for address, text in read)
-
-
-def _facts(text: str) -> dict[str, str]:
-    pairs = (line.partition(":") for line in text.splitlines())
-    return {name.strip(): value.strip() for name, _, value in pairs}

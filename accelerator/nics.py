@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from . import pci
+from . import pci, sysfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ def _natural(name: str) -> list[int | str]:
 def _devices(root: str, group: str) -> list[str]:
     """The folders of a class that have a device behind them."""
     folder = os.path.join(root, "sys/class", group)
-    names = sorted(_names(folder), key=_natural)
+    names = sorted(sysfs.names(folder), key=_natural)
     return [f"{folder}/{name}" for name in names if os.path.exists(f"{folder}/{name}/device")]
 
 
@@ -154,19 +154,20 @@ def _interface(folder: str, root: str) -> Nic:
         kind="ethernet",
         link="Ethernet",
         function=_function(f"{folder}/device", root),
-        ports=(1,) if _text(f"{folder}/operstate") in _UP else (),
+        ports=(1,) if sysfs.line(f"{folder}/operstate") in _UP else (),
         interfaces=(name,),
     )
 
 
 def _card(folder: str, root: str, plain: Sequence[Nic]) -> Nic:
     function = _function(f"{folder}/device", root)
-    ports = sorted(int(name) for name in _names(f"{folder}/ports") if name.isdecimal())
+    ports = sorted(int(name) for name in sysfs.names(f"{folder}/ports") if name.isdecimal())
     active = tuple(port for port in ports if _is_active(f"{folder}/ports/{port}"))
+    layers = (f"{folder}/ports/{port}/link_layer" for port in (*active, *ports))
     return Nic(
         name=os.path.basename(folder),
         kind="infiniband",
-        link=next((_text(f"{folder}/ports/{port}/link_layer") for port in (*active, *ports)), ""),
+        link=next(map(sysfs.line, layers), ""),
         function=function,
         ports=active,
         interfaces=tuple(nic.name for nic in plain if function and nic.address == function.address),
@@ -174,25 +175,10 @@ def _card(folder: str, root: str, plain: Sequence[Nic]) -> Nic:
 
 
 def _is_active(folder: str) -> bool:
-    return _text(f"{folder}/state").startswith("4:")
+    return sysfs.line(f"{folder}/state").startswith("4:")
 
 
 def _function(device: str, root: str) -> pci.Function | None:
     """The PCI function that is a device or has it: virtio's are a step below theirs."""
     above = reversed(os.path.realpath(device).split("/"))
     return next(filter(None, (pci.function(name, root) for name in above if ":" in name)), None)
-
-
-def _names(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read().strip()
-    except OSError:
-        return ""

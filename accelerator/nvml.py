@@ -6,7 +6,7 @@ import os
 import re
 from importlib import import_module
 
-from . import pci
+from . import pci, procfs, sysfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -155,18 +155,14 @@ def read() -> tuple[Gpu, ...]:
 def from_proc(root: str = "/") -> tuple[Gpu, ...]:
     """Return what the driver says without NVML: index, minor, name, UUID, address, version.
 
-    Source: nv-procfs.c of NVIDIA's open-gpu-kernel-modules.
+    NVML and CUDA do not count excluded ones.
     """
     folder = os.path.join(root, "proc/driver/nvidia")
-    version = re.search(r"\s(\d+\.\d[\d.]*)\s", _text(f"{folder}/version"))
+    version = re.search(r"\s(\d+\.\d[\d.]*)\s", sysfs.text(f"{folder}/version"))
     driver = version[1] if version else None
-    addresses = sorted(ask(os.listdir, f"{folder}/gpus") or ())
-    told = ((one, _fields(f"{folder}/gpus/{one}/information")) for one in addresses)
-    # NVML and CUDA do not count excluded ones.
-    usable = [(address, fields) for address, fields in told if fields.get("GPU Excluded") != "Yes"]
+    usable = [one for one in procfs.gpus(f"{folder}/gpus") if not procfs.is_excluded(one[1])]
     return tuple(
-        _from_fields(index, address, fields, driver)
-        for index, (address, fields) in enumerate(usable)
+        _from_facts(index, address, facts, driver) for index, (address, facts) in enumerate(usable)
     )
 
 
@@ -313,28 +309,15 @@ def _version(number: int) -> str:
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
-def _from_fields(index: int, address: str, fields: Mapping[str, str], driver: str | None) -> Gpu:
-    uuid = fields.get("GPU UUID", "")
-    minor = fields.get("Device Minor", "")
+def _from_facts(index: int, address: str, facts: Mapping[str, str], driver: str | None) -> Gpu:
+    uuid = facts.get("GPU UUID", "")
+    minor = facts.get("Device Minor", "")
     return Gpu(
         index=index,
         minor=int(minor) if minor.isdecimal() else None,
-        name=fields.get("Model"),
+        name=facts.get("Model"),
         # Question marks stand for it until something has used the GPU.
         uuid=uuid if uuid and "?" not in uuid else None,
-        address=pci.normal(address),
+        address=address,
         driver=driver,
     )
-
-
-def _fields(path: str) -> dict[str, str]:
-    pairs = (line.partition(":") for line in _text(path).splitlines())
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import takewhile
+
+from . import sysfs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,10 +43,7 @@ def functions(root: str = "/", vendor: int | None = None) -> tuple[Function, ...
     Source: Linux's Documentation/ABI/testing/sysfs-bus-pci.
     """
     folder = os.path.join(root, "sys/bus/pci/devices")
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return ()
+    names = sorted(sysfs.names(folder))
     found = (function(name, root) for name in names if _is_of(f"{folder}/{name}", vendor))
     return tuple(one for one in found if one)
 
@@ -75,9 +75,8 @@ def normal(address: str) -> str:
 
 def bridges_between(one: Function, other: Function) -> int | None:
     """Return how many steps up and down the tree lead from one to the other; None: by the CPU."""
-    shared = zip(one.path, other.path, strict=False)
-    common = next((at for at, (mine, yours) in enumerate(shared) if mine != yours), None)
-    common = min(len(one.path), len(other.path)) if common is None else common
+    pairs = zip(one.path, other.path, strict=False)
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return len(one.path) + len(other.path) - 2 * common if common else None
 
 
@@ -94,7 +93,6 @@ def _path(folder: str) -> Iterator[str]:
 def _number(path: str) -> int | None:
     """What a file of sysfs says, which writes `-1`, `17` and `0x10de`; None where it is silent."""
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return int(file.read(), 0)
-    except (OSError, ValueError):
+        return int(sysfs.text(path), 0)
+    except ValueError:
         return None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from . import sysfs
 from .base import NUMBER
 
 TYPE_CHECKING = False
@@ -62,16 +63,7 @@ def parts(accelerator: Accelerator, device: Device, environ: Mapping[str, str]) 
 
 def own_number(accelerator: Accelerator, device: Device) -> str:
     """Return the number that the device itself has for masks, "" if it does not tell."""
-    return read(f"{device.folder}/{accelerator.numbered_by}").strip()
-
-
-def read(path: str) -> str:
-    """Return a small file's text, "" where it cannot be read."""
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read()
-    except OSError:
-        return ""
+    return sysfs.line(f"{device.folder}/{accelerator.numbered_by}")
 
 
 def _own_numbers(accelerator: Accelerator, found: tuple[Device, ...]) -> tuple[str, ...]:
@@ -100,10 +92,10 @@ def _device(accelerator: Accelerator, files: Files, number: int, root: str) -> D
 def _addresses(path: str) -> list[str]:
     """Where a link leads to, what a folder lists, or what a KFD node's properties say."""
     if os.path.isfile(path):
-        return _kfd_address(properties(read(path)))
+        return _kfd_address(properties(sysfs.text(path)))
     if os.path.islink(path):
         return [os.path.basename(os.path.realpath(path))]
-    return _list(path)
+    return sysfs.names(path)
 
 
 def _kfd_address(said: Mapping[str, int]) -> list[str]:
@@ -147,7 +139,7 @@ def _matches(folder: str, path: str) -> Iterator[str]:
     """Yield what a path with NUMBER, in one component or in several, stands for."""
     before, _, after = path.partition(NUMBER)
     parent, stem = os.path.split(os.path.join(folder, before))
-    for name in _list(parent):
+    for name in sysfs.names(parent):
         if name.startswith(stem) and _is_number(name[len(stem) :]):
             found = f"{parent}/{name}"
             if after:
@@ -156,15 +148,8 @@ def _matches(folder: str, path: str) -> Iterator[str]:
                 yield found
 
 
-def _list(folder: str) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
-
-
 def _is_positive(path: str) -> bool:
-    text = read(path).strip()
+    text = sysfs.line(path)
     return _is_number(text) and int(text) > 0
 
 

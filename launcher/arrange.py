@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .backends import BACKENDS
-from .elastic.asked import grows
+from .elastic.asked import grows, nodes_range
 from .errors import UsageError
 from .plan import Plan, lay_out
 from .program import Program
@@ -97,9 +97,8 @@ def _counted(host: Host, options: Options) -> Host:
     """Return this machine with its devices counted, so that some can be taken away."""
     from ..accelerator import detect
 
-    named = {detect.OVERRIDES[0]: options.accelerator} if options.accelerator else {}
-    environ = {**os.environ, **named}
     try:
+        environ = {**os.environ, **detect.named(options.accelerator, "--accelerator")}
         devices = detect.visible(detect.detect(environ), environ)
     except ValueError as error:
         raise UsageError(str(error)) from None
@@ -112,9 +111,10 @@ def _num_nodes(options: Options, known: int) -> int | None:
     bare = by_rank(options) and known == 1
     if options.nnodes is None:
         return None if bare else options.num_nodes
-    least, _, most = options.nnodes.partition(":")
-    if least.isdecimal() and most.isdecimal() and int(least) < int(most):
+    found = nodes_range(options)
+    if found and found[0] < found[1]:
         return options.num_nodes  # an elastic job takes all hosts; those beyond MAX are spares
+    least, _, most = options.nnodes.partition(":")
     if not least.isdigit() or (most and most != least) or int(least) < 1:
         raise UsageError(f"--nnodes {options.nnodes}: expected one number of nodes, such as 2")
     if options.num_nodes not in {None, int(least)}:

@@ -41,12 +41,10 @@ def travelling(options: Options) -> Travel:
     for path, wanted in _env_files(options):
         named |= _env_file(path, wanted=wanted)
     named |= environment.exports(options.export, os.environ)
-    if options.accelerator:
-        try:
-            detect.known(options.accelerator, "--accelerator")
-        except ValueError as error:
-            raise UsageError(str(error)) from None
-        named[detect.OVERRIDES[0]] = options.accelerator
+    try:
+        named |= detect.named(options.accelerator, "--accelerator")
+    except ValueError as error:
+        raise UsageError(str(error)) from None
     return environment.travel(os.environ, named, detect.prefixes())
 
 

@@ -30,12 +30,9 @@ def survey(options: Options) -> str:
     Raises:
         UsageError: there is no such accelerator, or cores cannot be bound as asked.
     """
-    named = {"DSRUN_ACCELERATOR": options.accelerator} if options.accelerator else {}
     tree = topology.read_topology(allowed=os.sched_getaffinity(0))
     try:
-        if options.accelerator:
-            detect.known(options.accelerator, "--accelerator")
-        devices = Devices(os.environ, named)
+        devices = Devices(os.environ, detect.named(options.accelerator, "--accelerator"))
         workers = devices.count() if options.num_gpus is None else options.num_gpus
         if workers < 1:
             raise ValueError(f"--num_gpus: expected 1 or more, not {workers}")

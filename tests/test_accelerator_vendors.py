@@ -497,12 +497,12 @@ def test_a_node_knows_the_numa_node_of_its_devices(machine: Machine) -> None:
     devices = Devices({}, {}, built(machine, "rocm"))
     assert devices.addresses(devices.visible) == ADDRESSES["rocm"]
     assert devices.nodes_of(["1", "0", "7"]) == {"1": 0, "0": 1, "7": None}
-    assert devices.node_of("0") == 1
+    assert devices.nodes_of(["0"]) == {"0": 1}
 
 
 def test_firmware_that_does_not_say_leaves_the_numa_node_unknown(machine: Machine) -> None:
     machine.drm(128, machine.pci("0000:3a:00.0", 0x8086, DISPLAY))
-    assert Devices({}, {}, str(machine.root)).node_of("0") is None
+    assert Devices({}, {}, str(machine.root)).nodes_of(["0"]) == {"0": None}
 
 
 SHORT: list[tuple[str, Mapping[str, str], int, str]] = [

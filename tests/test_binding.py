@@ -809,12 +809,12 @@ def test_a_narrowed_launcher_binds_inside_its_mask() -> None:
 def test_workers_on_the_same_cores_share_the_threads() -> None:
     allowed = sorted(os.sched_getaffinity(0))
     here = len(read_topology().cores)
-    found = shares.bound(Manner("socket", memory="none"), [0] * here, os.defpath, print)
-    for share in found:
-        assert share.binding is not None
-        assert share.cpus == share.binding.cpus
+    manner, seats = Manner("socket", memory="none"), [0] * here
+    found = shares.bound(manner, seats, os.defpath, print)
+    for share, bound in zip(found, plan(read_topology(), seats, manner).bindings, strict=True):
+        assert share.cpus == bound.cpus
         assert set(share.cpus) <= set(allowed)
-        assert share.threads * here <= share.binding.cores
+        assert share.threads * here <= bound.cores
 
 
 def test_no_way_leaves_the_threads_that_fall_to_each() -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..manner import Manner
-    from .binding import Binding, Plan
+    from .binding import Plan
 
 
 class Share(NamedTuple):
@@ -26,13 +26,11 @@ class Share(NamedTuple):
         prefix: the command that puts it into effect, before the worker's own.
         cpus: CPUs to set by an affinity call instead, () for none.
         threads: how many threads are worth having there.
-        binding: what was planned for it; None where nothing is bound.
     """
 
     prefix: tuple[str, ...]
     cpus: tuple[int, ...]
     threads: int
-    binding: Binding | None = None
 
 
 def check(environ: Mapping[str, str], manner: Manner, seats: Sequence[int | None] = (None,)) -> str:
@@ -84,7 +82,7 @@ def bound(
     prefixes = numactl.prefixes(plan.bindings, path, note)
     workers_on = Counter(one.cpus for one in plan.bindings)
     return [
-        Share(prefix, () if prefix else one.cpus, max(1, one.cores // workers_on[one.cpus]), one)
+        Share(prefix, () if prefix else one.cpus, max(1, one.cores // workers_on[one.cpus]))
         for one, prefix in zip(plan.bindings, prefixes, strict=True)
     ]
 

@@ -29,7 +29,7 @@ OURS = ("min_wait", "change_notice", *GROWING)
 def is_elastic(options: Options) -> bool:
     """Tell whether workers may be restarted, or nodes come and go."""
     some = options.min_elastic_nodes, options.max_elastic_nodes
-    asked = options.elastic_training or options.max_restarts or node_range(options)
+    asked = options.elastic_training or options.max_restarts or nodes_range(options)
     return bool(asked or any(number is not None for number in some))
 
 
@@ -81,7 +81,7 @@ def notice(options: Options) -> str:
     return named
 
 
-def node_range(options: Options) -> tuple[int, int] | None:
+def nodes_range(options: Options) -> tuple[int, int] | None:
     """Return torchrun's --nnodes MIN:MAX, None where it is one number."""
     least, _, most = (options.nnodes or "").partition(":")
     if not most or most == least or not (least.isdecimal() and most.isdecimal()):
@@ -112,7 +112,7 @@ def _nodes(options: Options, nodes: int) -> tuple[int, int]:
 
 
 def _named(options: Options) -> tuple[int | None, int | None]:
-    named, found = (options.min_elastic_nodes, options.max_elastic_nodes), node_range(options)
+    named, found = (options.min_elastic_nodes, options.max_elastic_nodes), nodes_range(options)
     if found and named not in {(None, None), found}:
         raise UsageError(f"--nnodes {options.nnodes} and --min_elastic_nodes or its like: which?")
     return found or named

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ...accelerator.pci import Function
     from ..control.messages import Slot
 
 
@@ -71,17 +72,17 @@ class Devices:
         """Return the PCI address of each device for which it is known."""
         return detect.locate(self._accelerator, entries, self._environ, self._root)
 
-    def node_of(self, entry: str) -> int | None:
-        """Return the NUMA node that a device hangs from, None when that is not known."""
-        return self.nodes_of([entry])[entry]
-
-    def nodes_of(self, entries: Sequence[str]) -> dict[str, int | None]:
-        """Return the NUMA node of each device, all of them looked up at once."""
+    def functions(self, addresses: Mapping[str, str]) -> dict[str, Function]:
+        """Return the PCI function of each device whose address is given, as far as sysfs has it."""
         from ...accelerator import pci
 
-        addresses = self.addresses(entries)
         found = {entry: pci.function(place, self._root) for entry, place in addresses.items()}
-        return {entry: one.node if (one := found.get(entry)) else None for entry in entries}
+        return {entry: one for entry, one in found.items() if one}
+
+    def nodes_of(self, entries: Sequence[str]) -> dict[str, int | None]:
+        """Return the NUMA node of each device, None where it is not known."""
+        found = self.functions(self.addresses(entries))
+        return {entry: found[entry].node if entry in found else None for entry in entries}
 
     def _masked(self) -> str:
         """Which variables hide devices, in words."""

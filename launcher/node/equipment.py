@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from ..control.messages import Bound, Placed
 
 TYPE_CHECKING = False
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Equipment:
-    """The workers' devices by local rank; sysfs is read for no more than the manner asks for.
+    """The workers' devices by local rank; sysfs is read for no more than is asked for.
 
     Attributes:
         seats: the NUMA node that each worker's device hangs from; None where there is no device
@@ -34,16 +36,16 @@ class Equipment:
         looks = manner.way != "none" or manner.nics or manner.report
         self._entries = entries or ("",) * len(slots)
         self._addresses = devices.addresses(entries) if looks else {}
-        nodes = devices.nodes_of(entries) if looks else {}
-        self.seats = [nodes.get(entry) for entry in self._entries]
+        found = devices.functions(self._addresses) if looks else {}
+        self._functions = [found.get(entry) for entry in self._entries]
+        self.seats = [one.node if one else None for one in self._functions]
         self.devices = bool(entries)
-        self._tells_nics = manner.nics
-        self._nics = self._near() if manner.nics or manner.report else [None] * len(slots)
+        self._manner = manner
 
     def variables(self, local: int, env: Mapping[str, str]) -> dict[str, str]:
         """Return what tells a worker's libraries of its NIC, but for what the user has set."""
-        nic = self._nics[local]
-        if nic is None or not self._tells_nics:
+        nic = self._nics[local] if self._manner.nics else None
+        if nic is None:
             return {}
         from ...accelerator import nics
 
@@ -67,10 +69,10 @@ class Equipment:
             nic=nic.name if nic else "",
         )
 
-    def _near(self) -> list[Nic | None]:
+    @cached_property
+    def _nics(self) -> list[Nic | None]:
         """The NIC nearest to each device; none where the device's place is not known."""
-        from ...accelerator import nics, pci
+        from ...accelerator import nics
 
-        found = [pci.function(self._addresses.get(entry, "")) for entry in self._entries]
-        chosen = iter(nics.assign(nics.read(), [one for one in found if one]))
-        return [next(chosen) if one else None for one in found]
+        chosen = iter(nics.assign(nics.read(), [one for one in self._functions if one]))
+        return [next(chosen) if one else None for one in self._functions]

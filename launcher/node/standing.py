@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from ...accelerator import sysfs
 from ..control.messages import Placed
 
 TYPE_CHECKING = False
@@ -50,10 +51,10 @@ def standing(pid: int) -> tuple[str, str]:
     The memory is its NUMA nodes, with the policy before them where one is set: `bind:0`.
     Source: proc(5), `/proc/PID/status` and `/proc/PID/numa_maps`.
     """
-    status = _read(f"/proc/{pid}/status")
+    status = sysfs.text(f"/proc/{pid}/status")
     cpus, memory = _CPUS.search(status), _MEMORY.search(status)
     # The first mapping of a program obeys the policy of its process.
-    words = _read(f"/proc/{pid}/numa_maps").partition("\n")[0].split()
+    words = sysfs.text(f"/proc/{pid}/numa_maps").partition("\n")[0].split()
     policy = words[1] if len(words) > 1 and words[1] != "default" else ""
     return cpus[1] if cpus else "", policy or (memory[1] if memory else "")
 
@@ -71,11 +72,3 @@ def _on_its_way(process: Process) -> bool:
         return os.path.basename(os.readlink(f"/proc/{process.pid}/exe")) == "numactl"
     except OSError:
         return False
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, encoding="ascii", errors="replace") as file:
-            return file.read(1 << 16)
-    except OSError:
-        return ""

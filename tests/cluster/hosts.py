@@ -41,6 +41,7 @@ from .machines import (
     Host,
     Machine,
     Supply,
+    Temporary,
     lines,
     user_environment,
     wait_for,
@@ -80,7 +81,7 @@ class Process:
         return cls(int(folder.name), host, environment.get("DSRUN_JOB_ID", ""), tuple(argv))
 
 
-class Cluster:
+class Cluster(Temporary):
     """A login and hosts named `n1`, `n2`, ...; all are up inside the `with` block.
 
     Args:
@@ -101,17 +102,6 @@ class Cluster:
         numbers = range(1, hosts + 1)
         self.hosts = tuple(Host(self._supply, f"{prefix}{i}", 256 + i) for i in numbers)
         self.machines = (self.login, *self.hosts)
-
-    def __enter__(self) -> Cluster:
-        try:
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -8,13 +8,16 @@ import signal
 import subprocess
 import time
 import uuid
+from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
 from ipaddress import IPv4Network
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+T = TypeVar("T", bound="Temporary")
 
 HOME = "/run/home"
 """The user's home at the login and on every host, as if it were on a shared file system."""
@@ -61,6 +64,29 @@ def first_descendant(pid: int, generations: int) -> int:
     for _ in range(generations):
         pid = int(Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
     return pid
+
+
+class Temporary(ABC):
+    """What is up inside a `with` block and gone behind it, also where it does not come up."""
+
+    def __enter__(self: T) -> T:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """End it; nothing of it is left."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Have it up."""
 
 
 class Supply:

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .machines import lines, wait_for
+from .machines import Temporary, lines, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -75,7 +75,7 @@ class Ended(NamedTuple):
     output: str
 
 
-class Slurm:
+class Slurm(Temporary):
     """Inside the `with` block the hosts of a cluster are nodes of Slurm, and idle at its start.
 
     Nodes have `CPUS` processors each, and GPUs that nothing but their number says anything of
@@ -103,18 +103,6 @@ class Slurm:
         self._gpus = tuple(gpus) or (*[2] * (len(cluster.hosts) - 1), 4)
         self._folder = cluster.path(FOLDER)
         self._started: list[subprocess.Popen[str]] = []
-
-    def __enter__(self) -> Slurm:
-        try:
-            self._configure()
-            self._start()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
     def run(self, *command: str, **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a command at the login to its end; see `Machine.run`, also for the options."""
@@ -267,6 +255,7 @@ class Slurm:
         }
 
     def _start(self) -> None:
+        self._configure()
         login = self.cluster.login
         self._daemon(login, *MUNGED)
         wait_for((self._folder / "munge.socket").exists, "munged")
