@@ -20,9 +20,9 @@ SCRIPT = str(WORKERS / "fail.py")
 LIMIT = 20.0
 
 
-def dsrun(launcher: str) -> list[str]:
+def dsrun(launcher: str, *options: str, script: str = SCRIPT) -> list[str]:
     """The command for all hosts of the hostfile, but for the script's arguments."""
-    return [*DSRUN, "-H", HOSTFILE, "--launcher", launcher, "--no_local_rank", SCRIPT]
+    return [*DSRUN, "-H", HOSTFILE, "--launcher", launcher, *options, "--no_local_rank", script]
 
 
 class Job:
@@ -55,17 +55,31 @@ class Job:
             Unfit: the command has ended instead; the text is what it wrote.
             TimeoutError: after two minutes.
         """
-        wait_for(self._is_up, f"{self._workers} workers of {self.runner.args!r}", seconds=120)
+        what = f"{self._workers} workers of {self.runner.args!r}"
+        wait_for(lambda: self._have_noted("up", self._workers), what, seconds=120)
         self.processes = self._new()
 
     def fail(self) -> tuple[float, float, int | None]:
         """Seconds from the exit to the runner's end and to clean hosts, and the runner's code."""
-        (self._folder / "go").touch()
-        note = self._folder / "failed"
-        wait_for(note.exists, "the failure")
-        began = float(note.read_text())
+        began = self._failed()
         ended = _seconds_until(self._has_ended, began)
         return ended, _seconds_until(self._is_clean, began), self.runner.poll()
+
+    def restart(self) -> float:
+        """Seconds from the exit until all workers are up again, those of an elastic job."""
+        failed = self._failed()
+        return self.again(self._workers) - failed
+
+    def again(self, workers: int) -> float:
+        """When the last of so many workers was up again, in a round after the first.
+
+        Raises:
+            Unfit: the command has ended instead; the text is what it wrote.
+            TimeoutError: after two minutes.
+        """
+        wait_for(lambda: self._have_noted("again", workers), "the next round", seconds=120)
+        notes = (self._folder / f"again-{rank}" for rank in range(workers))
+        return max(float(note.read_text()) for note in notes)
 
     def kill(self, pid: int) -> float:
         """Seconds from the death of this process to clean hosts."""
@@ -80,11 +94,18 @@ class Job:
                 os.kill(process.pid, signal.SIGKILL)
         self.runner.wait()
 
-    def _is_up(self) -> bool:
+    def _failed(self) -> float:
+        """Have the last worker fail; returns when it did."""
+        (self._folder / "go").touch()
+        note = self._folder / "failed"
+        wait_for(note.exists, "the failure")
+        return float(note.read_text())
+
+    def _have_noted(self, what: str, workers: int) -> bool:
         if self._has_ended():
             log = self._cluster.path(LOG).read_text(errors="replace")
             raise Unfit(f"{self.runner.args!r} ended:\n{log}")
-        return all((self._folder / f"up-{rank}").exists() for rank in range(self._workers))
+        return all((self._folder / f"{what}-{rank}").exists() for rank in range(workers))
 
     def _has_ended(self) -> bool:
         return self.runner.poll() is not None

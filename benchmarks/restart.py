@@ -1,0 +1,102 @@
+"""From a worker's death, or a power cut, to the next round of an elastic job.
+
+    python benchmarks/restart.py [--rounds 5] [--options='--warm_workers'] [--heartbeat 15]
+
+A worker exits 7 between two steps: how soon have all workers finished the first step of the next
+round, torch imported and its process group made anew? dsrun is on two virtual hosts over ssh (this
+needs root), torchrun on one, with as many workers, of the same Python and torch. With --options
+dsrun has a second turn with these as well.
+
+Then the power of a host is cut, of the first, whose store the workers meet in, and of the last: how
+soon do the others' workers run in the next round? These do not import torch. A host without power
+cannot be told from a slow one before the heartbeat's time is over; what is beyond it is the cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.jobs import HOSTFILE, dsrun, started
+from benchmarks.measure import CHECKOUT, WORKERS, Measure, bar, take_turns
+from dsrun.launcher.options import Options
+from tests.cluster.hosts import Cluster
+
+STEP = str(WORKERS / "step.py")
+WORKERS_IN_ALL = HOSTS = 2
+HOSTS_TO_CUT = 3
+ONCE = ("--max_restarts", "1")
+BASE, PEER = "dsrun ssh, 2 hosts", "torchrun, 1 host"
+
+NEW_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
+"""Without it torchrun's next round meets in the store of the last, finds addresses of workers that
+are gone, and mostly fails (torch 2.13; https://github.com/pytorch/pytorch/issues/135712)."""
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="From a failure to the next round.")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--options", default="", help="more of them, for another dsrun")
+    usual = Options().heartbeat_timeout
+    parser.add_argument("--heartbeat", type=float, default=usual, help="its --heartbeat_timeout")
+    options = parser.parse_args()
+    with Cluster(HOSTS, shared=[CHECKOUT]) as cluster:
+        cluster.path(HOSTFILE).write_text(cluster.hostfile())
+        restarts(cluster, options.rounds, options.options)
+    with Cluster(HOSTS_TO_CUT, shared=[CHECKOUT]) as cluster:
+        cluster.path(HOSTFILE).write_text(cluster.hostfile())
+        power_cuts(cluster, options.rounds, options.heartbeat)
+
+
+def restarts(cluster: Cluster, rounds: int, more: str) -> None:
+    """A worker exits 7."""
+
+    def measure(command: list[str]) -> float:
+        with started(cluster, command, WORKERS_IN_ALL) as job:
+            return job.restart()
+
+    commands = {BASE: dsrun("ssh", *ONCE, script=STEP), PEER: torchrun()}
+    if more:
+        commands[f"{BASE}, {more}"] = dsrun("ssh", *ONCE, *shlex.split(more), script=STEP)
+    figures = take_turns({name: partial(measure, one) for name, one in commands.items()}, rounds)
+    print(figures.table("exit 7 to the next round's first step", PEER))
+    for name in (name for name in commands if name != PEER):
+        ratio = figures.median(name) / figures.median(PEER)
+        print(f"{name} to {PEER}, of their medians: {ratio:.2f}")
+
+
+def torchrun() -> list[str]:
+    """The command for the login alone, but for the script's arguments."""
+    peer = ["env", NEW_STORE, sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    return [*peer, f"--nproc_per_node={WORKERS_IN_ALL}", *ONCE, STEP]
+
+
+def power_cuts(cluster: Cluster, rounds: int, heartbeat: float) -> None:
+    """A host loses its power; it has it again for the next turn."""
+    command = dsrun("ssh", "--elastic_training", "--heartbeat_timeout", str(heartbeat))
+
+    def measure(name: str) -> float:
+        with started(cluster, command, HOSTS_TO_CUT) as job:
+            began = time.monotonic()
+            cluster.host(name).power_off()
+            taken = job.again(HOSTS_TO_CUT - 1) - began
+        cluster.host(name).power_on()
+        return taken - heartbeat
+
+    hosts = cluster.names[0], cluster.names[-1]
+    measures: dict[str, Measure] = {name: partial(measure, name) for name in hosts}
+    figures = take_turns(measures, rounds)
+    print(figures.table(f"power cut to the next round, beyond {heartbeat:g} s", hosts[0]))
+    for name in hosts:
+        bar(f"power cut of {name}, beyond {heartbeat:g} s, s", figures.median(name), 1.0)
+
+
+if __name__ == "__main__":
+    main()

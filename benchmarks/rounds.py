@@ -1,0 +1,137 @@
+"""How soon one runner forms the rounds of an elastic job on many nodes.
+
+    python benchmarks/rounds.py                  500 nodes of 8 workers
+    python benchmarks/rounds.py 1000 2000        others
+
+The nodes are those that `simulated.py` plays. In every round the node that is told of it last has a
+worker that fails, so that another is formed: EXIT of that worker and of its neighbours, JOIN of
+their node, CHANGE to all others, EXIT of their workers, their JOIN, and ROUND to all. A round takes
+from that first EXIT, the first one from START on the first node, until the last node is told of it.
+What real nodes do in between, to stop workers and to have torch's agents meet, takes no time here.
+Printed are the first round and the median of the later ones, each with the runner's processor time,
+and the processor time of the whole job.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks import simulated
+from benchmarks.measure import Unfit, bar
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.elastic.limits import Limits
+
+PORT = 29500
+ROUNDS = 10
+LIMIT = 2.0
+"""Seconds for a round of 500 nodes."""
+
+ALWAYS = Limits(least=1, most=1 << 20, restarts=ROUNDS, window=1e-9)
+"""Restarts that never wait: none counts any more when the next is due."""
+
+
+class Moment(NamedTuple):
+    """Seconds by the clock, and of the runner's processor time."""
+
+    clock: float
+    cpu: float
+
+
+class Nodes:
+    """Nodes that tell when they start, and when all of them are in a round."""
+
+    def __init__(self, count: int) -> None:
+        self._count = self._waiting = count
+        self._first_ranks = [0] * count
+
+    def start(self, rank: int, _body: bytes) -> list[bytes]:
+        """Answer START as a node does whose agent is ready at once."""
+        if rank == 0:
+            _note()
+        return [simulated.beat(), _join()]
+
+    def change(self, rank: int, _body: bytes) -> list[bytes]:
+        """Answer CHANGE: all workers are stopped."""
+        first = self._first_ranks[rank]
+        return [*(_exit(first + local, 0) for local in range(simulated.SLOTS)), _join()]
+
+    def round(self, rank: int, body: bytes) -> list[bytes]:
+        """Answer ROUND: the last one fails; after so many, all end well."""
+        place = messages.unpack(messages.Start, body)
+        self._first_ranks[rank] = place.first_rank
+        if place.generation > ROUNDS:
+            return [simulated.done()]
+        self._waiting -= 1
+        if self._waiting:
+            return []
+        self._waiting = self._count
+        _note()
+        stopped = range(1, simulated.SLOTS)
+        first = place.first_rank
+        return [_exit(first, 7), *(_exit(first + local, 0) for local in stopped), _join()]
+
+
+def _exit(rank: int, code: int) -> bytes:
+    """The end of a worker by itself, with a code, or because it was told to."""
+    ended = messages.Exit(rank, 4711, code, not code, time.monotonic())
+    return messages.pack(frames.EXIT, ended)
+
+
+def _join() -> bytes:
+    return messages.pack(frames.JOIN, messages.Join(PORT))
+
+
+def _note() -> None:
+    print(time.monotonic(), flush=True)
+
+
+def measure(count: int) -> tuple[list[Moment], simulated.Used]:
+    """Return how long each round took, by the clock and in the runner, and what all of it used.
+
+    Raises:
+        Unfit: the job has ended early.
+    """
+    moments: list[Moment] = []
+
+    def heard(line: str) -> None:
+        moments.append(Moment(float(line), time.process_time()))
+
+    used = simulated.run(__file__, count, heard, ALWAYS)
+    if len(moments) != 1 + ROUNDS:
+        raise Unfit(f"{len(moments) - 1} of {ROUNDS} rounds of {count} nodes")
+    return [Moment(b.clock - a.clock, b.cpu - a.cpu) for a, b in pairwise(moments)], used
+
+
+def report(count: int) -> float:
+    """Print what the rounds of so many nodes took; returns the seconds of the middle one."""
+    (first, *later), used = measure(count)
+    middle = Moment(median(one.clock for one in later), median(one.cpu for one in later))
+    figures = (*first, *middle, *used)
+    print(f"{count:7,}", *(f"{figure:10.3f} s" for figure in figures))
+    return middle.clock
+
+
+def main() -> None:
+    """Measure each number of nodes."""
+    if sys.argv[1:2] == ["--simulate"]:
+        nodes = Nodes(int(sys.argv[2]))
+        told = {frames.CHANGE: nodes.change, frames.ROUND: nodes.round}
+        simulated.simulate(sys.argv[2:], {frames.START: nodes.start, **told})
+        return
+    heads = ("first", "runner's", "median", "runner's", "job: runner's", "nodes'")
+    print("  nodes", *(f"{head:>12}" for head in heads))
+    for count in [int(word) for word in sys.argv[1:]] or [500]:
+        seconds = report(count)
+        if count == 500:
+            bar(f"a round of {count} nodes, s", seconds, LIMIT)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,206 @@
+"""Node launchers that one process plays: they say what real ones would, and run no workers.
+
+The runner's half is the real one: door, TLS, tokens, gathering, START, the end. A benchmark that
+uses this is started by it once more, as `SCRIPT --simulate COUNT TARGET`, and is the nodes then.
+Both processes share this machine's cores, so half of the cost is not the runner's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal, NamedTuple
+
+from dsrun.launcher import environment
+from dsrun.launcher.backends.base import Dial, Part, Reports
+from dsrun.launcher.backends.child import Child
+from dsrun.launcher.control import auth, frames, messages, tls
+from dsrun.launcher.elastic.limits import Limits
+from dsrun.launcher.head.console import Console
+from dsrun.launcher.head.dialled import run_announced
+from dsrun.launcher.head.elasticjob import Elastic, ElasticJob
+from dsrun.launcher.head.job import Job
+from dsrun.launcher.head.view import rules
+from dsrun.launcher.loop import READ, Loop
+from dsrun.launcher.options import Options
+from dsrun.launcher.plan import Node, Plan, lay_out
+from dsrun.launcher.program import Program
+from dsrun.launcher.resources.hostfile import Host
+
+Answer = Callable[[int, bytes], Iterable[bytes]]
+"""What a node sends back for a frame, given its rank and the frame's body."""
+
+AT_ONCE = 200
+SLOTS = 8
+SILENT = 600.0
+"""Seconds that nodes may be silent for, since these send no beats."""
+
+
+class Used(NamedTuple):
+    """Processor seconds of the runner, and of the process that plays the nodes."""
+
+    runner: float
+    nodes: float
+
+
+class Simulated:
+    """A backend whose node launchers all live in one child of this process."""
+
+    transport: Literal["dial"] = "dial"
+
+    def __init__(self, script: str, heard: Callable[[str], None]) -> None:
+        self._script = script
+        self._heard = heard
+        self.pid = 0
+
+    def problem(self, nodes: Sequence[Node]) -> str:
+        """Nothing can be wrong."""
+        return ""
+
+    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[tuple[str, list[str]]]:
+        """No command."""
+        return []
+
+    def start(self, nodes: Sequence[Node], loop: Loop, reports: Reports, dial: Dial | None) -> None:
+        """Start the child, and pass on what it prints: tokens to the job, else to the benchmark."""
+        assert dial is not None
+        argv = [sys.executable, self._script, "--simulate", str(len(nodes)), dial.target]
+        child = Child(argv, loop, _complain, os.environ)
+        self.pid = child.pid
+        rest = b""
+
+        def read() -> None:
+            nonlocal rest
+            data = os.read(child.stdout, 1 << 20)
+            if not data:
+                loop.unwatch(child.stdout)
+                return
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._take(line.decode(), reports)
+
+        loop.watch(child.stdout, READ, read)
+
+    def close(self) -> None:
+        """Nothing to end."""
+
+    def _take(self, line: str, reports: Reports) -> None:
+        found = auth.announced(line)
+        if found:
+            reports.token(*found)
+        else:
+            self._heard(line)
+
+
+def run(
+    script: str, count: int, heard: Callable[[str], None], limits: Limits | None = None
+) -> Used:
+    """Run a job of so many simulated nodes to its end, an elastic one where it has limits.
+
+    `heard` is told, from the job's own loop, of each line that the nodes' process has printed.
+    """
+    options = Options(
+        start_timeout=600.0, connect_timeout=600.0, heartbeat_timeout=SILENT, quiet=True
+    )
+    hosts = [Host(f"n{rank}", tuple(range(SLOTS))) for rank in range(count)]
+    plan = Plan(lay_out(hosts), Program("train.py"), "simulated", "10.0.0.1", None)
+    sent = environment.travel(os.environ, {}).values
+    base = messages.Task("", "job", "", plan.program, "/", sent, None, None)
+    loop = Loop()
+    console = Console(loop, level="error")
+    backend = Simulated(script, heard)
+    before = time.process_time()
+    told = rules(options, "job")
+    parts = ("job", plan, loop, console, told, lambda node: base._replace(host=node.host.name))
+    part = Part(backend, plan.nodes)
+    job = ElasticJob(Elastic(limits, lambda _node: part), *parts) if limits else Job(*parts)
+    run_announced(job, [part], plan.nodes, loop, options)
+    spent = time.process_time() - before
+    console.close()
+    _, _, used = os.wait4(backend.pid, 0)
+    return Used(spent, used.ru_utime + used.ru_stime)
+
+
+def simulate(words: Sequence[str], answers: Mapping[int, Answer]) -> None:
+    """Be the nodes, as `COUNT TARGET` asks, until the job is over.
+
+    JOB and PROBE are answered as a node would that has enough of everything.
+    """
+    count, target = words
+    asyncio.run(_be_nodes(int(count), target, {**_WELL, **answers}))
+
+
+def beat() -> bytes:
+    """Return a sign of life, with which a node says that it has begun to start."""
+    return frames.pack_beat(time.monotonic())
+
+
+def done() -> bytes:
+    """Return the word that all workers have ended, and well."""
+    return messages.pack(frames.DONE, messages.Done((), {}))
+
+
+async def _be_nodes(count: int, target: str, answers: Mapping[int, Answer]) -> None:
+    addresses, _, port = target.rpartition(":")
+    host = addresses.split(",")[0]
+    context = tls.client_context()
+    gate = asyncio.Semaphore(AT_ONCE)
+    tokens = [auth.new_token() for _ in range(count)]
+    for rank, token in enumerate(tokens):
+        print(auth.announce(f"n{rank}", token))
+    sys.stdout.flush()
+
+    async def connect(rank: int, token: str) -> None:
+        async with gate:
+            reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
+        writer.write(messages.pack(frames.AUTH, auth.Claim(f"n{rank}", token)))
+        await _be_node(rank, reader, writer, answers)
+
+    await asyncio.gather(*(connect(rank, token) for rank, token in enumerate(tokens)))
+
+
+async def _be_node(
+    rank: int,
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    answers: Mapping[int, Answer],
+) -> None:
+    decoder = frames.Decoder()
+    over = False
+    while not over and (data := await reader.read(65536)):
+        for kind, body in decoder.feed(data):
+            over = over or kind == frames.END
+            for answer in answers[kind](rank, body) if kind in answers else ():
+                writer.write(answer)
+    writer.close()
+
+
+def _hello(rank: int, _body: bytes) -> list[bytes]:
+    said = messages.Hello(
+        dsrun="",
+        hostname=f"n{rank}",
+        machine=f"machine-{rank}",
+        python="3",
+        accelerator="cuda",
+        devices=tuple(map(str, range(SLOTS))),
+        slots=SLOTS,
+        port=29500 if rank == 0 else None,
+        addresses=("10.0.0.1",) if rank == 0 else (),
+        problems=(),
+        clock=time.monotonic(),
+    )
+    return [messages.pack(frames.HELLO, said)]
+
+
+def _probed(_rank: int, _body: bytes) -> list[bytes]:
+    return [frames.pack_json(frames.PROBED, {"verdicts": ["", "", ""]})]
+
+
+def _complain(_code: int, errors: str) -> None:
+    sys.stderr.write(errors)
+
+
+_WELL: dict[int, Answer] = {frames.JOB: _hello, frames.PROBE: _probed}
