@@ -71,11 +71,22 @@ class Part(NamedTuple):
     nodes: Sequence[Node]
 
 
+def _once(rank: int) -> None:
+    """Have no node launcher announce itself a second time."""
+
+
 class Dial(NamedTuple):
-    """Where node launchers dial back to: "address,address:port", and the certificate's SHA-256."""
+    """What node launchers need to dial back.
+
+    Attributes:
+        target: "address,address:port".
+        pin: the certificate's SHA-256.
+        again: lets the node launcher of a node, by rank, announce itself once more.
+    """
 
     target: str
     pin: str
+    again: Callable[[int], None] = _once
 
 
 class Reports(NamedTuple):

@@ -148,9 +148,9 @@ class Engine:
     def task(self, dial: base.Dial | None) -> list[str]:
         """Return the command of every task."""
         set_ = self._settings
-        target, pin = dial or ("ADDRESS:PORT", "SHA256")
+        there = dial or base.Dial("ADDRESS:PORT", "SHA256")
         part = f"--{'rank' if set_.rank_per_task else 'engine'}={self.name}"
-        return base.node_argv(set_, f"--dial={target}", f"--pin={pin}", part)
+        return base.node_argv(set_, f"--dial={there.target}", f"--pin={there.pin}", part)
 
     def start(
         self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None

@@ -40,7 +40,8 @@ def run_announced(
     door = _open(loop, context, addresses, options.control_port or 0, who)
     who.door = door
     try:
-        return job.run(parts, Dial(target(addresses, door.port), pin), who.announce)
+        dial = Dial(target(addresses, door.port), pin, who.again)
+        return job.run(parts, dial, who.announce)
     finally:
         door.close()
 

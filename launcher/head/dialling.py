@@ -46,6 +46,12 @@ class Announced:
         if self.door is not None:
             self.door.recheck(who)
 
+    def again(self, rank: int) -> None:
+        """Take in another token for a node: its node launcher is started once more."""
+        for who in [one for one in self._tokens if self._rank(one) == rank]:
+            del self._tokens[who]
+            self._ranks.pop(who, None)
+
     def verify(self, claim: auth.Claim) -> door.Verdict:
         """Tell whether a caller is who it says; "wait" while its token is still on its way."""
         token = self._tokens.get(claim.node)
@@ -58,6 +64,10 @@ class Announced:
         """Hand the line of a node over, once."""
         rank = self._ranks.pop(claim.node)
         self._enter(rank, line)
+
+    def _rank(self, who: str) -> int:
+        node = self._place(who)
+        return -1 if node is None else node.rank
 
     def _may_come(self, who: str) -> bool:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+from ..backends import ENGINES
 from ..control import frames, messages
 from ..elastic.rounds import Calls, Rounds
 from ..errors import DsrunError
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ..backends.base import Dial, Part
+    from ..backends.base import Backend, Dial, Part
     from ..elastic.limits import Limits
     from ..plan import Plan
     from ..resources.host import Host
@@ -92,11 +93,17 @@ class ElasticJob(Job):
                 found = [self._part(node)]
                 known.extend(found)
             for backend, _ in found:
-                if backend.transport == "stdio":
-                    backend.start([node], self._loop, reports, None)
+                if dial is not None and backend.transport == "dial":
+                    dial.again(node.rank)
+                if self._may_start(backend):
+                    backend.start([node], self._loop, reports, dial)
 
         self._reach = reach
         return super().run(known, dial, on_token)
+
+    def _may_start(self, backend: Backend) -> bool:
+        """Tell whether a backend can start one more node launcher: an engine runs once."""
+        return self._plan.launcher not in ENGINES or backend.transport == "stdio"
 
     def on_session_end(self, rank: int, cause: str) -> None:
         """Take in the end of a session, which may have been an attempt to have a node back."""
@@ -171,7 +178,7 @@ class ElasticJob(Job):
         if first is self._first and (alone or self._probed != LOOPBACK):
             return self._probed
         assert first.hello is not None
-        return checks.master_candidates(first.node, first.hello, None, alone)[0]
+        return checks.master_candidates(first.node, first.hello, None, alone=False)[0]
 
     # -- failures and losses ----------------------------------------------------------------
 

@@ -84,7 +84,7 @@ def test_a_node_is_lost(
     assert re.search(rf"(?m)^dsrun: lost {lost}: .*; going on without it$", said)
 
 
-@pytest.mark.parametrize("launcher", ["ssh", "openssh"])
+@pytest.mark.parametrize("launcher", ["ssh", "openssh", "pdsh"])
 def test_a_node_that_comes_back_takes_part_again(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, launcher: str
 ) -> None:
