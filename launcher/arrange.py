@@ -45,7 +45,7 @@ def arrange(command: Command) -> Arrangement:
     options = command.options
     if not command.program:
         raise UsageError("no script: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
-    found = source.find(options)
+    found = source.find(options) if command.rendezvous is None else source.this_machine()
     hosts = _select(options, found)
     hosts, alone = _bare_nodes(options, hosts, command)
     launcher, why = _launcher(options, hosts, alone=alone)
@@ -53,8 +53,9 @@ def arrange(command: Command) -> Arrangement:
         nodes=lay_out(hosts),
         program=_program(command),
         launcher=launcher,
-        master_addr=options.master_addr,
+        master_addr=_address(options, hosts, alone=alone),
         master_port=_port(options),
+        rendezvous=command.rendezvous,
     )
     said = f"hosts: {command.joined or found.words}; launcher: {why}"
     return Arrangement(plan, said, elastic_plan(options, plan.world_size))
@@ -242,6 +243,24 @@ def _program(command: Command) -> Program:
         python=options.python,
         local_rank=not (options.no_local_rank or command.like_torchrun),
     )
+
+
+def _address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | None:
+    """Return node 0's address for the workers; --local_addr tells it where this is node 0.
+
+    Raises:
+        UsageError: --local_addr names one node, and this starts several.
+    """
+    if options.local_addr is None or options.node_rank:
+        return options.master_addr
+    if len(hosts) == 1:
+        return options.master_addr or options.local_addr
+    if not alone:
+        raise UsageError(
+            f"--local_addr {options.local_addr}: this starts {len(hosts)} nodes, whose addresses"
+            " are found and tried out; --master_addr names node 0's"
+        )
+    return options.local_addr
 
 
 def _port(options: Options) -> int | None:

@@ -28,7 +28,7 @@ def completed(command: Command, environ: Mapping[str, str]) -> Command:
     from .resources import membership
 
     options = command.options
-    if options.standalone:
+    if options.standalone or command.rendezvous is not None:
         return command
     found = membership.find(environ, _hostname(environ), terminal=membership.has_terminal())
     if found is None or not _counts(found, options):

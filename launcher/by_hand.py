@@ -15,6 +15,7 @@ from .errors import UsageError
 from .launching import launch
 from .plan import Plan, lay_out
 from .program import Program
+from .rendezvous import completed
 from .resources.host import Host
 from .secret import DEFAULT_MASTER_PORT
 
@@ -32,7 +33,11 @@ def run(words: Sequence[str]) -> int:
         DsrunError: the words are not usable, or the node cannot run it.
     """
     text, rest = _take_world_info(list(words))
-    command = parse(rest, os.environ)
+    command = completed(parse(rest, os.environ))
+    if command.rendezvous is not None:
+        raise UsageError(
+            f"{command.rendezvous.words}: by hand nobody is met; use dsrun, without --world_info"
+        )
     if not command.program:
         raise UsageError("launch: no script; expected --world_info=... [options] SCRIPT [ARGS...]")
     plan = _plan(command, text)

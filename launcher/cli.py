@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from .rendezvous import Rendezvous
+
 YES = {"1", "true", "yes", "on"}
 NO = {"", "0", "false", "no", "off"}
 
@@ -24,6 +26,7 @@ class Command(NamedTuple):
         given: fields that the user set, on the line or by a variable.
         help: help was asked for.
         joined: what says that this command runs on every node, and on which here, or "".
+        rendezvous: set where torch brings the nodes together; this is the part of one machine.
     """
 
     options: Options
@@ -31,6 +34,7 @@ class Command(NamedTuple):
     given: frozenset[str]
     help: bool = False
     joined: str = ""
+    rendezvous: Rendezvous | None = None
 
     @property
     def like_torchrun(self) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from .loop import Loop
     from .options import Options
     from .plan import Node, Plan
+    from .rendezvous import Rendezvous
 
 NOT_AN_END = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP}
 """Signals that dsrun acts on beside those that end the job."""
@@ -65,7 +66,7 @@ def run(
         console.say(f"{arrangement.said}; job {job_id}", _loudness(plan, options))
         _warn_of(travel, plan, console)
         parts = (job_id, plan, loop, console, watched, told, _nodes(split))
-        job = _elastic_job(elastic, later, options, *parts) if elastic else Job(*parts)
+        job = _job(plan.rendezvous, elastic, later, options, *parts)
         console.on_broken_pipe = job.on_broken_output
         loop.on_signals(ends, job.on_signal)
         report = _see_through(job, split, plan, loop, options, console)
@@ -80,10 +81,23 @@ def run(
     return report.exit_code
 
 
-def _elastic_job(limits: Limits, *parts: Any) -> Job:
-    from .growing import elastic_job
+def _job(
+    rendezvous: Rendezvous | None,
+    limits: Limits | None,
+    later: Callable[[Node], Part],
+    options: Options,
+    *parts: Any,
+) -> Job:
+    """Return the job, of the kind that says who decides about rounds: torch, the runner, nobody."""
+    if rendezvous is not None:
+        from .head.torchjob import TorchJob
 
-    return elastic_job(limits, *parts)
+        return TorchJob(rendezvous, *parts)
+    if limits is not None:
+        from .growing import elastic_job
+
+        return elastic_job(limits, later, options, *parts)
+    return Job(*parts)
 
 
 def _nodes(split: Sequence[Part]) -> list[Node]:

@@ -24,15 +24,20 @@ MASK = "***"
 
 
 def as_json(plan: Plan, commands: Commands, travel: Travel) -> str:
-    """Return the plan as one JSON object; `world_size` is null while a node's slots are unknown."""
+    """Return the plan as one JSON object; `world_size` is null while a node's slots are unknown.
+
+    With a `rendezvous` it is null as well, and ranks are counted from 0 on this machine: torch says
+    later which they are.
+    """
     program = plan.program
     return json.dumps(
         {
             "launcher": plan.launcher,
             "master_addr": plan.master_addr,
             "master_port": plan.master_port,
-            "world_size": plan.world_size,
+            "world_size": None if plan.rendezvous else plan.world_size,
             "nodes": [_node_json(node) for node in plan.nodes],
+            **({"rendezvous": plan.rendezvous._asdict()} if plan.rendezvous else {}),
             "program": program.argv(program.python or "python", 0),
             "environment": sorted(travel.values),
             "withheld": list(travel.withheld),
@@ -68,16 +73,20 @@ def as_table(plan: Plan, said: str, commands: Commands, travel: Travel, workdir:
         ("hosts", said.partition("; ")[0].removeprefix("hosts: ")),
         ("launcher", said.rpartition("launcher: ")[2]),
         ("workers", _workers(plan)),
-        (
-            "master",
-            f"{plan.master_addr or 'found at the start'}:{plan.master_port or 'a free port'}",
-        ),
+        ("master", _master(plan)),
         ("program", shlex.join(program)),
         ("folder", workdir),
     ]
     width = max(len(name) for name, _ in facts)
     head = [f"{name:<{width}}  {text}" for name, text in facts]
     return "\n".join([*head, "", *_nodes(plan), "", *_variables(travel), "", *_commands(commands)])
+
+
+def _master(plan: Plan) -> str:
+    if plan.rendezvous is not None:
+        met = plan.rendezvous
+        return f"as torch says, and the ranks: {met.words}, --rdzv_id {met.run_id}, {met.nodes}"
+    return f"{plan.master_addr or 'found at the start'}:{plan.master_port or 'a free port'}"
 
 
 def _workers(plan: Plan) -> str:

@@ -134,6 +134,7 @@ class Seat(NamedTuple):
     restarts: int = 0
     max_restarts: int = 0
     elastic: bool = False
+    run_id: str = ""
 
 
 def contract(seat: Seat) -> dict[str, str]:
@@ -158,7 +159,7 @@ def contract(seat: Seat) -> dict[str, str]:
         "MASTER_PORT": str(seat.master_port),
         "TORCHELASTIC_RESTART_COUNT": str(seat.restarts),
         "TORCHELASTIC_MAX_RESTARTS": str(seat.max_restarts),
-        "TORCHELASTIC_RUN_ID": seat.job_id,
+        "TORCHELASTIC_RUN_ID": seat.run_id or seat.job_id,
         # Rank 0 opens the store itself, but where torch's agent holds one.
         "TORCHELASTIC_USE_AGENT_STORE": str(seat.elastic),
         "CROSS_RANK": str(seat.node_rank),

@@ -173,6 +173,24 @@ class Options:
     token_file: str | None = option(
         None, "str", START, "--no_ssh: a 0600 file with the shared secret (or DSRUN_TOKEN)", "FILE"
     )
+    rdzv_backend: str = option(
+        "static", "str", START,
+        "who brings the nodes together: static is dsrun; c10d, etcd, etcd-v2 or a plugin is torch, "
+        "the same command on every node, some of which may be torchrun",
+        "NAME",
+    )  # fmt: skip
+    rdzv_endpoint: str = option(
+        "", "str", START, "where they meet; with static the master's address and port", "HOST:PORT"
+    )
+    rdzv_id: str = option(
+        "none", "str", START, "the job's name there, TORCHELASTIC_RUN_ID of the workers", "ID"
+    )
+    rdzv_conf: str = option(
+        "", "str", START, "settings of that backend: NAME=VALUE,... (join_timeout=600)", "CONF"
+    )
+    local_addr: str | None = option(
+        None, "str", START, "this node's own address, for the others (found)", "ADDR", none=""
+    )
     connect_timeout: float = option(10.0, "float", START, "for a host to answer", "SECONDS")
     start_timeout: float = option(300.0, "float", START, "for all nodes to be ready", "SECONDS")
     dry_run: bool = option(False, "bool", START, "print the plan and start nothing")
@@ -195,6 +213,10 @@ class Options:
     tee: str = option(
         "0", "str", OUTPUT, "to log and console, likewise (they always are, without -r)", "N",
         also=("-t",),
+    )  # fmt: skip
+    logs_specs: str = option(
+        "default", "str", OUTPUT, "who names the log files: an entry point of torchrun.logs_specs",
+        "NAME",
     )  # fmt: skip
     console_ranks: str = option("", "str", OUTPUT, "show only these global ranks: 0,8-15", "RANKS")
     local_ranks_filter: str = option("", "str", OUTPUT, "show only these local ranks: 0,1", "RANKS")
@@ -239,7 +261,7 @@ class Options:
         "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "str", STOPPING, "signals that end the job", "LIST"
     )
     monitor_interval: float = option(
-        0.1, "float", STOPPING, "accepted from torchrun; exits are seen at once anyway", "SECONDS"
+        0.1, "float", STOPPING, "between two looks of torch's agent (--rdzv_backend)", "SECONDS"
     )
     elastic_training: bool = option(
         False, "bool", STOPPING, "go on without nodes that are lost, and restart failed workers"
@@ -319,21 +341,25 @@ class Options:
 REFUSED = {
     "autotuning": "dsrun starts jobs, it does not tune them; use deepspeed's own --autotuning",
     "save_pid": "no pid file is written; signal dsrun itself, every worker gets it",
-    "rdzv_backend": "dsrun brings the nodes together itself; --master_addr and --master_port",
-    "rdzv_endpoint": "dsrun brings the nodes together itself; --master_addr and --master_port",
-    "rdzv_id": "dsrun names every job itself",
-    "rdzv_conf": "dsrun brings the nodes together itself; --start_timeout bounds it",
     "start_method": "workers are programs here, never functions; leave it out",
     "event_log_handler": "--report_file writes how the job ended",
-    "logs_specs": "--log_dir keeps every rank's output",
     "duplicate_stdout_filters": "grep the files of --log_dir",
     "duplicate_stderr_filters": "grep the files of --log_dir",
-    "local_addr": "addresses are found and tried out; --master_addr names node 0's",
     "use_env": "LOCAL_RANK is always set; --no_local_rank leaves the argument out",
 }
 """Options of the peers that can mean nothing here, each with the reason and what to use."""
 
-TORCHRUN_NAMES = frozenset({"nproc_per_node", "nnodes", "standalone"})
+TORCHRUN_NAMES = frozenset(
+    {
+        "nproc_per_node",
+        "nnodes",
+        "standalone",
+        "rdzv_backend",
+        "rdzv_endpoint",
+        "rdzv_id",
+        "rdzv_conf",
+    }
+)
 """A line that uses these comes from torchrun, which passes no --local_rank to the script."""
 
 

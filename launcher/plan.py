@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from .program import Program
+    from .rendezvous import Rendezvous
     from .resources.host import Host, Slot
 
 
@@ -81,6 +82,8 @@ class Plan(NamedTuple):
         launcher: the name of the backend.
         master_addr: as the user gave it, or None: chosen among node 0's addresses at the start.
         master_port: as the user gave it, or None: a free one, chosen on node 0.
+        rendezvous: set where torch brings the nodes together: this is one of them, and its ranks
+            are numbered from 0 as long as torch has not said which it has.
     """
 
     nodes: tuple[Node, ...]
@@ -88,6 +91,7 @@ class Plan(NamedTuple):
     launcher: str
     master_addr: str | None
     master_port: int | None
+    rendezvous: Rendezvous | None = None
 
     @property
     def world_size(self) -> int | None:

@@ -79,10 +79,11 @@ def run(command: Command) -> int:
     Raises:
         DsrunError: it cannot be done; nothing is left running.
     """
+    from . import belonging, rendezvous
     from .arrange import arrange, by_rank
-    from .belonging import completed
 
-    command = completed(command, os.environ)
+    command = rendezvous.completed(command)
+    command = belonging.completed(command, os.environ)
     arrangement = arrange(command)
     options = command.options
     if options.json and not options.dry_run:

@@ -7,9 +7,10 @@ import os
 from . import __version__, environment
 from .backends import ENGINES
 from .control.messages import Task
-from .elastic.asked import is_elastic, notice
+from .elastic.asked import has_own_logs, is_elastic, notice
 from .errors import UsageError
 from .manner import core_lists, manner
+from .rendezvous import UNNAMED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,6 +77,17 @@ def _env_file(path: str, *, wanted: bool) -> dict[str, str]:
     return environment.parse_env_file(text, path)
 
 
+def _logs_specs(options: Options) -> tuple[str, ...]:
+    """Return what the LogsSpecs of --logs_specs is made with, () where the names are our own."""
+    if has_own_logs(options):
+        return ()
+    from .head.view import numbers
+
+    ranks = ",".join(map(str, numbers("--local_ranks_filter", options.local_ranks_filter)))
+    wire = environment.to_wire
+    return options.logs_specs, wire(options.log_dir), options.redirects, options.tee, ranks
+
+
 def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable[[Node], Task]:
     """Return what makes each node's Task; all that is the same for all is made once."""
     from .arrange import workdir
@@ -88,8 +100,8 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         python=wire(program.python) if program.python else None,
     )
     how = manner(options)
-    elastic = is_elastic(options)
-    share = 2 if elastic else 1
+    rounds = is_elastic(options) and plan.rendezvous is None
+    share = 2 if rounds else 1
     lists = core_lists(options.bind_core_list, [node.host.name for node in plan.nodes])
     common = Task(
         dsrun=__version__,
@@ -101,13 +113,16 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         slots=None,
         port=None,
         venv_script=wire(options.venv_script),
-        log_dir=wire(options.log_dir),
+        log_dir=wire(options.log_dir) if has_own_logs(options) else "",
         # A node that is cut off must be still before the others can be in another round.
         lease=options.heartbeat_timeout / share,
         grace=options.grace,
-        last_grace=min(options.grace, options.heartbeat_timeout / 8) if elastic else options.grace,
-        elastic=elastic,
+        last_grace=min(options.grace, options.heartbeat_timeout / 8) if rounds else options.grace,
+        elastic=rounds or plan.rendezvous is not None,
         notice=wire(notice(options)),
+        rendezvous=plan.rendezvous,
+        logs_specs=_logs_specs(options),
+        run_id="" if options.rdzv_id == UNNAMED else wire(options.rdzv_id),
         one_device=options.virtual_local_rank,
         allow_background=options.allow_background,
         keep_stdin=options.stdin == "rank0",
@@ -117,7 +132,8 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
     )
 
     def told(node: Node) -> Task:
-        port = (plan.master_port or 0) if node.rank == 0 else None
+        first = node.rank == 0 and plan.rendezvous is None
+        port = (plan.master_port or 0) if first else None
         name = node.host.name
         bound = how._replace(core_list=lists(name))
         return common._replace(host=name, slots=node.host.slots, port=port, manner=bound)

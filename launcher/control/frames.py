@@ -44,6 +44,8 @@ TOOK = 38  # so many bytes of INPUT were written
 DONE = 39
 JOIN = 41  # an elastic job: ready for the next round
 BOUND = 40  # what the workers are bound to, now that they run
+RANKS = 42  # torch's rendezvous has formed a round: which ranks of it are here
+LEFT = 43  # torch's agent has come to a bad end
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
 

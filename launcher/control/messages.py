@@ -7,6 +7,7 @@ third of its start-up time.
 from __future__ import annotations
 
 from ..manner import Manner
+from ..rendezvous import Rendezvous
 from ..values import NamedTuple
 from . import frames
 
@@ -45,6 +46,10 @@ class Task(NamedTuple):
         notice: how workers of an elastic job learn of a coming change: a signal's name, the path of
             a file that is made for them, or "".
         settle: seconds to wait before a signal is passed on, as it may reach the workers itself.
+        rendezvous: the agent forms the rounds itself, with those of other nodes, at this one.
+        logs_specs: who names the log files, as torchrun has it: the entry point, the folder,
+            redirects, tee and the local ranks that are shown; () for our own names.
+        run_id: TORCHELASTIC_RUN_ID of the workers, "" for the job's id.
     """
 
     dsrun: str
@@ -69,6 +74,9 @@ class Task(NamedTuple):
     settle: float = 0.0
     elastic: bool = False
     notice: str = ""
+    rendezvous: Rendezvous | None = None
+    logs_specs: tuple[str, ...] = ()
+    run_id: str = ""
 
 
 class Hello(NamedTuple):
@@ -107,6 +115,7 @@ class Start(NamedTuple):
         generation: which round of an elastic job this is, from 1 on; 0 where there are none.
         restarts: how often the job's workers were restarted after a failure.
         max_restarts: how often they may be.
+        said: what torch's agent has put into the environment of each worker here (`node.told`).
     """
 
     first_rank: int
@@ -121,12 +130,44 @@ class Start(NamedTuple):
     generation: int = 0
     restarts: int = 0
     max_restarts: int = 0
+    said: tuple[dict[str, str], ...] = ()
 
 
 class Join(NamedTuple):
     """JOIN: torch's agent is ready for a round; `port` is where its store can be had."""
 
     port: int
+
+
+class Ranks(NamedTuple):
+    """RANKS: torch's rendezvous has formed a round, and the workers here are about to start.
+
+    Attributes:
+        first_rank: of the workers here; the others follow it.
+        node_rank: this node's place among so many `nodes`.
+        restarts: how often workers were restarted after a failure on this node.
+    """
+
+    first_rank: int
+    world_size: int
+    node_rank: int
+    nodes: int
+    master_addr: str
+    master_port: int
+    restarts: int
+    max_restarts: int
+
+
+class Left(NamedTuple):
+    """LEFT: torch's agent has ended, and not well.
+
+    Attributes:
+        why: in words; "" where workers have failed and that is all.
+        unusable: what it was asked for cannot be done on this node, now or later.
+    """
+
+    why: str
+    unusable: bool = False
 
 
 class Placed(NamedTuple):
@@ -259,6 +300,10 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "dict[str, str]": lambda value: isinstance(value, dict) and _all(tuple(value.values()), str),
     "dict[str, list[str]]": _tails,
     "Program": lambda value: isinstance(value, tuple) and len(value) == len(_PROGRAM),
+    "tuple[dict[str, str], ...]": lambda value: _all(value, dict),
+    "Rendezvous | None": lambda value: (
+        value is None or (isinstance(value, tuple) and len(value) == len(Rendezvous._fields))
+    ),
     "Manner": lambda value: isinstance(value, tuple) and len(value) == len(Manner()),
     "tuple[Placed, ...]": lambda value: _all(value, list) and all(map(_placed, value)),
 }

@@ -26,10 +26,16 @@ OURS = ("min_wait", "change_notice", *GROWING)
 """Options that only an elastic job has a use for."""
 
 
+def has_own_logs(options: Options) -> bool:
+    """Tell whether dsrun names the log files, not an entry point that torch's agent loads."""
+    return options.logs_specs == "default"
+
+
 def is_elastic(options: Options) -> bool:
-    """Tell whether workers may be restarted, or nodes come and go."""
+    """Tell whether torch's agent is needed: workers may be restarted, or nodes come and go."""
     some = options.min_elastic_nodes, options.max_elastic_nodes
     asked = options.elastic_training or options.max_restarts or nodes_range(options)
+    asked = asked or not has_own_logs(options)
     return bool(asked or any(number is not None for number in some))
 
 

@@ -36,6 +36,11 @@ class Account:
         self._exits.append((peer, ended))
         return _failed(ended)
 
+    @property
+    def has_failures(self) -> bool:
+        """Whether a worker has failed by itself."""
+        return any(_failed(ended) for _, ended in self._exits)
+
     def forget_exits(self) -> None:
         """Forget the ends of workers: the job went on with others."""
         self._exits = []

@@ -120,6 +120,7 @@ class ElasticJob(Job):
             **super()._handlers(peer),
             frames.HELLO: lambda body: self._on_hello(peer, body),
             frames.JOIN: lambda body: self._on_join(peer, body),
+            frames.LEFT: lambda body: self._on_left(peer, body),
         }
 
     # -- rounds -----------------------------------------------------------------------------
@@ -233,6 +234,9 @@ class ElasticJob(Job):
             self._stop(signal.SIGTERM, self._rules.grace)
 
     # -- nodes that come --------------------------------------------------------------------
+
+    def _on_left(self, peer: Peer, body: bytes) -> None:
+        self._lose(peer, messages.unpack(messages.Left, body).why, over=False)
 
     def _reach_again(self, peer: Peer) -> None:
         if peer.link is not None:

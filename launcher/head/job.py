@@ -9,7 +9,6 @@ from ..backends import ENGINES
 from ..backends.base import Reports
 from ..control import frames, messages
 from ..control.link import Link
-from ..errors import NodeError
 from . import bindings
 from .account import Account
 from .gathering import Gathering
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from ..backends.base import Dial, Part
     from ..control.line import Line
     from ..control.messages import Task
+    from ..errors import DsrunError, NodeError
     from ..plan import Node, Plan
     from .console import Console
     from .view import Rules
@@ -67,7 +67,7 @@ class Job:
         self.peers = [Peer(node) for node in nodes or plan.nodes]
         self._by_rank = {peer.node.rank: peer for peer in self.peers}
         self._window = window(len(self.peers))
-        self._error: NodeError | None = None
+        self._error: DsrunError | None = None
         self._running = self._stopping = self._ending = False
         self._interrupts = 0
         self._first = self.peers[0]
@@ -99,7 +99,7 @@ class Job:
             on_token: told of every token that a node launcher announces.
 
         Raises:
-            NodeError: some node cannot take part; nothing is left running.
+            DsrunError: some node cannot take part; nothing is left running.
         """
         reports = self._reports(on_token)
         try:
@@ -230,10 +230,13 @@ class Job:
         """Know whose output comes from which rank."""
         self._plan = plan
         for node in plan.nodes:
-            for worker in node.workers():
-                text = self._rules.label(node, worker.rank, worker.local_rank)
-                streams = self._rules.shown(worker.rank, worker.local_rank)
-                self._console.label(worker.rank, text, streams)
+            self._label_workers(node)
+
+    def _label_workers(self, node: Node) -> None:
+        for worker in node.workers():
+            text = self._rules.label(node, worker.rank, worker.local_rank)
+            streams = self._rules.shown(worker.rank, worker.local_rank)
+            self._console.label(worker.rank, text, streams)
 
     def _order(self, node: Node, master: str, port: int) -> messages.Start:
         return order(self._plan, node, master, port, self._window)

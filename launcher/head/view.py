@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..elastic.asked import has_own_logs
 from ..errors import UsageError
 from ..resources.ranges import parse_slots
 from ..values import NamedTuple
@@ -65,10 +66,11 @@ def rules(options: Options, job_id: str) -> Rules:
 def _shown(options: Options) -> Callable[[int, int], set[int]]:
     away = _streams("--redirects", options.redirects)
     both = _streams("--tee", options.tee)
-    if not options.log_dir and (options.redirects != "0" or options.tee != "0"):
+    to_files = options.redirects != "0" or options.tee != "0"
+    if to_files and not options.log_dir and has_own_logs(options):
         raise UsageError("--redirects and --tee need --log_dir DIR, where the output goes")
-    ranks = _numbers("--console_ranks", options.console_ranks)
-    locals_ = _numbers("--local_ranks_filter", options.local_ranks_filter)
+    ranks = numbers("--console_ranks", options.console_ranks)
+    locals_ = numbers("--local_ranks_filter", options.local_ranks_filter)
 
     def shown(rank: int, local_rank: int) -> set[int]:
         hidden = (ranks and rank not in ranks) or (locals_ and local_rank not in locals_)
@@ -77,7 +79,12 @@ def _shown(options: Options) -> Callable[[int, int], set[int]]:
     return shown
 
 
-def _numbers(where: str, text: str) -> frozenset[int | str]:
+def numbers(where: str, text: str) -> frozenset[int | str]:
+    """Return the ranks that an option lists.
+
+    Raises:
+        UsageError: they are no numbers; `where` names the option.
+    """
     try:
         numbers = parse_slots(text) if text else ()
         if not all(isinstance(number, int) for number in numbers):

@@ -5,8 +5,9 @@ A program of its own, run by the Python that the workers have, since torch is to
     python agent.py SETTINGS
 
 Standard input is the desk: a socket at which this program and the stand-ins hand in a line of their
-own to the node launcher. Of torch only what is public is used: a RendezvousHandler, a LogsSpecs and
-LocalElasticAgent (torch 2.3 and newer).
+own to the node launcher. The rounds are those of dsrun's runner, or of a rendezvous of torch's, in
+which other nodes may have torchrun. Of torch only what is public is used: rendezvous handlers and
+their registry, a LogsSpecs and LocalElasticAgent (torch 2.3 and newer).
 """
 
 from __future__ import annotations
@@ -17,23 +18,33 @@ import os
 import select
 import socket
 import sys
+from importlib.metadata import entry_points
 from typing import Any
+
+logging.disable(logging.ERROR)
 
 try:
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
-    from torch.distributed.elastic.agent.server.api import WorkerSpec
+    from torch.distributed.elastic.agent.server.api import RunResult, WorkerSpec
     from torch.distributed.elastic.agent.server.local_elastic_agent import LocalElasticAgent
-    from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs
+    from torch.distributed.elastic.multiprocessing import LogsDest, LogsSpecs, Std
     from torch.distributed.elastic.rendezvous import (
+        RendezvousClosedError,
         RendezvousHandler,
         RendezvousInfo,
+        RendezvousParameters,
         RendezvousStoreInfo,
+        RendezvousTimeoutError,
     )
+    from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 except ImportError as error:
-    sys.exit(f"{error} (an elastic job needs torch 2.3 or newer)")
+    sys.exit(f"{error} (this job needs torch 2.3 or newer on every node)")
 
 MANY = 1 << 30
-"""Restarts that torch is given: the job's own budget is kept by the runner."""
+"""Restarts that torch is given in the runner's rounds: the job's own budget is kept there."""
+
+UNUSABLE = (ValueError, TypeError, AttributeError, LookupError, ImportError)
+"""What is raised where the options, or what is installed here, are at fault."""
 
 
 class Line:
@@ -134,21 +145,134 @@ class NoLogs(LogsSpecs):
         return ""
 
 
-def main(settings: dict[str, Any]) -> int:
-    """Run the agent until its workers have ended well, or the node launcher ends it."""
-    logging.disable(logging.ERROR)
-    line = Line(socket.socket(fileno=os.dup(0)))
+class NamedLogs(NoLogs):
+    """Has another LogsSpecs name the files, which the node launcher writes then."""
+
+    def __init__(self, named: LogsSpecs) -> None:
+        super().__init__()
+        self._named = named
+
+    def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
+        """Put the names of the files into the stand-ins' environment; return none for any rank."""
+        files = self._named.reify(envs)
+        for local, env in envs.items():
+            env["DSRUN_LOG_OUT"] = files.stdouts.get(local, "")
+            env["DSRUN_LOG_ERR"] = files.stderrs.get(local, "")
+        return super().reify(envs)
+
+
+def logs(name: str, log_dir: str, redirects: str, tee: str, ranks: str) -> LogsSpecs:
+    """Return the LogsSpecs of an entry point, made as torchrun makes it.
+
+    Raises:
+        ValueError: there is no such entry point.
+    """
+    group = "torchrun.logs_specs"
+    for point in entry_points(group=group, name=name):
+        named = point.load()(
+            log_dir=log_dir or None,
+            redirects=Std.from_str(redirects),
+            tee=Std.from_str(tee),
+            local_ranks_filter=set(map(int, ranks.split(","))) if ranks else None,
+        )
+        return NamedLogs(named)
+    raise ValueError(f"--logs_specs {name}: no such entry point of {group} is installed")
+
+
+def rendezvous(asked: dict[str, Any]) -> RendezvousHandler:
+    """Return torch's handler, made as torchrun makes it (torch/distributed/launcher/api.py).
+
+    Raises:
+        Exception: whatever torch or a plugin raises.
+    """
+    if asked["most"] == 1:
+        # One store for all rounds has keys of former rounds in it (torch 2.13), and workers that
+        # are started again can take them for their own. No other node has to know of this.
+        os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
+    parameters = RendezvousParameters(
+        backend=asked["backend"],
+        endpoint=asked["endpoint"],
+        run_id=asked["run_id"],
+        min_nodes=asked["least"],
+        max_nodes=asked["most"],
+        local_addr=asked["local_addr"] or None,
+        **asked["conf"],
+    )
+    try:
+        return get_rendezvous_handler(parameters)
+    except ImportError as error:
+        known = " (it comes with the package python-etcd)" if "'etcd'" in str(error) else ""
+        raise ImportError(f"{error}{known}") from None
+    except ValueError:
+        # torch only warns of a plugin that does not load, and does not know it then.
+        for point in entry_points(group="torchrun.handlers", name=asked["backend"]):
+            point.load()()
+        raise
+
+
+def run(line: Line, settings: dict[str, Any]) -> RunResult | None:
+    """Run the agent to its end; without a result torch had no place for this node.
+
+    Raises:
+        Exception: whatever torch or a plugin raises.
+    """
+    asked = settings["rendezvous"]
+    handler = rendezvous(asked) if asked else Rounds(line, settings["job"])
     spec = WorkerSpec(
         role=settings["role"],
         local_world_size=settings["workers"],
-        rdzv_handler=Rounds(line, settings["job"]),
+        rdzv_handler=handler,
         entrypoint=settings["standin"][0],
         args=tuple(settings["standin"][1:]),
-        max_restarts=MANY,
-        monitor_interval=settings["interval"],
+        max_restarts=asked["restarts"] if asked else MANY,
+        monitor_interval=asked["interval"] if asked else settings["interval"],
     )
-    result = LocalElasticAgent(spec, NoLogs(), exit_barrier_timeout=settings["barrier"]).run()
-    line.send(ended=not result.is_failed())
+    files = logs(*settings["logs"]) if settings["logs"] else NoLogs()
+    agent = LocalElasticAgent(spec, files, exit_barrier_timeout=settings["barrier"])
+    try:
+        result: RunResult | None = agent.run()
+        return result
+    except RendezvousTimeoutError:
+        raise RendezvousTimeoutError(too_few(handler, asked)) from None
+    except RendezvousClosedError:
+        words = f"another node has ended the job (--rdzv_id {asked['run_id']} is closed)"
+        raise RendezvousClosedError(words) from None
+    finally:
+        handler.shutdown()
+
+
+def too_few(handler: RendezvousHandler, asked: dict[str, Any]) -> str:
+    """Say that not enough nodes came in time; the handlers differ in what they wait for."""
+    timeout = getattr(getattr(handler, "settings", None), "timeout", None)
+    name, seconds = "timeout", float(asked["conf"]["timeout"])
+    if timeout is not None:
+        name, seconds = "join_timeout", timeout.join.total_seconds()
+    return (
+        f"fewer than {asked['least']} nodes came within {seconds:g} s: is the command running on"
+        f" the others, with the same --rdzv_id? --rdzv_conf {name}=SECONDS waits longer"
+    )
+
+
+def words(error: BaseException) -> str:
+    """Return an exception of torch's in one line, with the cause that it refers to."""
+    pointer = " See inner exception for details."
+    text = str(error) or type(error).__name__
+    if pointer in text and error.__cause__ is not None:
+        text = f"{text.replace(pointer, '')} {error.__cause__}"
+    return text.strip().splitlines()[0]
+
+
+def main(settings: dict[str, Any]) -> int:
+    """Run the agent until its workers have ended well, or the node launcher ends it."""
+    line = Line(socket.socket(fileno=os.dup(0)))
+    left: dict[str, object] | None = None
+    try:
+        result = run(line, settings)
+        if result is not None and result.is_failed():
+            left = {"why": ""}
+    except Exception as error:
+        left = {"why": words(error), "unusable": isinstance(error, UNUSABLE)}
+    line.send(left=left)
     return 0
 
 

@@ -12,6 +12,7 @@ import signal
 import socket
 
 from .. import loop as loops
+from ..control.messages import Left
 from ..values import NamedTuple
 from . import kernel
 from .workers import spawn
@@ -24,21 +25,24 @@ if TYPE_CHECKING:
 
 LIMIT = 65536
 
+UNSAID = Left("?")
+"""Until the agent says why it ends."""
+
 
 class Visits(NamedTuple):
     """What the desk tells its owner; each is called from the loop.
 
     Attributes:
         joined: the agent waits for a round; its store's port.
-        manned: every worker of the round has been asked for.
+        manned: every worker of the round has been asked for; what is said of each, by local rank.
         stopped: the agent wants the workers to stop, with this signal.
-        left: the agent has ended, and whether its workers had ended well.
+        left: the agent has ended; why, or None if its workers had ended well.
     """
 
     joined: Callable[[int], None]
-    manned: Callable[[], None]
+    manned: Callable[[list[dict[str, str]]], None]
     stopped: Callable[[int], None]
-    left: Callable[[bool], None]
+    left: Callable[[Left | None], None]
 
 
 class Desk:
@@ -48,8 +52,16 @@ class Desk:
         pid: the agent's.
     """
 
-    def __init__(self, loop: loops.Loop, agent: Callable[[int], Spec], visits: Visits) -> None:
+    def __init__(
+        self, loop: loops.Loop, agent: Callable[[int], Spec], visits: Visits, workers: int
+    ) -> None:
         """Start the agent; `agent` is given the descriptor of its standard input.
+
+        Args:
+            loop: what is said here is heard on it.
+            agent: what to execute.
+            visits: who is told.
+            workers: how many the agent asks for in each round.
 
         Raises:
             SpawnFailed: it cannot be started.
@@ -65,22 +77,16 @@ class Desk:
         self._rest = b""
         self._words = b""
         self._standins: dict[int, socket.socket] = {}
-        self._expected = 0
-        self._well = False
+        self._said: dict[int, dict[str, str]] = {}
+        self._workers = workers
+        self._left: Left | None = UNSAID
         loop.watch(self._ours.fileno(), loops.READ, self._visited)
         for fd in (self._agent.stdout, self._agent.stderr):
             loop.watch(fd, loops.READ, lambda fd=fd: self._heard(fd))  # type: ignore[misc]
 
-    @property
-    def words(self) -> str:
-        """The last line that the agent has written."""
-        lines = self._words.decode("utf-8", "replace").strip().splitlines()
-        return lines[-1] if lines else ""
-
-    def form(self, place: dict[str, object], workers: int) -> None:
-        """Tell the agent its place in a round, which so many workers of this node are in."""
-        self._standins = {}
-        self._expected = workers
+    def form(self, place: dict[str, object]) -> None:
+        """Tell the agent its place in a round."""
+        self._standins, self._said = {}, {}
         self._tell({"round": place})
 
     def change(self) -> None:
@@ -122,6 +128,8 @@ class Desk:
         data, fds, _, _ = socket.recv_fds(self._ours, LIMIT, 1)
         if not fds:
             self._forget(self._ours)
+            if self._line is None:
+                self._visits.left(self._end())
             return
         line = socket.socket(fileno=fds[0])
         line.setblocking(False)
@@ -130,13 +138,14 @@ class Desk:
             self._line = line
             self._loop.watch(line.fileno(), loops.READ, self._agent_says)
         else:
-            self._man(int(said["LOCAL_RANK"]), line)
+            self._man(int(said["LOCAL_RANK"]), line, said)
 
-    def _man(self, local: int, line: socket.socket) -> None:
-        self._standins[local] = line
+    def _man(self, local: int, line: socket.socket, said: dict[str, str]) -> None:
+        self._standins[local], self._said[local] = line, said
         self._loop.watch(line.fileno(), loops.READ, lambda: self._standin_says(local, line))
-        if len(self._standins) == self._expected:
-            self._visits.manned()
+        if len(self._said) == self._workers:
+            whole, self._said = self._said, {}
+            self._visits.manned([whole[local] for local in sorted(whole)])
 
     def _standin_says(self, local: int, line: socket.socket) -> None:
         """A signal that it got; its end means that torch has killed it."""
@@ -154,13 +163,28 @@ class Desk:
         data = self._line.recv(LIMIT)
         if not data:
             self._forget(self._line)
-            self._visits.left(self._well)
+            self._visits.left(self._end())
             return
         *whole, self._rest = (self._rest + data).split(b"\n")
         for said in map(json.loads, whole):
             if "join" in said:
                 self._visits.joined(int(said["join"]))
-            self._well = bool(said.get("ended"))
+            elif "left" in said:
+                self._left = Left(**said["left"]) if said["left"] else None
+
+    def _end(self) -> Left | None:
+        """Return why the agent has ended, in its last words where it has not said it."""
+        if self._left is UNSAID:
+            why = f"torch's agent ended: {self._last_words() or 'killed'}"
+            return Left(why, unusable=self._line is None)
+        return self._left
+
+    def _last_words(self) -> str:
+        """Return the last line that the agent has written."""
+        for fd in (self._agent.stdout, self._agent.stderr):
+            self._heard(fd)
+        lines = self._words.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""
 
     def _forget(self, line: socket.socket) -> None:
         if line.fileno() >= 0:

@@ -12,7 +12,8 @@ from ..cores import shares
 from ..errors import DsrunError
 from ..manner import Manner
 from ..program import Program
-from . import facts, kernel, ports
+from ..rendezvous import Rendezvous
+from . import facts, kernel, ports, told
 from .devices import Devices
 from .equipment import Equipment
 from .workers import Spec
@@ -98,7 +99,7 @@ class Outfit:
             for local, share in enumerate(bound)
             if start.only in {None, local}
         ]
-        return specs, self._open_logs(specs, again=start.generation > 1)
+        return specs, self._open_logs(specs, start)
 
     # -- checks -----------------------------------------------------------------------------
 
@@ -186,8 +187,16 @@ class Outfit:
             "standin": standin,
             "interval": INTERVAL,
             "barrier": BARRIER,
+            "rendezvous": None,
+            "logs": self.task.logs_specs,
         }
-        env = {**self._base, **self.task.env, "TORCH_ELASTIC_WORKER_IDENTICAL": "0"}
+        env = {**self._base, **self.task.env}
+        if self.task.rendezvous is None:
+            # Nodes may have different numbers of workers.
+            env["TORCH_ELASTIC_WORKER_IDENTICAL"] = "0"
+        else:
+            # What the agents of the other nodes have been told holds here as well.
+            settings["rendezvous"] = Rendezvous(*self.task.rendezvous)._asdict()
         wire = environment.from_wire
         program = os.fsencode(os.path.join(folder, "agent.py"))
         return Spec(
@@ -239,11 +248,13 @@ class Outfit:
             restarts=start.restarts,
             max_restarts=start.max_restarts,
             elastic=task.elastic,
+            run_id=task.run_id,
         )
         entries = self._devices.entries(start.slots)
         alone = task.one_device or self._devices.alone
         shown = entries[local : local + 1] if alone else entries
         promised = environment.contract(seat) | environment.of_slurm(seat, self._base)
+        promised |= told.variables(start, local)
         promised |= self._devices.mask(shown)
         promised |= self._equipment.variables(local, {**self._base, **task.env})
         promised["DSRUN_NODE_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
@@ -258,13 +269,21 @@ class Outfit:
         wire = environment.from_wire
         return {wire(name): wire(value) for name, value in env.items()}
 
-    def _open_logs(self, specs: list[Spec], *, again: bool) -> dict[int, RankLog]:
-        if not self.task.log_dir:
+    def _open_logs(self, specs: list[Spec], start: messages.Start) -> dict[int, RankLog]:
+        if not self.task.log_dir and not self.task.logs_specs:
             return {}
-        from .logs import RankLog
+        from .logs import named_log, own_log
 
-        folder = os.fsdecode(self._log_folder())
-        return {spec.rank: RankLog(folder, spec.rank, self._note, again=again) for spec in specs}
+        if self.task.logs_specs:
+            named = {one.rank: self._named_files(start, one.rank) for one in specs}
+            return {rank: named_log(paths, self._note) for rank, paths in named.items()}
+        folder, again = os.fsdecode(self._log_folder()), start.generation > 1
+        return {one.rank: own_log(folder, one.rank, self._note, again=again) for one in specs}
+
+    def _named_files(self, start: messages.Start, rank: int) -> dict[int, str]:
+        folder = os.fsdecode(self.workdir)
+        files = told.log_files(start, rank - start.first_rank)
+        return {stream: os.path.join(folder, path) for stream, path in files.items()}
 
     def _make_log_dir(self) -> None:
         """Make --log_dir itself, so that it is known before the start whether it can be."""

@@ -7,7 +7,6 @@ import signal
 import sys
 import time
 
-from .. import environment
 from .. import loop as loops
 from ..control import frames, messages
 from ..control.link import Link
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from ..control.line import Line
     from .agency import Agency
     from .guard import Guard
-    from .notice import Notice
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the runner's next word before the workers are started."""
@@ -50,7 +48,6 @@ class Session:
         self._outfit: Outfit | None = None
         self._crew: Crew | None = None
         self._agency: Agency | None = None
-        self._notice: Notice | None = None
         self._suspended = False
         self._reason = ""
         self._oom_kills = 0
@@ -66,9 +63,6 @@ class Session:
             frames.INPUT: self._on_input,
             frames.LEASE: self._on_lease,
             frames.END: self._on_end_frame,
-            frames.ROUND: self._on_round,
-            frames.CHANGE: self._on_change,
-            frames.NOTICE: self._on_notice,
             frames.BEAT: lambda _body: None,
         }
         self._arrivals = Arrivals(loop, self._on_signal)
@@ -167,39 +161,20 @@ class Session:
 
     def _begin_rounds(self, start: messages.Start) -> None:
         from .agency import Agency, Calls
-        from .notice import Notice
 
         assert self._outfit is not None
-        assert self._task is not None
-        how = environment.from_wire(self._task.notice)
-        self._notice = Notice(os.fsdecode(how), self._outfit.workdir, self._note)
-        calls = Calls(self._joined, self._hire, self._rounds_over)
         try:
-            self._agency = Agency(self._loop, self._outfit, start, self._task.grace, calls)
+            calls = Calls(self._send, self._hire, self._rounds_over)
+            self._agency = Agency(self._loop, self._outfit, start, calls)
         except (SpawnFailed, OSError) as error:
             self._note_loss(f"torch's agent does not start: {error}")
             self._done([])
-
-    def _joined(self, port: int) -> None:
-        self._send(messages.pack(frames.JOIN, messages.Join(port)))
-
-    def _on_round(self, body: bytes) -> None:
-        if self._agency is not None:
-            self._agency.form(messages.unpack(messages.Start, body))
-
-    def _on_notice(self, _body: bytes) -> None:
-        if self._notice is not None and self._crew is not None:
-            self._notice.give(self._crew.signal_all)
-
-    def _on_change(self, _body: bytes) -> None:
-        if self._agency is not None:
-            self._agency.change()
+            return
+        self._handlers |= self._agency.handlers
 
     def _rounds_over(self, reason: str) -> None:
         """Leave the job: its workers here have ended well, or torch's agent is no more."""
-        if reason:
-            self._reason = reason
-            self._note_loss(reason)
+        self._reason = reason
         self._stop_all(signal.SIGTERM, 0)
 
     def _stop_all(self, number: int, grace: float, *, told: bool = False) -> None:
@@ -220,6 +195,7 @@ class Session:
         events = Events(self._output, self._exited, self._note, tell, self._took)
         self._crew = Crew(self._loop, Manners(), events)
         self._crew.stop(signal.SIGKILL, 0)
+        self._crew.reap()  # an agent that had ended while there was no crew
 
     def _watch_bindings(self, start: messages.Start) -> None:
         """Have told what the workers are bound to, where that is asked for."""
@@ -238,10 +214,15 @@ class Session:
     def _cannot_start(self, start: messages.Start, reason: str) -> None:
         """Report the worker that did not start as one that ended with 126, the shell's code."""
         assert self._crew is not None
-        rank = start.first_rank + len(self._crew.processes)
+        crew = self._crew
+        rank = start.first_rank + len(crew.processes)
         failed = messages.Exit(rank, 0, 126, False, time.monotonic(), f"not started: {reason}")
         self._send(messages.pack(frames.EXIT, failed))
-        self._crew.stop(signal.SIGTERM, 0)
+        if self._agency is not None:
+            for missing in range(rank, start.first_rank + len(start.slots)):
+                self._agency.exited(missing, 126)
+        # Not at once: a crew of nobody would be at its end before whoever hires it knows of it.
+        self._loop.after(0.0, lambda: crew.stop(signal.SIGTERM, 0))
 
     def _on_stop(self, body: bytes) -> None:
         stop = messages.unpack(messages.Stop, body)
@@ -328,8 +309,6 @@ class Session:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
 
     def _done(self, left: list[int]) -> None:
-        if self._notice is not None:
-            self._notice.end()
         tails = self._tails() if self._crew is not None else {}
         if self._agency is None:
             self._tell_done(left, tails)

@@ -10,7 +10,14 @@ import signal
 import socket
 from contextlib import suppress
 
-NAMES = ("RANK", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT")
+NAMES = (
+    *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE"),
+    *("ROLE_RANK", "ROLE_WORLD_SIZE", "ROLE_NAME", "MASTER_ADDR", "MASTER_PORT"),
+    *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_RUN_ID"),
+    *("TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_ERROR_FILE", "TORCHELASTIC_TIMER_FILE"),
+    *("DSRUN_LOG_OUT", "DSRUN_LOG_ERR"),
+)
+"""What torch's agent tells of a worker (torch 2.13, `local_elastic_agent.py`), and ours of it."""
 
 
 def main() -> None:
@@ -24,7 +31,7 @@ def main() -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, pass_on)
-    said = {name: os.environ[name] for name in NAMES}
+    said = {name: os.environ[name] for name in NAMES if name in os.environ}
     socket.send_fds(desk, [json.dumps(said).encode()], [theirs.fileno()])
     theirs.close()
     told = mine.recv(4)

@@ -131,11 +131,15 @@ def _master(environ: Environ) -> tuple[str | None, int | None]:
         if address:
             _check_address(f"{prefix}_ADDR", address, address)
             return address, number(environ, f"{prefix}_PORT", least=1, most=_MAX_PORT)
-    return _endpoint("PET_RDZV_ENDPOINT", environ.get("PET_RDZV_ENDPOINT", ""))
+    return endpoint("PET_RDZV_ENDPOINT", environ.get("PET_RDZV_ENDPOINT", ""))
 
 
-def _endpoint(variable: str, text: str) -> tuple[str | None, int | None]:
-    """The two halves of `host:port`, `[address]:port` or `host`."""
+def endpoint(variable: str, text: str) -> tuple[str | None, int | None]:
+    """Return the two halves of `host:port`, `[address]:port` or `host`; "" has none.
+
+    Raises:
+        UsageError: `variable`, or an option of that name, cannot be read.
+    """
     if not text:
         return None, None
     from .hostfile import ENCLOSED

@@ -68,6 +68,11 @@ def _found(options: Options) -> Source:
     return Source([Host(THIS_MACHINE)], "this machine (no hostfile)")
 
 
+def this_machine() -> Source:
+    """Return this machine by its own name, for a job whose other nodes are not ours to start."""
+    return Source([Host(os.uname().nodename)], "this machine")
+
+
 def watched(options: Options) -> str:
     """Return the hostfile that --watch_hostfile means."""
     return options.hostfile or DEFAULT_HOSTFILE

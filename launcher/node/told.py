@@ -1,0 +1,72 @@
+"""What torch's agent tells of its workers, by the environment of the stand-ins. Pure."""
+
+from __future__ import annotations
+
+from ..control.messages import Ranks, Start
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    Said = Mapping[str, str]
+
+LOGS = {1: "DSRUN_LOG_OUT", 2: "DSRUN_LOG_ERR"}
+"""For each stream where the agent puts the name of its log file, if --logs_specs gives it one."""
+
+_OURS = {"LOCAL_RANK", *LOGS.values()}
+_FILES = {"TORCHELASTIC_ERROR_FILE", *LOGS.values()}
+
+
+def round_of(order: Start, said: Sequence[Said], number: int) -> Start:
+    """Return the round that torch's rendezvous has formed, as the agent tells it.
+
+    Args:
+        order: the START of this node, from which are its slots.
+        said: what each stand-in has in its environment, by local rank.
+        number: how many rounds there have been, with this one.
+    """
+    first = said[0]
+    return order._replace(
+        first_rank=int(first["RANK"]),
+        world_size=int(first["WORLD_SIZE"]),
+        node_rank=int(first["GROUP_RANK"]),
+        nodes=int(first["GROUP_WORLD_SIZE"]),
+        master_addr=first["MASTER_ADDR"],
+        master_port=int(first["MASTER_PORT"]),
+        generation=number,
+        restarts=int(first["TORCHELASTIC_RESTART_COUNT"]),
+        max_restarts=int(first["TORCHELASTIC_MAX_RESTARTS"]),
+        said=tuple(map(dict, said)),
+    )
+
+
+def with_files(start: Start, said: Sequence[Said]) -> Start:
+    """Return a round that the runner has formed, with the files that the agent has named."""
+    files = ({name: one[name] for name in _FILES & one.keys()} for one in said)
+    return start._replace(said=tuple(files))
+
+
+def ranks(start: Start) -> Ranks:
+    """Return which ranks of a round are here."""
+    return Ranks(
+        start.first_rank,
+        start.world_size,
+        start.node_rank,
+        start.nodes,
+        start.master_addr,
+        start.master_port,
+        start.restarts,
+        start.max_restarts,
+    )
+
+
+def variables(start: Start, local: int) -> dict[str, str]:
+    """Return what a worker's environment has from torch's agent: it wins over our own words."""
+    said = start.said[local] if start.said else {}
+    return {name: value for name, value in said.items() if name not in _OURS}
+
+
+def log_files(start: Start, local: int) -> dict[int, str]:
+    """Return the log file of each stream that the agent has named one for."""
+    said = start.said[local] if start.said else {}
+    return {stream: said[name] for stream, name in LOGS.items() if said.get(name)}

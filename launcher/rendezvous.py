@@ -1,0 +1,188 @@
+"""Who brings the nodes together, as torchrun's options say: dsrun itself, or torch's rendezvous.
+
+`--rdzv_backend static` is dsrun's own way. With any other backend the same command runs on every
+node, each dsrun starts the workers of its own machine, and torch's agent there agrees with those on
+the other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`). Pure.
+"""
+
+from __future__ import annotations
+
+from .errors import UsageError
+from .values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .cli import Command
+    from .options import Options
+
+OWN = "static"
+UNNAMED = "none"
+"""torchrun's default for --rdzv_id."""
+
+_TIMEOUT = "timeout"
+_TORCHS_TIMEOUT = "900"
+"""Seconds that torchrun puts under `timeout` where nobody does (launcher/api.py)."""
+
+_NODES = "the command runs on every node, and torch brings them together"
+_ROUNDS = "torch decides on rounds; --nnodes MIN:MAX and --max_restarts are given to it"
+_RANKS = "torch decides who has which rank, and how many there are"
+_CONTRADICTIONS = {
+    **dict.fromkeys(("hostfile", "host", "include", "exclude", "num_nodes"), _NODES),
+    **dict.fromkeys(("force_multi", "no_ssh", "rank_per_task"), _NODES),
+    **dict.fromkeys(("elastic_training", "min_elastic_nodes", "max_elastic_nodes"), _ROUNDS),
+    **dict.fromkeys(("restart_window", "min_uptime", "no_restart_codes"), _ROUNDS),
+    **dict.fromkeys(("min_wait", "cool_down", "change_notice"), _ROUNDS),
+    **dict.fromkeys(("watch_hostfile", "host_discovery_script"), _NODES),
+    **dict.fromkeys(("elastic_config", "stdin"), _RANKS),
+}
+"""Options that mean nothing beside torch's rendezvous, and why."""
+
+
+class Rendezvous(NamedTuple):
+    """What torch's agent is given.
+
+    Attributes:
+        backend: a name that torch's registry knows, or a plugin of `torchrun.handlers`.
+        endpoint: where to meet, mostly HOST:PORT; "" for the backend's default.
+        run_id: the job's name, the same on all nodes.
+        least, most: nodes in a round.
+        conf: settings of the backend, by name.
+        local_addr: this node's address for the others; "" for what torch finds.
+        restarts: of the workers after a failure.
+        interval: seconds between two looks of the agent at its workers.
+    """
+
+    backend: str
+    endpoint: str
+    run_id: str
+    least: int
+    most: int
+    conf: dict[str, str]
+    local_addr: str
+    restarts: int
+    interval: float
+
+    @property
+    def words(self) -> str:
+        """Where the nodes meet, for the user."""
+        where = f" at {self.endpoint}" if self.endpoint else ""
+        return f"--rdzv_backend {self.backend}{where}"
+
+    @property
+    def nodes(self) -> str:
+        """How many nodes there are to be, for the user."""
+        least = f"{self.least} to " if self.least < self.most else ""
+        return f"{least}{self.most} node{'' if self.most == 1 else 's'}"
+
+
+def completed(command: Command) -> Command:
+    """Return the command with what --rdzv_backend and its kin mean.
+
+    Raises:
+        UsageError: they cannot be meant, or contradict another option.
+    """
+    options = command.options
+    if options.standalone:
+        return command
+    conf = _settings(options.rdzv_conf)
+    if options.rdzv_backend == OWN:
+        waits = {} if "start_timeout" in command.given else _start_timeout(conf)
+        return command._replace(options=options.changed(**waits, **_master(options)))
+    _check(options)
+    return command._replace(
+        options=_of_one_machine(options),
+        rendezvous=_rendezvous(options, conf),
+        joined=f"this machine, the others by --rdzv_backend {options.rdzv_backend}",
+    )
+
+
+def _settings(text: str) -> dict[str, str]:
+    """Return the settings of --rdzv_conf, `NAME=VALUE,...`."""
+    settings = {}
+    for item in filter(None, map(str.strip, text.split(","))):
+        name, _, value = map(str.strip, item.partition("="))
+        if not name or not value:
+            raise UsageError(f"--rdzv_conf {item!r}: expected NAME=VALUE, joined by commas")
+        settings[name] = value
+    return settings
+
+
+def _start_timeout(conf: Mapping[str, str]) -> dict[str, float]:
+    """Return --start_timeout as torchrun's `timeout` says it; static has no other setting."""
+    if _TIMEOUT not in conf:
+        return {}
+    if not conf[_TIMEOUT].isdecimal():
+        raise UsageError(f"--rdzv_conf timeout={conf[_TIMEOUT]}: expected a number of seconds")
+    return {"start_timeout": float(conf[_TIMEOUT])}
+
+
+def _master(options: Options) -> dict[str, str | int]:
+    """Return the master's address and port as --rdzv_endpoint says them."""
+    from .resources.membership import endpoint
+
+    found: dict[str, str | int] = {}
+    address, port = endpoint("--rdzv_endpoint", options.rdzv_endpoint)
+    for name, said in (("master_addr", address), ("master_port", port)):
+        given = getattr(options, name)
+        if said is None:
+            continue
+        if given not in {None, said}:
+            raise UsageError(
+                f"--rdzv_endpoint {options.rdzv_endpoint} and --{name} {given}: which?"
+            )
+        found[name] = said
+    return found
+
+
+def _check(options: Options) -> None:
+    from .options import all_options
+
+    for name, why in _CONTRADICTIONS.items():
+        if getattr(options, name) != all_options()[name].default:
+            raise UsageError(f"--{name} and --rdzv_backend {options.rdzv_backend}: {why}")
+    if options.launcher.lower() not in {"auto", "local"}:
+        raise UsageError(
+            f"--launcher {options.launcher} and --rdzv_backend {options.rdzv_backend}: {_NODES}"
+        )
+
+
+def _of_one_machine(options: Options) -> Options:
+    """Return the options for the part of this machine, without what is torch's to say or read.
+
+    torchrun does not read --node_rank and --master_* either where a backend decides on them.
+    """
+    return options.changed(
+        launcher="local",
+        nnodes=None,
+        node_rank=None,
+        master_addr=None,
+        master_port=None,
+        local_addr=None,
+        max_restarts=None,
+    )
+
+
+def _rendezvous(options: Options, conf: dict[str, str]) -> Rendezvous:
+    least, most = _nodes(options.nnodes or "1")
+    return Rendezvous(
+        backend=options.rdzv_backend,
+        endpoint=options.rdzv_endpoint,
+        run_id=options.rdzv_id,
+        least=least,
+        most=most,
+        conf={_TIMEOUT: _TORCHS_TIMEOUT, **conf},
+        local_addr=options.local_addr or "",
+        restarts=options.max_restarts or 0,
+        interval=options.monitor_interval,
+    )
+
+
+def _nodes(text: str) -> tuple[int, int]:
+    """Return the bounds of --nnodes N or MIN:MAX."""
+    least, _, most = text.partition(":")
+    most = most or least
+    if not (least.isdecimal() and most.isdecimal() and 1 <= int(least) <= int(most)):
+        raise UsageError(f"--nnodes {text}: expected N or MIN:MAX, such as 2 or 1:4")
+    return int(least), int(most)
