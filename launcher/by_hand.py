@@ -44,6 +44,8 @@ def run(words: Sequence[str]) -> int:
     rank = command.options.node_rank or 0
     if rank >= len(plan.nodes):
         raise UsageError(f"--node_rank {rank}: --world_info has {len(plan.nodes)} nodes")
+    if command.options.shard_queue and len(plan.nodes) > 1:
+        raise UsageError("--shard_queue: no one dsrun sees all nodes here; use dsrun --no_ssh")
     batches = elastic_plan(command.options, plan.world_size)
     said = "hosts: --world_info; launcher: by hand"
     return launch(Arrangement(plan, said, batches), command.options, rank)

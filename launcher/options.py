@@ -126,6 +126,9 @@ class Options:
         "", "str", PROGRAM, "a shell file to source on every node before the workers", "FILE"
     )
     role: str = option("default", "str", PROGRAM, "ROLE_NAME of the workers", "NAME")
+    shard_queue: bool = option(
+        False, "bool", PROGRAM, "workers take shards of data from dsrun: ShardQueue"
+    )
     virtual_local_rank: bool = option(
         False, "bool", PROGRAM, "each worker sees one device only, as LOCAL_RANK 0"
     )

@@ -28,7 +28,9 @@ _TORCHS_TIMEOUT = "900"
 _NODES = "the command runs on every node, and torch brings them together"
 _ROUNDS = "torch decides on rounds; --nnodes MIN:MAX and --max_restarts are given to it"
 _RANKS = "torch decides who has which rank, and how many there are"
+_QUEUES = "each dsrun keeps its own queues, and there is one on every node"
 _CONTRADICTIONS = {
+    "shard_queue": _QUEUES,
     **dict.fromkeys(("hostfile", "host", "include", "exclude", "num_nodes"), _NODES),
     **dict.fromkeys(("force_multi", "no_ssh", "rank_per_task"), _NODES),
     **dict.fromkeys(("elastic_training", "min_elastic_nodes", "max_elastic_nodes"), _ROUNDS),

@@ -123,6 +123,7 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         rendezvous=plan.rendezvous,
         logs_specs=_logs_specs(options),
         run_id="" if options.rdzv_id == UNNAMED else wire(options.rdzv_id),
+        shard_queue=options.shard_queue,
         one_device=options.virtual_local_rank,
         allow_background=options.allow_background,
         keep_stdin=options.stdin == "rank0",

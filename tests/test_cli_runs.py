@@ -400,6 +400,10 @@ def test_a_node_launcher_by_hand_ends_as_its_first_failure(folder: Path) -> None
         ((f"--world_info={world({'a': [0]})}",), "launch: no script"),
         ((f"--world_info={world({'a': [0]})}", "--node_rank=1", "x.py"), "--node_rank 1: "),
         ((f"--world_info={world({'a': [0]})}", "--bogus", "x.py"), "--bogus: unknown option"),
+        (
+            (f"--world_info={world({'a': [0], 'b': [0]})}", "--shard_queue", "x.py"),
+            "--shard_queue: no one dsrun sees all nodes here",
+        ),
     ],
 )
 def test_mistakes_by_hand(folder: Path, words: Sequence[str], text: str) -> None:

@@ -33,6 +33,7 @@ WELCOME = 10  # the runner in turn shows who it is (`--no_ssh`)
 ROUND = 11  # an elastic job: your place in the next round
 CHANGE = 12  # an elastic job: leave this round, there will be another
 NOTICE = 13  # an elastic job: that will come soon
+ANSWER = 14  # to a worker that has asked a shard queue; an empty one ends its line
 # node -> runner
 AUTH = 32
 HELLO = 33
@@ -46,11 +47,14 @@ JOIN = 41  # an elastic job: ready for the next round
 BOUND = 40  # what the workers are bound to, now that they run
 RANKS = 42  # torch's rendezvous has formed a round: which ranks of it are here
 LEFT = 43  # torch's agent has come to a bad end
+ASK = 44  # a worker asks a shard queue; an empty one is the end of its line
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
 
 _HEAD = struct.Struct("!BI")
 _OUTPUT = struct.Struct("!IB")
+_ASK = struct.Struct("!III")
+_ANSWER = struct.Struct("!I")
 
 
 class BadFrame(Exception):
@@ -99,6 +103,39 @@ def unpack_output(body: bytes) -> tuple[int, int, bytes]:
     if stream not in {1, 2}:
         raise BadFrame(f"no such stream: {stream}")
     return rank, stream, body[_OUTPUT.size :]
+
+
+def pack_ask(rank: int, generation: int, line: int, said: bytes) -> bytes:
+    """Return an ASK frame: what `rank` of a round has said on one of its node's lines."""
+    return pack(ASK, _ASK.pack(rank, generation, line) + said)
+
+
+def unpack_ask(body: bytes) -> tuple[int, int, int, bytes]:
+    """Return (rank, generation, line, what was said) of an ASK frame's body.
+
+    Raises:
+        BadFrame: the body is too short.
+    """
+    if len(body) < _ASK.size:
+        raise BadFrame("short question")
+    rank, generation, line = _ASK.unpack_from(body)
+    return rank, generation, line, body[_ASK.size :]
+
+
+def pack_answer(line: int, said: bytes) -> bytes:
+    """Return an ANSWER frame for one of a node's lines."""
+    return pack(ANSWER, _ANSWER.pack(line) + said)
+
+
+def unpack_answer(body: bytes) -> tuple[int, bytes]:
+    """Return (line, what is said) of an ANSWER frame's body.
+
+    Raises:
+        BadFrame: the body is too short.
+    """
+    if len(body) < _ANSWER.size:
+        raise BadFrame("short answer")
+    return _ANSWER.unpack_from(body)[0], body[_ANSWER.size :]
 
 
 def pack_beat(clock: float) -> bytes:

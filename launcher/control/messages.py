@@ -45,6 +45,7 @@ class Task(NamedTuple):
         elastic: torch's agent decides on this node, within the rounds that the runner forms.
         notice: how workers of an elastic job learn of a coming change: a signal's name, the path of
             a file that is made for them, or "".
+        shard_queue: each worker gets a line for the queues of shards that the runner keeps.
         settle: seconds to wait before a signal is passed on, as it may reach the workers itself.
         rendezvous: the agent forms the rounds itself, with those of other nodes, at this one.
         logs_specs: who names the log files, as torchrun has it: the entry point, the folder,
@@ -77,6 +78,7 @@ class Task(NamedTuple):
     rendezvous: Rendezvous | None = None
     logs_specs: tuple[str, ...] = ()
     run_id: str = ""
+    shard_queue: bool = False
 
 
 class Hello(NamedTuple):

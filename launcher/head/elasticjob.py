@@ -156,6 +156,7 @@ class ElasticJob(Job):
         for peer, node in zip(peers, plan.nodes, strict=True):
             peer.node = node
         self._tell(plan)
+        self._shards.new_round(self._rounds.generation)
         address, port = self._meeting_place(peers), self._rounds.port(numbers[0])
         for peer in peers:
             order = self._order(peer.node, address, port)._replace(
@@ -216,6 +217,7 @@ class ElasticJob(Job):
             super()._lose(peer, reason, over=over, explained=explained)
             return
         peer.lost = reason
+        self._shards.lost(peer)
         self._console.say(f"lost {peer.name}: {reason}; going on without it", "warning")
         if peer not in self._unlisted:
             self._returns.expect(peer)

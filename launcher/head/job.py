@@ -15,6 +15,7 @@ from .gathering import Gathering
 from .orders import order, window
 from .peer import Peer
 from .report import Report, words
+from .shards import ShardDesk
 from .stdin import Stdin
 from .suspension import Suspension
 
@@ -74,6 +75,7 @@ class Job:
         self._held: list[tuple[Peer, bytes]] = []
         self._suspension = Suspension(loop, self.peers)
         self._stdin: Stdin | None = None
+        self._shards = ShardDesk(console)
         self._gathering = Gathering(
             plan,
             self.peers,
@@ -141,6 +143,7 @@ class Job:
             frames.NOTE: lambda body: self._on_note(peer, body),
             frames.TOOK: self._on_took,
             frames.DONE: lambda body: self._on_done(peer, body),
+            frames.ASK: lambda body: self._shards.asked(peer, body),
             frames.BOUND: lambda body: self._on_bound(peer, body),
             frames.LEASE: lambda _body: self._suspension.granted(peer),
             frames.BEAT: lambda body: self._on_beat(peer, body),
@@ -260,6 +263,7 @@ class Job:
         self._release(peer)
         ended = messages.unpack(messages.Exit, body)
         peer.saw_clock(ended.clock, self._loop.clock())
+        self._shards.ended(peer, ended.rank)
         self._exited(peer, ended)
 
     def _exited(self, peer: Peer, ended: messages.Exit) -> None:
@@ -369,6 +373,7 @@ class Job:
             return
         if over:
             peer.lost = reason
+        self._shards.lost(peer)
         self._account.lost(peer.name, reason, self._loop.clock(), explained=explained)
         self._stop(signal.SIGTERM, self._rules.grace)
 

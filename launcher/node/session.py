@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from contextlib import nullcontext
 
 from .. import loop as loops
 from ..control import frames, messages
@@ -16,15 +17,17 @@ from .arrivals import Arrivals
 from .crew import Crew, Events, Manners
 from .guard import PASSED
 from .outfit import Outfit
-from .workers import Process, SpawnFailed
+from .workers import Process, SpawnFailed, Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from contextlib import AbstractContextManager
 
     from ..control.line import Line
     from .agency import Agency
     from .guard import Guard
+    from .shards import Lines
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the runner's next word before the workers are started."""
@@ -48,6 +51,7 @@ class Session:
         self._outfit: Outfit | None = None
         self._crew: Crew | None = None
         self._agency: Agency | None = None
+        self._lines: Lines | None = None
         self._suspended = False
         self._reason = ""
         self._oom_kills = 0
@@ -63,6 +67,7 @@ class Session:
             frames.INPUT: self._on_input,
             frames.LEASE: self._on_lease,
             frames.END: self._on_end_frame,
+            frames.ANSWER: self._on_answer,
             frames.BEAT: lambda _body: None,
         }
         self._arrivals = Arrivals(loop, self._on_signal)
@@ -96,6 +101,8 @@ class Session:
         self.code = LOST
         self._reason = f"the runner is gone: {reason}"
         self._crew.grant(1 << 62)
+        if self._lines is not None:
+            self._lines.close()
         self._stop_all(signal.SIGTERM, self._task.last_grace)
 
     def _beat(self) -> None:
@@ -151,11 +158,29 @@ class Session:
         self._crew = Crew(self._loop, manners, events, keep)
         try:
             specs, logs = self._outfit.fit(start)
-            self._crew.start(specs, logs, credit)
+            with self._lined(specs, start.generation) as lined:
+                self._crew.start(lined, logs, credit)
             self._watch_bindings(start)
         except (SpawnFailed, OSError) as error:
             self._cannot_start(start, str(error))
         return self._crew
+
+    def _lined(
+        self, specs: Sequence[Spec], generation: int
+    ) -> AbstractContextManager[Sequence[Spec]]:
+        """Give the workers lines to the shard queues, where those are asked for."""
+        assert self._task is not None
+        if not self._task.shard_queue:
+            return nullcontext(specs)
+        if self._lines is None:
+            from .shards import Lines
+
+            self._lines = Lines(self._loop, self._send, self._note)
+        return self._lines.given(specs, generation)
+
+    def _on_answer(self, body: bytes) -> None:
+        if self._lines is not None:
+            self._lines.answer(*frames.unpack_answer(body))
 
     # -- elastic jobs -----------------------------------------------------------------------
 
@@ -285,6 +310,8 @@ class Session:
     def _exited(self, process: Process) -> None:
         assert process.status is not None
         code = os.waitstatus_to_exitcode(process.status)
+        if self._lines is not None:
+            self._lines.ended(process.spec.rank)
         ended = messages.Exit(
             process.spec.rank,
             process.pid,

@@ -25,6 +25,7 @@ class Spec(NamedTuple):
         cpus: CPUs to stay on, () for no change (numactl is part of `argv` when it is used).
         keep_stdin: give it a pipe for standard input instead of /dev/null.
         stdin: a descriptor to be its standard input, -1 for none.
+        fds: further descriptors that it has, under the numbers that they have here.
     """
 
     rank: int
@@ -34,6 +35,7 @@ class Spec(NamedTuple):
     cpus: tuple[int, ...] = ()
     keep_stdin: bool = False
     stdin: int = -1
+    fds: tuple[int, ...] = ()
 
 
 class Process:
@@ -137,6 +139,8 @@ def _take_streams(spec: Spec, streams: tuple[int, int, int]) -> None:
         stdin = os.open(os.devnull, os.O_RDONLY)
     for fd, stream in enumerate((stdin, stdout, stderr)):
         os.dup2(stream, fd, inheritable=True)
+    for fd in spec.fds:
+        os.set_inheritable(fd, True)
 
 
 def _reason(spec: Spec, error: BaseException) -> str:
