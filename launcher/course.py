@@ -58,7 +58,7 @@ def run(
     plan, travel = arrangement.plan, travelling(options)
     told = tasks(job_id, plan, options, travel)
     watched = rules(options, job_id)._replace(batches=arrangement.batches)
-    elastic = limits(options, len(plan.nodes))
+    elastic = limits(options, len(plan.nodes)) if plan.rendezvous is None else None
     ends = _signals(options)
     _check_report_file(options)
     console = Console(loop, colour=options.color, level=_level(options))

@@ -169,6 +169,17 @@ def contract(seat: Seat) -> dict[str, str]:
     }
 
 
+ROUND = frozenset(
+    {
+        *("RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"),
+        *("NODE_RANK", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR", "MASTER_PORT"),
+        *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"),
+        *("SLURM_PROCID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS"),
+    }
+)
+"""Promised variables that a worker of the same slot has with other values in another round."""
+
+
 def of_slurm(seat: Seat, base: Mapping[str, str]) -> dict[str, str]:
     """Return what Slurm's variables would be, had srun started every worker itself.
 

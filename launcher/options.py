@@ -299,6 +299,10 @@ class Options:
         "HOW",
     )  # fmt: skip
     change_delay: float = option(30.0, "float", STOPPING, "between that and the change", "SECONDS")
+    warm_workers: bool = option(
+        False, "bool", STOPPING, "have the workers of an elastic job's next round import beforehand"
+    )
+    warm_modules: str = option("torch,torch._dynamo", "str", STOPPING, "what they import", "LIST")
     allow_background: bool = option(
         False, "bool", STOPPING, "leave alone what the job leaves running after a clean end"
     )

@@ -7,7 +7,7 @@ import os
 from . import __version__, environment
 from .backends import ENGINES
 from .control.messages import Task
-from .elastic.asked import has_own_logs, is_elastic, notice
+from .elastic.asked import has_own_logs, is_elastic, notice, warm_modules
 from .errors import UsageError
 from .manner import core_lists, manner
 from .rendezvous import UNNAMED
@@ -124,6 +124,7 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         logs_specs=_logs_specs(options),
         run_id="" if options.rdzv_id == UNNAMED else wire(options.rdzv_id),
         shard_queue=options.shard_queue,
+        warm=warm_modules(options),
         one_device=options.virtual_local_rank,
         allow_background=options.allow_background,
         keep_stdin=options.stdin == "rank0",

@@ -165,7 +165,13 @@ def test_sources_that_contradict_each_other(given: dict[str, object], words: str
 
 
 @pytest.mark.parametrize(
-    "given", [{"watch_hostfile": True}, {"min_wait": 3.0}, {"change_notice": "SIGUSR1"}]
+    "given",
+    [
+        {"watch_hostfile": True},
+        {"min_wait": 3.0},
+        {"change_notice": "SIGUSR1"},
+        {"warm_workers": True},
+    ],
 )
 def test_what_only_an_elastic_job_has_a_use_for(given: dict[str, object]) -> None:
     (name,) = given

@@ -51,6 +51,7 @@ class Task(NamedTuple):
         logs_specs: who names the log files, as torchrun has it: the entry point, the folder,
             redirects, tee and the local ranks that are shown; () for our own names.
         run_id: TORCHELASTIC_RUN_ID of the workers, "" for the job's id.
+        warm: modules that the workers of an elastic job's next round import beforehand, if any.
     """
 
     dsrun: str
@@ -79,6 +80,7 @@ class Task(NamedTuple):
     logs_specs: tuple[str, ...] = ()
     run_id: str = ""
     shard_queue: bool = False
+    warm: tuple[str, ...] = ()
 
 
 class Hello(NamedTuple):

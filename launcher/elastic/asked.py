@@ -22,7 +22,7 @@ waiting for, where others can go on."""
 GROWING = ("watch_hostfile", "host_discovery_script")
 """Options by which hosts can come that were not there at the start."""
 
-OURS = ("min_wait", "change_notice", *GROWING)
+OURS = ("min_wait", "change_notice", "warm_workers", *GROWING)
 """Options that only an elastic job has a use for."""
 
 
@@ -85,6 +85,22 @@ def notice(options: Options) -> str:
             raise UsageError(f"--change_notice: no signal {named}; such as SIGUSR1, or a file")
         return named.upper()
     return named
+
+
+def warm_modules(options: Options) -> tuple[str, ...]:
+    """Return what the next round's workers import beforehand, () where they import nothing.
+
+    Raises:
+        UsageError: there is no Python, or no such name of a module.
+    """
+    if not options.warm_workers:
+        return ()
+    if options.no_python:
+        raise UsageError("--warm_workers: --no_python runs a program that imports nothing")
+    names = tuple(options.warm_modules.split(","))
+    if not all(part.isidentifier() for name in names for part in name.split(".")):
+        raise UsageError(f"--warm_modules {options.warm_modules!r}: expected modules: torch,numpy")
+    return names
 
 
 def nodes_range(options: Options) -> tuple[int, int] | None:

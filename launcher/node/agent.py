@@ -135,9 +135,9 @@ class NoLogs(LogsSpecs):
     """Stand-ins write nothing: the workers' output is the node launcher's."""
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """Return no file for any rank."""
+        """Return no file for any rank, and none to follow: torch would look for it all the time."""
         none = dict.fromkeys(envs, "")
-        return LogsDest(none, none, none, none, none)
+        return LogsDest(stdouts=none, stderrs=none, error_files=none)
 
     @property
     def root_log_dir(self) -> str:

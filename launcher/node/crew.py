@@ -17,7 +17,7 @@ from .workers import Process, Spec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from .logs import RankLog
 
@@ -60,10 +60,16 @@ class Crew:
     """The workers of this node, from the first fork to the last reaped orphan."""
 
     def __init__(
-        self, loop: loops.Loop, manners: Manners, events: Events, keep: int | None = None
+        self,
+        loop: loops.Loop,
+        manners: Manners,
+        events: Events,
+        others: Callable[[], Collection[int]] = tuple,
+        hire: Callable[[Spec], Process] = spawn,
     ) -> None:
-        """Be ready to start; `keep` is a child that is none of its business, torch's agent."""
-        self._keep = keep
+        """Be ready to start with `hire`; `others` are children that are none of its business."""
+        self._others = others
+        self._hire = hire
         self._loop = loop
         self._manners = manners
         self._events = events
@@ -89,7 +95,7 @@ class Crew:
         """
         self._credit = credit
         for spec in specs:
-            process = spawn(spec)
+            process = self._hire(spec)
             self.processes.append(process)
             for stream, fd in ((1, process.stdout), (2, process.stderr)):
                 self.pumps[spec.rank, stream] = Pump(fd, logs.get(spec.rank), stream)
@@ -232,7 +238,8 @@ class Crew:
             self._send(pid, signal.SIGKILL)
 
     def _children(self) -> list[int]:
-        return [pid for pid in kernel.children() if pid != self._keep]
+        others = self._others()
+        return [pid for pid in kernel.children() if pid not in others]
 
     def _send(self, pid: int, number: int, *, group: bool = False) -> None:
         if not kernel.send(pid, number, group=group):

@@ -207,6 +207,14 @@ class Outfit:
             stdin=stdin,
         )
 
+    def spare(self, worker: Spec, stdin: int) -> Spec:
+        """Return what imports beforehand for such a worker, and awaits its order at `stdin`."""
+        own = self.program.argv(_text(self._python), 0)
+        at = len(worker.argv) - len(own) + 2  # behind the interpreter and its -u
+        program = os.path.join(os.path.dirname(__file__), "warm.py")
+        words = [os.fsencode(program), ",".join(self.task.warm).encode()]
+        return worker._replace(argv=[*worker.argv[:at], *words, *worker.argv[at:]], stdin=stdin)
+
     def bound(self, start: messages.Start, processes: Sequence[Process]) -> messages.Bound:
         """Return where these workers are, without the kernel's word on it."""
         pids = {one.spec.rank - start.first_rank: one.pid for one in processes}

@@ -17,7 +17,7 @@ from .arrivals import Arrivals
 from .crew import Crew, Events, Manners
 from .guard import PASSED
 from .outfit import Outfit
-from .workers import Process, SpawnFailed, Spec
+from .workers import Process, SpawnFailed, Spec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ..control.line import Line
     from .agency import Agency
     from .guard import Guard
+    from .pool import Pool
     from .shards import Lines
 
 START_TIMEOUT = 600.0
@@ -52,6 +53,7 @@ class Session:
         self._crew: Crew | None = None
         self._agency: Agency | None = None
         self._lines: Lines | None = None
+        self._pool: Pool | None = None
         self._suspended = False
         self._reason = ""
         self._oom_kills = 0
@@ -148,19 +150,22 @@ class Session:
         for text in facts.leftovers():
             self._note(f"left over on {self._task.host}: {text}")
 
-    def _hire(self, start: messages.Start, keep: int | None = None) -> Crew:
-        """Start the workers."""
+    def _hire(self, start: messages.Start, agent: int | None = None) -> Crew:
+        """Start the workers; torch's agent is none of them."""
         assert self._outfit is not None
         assert self._task is not None
         manners = Manners(self._outfit.program.no_python, self._task.allow_background)
         events = Events(self._output, self._exited, self._note, self._done, self._took)
         credit = start.credit if self._crew is None else self._crew.credit
-        self._crew = Crew(self._loop, manners, events, keep)
+        hire = self._pool.hire if self._pool is not None else spawn
+        self._crew = Crew(self._loop, manners, events, lambda: self._others(agent), hire)
         try:
             specs, logs = self._outfit.fit(start)
             with self._lined(specs, start.generation) as lined:
                 self._crew.start(lined, logs, credit)
             self._watch_bindings(start)
+            if self._pool is not None:
+                self._pool.fill(specs)
         except (SpawnFailed, OSError) as error:
             self._cannot_start(start, str(error))
         return self._crew
@@ -182,12 +187,21 @@ class Session:
         if self._lines is not None:
             self._lines.answer(*frames.unpack_answer(body))
 
+    def _others(self, agent: int | None) -> list[int]:
+        """Return the children that are none of the crew's business."""
+        spares = [] if self._pool is None else self._pool.pids
+        return spares if agent is None else [agent, *spares]
+
     # -- elastic jobs -----------------------------------------------------------------------
 
     def _begin_rounds(self, start: messages.Start) -> None:
         from .agency import Agency, Calls
 
         assert self._outfit is not None
+        if self._outfit.task.warm:
+            from .pool import Pool
+
+            self._pool = Pool(self._loop, self._outfit.spare)
         try:
             calls = Calls(self._send, self._hire, self._rounds_over)
             self._agency = Agency(self._loop, self._outfit, start, calls)
@@ -204,6 +218,8 @@ class Session:
 
     def _stop_all(self, number: int, grace: float, *, told: bool = False) -> None:
         """Stop the workers, and let there be no other round."""
+        if self._pool is not None:
+            self._pool.close()
         if self._agency is not None:
             self._agency.over = True
             if self._agency.resting:

@@ -1,0 +1,133 @@
+"""A worker that has done its imports already: it waits for its order, and becomes the worker.
+
+A program of its own, run by the Python that the workers have. Its two words stand within the
+worker's own command, from which it takes them out again:
+
+    python -u warm.py MODULES [-m] SCRIPT ARGUMENTS...
+
+Standard input is a socket. One byte goes out when the modules are imported. What comes in, up to
+the end of the stream, is the order: the variables of the worker's round, as JSON. An end without an
+order means that no worker is needed.
+
+The script finds what `python script.py` would have given it: a `__main__` of its own, its folder
+first on `sys.path`, its arguments; tracebacks and exit codes are the same. Where that cannot be
+had, `python script.py` takes over this process, and imports for itself.
+"""
+
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import socket
+import sys
+from importlib.machinery import SourceFileLoader
+
+FRESH = {name: value for name, value in globals().items() if name.startswith("__")}
+"""What Python puts into the `__main__` of any script, as this file is one."""
+
+
+def main() -> None:
+    """Import, wait, and run the script."""
+    line = _take_line()
+    modules = sys.argv[1].split(",")
+    at = sys.orig_argv.index(sys.argv[0])  # a wrapper may have added options of Python's
+    del sys.argv[:2], sys.orig_argv[at : at + 2]
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = _folder()
+    sound = all(_import(name) for name in modules)
+    os.write(line, b"+")
+    os.environb.update(_order(line))
+    try:
+        _become(sys.argv[0], sound=sound)
+    except BaseException as error:
+        _leave_us_out(error)
+        raise
+
+
+def _take_line() -> int:
+    """Return the socket; standard input is from now on what a worker has."""
+    line, null = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return line
+
+
+def _folder() -> str:
+    """Return where Python looks first: beside the script itself, not beside a link to it."""
+    script = sys.argv[0]
+    return os.getcwd() if script == "-m" else os.path.dirname(os.path.realpath(script))
+
+
+def _import(name: str) -> bool:
+    """Import a module; False if it failed, and nobody knows what it has left behind."""
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError:
+        return True  # the script may know where it is, or do without
+    except BaseException:
+        return False
+    return True
+
+
+def _order(line: int) -> "dict[bytes, bytes]":
+    """Return the variables to be set, once they come."""
+    with socket.socket(fileno=line) as stream:
+        data, fds, _, _ = socket.recv_fds(stream, 65536, 1)
+        while block := stream.recv(65536):
+            data += block
+    if not data:
+        os._exit(0)
+    found = {_bytes(name): _bytes(value) for name, value in json.loads(data).items()}
+    return {**found, **_queue(fds)}
+
+
+def _queue(fds: "list[int]") -> "dict[bytes, bytes]":
+    """Return what names the line to the shard queues, which comes with the order."""
+    if not fds:
+        return {}
+    (fd,) = fds
+    os.set_inheritable(fd, True)
+    return {b"DSRUN_QUEUE_FD": b"%d:%d" % (fd, os.fstat(fd).st_ino)}
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _become(script: str, *, sound: bool) -> None:
+    path = os.path.join(os.getcwd(), script)
+    if sound and script == "-m":
+        _be_main()
+        runpy._run_module_as_main(sys.argv.pop(1))  # type: ignore[attr-defined]
+    elif sound and _is_text(path):
+        with open(path, "rb") as file:
+            code = compile(file.read(), path, "exec", dont_inherit=True)
+        exec(code, _be_main(__file__=path, __loader__=SourceFileLoader("__main__", path)))
+    else:
+        os.execv(sys.executable, sys.orig_argv)
+
+
+def _is_text(path: str) -> bool:
+    """Tell whether Python runs a file as source: no byte code, archive or folder, and readable."""
+    plain = not path.endswith(".pyc") and pkgutil.get_importer(path) is None
+    return plain and os.access(path, os.R_OK)
+
+
+def _be_main(**more: object) -> "dict[str, object]":
+    """Put a new `__main__` in place of this one; returns its namespace."""
+    sys.modules["__main__"] = main = type(sys)("__main__")
+    vars(main).update({**FRESH, "__doc__": None, **more})
+    return vars(main)
+
+
+def _leave_us_out(error: BaseException) -> None:
+    """Have the traceback begin where it begins without this file."""
+    shown, show = error.__traceback__, sys.excepthook
+    while shown is not None and shown.tb_frame.f_code.co_filename == __file__:
+        shown = shown.tb_next
+    sys.excepthook = lambda kind, one, _trace: show(kind, one.with_traceback(shown), shown)
+
+
+if __name__ == "__main__":
+    main()

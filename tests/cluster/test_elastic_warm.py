@@ -1,0 +1,124 @@
+"""Elastic jobs on real hosts whose next round has imported beforehand."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..needs import need_modules
+from .command import CHECKOUT
+from .machines import wait_for
+from .rounds import IMPORT, elastic, ended, node_launcher
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .command import Dsrun
+    from .hosts import Cluster, Process
+
+WORKER = """
+import os, sys, time
+
+folder = os.path.dirname(sys.argv[0])
+rank, restarts = os.environ["RANK"], os.environ["TORCHELASTIC_RESTART_COUNT"]
+print("up", rank, restarts, "torch" in sys.modules, "mine" in sys.modules, flush=True)
+while not os.path.exists(f"{folder}/end"):
+    if os.path.exists(f"{folder}/fail-{rank}-{restarts}"):
+        os._exit(7)
+    time.sleep(0.02)
+"""
+
+
+@pytest.fixture(autouse=True)
+def torch_is_here() -> None:
+    need_modules("torch")
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> str:
+    """A worker that runs until a file says that it is to end, or to fail; it imports nothing."""
+    (tmp_path / "train.py").write_text(WORKER)
+    (tmp_path / "mine.py").write_text("print('imported', flush=True)")
+    return str(tmp_path / "train.py")
+
+
+def spares(cluster: Cluster, count: int, *former: Process) -> list[Process]:
+    """So many spares, once they are there; workers that have been spares do not count."""
+    known = {one.pid for one in former}
+
+    def found() -> list[Process]:
+        warm = [p for p in cluster.processes() if any(a.endswith("/warm.py") for a in p.argv)]
+        return [p for p in warm if p.pid not in known]
+
+    wait_for(lambda: len(found()) == count, f"{count} spares", 2 * IMPORT)
+    return found()
+
+
+def test_the_next_round_has_imported(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    """But for a worker whose spare was killed; what a spare prints is the worker's."""
+    warm = ("--warm_workers", "--warm_modules", "torch,mine")
+    running = elastic(dsrun, work, "n1:2,n2:1", "--max_restarts", "2", *warm)
+    first = spares(cluster, 3)
+    assert "imported" not in running.stdout
+    (tmp_path / "fail-2-0").touch()
+    for label in ("n1:0", "n1:1", "n2:2"):
+        both = rf"(?ms)^{label}[|] imported$.*^{label}[|] up {label[-1]} 1 True True$"
+        running.wait_for_output(both, IMPORT)
+    second = spares(cluster, 3, *first)
+    (victim,) = [p for p in second if "--local_rank=1" in p.argv]
+    os.kill(victim.pid, signal.SIGKILL)
+    (tmp_path / "fail-0-1").touch()
+    for line in ("n1:0| up 0 2 True", "n1:1| up 1 2 False", "n2:2| up 2 2 True"):
+        running.wait_for_output(rf"(?m)^{line.replace('|', '[|]')}", IMPORT)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait(IMPORT).returncode == 128 + signal.SIGTERM
+
+
+@pytest.mark.parametrize("how", ["well", "runner killed", "node launcher killed"])
+def test_no_spare_outlives_the_job(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, how: str
+) -> None:
+    """It may be in the middle of an import."""
+    running = elastic(dsrun, work, "n1:1,n2:1", "--max_restarts", "1", "--warm_workers")
+    spares(cluster, 2)
+    if how == "well":
+        ended(running, tmp_path)
+        return
+    os.kill(running.pid if how == "runner killed" else node_launcher(cluster, "n1"), signal.SIGKILL)
+    assert running.wait(IMPORT).returncode == (-9 if how == "runner killed" else 75)
+    wait_for(lambda: not any(work in p.argv for p in cluster.processes()), "no spare")
+
+
+TAKING = """
+import os, sys, time
+warm = "torch" in sys.modules
+from dsrun.accelerator.shards import ShardQueue
+
+folder, restarts = os.path.dirname(sys.argv[0]), os.environ["TORCHELASTIC_RESTART_COUNT"]
+queue = ShardQueue("all", size=40, shard=10)
+print("takes", restarts, warm, queue.take().number, flush=True)
+while not os.path.exists(f"{folder}/fail-0-{restarts}"):
+    time.sleep(0.02)
+os._exit(7)
+"""
+
+
+def test_a_spare_has_a_line_to_the_shard_queues(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    """What its former self has taken, it takes again."""
+    (tmp_path / "train.py").write_text(TAKING)
+    modules = ("--export", f"PYTHONPATH={CHECKOUT}/tests/import")
+    warm = ("--warm_workers", "--warm_modules", "torch", "--shard_queue", *modules)
+    running = elastic(dsrun, str(tmp_path / "train.py"), "n1:1", "--max_restarts", "1", *warm)
+    running.wait_for_output("takes 0 False 0", IMPORT)
+    spares(cluster, 1)
+    (tmp_path / "fail-0-0").touch()
+    running.wait_for_output("takes 1 True 0", IMPORT)
+    (tmp_path / "fail-0-1").touch()
+    assert running.wait(IMPORT).returncode == 7

@@ -1,0 +1,209 @@
+"""Spare workers on a real loop: who is taken, who is not, and that none is left."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import dsrun.launcher.node
+from dsrun.launcher.loop import Loop
+from dsrun.launcher.node import kernel
+from dsrun.launcher.node.pool import Pool
+from dsrun.launcher.node.workers import Process, Spec
+
+from .specs import PYTHON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PROGRAM = os.fsencode(Path(dsrun.launcher.node.__file__).with_name("warm.py"))
+SECONDS = 20.0
+"""For what takes a fraction of a second on an idle machine."""
+
+SCRIPT = """
+import os, sys
+print("colorsys" in sys.modules, os.environ["RANK"], os.environ["OMP_NUM_THREADS"], *sys.argv[1:])
+"""
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+@pytest.fixture
+def pool(loop: Loop) -> Iterator[Pool]:
+    """A pool that begins at once, and leaves no child and no open file."""
+
+    def made(worker: Spec, stdin: int) -> Spec:
+        argv = [*worker.argv[:2], PROGRAM, b"colorsys", *worker.argv[2:]]
+        return worker._replace(argv=argv, stdin=stdin)
+
+    assert kernel.children() == [], "these tests count children"
+    files = open_files()
+    with closing(Pool(loop, made, delay=0.0)) as pool:
+        yield pool
+    while kernel.children():
+        os.waitpid(-1, 0)
+    until(loop, lambda: open_files() == files)
+
+
+def open_files() -> int:
+    gc.collect()  # what other tests have dropped without closing shall not go meanwhile
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Callable[..., Spec]:
+    """Make a worker of this rank, with these variables and whatever else a Spec has."""
+    (tmp_path / "train.py").write_text(SCRIPT)
+
+    def made(rank: int = 0, threads: int = 1, **more: object) -> Spec:
+        argv = [PYTHON, b"-u", b"train.py", b"x"]
+        env = {b"RANK": b"%d" % rank, b"LOCAL_RANK": b"0", b"OMP_NUM_THREADS": b"%d" % threads}
+        return Spec(rank, argv, env, os.fsencode(tmp_path), **more)  # type: ignore[arg-type]
+
+    return made
+
+
+def filled(pool: Pool, loop: Loop, *workers: Spec) -> list[int]:
+    """Have a spare for each, all of them started; returns their pids."""
+    pool.fill(workers)
+    until(loop, lambda: len(pool.pids) == sum(not one.keep_stdin for one in workers))
+    return pool.pids
+
+
+def until(loop: Loop, condition: Callable[[], bool]) -> None:
+    """Run the loop until this holds."""
+    late = loop.after(SECONDS, lambda: pytest.fail("late"))
+
+    def look() -> None:
+        if condition():
+            loop.stop()
+        else:
+            loop.after(0.003, look)
+
+    loop.after(0.0, look)
+    loop.run()
+    late.cancel()
+
+
+def output(process: Process) -> str:
+    """What a worker prints till its end."""
+    os.close(process.stdin)
+    for fd in (process.stdout, process.stderr):
+        os.set_blocking(fd, True)
+    with os.fdopen(process.stdout, "rb") as out, os.fdopen(process.stderr, "rb") as err:
+        text = out.read().decode()
+        assert err.read() == b""
+    os.waitpid(process.pid, 0)
+    return text
+
+
+def test_a_spare_becomes_the_worker_of_another_round(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec]
+) -> None:
+    (pid,) = filled(pool, loop, worker(rank=0))
+    hired = pool.hire(worker(rank=3))
+    assert (hired.pid, hired.spec, pool.pids) == (pid, worker(rank=3), [])
+    assert output(hired) == "True 3 1 x\n"
+
+
+def test_each_spare_is_taken_once(pool: Pool, loop: Loop, worker: Callable[..., Spec]) -> None:
+    pids = filled(pool, loop, worker(0), worker(1))
+    hired = [pool.hire(worker(rank)) for rank in range(3)]
+    assert [one.pid for one in hired[:2]] == pids
+    assert [output(one) for one in hired] == ["True 0 1 x\n", "True 1 1 x\n", "False 2 1 x\n"]
+
+
+@pytest.mark.parametrize(
+    "other", [{"threads": 2}, {"cpus": (min(os.sched_getaffinity(0)),)}, {"keep_stdin": True}]
+)
+def test_what_counts_before_the_order_has_to_be_the_same(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec], other: dict[str, object]
+) -> None:
+    filled(pool, loop, worker())
+    assert output(pool.hire(worker(**other))).startswith("False 0")
+
+
+def test_a_spare_that_nobody_needs_any_more_is_ended(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec]
+) -> None:
+    (former,) = filled(pool, loop, worker(threads=2))
+    assert former not in filled(pool, loop, worker())
+    assert os.WTERMSIG(os.waitpid(former, 0)[1]) == signal.SIGKILL
+
+
+def test_nobody_waits_for_the_one_that_keeps_its_standard_input(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec]
+) -> None:
+    filled(pool, loop, worker(0, keep_stdin=True), worker(1))
+    assert output(pool.hire(worker(1))) == "True 1 1 x\n"
+
+
+def test_one_that_has_died_is_not_taken(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec]
+) -> None:
+    (pid,) = filled(pool, loop, worker())
+    os.kill(pid, signal.SIGKILL)
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert output(pool.hire(worker())) == "False 0 1 x\n"
+
+
+def test_nor_one_whose_end_has_been_taken_in(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec]
+) -> None:
+    (pid,) = filled(pool, loop, worker())
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert output(pool.hire(worker())) == "False 0 1 x\n"
+
+
+def test_the_death_of_one_does_not_keep_the_next_from_starting(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec]
+) -> None:
+    pool.fill([worker(0), worker(1, threads=2)])
+    until(loop, lambda: len(pool.pids) > 0)
+    first = pool.pids[0]
+    os.kill(first, signal.SIGKILL)
+    until(loop, lambda: len(pool.pids) == 1 and first not in pool.pids)
+    assert output(pool.hire(worker(1, threads=2))) == "True 1 2 x\n"
+
+
+def test_the_next_starts_once_the_one_before_has_imported(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec]
+) -> None:
+    pool.fill([worker(0), worker(1)])
+    until(loop, lambda: len(pool.pids) == 1)
+    os.kill(pool.pids[0], signal.SIGSTOP)
+    loop.after(0.2, loop.stop)
+    loop.run()
+    assert len(pool.pids) == 1
+    os.kill(pool.pids[0], signal.SIGCONT)
+    until(loop, lambda: len(pool.pids) == 2)
+
+
+def test_nothing_starts_in_a_pool_that_is_closed(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec]
+) -> None:
+    pool.fill([worker(0), worker(1)])
+    pool.close()
+    loop.after(0.1, loop.stop)
+    loop.run()
+    assert (pool.pids, kernel.children()) == ([], [])
+
+
+def test_a_spare_that_cannot_start_is_a_cold_worker(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec]
+) -> None:
+    pool.fill([worker()._replace(workdir=b"/none"), worker(1)])
+    loop.after(0.1, loop.stop)
+    loop.run()
+    assert pool.pids == []
+    assert output(pool.hire(worker(1))) == "False 1 1 x\n"
