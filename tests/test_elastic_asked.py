@@ -103,6 +103,10 @@ def test_mpi_cannot_restart_ranks(given: dict[str, Any]) -> None:
     assert refused(rank_per_task=True, **given).startswith("--rank_per_task: ")
 
 
+def test_input_cannot_be_read_again() -> None:
+    assert refused(max_restarts=1, stdin="rank0").startswith("--stdin rank0: ")
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [

@@ -55,6 +55,10 @@ def limits(options: Options, nodes: int) -> Limits | None:
         return None
     if options.rank_per_task:
         raise UsageError("--rank_per_task: an elastic job restarts ranks, which MPI cannot do")
+    if options.stdin != "none":
+        raise UsageError(
+            f"--stdin {options.stdin}: an elastic job restarts ranks, and input is read but once"
+        )
     least, most = _nodes(options, nodes)
     if (options.max_restarts or 0) < 0:
         raise UsageError(f"--max_restarts: expected 0 or more, not {options.max_restarts}")

@@ -99,6 +99,18 @@ def test_a_node_that_comes_back_takes_part_again(
     assert "dsrun: n1 is back" in ended(running, tmp_path)
 
 
+def test_a_node_that_comes_back_when_the_others_end(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    """Their work is done, or begun once more with it; nobody is lost by that."""
+    running = elastic(dsrun, work, "n1:1,n2:1,n3:1", "--elastic_training")
+    up(running, 3, 3)
+    os.kill(node_launcher(cluster, "n3"), signal.SIGKILL)
+    running.wait_for_output("n3 is back", IMPORT)
+    said = ended(running, tmp_path)
+    assert re.findall(r"lost (\w+)", said) == ["n3"]
+
+
 def test_a_node_without_power_is_left_behind(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
