@@ -7,6 +7,7 @@ import sys
 from . import backends
 from .backends.base import Part, Settings, package_root
 from .backends.local import Local
+from .elastic.asked import is_elastic
 from .errors import UsageError
 from .loop import Loop
 from .manner import binds
@@ -160,4 +161,5 @@ def _settings(program: Program, options: Options) -> Settings:
         path=options.launcher_path,
         bind=binds(options),
         rank_per_task=options.rank_per_task,
+        elastic=is_elastic(options),
     )

@@ -50,6 +50,7 @@ class Settings(NamedTuple):
         path: the engine's program, or the folder it is in; "" to look on PATH.
         bind: dsrun binds cores, so that the engine must not.
         rank_per_task: the engine starts one task a rank, not one a node.
+        elastic: the job may go on without a node.
     """
 
     python: str
@@ -62,6 +63,7 @@ class Settings(NamedTuple):
     path: str = ""
     bind: bool = False
     rank_per_task: bool = False
+    elastic: bool = False
 
 
 class Part(NamedTuple):

@@ -81,13 +81,18 @@ class Engine:
     def __init__(self, settings: base.Settings) -> None:
         self._settings = settings
         self._tool = ""
-        self._run: _Run | None = None
+        self._version = ""
+        self._runs: list[_Run] = []
 
     # -- what an engine's own file says -------------------------------------------------------
 
     def words(self, places: Sequence[Placement]) -> list[Words]:
         """Return the engine's arguments, without its own name and the command to start."""
         raise NotImplementedError
+
+    def lasting(self) -> list[Words]:
+        """Return the arguments with which it goes on when a task has ended badly, if it can."""
+        return []
 
     def folders(self) -> list[str]:
         """Return folders in which its program may be, before those on PATH."""
@@ -128,7 +133,13 @@ class Engine:
 
         Most engines refuse an option that comes twice, and some take both.
         """
-        return [*self.start_of(self.words(placements(nodes))), *self.task(dial)]
+        lasting = self.lasting() if self._settings.elastic else []
+        return [*self.start_of([*self.words(placements(nodes)), *lasting]), *self.task(dial)]
+
+    def argv_again(self, node: Node, dial: base.Dial | None) -> list[str]:
+        """Return the command that starts the node launcher of one node once more."""
+        words = self.words(placements([node]))
+        return [*self.start_of([*words, *self.lasting()]), *self.task(dial, node.host.name)]
 
     def start_of(self, words: Sequence[Words]) -> list[str]:
         """Return the engine's name, those of our arguments that the user does not give, and his."""
@@ -145,19 +156,29 @@ class Engine:
         name = dict(self.aliases).get(name, name)
         return " ".join([name, *words[1:2]]) if name in NAMED else name
 
-    def task(self, dial: base.Dial | None) -> list[str]:
-        """Return the command of every task."""
+    def task(self, dial: base.Dial | None, node: str = "") -> list[str]:
+        """Return the command of every task, or of the one on that node."""
         set_ = self._settings
         there = dial or base.Dial("ADDRESS:PORT", "SHA256")
         part = f"--{'rank' if set_.rank_per_task else 'engine'}={self.name}"
+        part = f"--node={node}" if node else part
         return base.node_argv(set_, f"--dial={there.target}", f"--pin={there.pin}", part)
 
     def start(
         self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
     ) -> None:
-        """Run the engine; its node launchers announce themselves on its output."""
+        """Run the engine; its node launchers announce themselves on its output.
+
+        Called again it is for one node whose node launcher was lost, and that run is its alone.
+        """
+        again = bool(self._runs)
+        argv = self.argv_again(nodes[0], dial) if again else self.argv(nodes, dial)
+
+        if again:
+            alone = reports.ended
+            reports = reports._replace(broken=lambda cause, *_: alone(nodes[0].rank, cause))
         try:
-            self._run = _Run(self, self.argv(nodes, dial), nodes, loop, reports)
+            self._runs.append(_Run(self, argv, nodes, loop, reports))
         except OSError as error:
             reports.broken(f"{self._tool}: {error.strerror}", LOST, False)
 
@@ -170,8 +191,8 @@ class Engine:
 
     def close(self) -> None:
         """Wait for the engine's own end; hurry it when it does not come."""
-        if self._run is not None:
-            self._run.close()
+        for run in self._runs:
+            run.close()
 
     def _candidates(self) -> list[str]:
         """Return the programs that may be meant, as full paths: engines find their own by that."""
@@ -191,7 +212,7 @@ class Engine:
         for path in self._candidates():
             version = base.output_of([path, "--version"]) if self.mark else ""
             if self.mark in version:
-                self._tool = path
+                self._tool, self._version = path, version
                 return ""
             wrong = wrong or f"{path} is {owner(version)}"
         where = self._settings.path or "PATH"

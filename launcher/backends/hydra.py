@@ -35,6 +35,10 @@ class Hydra(engine.Engine):
         here = [self.here(address) for address in near]
         return [*here, ("-genvnone",), ("-wdir", "/"), *self.binding()]
 
+    def lasting(self) -> list[engine.Words]:
+        """Return what has mpiexec go on when a process has died (MPICH, "Using the Hydra")."""
+        return [("-disable-auto-cleanup",)]
+
     def here(self, address: str) -> engine.Words:
         """Return what tells the hosts' agents to dial this address of this machine.
 

@@ -29,6 +29,12 @@ class OpenMpi(engine.Engine):
         hosts = ",".join(f"{place.host}:{place.tasks}" for place in places)
         return [*root, ("--host", hosts), ("--map-by", "slot"), *self._binding(), ("--wdir", "/")]
 
+    def lasting(self) -> list[engine.Words]:
+        """Return what has mpirun go on when a process has died: ORTE's word for it, or PRRTE's."""
+        if "OpenRTE" in self._version:
+            return [("--mca", "orte_abort_on_non_zero_status", "0")]
+        return [("--runtime-options", "error-nonzero-status=0,recoverable")]
+
     def environ(self) -> dict[str, str]:
         """Return mpirun's environment, with options for its ssh; Open MPI 5 knows the name too."""
         return self.with_ssh_options("OMPI_MCA_plm_rsh_args")

@@ -76,13 +76,17 @@ class Slurm(engine.Engine):
             (f"--nodes={len(hosts)}",),
             (f"--ntasks={tasks}",),
             *(_a_rank(hosts, places) if set_.rank_per_task else self._a_node(hosts)),
-            ("--kill-on-bad-exit=1",),
+            *([] if set_.elastic else [("--kill-on-bad-exit=1",)]),
             ("--input=none",),
             ("--unbuffered",),
             ("--chdir=/",),
             *([("--cpu-bind=none",)] if self._unbinds() else []),
-            *([("--overlap",)] if _in_a_step() else []),
+            *([("--overlap",)] if _in_a_step() or self._runs else []),
         ]
+
+    def lasting(self) -> list[engine.Words]:
+        """Return what has the step go on without a task, or a node (srun(1))."""
+        return [("--kill-on-bad-exit=0",), ("--no-kill",), ("--wait=0",)]
 
     def environ(self) -> dict[str, str]:
         """Return srun's environment, without what is meant for workers."""

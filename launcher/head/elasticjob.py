@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 
-from ..backends import ENGINES
 from ..control import frames, messages
 from ..elastic.rounds import Calls, Rounds
 from ..errors import DsrunError
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ..backends.base import Backend, Dial, Part
+    from ..backends.base import Dial, Part
     from ..elastic.limits import Limits
     from ..plan import Plan
     from ..resources.host import Host
@@ -63,6 +62,7 @@ class ElasticJob(Job):
         self._numbers = {peer: number for number, peer in enumerate(self.peers)}
         self._nodes = [peer.node for peer in self.peers]
         self._unlisted: set[Peer] = set()
+        self._reached: set[Peer] = set()
         self._whole = self._plan
         self._probed = ""
         self._reach: Callable[[Node], None] = lambda _node: None
@@ -95,15 +95,10 @@ class ElasticJob(Job):
             for backend, _ in found:
                 if dial is not None and backend.transport == "dial":
                     dial.again(node.rank)
-                if self._may_start(backend):
-                    backend.start([node], self._loop, reports, dial)
+                backend.start([node], self._loop, reports, dial)
 
         self._reach = reach
         return super().run(known, dial, on_token)
-
-    def _may_start(self, backend: Backend) -> bool:
-        """Tell whether a backend can start one more node launcher: an engine runs once."""
-        return self._plan.launcher not in ENGINES or backend.transport == "stdio"
 
     def on_session_end(self, rank: int, cause: str) -> None:
         """Take in the end of a session, which may have been an attempt to have a node back."""
@@ -230,6 +225,14 @@ class ElasticJob(Job):
             peer.link = None
         self._lose(peer, reason)
 
+    def _on_broken(self, cause: str, code: int, killed: bool) -> None:
+        """End with the engine, unless all that it had started is lost or done already."""
+        first = [peer for peer in self.peers if peer not in self._reached]
+        if self._running and all(peer.over for peer in first):
+            self._console.say(cause, "debug")
+        else:
+            super()._on_broken(cause, code, killed)
+
     def _too_few(self) -> None:
         if not self._stopping:
             self._account.gave_up(TOO_FEW, self._loop.clock())
@@ -244,6 +247,7 @@ class ElasticJob(Job):
         if peer.link is not None:
             peer.link.close()
         peer.forget()
+        self._reached.add(peer)
         self._reach(self._nodes[self._numbers[peer]])
 
     def _on_hello(self, peer: Peer, body: bytes) -> None:
