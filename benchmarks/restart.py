@@ -1,11 +1,11 @@
 """From a worker's death, or a power cut, to the next round of an elastic job.
 
-    python benchmarks/restart.py [--rounds 5] [--options='--warm_workers'] [--heartbeat 15]
+    python benchmarks/restart.py [--rounds 5] [--after 15] [--heartbeat 15]
 
-A worker exits 7 between two steps: how soon have all workers finished the first step of the next
-round, torch imported and its process group made anew? dsrun is on two virtual hosts over ssh (this
-needs root), torchrun on one, with as many workers, of the same Python and torch. With --options
-dsrun has a second turn with these as well.
+A worker exits 7 between two steps, some seconds after the first: how soon have all workers finished
+the first step of the next round, torch imported and its process group made anew? dsrun is on two
+virtual hosts over ssh (this needs root), torchrun on one, with as many workers, of the same Python
+and torch; and dsrun has a turn with --warm_workers, which are ready by then.
 
 Then the power of a host is cut, of the first, whose store the workers meet in, and of the last: how
 soon do the others' workers run in the next round? These do not import torch. A host without power
@@ -15,7 +15,6 @@ cannot be told from a slow one before the heartbeat's time is over; what is beyo
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 import time
 from functools import partial
@@ -32,7 +31,9 @@ STEP = str(WORKERS / "step.py")
 WORKERS_IN_ALL = HOSTS = 2
 HOSTS_TO_CUT = 3
 ONCE = ("--max_restarts", "1")
-BASE, PEER = "dsrun ssh, 2 hosts", "torchrun, 1 host"
+PEER = "torchrun, 1 host"
+BARS = {"dsrun ssh, 2 hosts": 1.0, "dsrun --warm_workers": 0.3}
+"""What each may take at most, in torchrun's time."""
 
 NEW_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
 """Without it torchrun's next round meets in the store of the last, finds addresses of workers that
@@ -43,33 +44,34 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description="From a failure to the next round.")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--options", default="", help="more of them, for another dsrun")
+    parser.add_argument("--after", type=float, default=15.0, help="seconds of training first")
     usual = Options().heartbeat_timeout
     parser.add_argument("--heartbeat", type=float, default=usual, help="its --heartbeat_timeout")
     options = parser.parse_args()
     with Cluster(HOSTS, shared=[CHECKOUT]) as cluster:
         cluster.path(HOSTFILE).write_text(cluster.hostfile())
-        restarts(cluster, options.rounds, options.options)
+        restarts(cluster, options.rounds, options.after)
     with Cluster(HOSTS_TO_CUT, shared=[CHECKOUT]) as cluster:
         cluster.path(HOSTFILE).write_text(cluster.hostfile())
         power_cuts(cluster, options.rounds, options.heartbeat)
 
 
-def restarts(cluster: Cluster, rounds: int, more: str) -> None:
+def restarts(cluster: Cluster, rounds: int, after: float) -> None:
     """A worker exits 7."""
 
     def measure(command: list[str]) -> float:
         with started(cluster, command, WORKERS_IN_ALL) as job:
+            time.sleep(after)
             return job.restart()
 
-    commands = {BASE: dsrun("ssh", *ONCE, script=STEP), PEER: torchrun()}
-    if more:
-        commands[f"{BASE}, {more}"] = dsrun("ssh", *ONCE, *shlex.split(more), script=STEP)
+    cold, warm = BARS
+    commands = {cold: dsrun("ssh", *ONCE, script=STEP), PEER: torchrun()}
+    commands[warm] = dsrun("ssh", *ONCE, "--warm_workers", script=STEP)
     figures = take_turns({name: partial(measure, one) for name, one in commands.items()}, rounds)
     print(figures.table("exit 7 to the next round's first step", PEER))
-    for name in (name for name in commands if name != PEER):
+    for name, most in BARS.items():
         ratio = figures.median(name) / figures.median(PEER)
-        print(f"{name} to {PEER}, of their medians: {ratio:.2f}")
+        bar(f"{name} to {PEER}, of their medians", ratio, most)
 
 
 def torchrun() -> list[str]:
