@@ -27,6 +27,9 @@ ORPHAN_GRACE = 0.5
 GIVE_UP = 30.0
 """Seconds after SIGKILL until a process that does not die is named and left to the kernel."""
 
+TOLD = 4
+"""Failed workers of which the last output is told."""
+
 DRAIN = 1.0
 """Seconds to wait for the end of a pipe that a process left in the background holds open."""
 
@@ -187,6 +190,17 @@ class Crew:
         if self._killing:
             self._kill_children()
         self._settle()
+
+    def tails(self) -> dict[str, list[str]]:
+        """Return the last output, both streams, of workers that failed by themselves, by rank."""
+        failed = [p for p in self.processes if p.status and not p.signalled]
+        return {
+            str(process.spec.rank): [
+                self.pumps[process.spec.rank, stream].tail.decode("utf-8", "replace")
+                for stream in (1, 2)
+            ]
+            for process in failed[:TOLD]
+        }
 
     def running(self) -> list[Process]:
         """Return the workers that have not ended."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import sys
 import time
@@ -157,6 +158,21 @@ def out_of_memory_kills() -> int:
         if name == "oom_kill":
             return int(value)
     return 0
+
+
+def hint(number: int, kills_before: int) -> str:
+    """Say what this machine knows of why a worker died of a signal, "" where that is nothing.
+
+    Args:
+        number: the signal's.
+        kills_before: `out_of_memory_kills()` at the start.
+    """
+    kills = out_of_memory_kills() - kills_before if number == signal.SIGKILL else 0
+    if kills > 0:
+        return f"out of memory: the kernel's OOM killer struck here (oom_kill +{kills})"
+    if number == signal.SIGBUS and shared_memory_full():
+        return "/dev/shm is full"
+    return ""
 
 
 def shared_memory_full() -> bool:

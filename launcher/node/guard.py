@@ -15,8 +15,15 @@ import sys
 from contextlib import suppress
 
 from ..errors import LOST
+from ..loop import READ
 from ..values import NamedTuple
 from . import kernel
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..loop import Loop
 
 PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Signals of which the guard tells the node launcher."""
@@ -31,6 +38,29 @@ class Guard(NamedTuple):
 
     pid: int
     line: socket.socket
+
+    def watch(self, loop: Loop, heard: Callable[[int], None], died: Callable[[], None]) -> None:
+        """Have `heard` told of the signals that the guard gets, and `died` of its end."""
+
+        def hear() -> None:
+            numbers = self.line.recv(64)
+            if not numbers:
+                loop.unwatch(self.line.fileno())
+            for number in numbers:
+                heard(number)
+
+        def ended() -> None:
+            loop.unwatch(fd)
+            loop.unwatch(self.line.fileno())
+            died()
+
+        loop.watch(self.line.fileno(), READ, hear)
+        try:
+            fd = os.pidfd_open(self.pid)
+        except OSError:
+            died()
+            return
+        loop.watch(fd, READ, ended)
 
     def let_stay(self) -> None:
         """Have the guard leave alone what runs on when the node launcher has ended."""

@@ -81,6 +81,25 @@ def parent(pid: int) -> int:
         return 0
 
 
+def stuck(pid: int) -> str:
+    """Describe a process that SIGKILL did not end: whose it is, and what the kernel waits for."""
+    try:
+        state = stat(pid)[0]
+        with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
+            where = file.read().strip() or "?"
+    except OSError:
+        state, where = "?", "?"
+    return f"pid {pid}, {_other_user(pid)}state {state}, waiting in {where}"
+
+
+def _other_user(pid: int) -> str:
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return ""
+    return f"of another user ({uid}), " if uid != os.getuid() else ""
+
+
 def started(pid: int) -> int:
     """Return when a process started, in clock ticks since boot; 0 when it has ended.
 

@@ -83,7 +83,9 @@ class Session:
             the exit code for this process.
         """
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_own_signal)
-        self._watch_guard(self._guard)
+        self._guard.watch(
+            self._loop, lambda number: self._arrivals.came(number, "guard"), self._guard_died
+        )
         self._loop.run()
         return self.code
 
@@ -334,25 +336,17 @@ class Session:
             code,
             process.signalled,
             time.monotonic(),
-            self._hint(-code),
+            facts.hint(-code, self._oom_kills),
         )
         self._send(messages.pack(frames.EXIT, ended))
         if self._agency is not None:
             self._agency.exited(process.spec.rank, code)
 
-    def _hint(self, number: int) -> str:
-        kills = facts.out_of_memory_kills() - self._oom_kills if number == signal.SIGKILL else 0
-        if kills > 0:
-            return f"out of memory: the kernel's OOM killer struck here (oom_kill +{kills})"
-        if number == signal.SIGBUS and facts.shared_memory_full():
-            return "/dev/shm is full"
-        return ""
-
     def _note(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
 
     def _done(self, left: list[int]) -> None:
-        tails = self._tails() if self._crew is not None else {}
+        tails = self._crew.tails() if self._crew is not None else {}
         if self._agency is None:
             self._tell_done(left, tails)
         elif self._agency.over:
@@ -361,7 +355,7 @@ class Session:
             self._agency.rested()
 
     def _tell_done(self, left: list[int], tails: dict[str, list[str]]) -> None:
-        words = tuple(_stuck(pid) for pid in left)
+        words = tuple(map(kernel.stuck, left))
         self._send(messages.pack(frames.DONE, messages.Done(words, tails, self._reason)))
         self._over = True
         if self._crew is not None and self._crew.may_stay():
@@ -371,18 +365,6 @@ class Session:
                 sys.stderr.write(f"dsrun: could not be ended: {word}\n")
             self._loop.stop()
 
-    def _tails(self) -> dict[str, list[str]]:
-        """Return the last output of the workers that failed by themselves."""
-        assert self._crew is not None
-        failed = [p for p in self._crew.processes if p.status and not p.signalled]
-        return {
-            str(process.spec.rank): [
-                self._crew.pumps[process.spec.rank, stream].tail.decode("utf-8", "replace")
-                for stream in (1, 2)
-            ]
-            for process in failed[:4]
-        }
-
     # -- signals ----------------------------------------------------------------------------
 
     def _on_own_signal(self, number: int) -> None:
@@ -390,13 +372,6 @@ class Session:
             self._reap()
         else:
             self._arrivals.came(number, "launcher")
-
-    def _on_guard_signals(self) -> None:
-        numbers = self._guard.line.recv(64)
-        if not numbers:
-            self._loop.unwatch(self._guard.line.fileno())
-        for number in numbers:
-            self._arrivals.came(number, "guard")
 
     def _on_signal(self, number: int, told: bool) -> None:
         """Act on a scheduler's signal; `told`: the workers have got it as well."""
@@ -415,21 +390,6 @@ class Session:
     def _reap(self) -> None:
         if self._crew is not None:
             self._crew.reap()
-
-    def _watch_guard(self, guard: Guard) -> None:
-        self._loop.watch(guard.line.fileno(), loops.READ, self._on_guard_signals)
-        try:
-            fd = os.pidfd_open(guard.pid)
-        except OSError:
-            self._guard_died()
-            return
-
-        def ended() -> None:
-            self._loop.unwatch(fd)
-            self._loop.unwatch(guard.line.fileno())
-            self._guard_died()
-
-        self._loop.watch(fd, loops.READ, ended)
 
     def _guard_died(self) -> None:
         """End the job at once: without the guard, this process's death would leave orphans.
@@ -451,23 +411,3 @@ class Session:
 
 def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else []
-
-
-def _stuck(pid: int) -> str:
-    """Describe a process that SIGKILL did not end: what the kernel has it wait for."""
-    try:
-        state = kernel.stat(pid)[0]
-        with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
-            where = file.read().strip() or "?"
-    except OSError:
-        state, where = "?", "?"
-    owner = _other_user(pid)
-    return f"pid {pid}, {owner}state {state}, waiting in {where}"
-
-
-def _other_user(pid: int) -> str:
-    try:
-        uid = os.stat(f"/proc/{pid}").st_uid
-    except OSError:
-        return ""
-    return f"of another user ({uid}), " if uid != os.getuid() else ""
