@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need
+from ..needs import need, need_modules
 from .command import CHECKOUT, Dsrun
 from .engines import ENGINES, Engine
 from .hosts import Cluster
@@ -33,6 +33,12 @@ def hosts_possible() -> None:
     if tried.returncode:
         reason = f"virtual hosts need root: {tried.stderr.strip()}"
         pytest.fail(reason) if os.environ.get("CI") else pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def torch_is_here() -> None:
+    """Skip where there is no torch."""
+    need_modules("torch")
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need_modules
 from .jobs import LOST, PROMPT, options
 from .machines import wait_for
 from .rounds import IMPORT, WORKER, agent, elastic, ended, node_launcher, placed, up
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
     from .command import Dsrun
     from .hosts import Cluster
 
-
-@pytest.fixture(autouse=True)
-def torch_is_here() -> None:
-    need_modules("torch")
+pytestmark = pytest.mark.usefixtures("torch_is_here")
 
 
 @pytest.fixture
@@ -35,7 +31,7 @@ def work(tmp_path: Path) -> str:
     return str(tmp_path / "train.py")
 
 
-@pytest.mark.parametrize("launcher", ["ssh", "pdsh", "openmpi5", "mpich4"])
+@pytest.mark.parametrize("launcher", ["ssh", "pdsh"])
 def test_a_failure_restarts_all(dsrun: Dsrun, tmp_path: Path, work: str, launcher: str) -> None:
     where = options(launcher)
     running = elastic(dsrun, work, "n1:2,n2:1", *where, "--max_restarts", "2", "--log_dir", "logs")

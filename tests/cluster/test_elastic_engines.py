@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need_modules
 from .command import Dsrun
 from .jobs import BY_NAME, options
 from .rounds import IMPORT, WORKER, elastic, ended, node_launcher, up
@@ -20,12 +19,9 @@ if TYPE_CHECKING:
     from .command import Running
     from .hosts import Cluster
 
+pytestmark = pytest.mark.usefixtures("torch_is_here")
+
 engines = pytest.mark.parametrize("launcher", [*BY_NAME, "slurm"])
-
-
-@pytest.fixture(autouse=True)
-def torch_is_here() -> None:
-    need_modules("torch")
 
 
 @pytest.fixture

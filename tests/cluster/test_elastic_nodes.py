@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need_modules
 from .command import CHECKOUT
 from .jobs import PROMPT
 from .machines import wait_for
@@ -26,17 +25,14 @@ if TYPE_CHECKING:
     from .command import Dsrun, Running
     from .hosts import Cluster
 
+pytestmark = pytest.mark.usefixtures("torch_is_here")
+
 TOO_FEW = 76
 
 SAVING = """
 import os, signal, sys
 signal.signal(signal.SIGUSR1, lambda *_: print("saves", os.environ["RANK"], flush=True))
 """
-
-
-@pytest.fixture(autouse=True)
-def torch_is_here() -> None:
-    need_modules("torch")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need_modules
 from .command import CHECKOUT
 from .machines import wait_for
 from .rounds import IMPORT, elastic, ended, node_launcher
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
 
     from .command import Dsrun
     from .hosts import Cluster, Process
+
+pytestmark = pytest.mark.usefixtures("torch_is_here")
 
 WORKER = """
 import os, sys, time
@@ -30,11 +31,6 @@ while not os.path.exists(f"{folder}/end"):
         os._exit(7)
     time.sleep(0.02)
 """
-
-
-@pytest.fixture(autouse=True)
-def torch_is_here() -> None:
-    need_modules("torch")
 
 
 @pytest.fixture

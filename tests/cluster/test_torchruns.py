@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from .hosts import Cluster
 
+pytestmark = pytest.mark.usefixtures("torch_is_here")
+
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 SECONDS = 60.0
 """For torch to be imported a few times at once, on a machine with more to do than cores."""
@@ -66,11 +68,6 @@ if restarts < os.environ["TORCHELASTIC_MAX_RESTARTS"] and dist.get_rank() == 1:
 dist.barrier()
 dist.destroy_process_group()
 """
-
-
-@pytest.fixture(autouse=True)
-def torch_is_here() -> None:
-    need_modules("torch")
 
 
 class Site:

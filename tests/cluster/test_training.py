@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need_modules
 from .command import CHECKOUT, COMMAND
 from .jobs import EVERYWHERE, options
 
@@ -21,17 +20,14 @@ if TYPE_CHECKING:
     from .hosts import Cluster
     from .slurm import Slurm
 
+pytestmark = pytest.mark.usefixtures("torch_is_here")
+
 EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
 SHORT = ("--batch", "48", "--steps", "12", "--log_every", "1")
 TIMEOUT = 180.0
 UNEVEN = "n1 slots=2\nn2 slots=3\nn3 slots=2\nn4 slots=1\n"
 
 Losses = dict[int, float]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def torch_is_here() -> None:
-    need_modules("torch")
 
 
 @pytest.fixture(scope="module")
