@@ -116,7 +116,8 @@ class Rounds:
 
     def retire(self, node: int) -> bool:
         """Have a node leave for good, and tell whether the job can do without it."""
-        if len(self._alive - self._retiring) <= self._limits.least or self._finished:
+        rest = self._alive - self._retiring - {node}
+        if node not in self._alive or len(rest) < self._limits.least or self._finished:
             return False
         self._retiring.add(node)
         if node in self.members:
@@ -154,6 +155,10 @@ class Rounds:
         if lasted < uptime and not self._finished:
             text = f"workers ended with code 0 after {lasted:.1f} s, sooner than --min_uptime"
             self._calls.say(f"{text} {uptime:g}: was there nothing to do?")
+
+    def is_leaving(self, node: int) -> bool:
+        """Tell whether a node has been let go, and has not ended yet."""
+        return node in self._leaving
 
     def close(self) -> None:
         """Form no other round: the job is being stopped."""

@@ -61,6 +61,7 @@ class ElasticJob(Job):
         self._returns = Returns(self._loop, self._reach_again)
         self._numbers = {peer: number for number, peer in enumerate(self.peers)}
         self._nodes = [peer.node for peer in self.peers]
+        self._listed: dict[str, Host] = {}
         self._unlisted: set[Peer] = set()
         self._reached: set[Peer] = set()
         self._whole = self._plan
@@ -220,9 +221,7 @@ class ElasticJob(Job):
     def _cut(self, number: int, reason: str) -> None:
         """Have nothing more to do with a node: without its line it ends its workers itself."""
         peer = self.peers[number]
-        if peer.link is not None:
-            peer.link.close()
-            peer.link = None
+        peer.hang_up()
         self._lose(peer, reason)
 
     def _on_broken(self, cause: str, code: int, killed: bool) -> None:
@@ -244,11 +243,13 @@ class ElasticJob(Job):
         self._lose(peer, messages.unpack(messages.Left, body).why, over=False)
 
     def _reach_again(self, peer: Peer) -> None:
-        if peer.link is not None:
-            peer.link.close()
+        peer.hang_up()
         peer.forget()
         self._reached.add(peer)
-        self._reach(self._nodes[self._numbers[peer]])
+        try:
+            self._reach(self._nodes[self._numbers[peer]])
+        except DsrunError as error:
+            self.on_session_end(self._numbers[peer], str(error))
 
     def _on_hello(self, peer: Peer, body: bytes) -> None:
         """Take a node's HELLO, at the start or when it has come later."""
@@ -260,6 +261,7 @@ class ElasticJob(Job):
         if problems:
             self._console.say(f"cannot take {peer.name} in: {problems[0]}", "warning")
         if problems or self._stopping or not self._rounds.came(self._numbers[peer]):
+            peer.hang_up()
             self._returns.failed(peer)
             return
         word = "here" if peer.lost == NEW else "back"
@@ -310,8 +312,8 @@ class ElasticJob(Job):
         if not self._running or self._stopping:
             return False
         known = {peer.name: peer for peer in self.peers}
-        listed = {host.name for host in hosts}
-        self._unlisted = {peer for peer in self.peers if peer.name not in listed}
+        self._listed = {host.name: host for host in hosts}
+        self._unlisted = {peer for peer in self.peers if peer.name not in self._listed}
         for peer in self._unlisted:
             self._returns.drop(peer)
         for host in hosts:
@@ -362,13 +364,16 @@ class ElasticJob(Job):
 
     def _on_done(self, peer: Peer, body: bytes) -> None:
         super()._on_done(peer, body)
-        if self._stopping or self._ending:
-            return
+        if self._stopping or self._ending or peer.lost:
+            return  # what is lost is not done, though nothing is left there
+        was_leaving = self._rounds.is_leaving(self._numbers[peer])
         if not self._rounds.done(self._numbers[peer]):
             self._account.lost(peer.name, ENDED_EARLY, self._loop.clock())
             self._stop(signal.SIGTERM, self._rules.grace)
         for spare in self._idle():
             spare.send(messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0)))
+        if was_leaving and peer.name in self._listed:
+            self._welcome_back(peer, self._listed[peer.name])
 
     def _idle(self) -> list[Peer]:
         """Return the spares that nobody will need any more: all members are done."""

@@ -110,8 +110,7 @@ class Job:
             self._loop.run()
         finally:
             for peer in self.peers:
-                if peer.link is not None:
-                    peer.link.close()
+                peer.hang_up()
             for backend, _ in parts:
                 backend.close()
         if self._error is not None:
@@ -302,8 +301,7 @@ class Job:
         now = self._loop.clock()
         for peer in self.peers:
             if peer.link is not None and now - peer.link.heard >= self._rules.lease:
-                peer.link.close()
-                peer.link = None
+                peer.hang_up()
                 self._lose(peer, f"no sign of life for {self._rules.lease:.0f} s")
             peer.send(frames.pack(frames.BEAT))
         last = min((peer.link.heard for peer in self.peers if peer.link), default=now)

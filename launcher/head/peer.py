@@ -40,6 +40,12 @@ class Peer:
         self.done = None
         self.bound = None
 
+    def hang_up(self) -> None:
+        """Close its line, if it stands: a node launcher without one ends all that it has."""
+        if self.link is not None:
+            self.link.close()
+            self.link = None
+
     @property
     def name(self) -> str:
         """The host's name, as the user wrote it."""

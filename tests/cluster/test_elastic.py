@@ -76,6 +76,8 @@ def test_a_node_is_lost(
     os.kill(victim, signal.SIGKILL)
     left = {"n1": ("n2", "n2", "n3"), "n2": ("n1", "n3")}[lost]
     assert sorted(up(running, len(left), len(left))) == sorted(placed(*left))
+    running.wait_for_output(rf"{lost} is back", IMPORT)
+    assert sorted(up(running, 8, 4)[-4:]) == placed("n1", "n2", "n2", "n3")
     said = ended(running, tmp_path)
     assert re.search(rf"(?m)^dsrun: lost {lost}: .*; going on without it$", said)
 

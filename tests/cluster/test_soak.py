@@ -76,12 +76,20 @@ class Watch:
             AssertionError: it has not in time.
         """
         last, began = self.step, time.monotonic()
-        try:
-            wait_for(lambda: self._ended or self.step > last + SURE, "steps", BOUND)
-        except TimeoutError:
-            raise AssertionError(f"no step after: {after}\n{self._running}") from None
-        assert not self._ended, f"ended by: {after}\n{self._running}"
+        self.wait(lambda: self.step > last + SURE, f"steps after: {after}", BOUND)
         return time.monotonic() - began
+
+    def wait(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
+        """Wait for something while the job runs.
+
+        Raises:
+            AssertionError: it has not come in time, or the job has ended; with what dsrun said.
+        """
+        try:
+            wait_for(lambda: self._ended or condition(), what, seconds)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}\n{self._running.stderr}") from None
+        assert not self._ended, f"ended before: {what}\n{self._running.stderr}"
 
     @property
     def _ended(self) -> bool:
@@ -171,7 +179,7 @@ def test_a_training_survives_what_happens_to_it(
     watch.goes_on("the start")
     for number in range(FAULTS):
         happen(chance, cluster, watch, number, capsys)
-    wait_for(lambda: watch.world == len(HOSTS), "all hosts", BACK)
+    watch.wait(lambda: watch.world == len(HOSTS), "all hosts", BACK)
     watch.goes_on("all hosts are back")
     running.process.terminate()
     assert running.wait(BOUND).returncode == 0, str(running)
@@ -194,7 +202,7 @@ def happen(
         there[:] = in_the_job(cluster)
         return len(there) > 1
 
-    wait_for(enough, "two hosts in the job", BACK)
+    watch.wait(enough, "two hosts in the job", BACK)
     victims = chance.sample(there, min(chance.choice((1, 1, 2)), len(there) - 1))
     named = {host: chance.choice(list(WHAT)) for host in victims}
     text = ", ".join(f"{what} on {host}" for host, what in named.items())
