@@ -169,7 +169,7 @@ def test_a_training_survives_what_happens_to_it(
     chance = random.Random(SEED)
     running = dsrun.start(
         "--host", ",".join(f"{host}:1" for host in HOSTS), "--elastic_training",
-        "--restart_window", "5", "--cool_down", "10", "--heartbeat_timeout", f"{LEASE:g}",
+        "--min_wait", "60", "--restart_window", "5", "--cool_down", "10", "--heartbeat_timeout", f"{LEASE:g}",
         "--grace", "5", "--graceful_term_ok", "--accelerator", "cpu",
         "--export", f"TORCHINDUCTOR_CACHE_DIR={tmp_path}/inductor",
         EXAMPLE, *SMALL, "--steps", "1000000", "--checkpoint", str(tmp_path / "model.pt"),
@@ -200,9 +200,9 @@ def happen(
 
     def enough() -> bool:
         there[:] = in_the_job(cluster)
-        return len(there) > 1
+        return len(there) == watch.world > 1
 
-    watch.wait(enough, "two hosts in the job", BACK)
+    watch.wait(enough, "two hosts in a round, and no others on their way", BACK)
     victims = chance.sample(there, min(chance.choice((1, 1, 2)), len(there) - 1))
     named = {host: chance.choice(list(WHAT)) for host in victims}
     text = ", ".join(f"{what} on {host}" for host, what in named.items())
