@@ -169,7 +169,8 @@ def test_a_training_survives_what_happens_to_it(
     chance = random.Random(SEED)
     running = dsrun.start(
         "--host", ",".join(f"{host}:1" for host in HOSTS), "--elastic_training",
-        "--min_wait", "60", "--restart_window", "5", "--cool_down", "10", "--heartbeat_timeout", f"{LEASE:g}",
+        "--min_wait", "60", "--restart_window", "5", "--cool_down", "10",
+        "--heartbeat_timeout", f"{LEASE:g}",
         "--grace", "5", "--graceful_term_ok", "--accelerator", "cpu",
         "--export", f"TORCHINDUCTOR_CACHE_DIR={tmp_path}/inductor",
         EXAMPLE, *SMALL, "--steps", "1000000", "--checkpoint", str(tmp_path / "model.pt"),
