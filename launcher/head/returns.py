@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 FIRST = 5.0
 """Seconds from the loss of a node to the first attempt; each failure doubles it."""
 
-LONGEST = 300.0
+LONGEST = 30.0
 """Seconds between two attempts at most."""
 
 
