@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .environment import Travel
     from .options import Options
     from .plan import Node, Plan
+    from .program import Program
 
 ENV_FILES = (".deepspeed_env", ".dsrun_env")
 """Read from the home folder, then from the current one, when they are there."""
@@ -90,24 +91,31 @@ def _logs_specs(options: Options) -> tuple[str, ...]:
 
 def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable[[Node], Task]:
     """Return what makes each node's Task; all that is the same for all is made once."""
+    how, common = manner(options), _common(job_id, plan, options, travel)
+    lists = core_lists(options.bind_core_list, [node.host.name for node in plan.nodes])
+
+    def told(node: Node) -> Task:
+        first = node.rank == 0 and plan.rendezvous is None
+        port = (plan.master_port or 0) if first else None
+        name = node.host.name
+        bound = how._replace(core_list=lists(name))
+        return common._replace(host=name, slots=node.host.slots, port=port, manner=bound)
+
+    return told
+
+
+def _common(job_id: str, plan: Plan, options: Options, travel: Travel) -> Task:
+    """Return the Task of no node: what is the same for all."""
     from .arrange import workdir
 
     wire = environment.to_wire
-    program = plan.program
-    wired = program._replace(
-        script=wire(program.script),
-        args=tuple(wire(arg) for arg in program.args),
-        python=wire(program.python) if program.python else None,
-    )
-    how = manner(options)
     rounds = is_elastic(options) and plan.rendezvous is None
     share = 2 if rounds else 1
-    lists = core_lists(options.bind_core_list, [node.host.name for node in plan.nodes])
-    common = Task(
+    return Task(
         dsrun=__version__,
         job_id=job_id,
         host="",
-        program=wired,
+        program=_wired(plan.program),
         workdir=wire(workdir(options)),
         env={wire(name): wire(value) for name, value in travel.values.items()},
         slots=None,
@@ -133,11 +141,12 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
     )
 
-    def told(node: Node) -> Task:
-        first = node.rank == 0 and plan.rendezvous is None
-        port = (plan.master_port or 0) if first else None
-        name = node.host.name
-        bound = how._replace(core_list=lists(name))
-        return common._replace(host=name, slots=node.host.slots, port=port, manner=bound)
 
-    return told
+def _wired(program: Program) -> Program:
+    """Return the program in texts that survive the line."""
+    wire = environment.to_wire
+    return program._replace(
+        script=wire(program.script),
+        args=tuple(wire(arg) for arg in program.args),
+        python=wire(program.python) if program.python else None,
+    )

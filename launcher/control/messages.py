@@ -227,6 +227,11 @@ class Exit(NamedTuple):
     clock: float
     hint: str = ""
 
+    @property
+    def failed(self) -> bool:
+        """Whether it failed by itself."""
+        return self.code != 0 and not self.signalled
+
 
 class Note(NamedTuple):
     """NOTE: a line for the user; `signal` when the node launcher itself was told to stop by one."""

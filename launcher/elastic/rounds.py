@@ -48,6 +48,21 @@ class Calls(NamedTuple):
     say: Callable[[str], None]
 
 
+class Present:
+    """What has happened to the round that there is now.
+
+    Attributes:
+        failed: a failure was counted.
+        noticed: its nodes know that they will have to leave it.
+        told: they were called to leave it.
+        broken: it is watched whether its nodes get ready for another one.
+        patient: so it is with nodes that were in none.
+    """
+
+    def __init__(self) -> None:
+        self.failed = self.noticed = self.told = self.broken = self.patient = False
+
+
 class Rounds:
     """The course of one job's rounds.
 
@@ -70,8 +85,8 @@ class Rounds:
         self._retiring: set[int] = set()
         self._leaving: set[int] = set()
         self._finished = self._closed = False
-        self._failed = self._shrunk = self._broken = self._patient = -1
-        self._told = self._noticed = False
+        self._present = Present()
+        self._shrunk = -1
         self._waiting: Timer | None = None
         self.generation = 0
         self.members: list[int] = []
@@ -181,12 +196,12 @@ class Rounds:
 
         What fails while a round is broken up anyway may well have failed of that.
         """
-        if self._told or self._failed == self.generation:
+        if self._present.told or self._present.failed:
             return True
         lasted = self._loop.clock() - self._began
         if self._finished or self._closed or not self._budget.spend(code, lasted):
             return False
-        self._failed = self.generation
+        self._present.failed = True
         delay = self._budget.delay
         self._not_before = self._loop.clock() + delay
         wait = f"; waiting {delay:g} s" if delay else ""
@@ -219,7 +234,7 @@ class Rounds:
 
     def _shrink(self) -> None:
         """Count nothing for a failure that the loss of a node has brought with it."""
-        if self._failed == self.generation != self._shrunk:
+        if self._present.failed and not self.shrunk(self.generation):
             self._budget.refund()
             self._not_before = 0.0
             self._calls.say("that restart is not counted: a node was lost")
@@ -232,14 +247,14 @@ class Rounds:
 
     def _consider(self) -> None:
         """Begin a change that can wait, if the next round would be another one."""
-        if self._finished or self._closed or self._told or self._noticed:
+        if self._finished or self._closed or self._present.told or self._present.noticed:
             return
         if not self._running() or self._choose() == self.members:
             return
         if not self._limits.notice:
             self._change()
             return
-        self._noticed = True
+        self._present.noticed = True
         self._calls.notice(self._running())
         now = self.generation
         self._loop.after(self._limits.notice, lambda: self._is_due(now))
@@ -247,15 +262,15 @@ class Rounds:
     def _is_due(self, generation: int) -> None:
         """Change a round that was told of it, unless something else has ended it by now."""
         if generation == self.generation:
-            self._noticed = False
+            self._present.noticed = False
             if self._choose() != self.members:
                 self._change()
 
     def _change(self) -> None:
         """Call those that run, once a round."""
-        if self._told or not self._running():
+        if self._present.told or not self._running():
             return
-        self._told = True
+        self._present.told = True
         self._let_go()
         if self._running():
             self._calls.change(self._running())
@@ -264,7 +279,7 @@ class Rounds:
     def _let_go(self) -> None:
         """Have those end that are not to be in the next round, which waits until they have."""
         spares = self._retiring - set(self.members)
-        going = self._retiring if self._told else spares
+        going = self._retiring if self._present.told else spares
         self._retiring = self._retiring - going
         for node in going:
             self._forget(node)
@@ -274,8 +289,8 @@ class Rounds:
 
     def _breaks(self) -> None:
         """See to it that nobody waits for ever for a node that does not get ready any more."""
-        if self._broken != self.generation:
-            self._broken = now = self.generation
+        if not self._present.broken:
+            self._present.broken, now = True, self.generation
             self._loop.after(self._limits.patience, lambda: self._lose_late(now))
 
     def _lose_late(self, generation: int) -> None:
@@ -321,8 +336,8 @@ class Rounds:
 
     def _wait_for(self, late: set[int]) -> None:
         """Wait for nodes that were never in a round, but not for ever."""
-        if not late & set(self.members) and self._patient != self.generation:
-            self._patient = now = self.generation
+        if not late & set(self.members) and not self._present.patient:
+            self._present.patient, now = True, self.generation
             self._loop.after(NEWCOMERS, lambda: self._lose_newcomers(now))
 
     def _lose_newcomers(self, generation: int) -> None:
@@ -343,7 +358,7 @@ class Rounds:
         self._began = self._loop.clock()
         self.members = members
         self.generation += 1
-        self._told = self._noticed = False
+        self._present = Present()
         self._calls.form(list(members), self.restarts)
         for node in members:
             self._ports.pop(node)

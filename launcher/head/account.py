@@ -34,12 +34,12 @@ class Account:
     def exited(self, peer: Peer, ended: Exit) -> bool:
         """Note the end of a worker; tells whether it failed by itself."""
         self._exits.append((peer, ended))
-        return _failed(ended)
+        return ended.failed
 
     @property
     def has_failures(self) -> bool:
         """Whether a worker has failed by itself."""
-        return any(_failed(ended) for _, ended in self._exits)
+        return any(ended.failed for _, ended in self._exits)
 
     def forget_exits(self) -> None:
         """Forget the ends of workers: the job went on with others."""
@@ -101,7 +101,7 @@ class Account:
             hosts=tuple(dict.fromkeys(peer.name for peer in peers)),
             began=self.began,
             ended=self.ended,
-            failures=tuple(_failure(*one) for one in self._exits if _failed(one[1])),
+            failures=tuple(_failure(*one) for one in self._exits if one[1].failed),
             losses=tuple(self._losses),
             stopped=sum(ended.signalled for ended in exits),
             stop_signal=self.stop_signal,
@@ -110,10 +110,6 @@ class Account:
             bound=tuple((peer.name, peer.bound) for peer in peers if peer.bound),
             left=tuple(f"{p.name}: {text}" for p in peers if p.done for text in p.done.left),
         )
-
-
-def _failed(ended: Exit) -> bool:
-    return ended.code != 0 and not ended.signalled
 
 
 def _failure(peer: Peer, ended: Exit) -> Failure:

@@ -8,12 +8,12 @@ from ..control import frames, messages
 from ..elastic.rounds import Calls, Rounds
 from ..errors import DsrunError
 from ..exitcodes import as_shell
-from ..plan import Node, lay_out
+from ..plan import Node
 from ..values import NamedTuple
 from . import checks
 from .checks import LOOPBACK
 from .job import Job
-from .peer import Peer
+from .peer import Peer, seated
 from .returns import Returns
 
 TYPE_CHECKING = False
@@ -59,8 +59,6 @@ class ElasticJob(Job):
         self._limits, self._part = elastic
         self._rounds = Rounds(len(self.peers), self._limits, self._calls(), self._loop)
         self._returns = Returns(self._loop, self._reach_again)
-        self._numbers = {peer: number for number, peer in enumerate(self.peers)}
-        self._nodes = [peer.node for peer in self.peers]
         self._listed: dict[str, Host] = {}
         self._unlisted: set[Peer] = set()
         self._reached: set[Peer] = set()
@@ -126,12 +124,12 @@ class ElasticJob(Job):
         super()._start(plan, master, port)
         for peer in self.peers:
             if peer.lost:
-                self._rounds.left(self._numbers[peer])
+                self._rounds.left(peer.number)
                 self._returns.expect(peer)
 
     def _on_join(self, peer: Peer, body: bytes) -> None:
         if not self._stopping and not peer.over:
-            self._rounds.joined(self._numbers[peer], messages.unpack(messages.Join, body).port)
+            self._rounds.joined(peer.number, messages.unpack(messages.Join, body).port)
 
     def _send(self, numbers: Sequence[int], kind: int, body: bytes = b"") -> None:
         for number in numbers:
@@ -148,10 +146,7 @@ class ElasticJob(Job):
 
     def _form(self, numbers: list[int], restarts: int) -> None:
         peers = [self.peers[number] for number in numbers]
-        plan = self._whole._replace(nodes=lay_out([peer.node.host for peer in peers]))
-        for peer, node in zip(peers, plan.nodes, strict=True):
-            peer.node = node
-        self._tell(plan)
+        self._tell(seated(self._whole, peers))
         self._shards.new_round(self._rounds.generation)
         address, port = self._meeting_place(peers), self._rounds.port(numbers[0])
         for peer in peers:
@@ -181,14 +176,13 @@ class ElasticJob(Job):
     # -- failures and losses ----------------------------------------------------------------
 
     def _exited(self, peer: Peer, ended: messages.Exit) -> None:
-        fails = bool(ended.code) and not ended.signalled
-        if self._stopping or not fails:
+        if self._stopping or not ended.failed:
             super()._exited(peer, ended)
         elif not self._is_survived(peer, ended):
             self._end_for(peer, ended)
 
     def _is_survived(self, peer: Peer, ended: messages.Exit) -> bool:
-        code, number = as_shell(ended.code), self._numbers[peer]
+        code, number = as_shell(ended.code), peer.number
         how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
         return self._rounds.failed(f"rank {ended.rank} on {peer.name} {how}", code, number)
 
@@ -209,7 +203,7 @@ class ElasticJob(Job):
     def _lose(self, peer: Peer, reason: str, *, over: bool = True, explained: bool = True) -> None:
         if peer.over:
             return
-        if self._stopping or not self._rounds.left(self._numbers[peer]):
+        if self._stopping or not self._rounds.left(peer.number):
             super()._lose(peer, reason, over=over, explained=explained)
             return
         peer.lost = reason
@@ -247,9 +241,9 @@ class ElasticJob(Job):
         peer.forget()
         self._reached.add(peer)
         try:
-            self._reach(self._nodes[self._numbers[peer]])
+            self._reach(peer.origin)
         except DsrunError as error:
-            self.on_session_end(self._numbers[peer], str(error))
+            self.on_session_end(peer.number, str(error))
 
     def _on_hello(self, peer: Peer, body: bytes) -> None:
         """Take a node's HELLO, at the start or when it has come later."""
@@ -260,7 +254,7 @@ class ElasticJob(Job):
         problems = self._problems(peer, hello)
         if problems:
             self._console.say(f"cannot take {peer.name} in: {problems[0]}", "warning")
-        if problems or self._stopping or not self._rounds.came(self._numbers[peer]):
+        if problems or self._stopping or not self._rounds.came(peer.number):
             peer.hang_up()
             self._returns.failed(peer)
             return
@@ -271,9 +265,9 @@ class ElasticJob(Job):
     def _problems(self, peer: Peer, hello: messages.Hello) -> list[str]:
         """Return why a node cannot be with those that are there."""
         there = [one for one in self.peers if one.hello and not one.over]
-        hellos = {self._numbers[one]: one.hello for one in there if one.hello}
-        nodes = [self._nodes[self._numbers[one]] for one in (*there, peer)]
-        return checks.problems(nodes, {**hellos, self._numbers[peer]: hello})
+        hellos = {one.number: one.hello for one in there if one.hello}
+        nodes = [one.origin for one in (*there, peer)]
+        return checks.problems(nodes, {**hellos, peer.number: hello})
 
     def _take_in(self, peer: Peer, hello: messages.Hello) -> None:
         host = peer.node.host
@@ -329,16 +323,13 @@ class ElasticJob(Job):
         node = Node(number, host, None, host.slots)
         peer = Peer(node)
         self.peers.append(peer)
-        self._nodes.append(node)
-        self._numbers[peer] = number
         self._by_rank[number] = peer
         self._try(peer)
 
     def _welcome_back(self, peer: Peer, host: Host) -> None:
         """Reach a host again that had been taken off the list."""
-        number = self._numbers[peer]
         if peer.done is not None:
-            self._nodes[number] = self._nodes[number]._replace(host=host)
+            peer.origin = peer.origin._replace(host=host)
             peer.node = peer.node._replace(host=host)
             self._try(peer)
         elif peer.lost:
@@ -351,8 +342,8 @@ class ElasticJob(Job):
 
     def _retire(self) -> None:
         """Let go of nodes that are not on the list any more, as far as enough others are there."""
-        for peer in sorted(self._unlisted, key=lambda one: -self._numbers[one]):
-            if not peer.over and self._rounds.retire(self._numbers[peer]):
+        for peer in sorted(self._unlisted, key=lambda one: -one.number):
+            if not peer.over and self._rounds.retire(peer.number):
                 self._unlisted.discard(peer)
 
     def _let_go(self, number: int) -> None:
@@ -366,8 +357,8 @@ class ElasticJob(Job):
         super()._on_done(peer, body)
         if self._stopping or self._ending or peer.lost:
             return  # what is lost is not done, though nothing is left there
-        was_leaving = self._rounds.is_leaving(self._numbers[peer])
-        if not self._rounds.done(self._numbers[peer]):
+        was_leaving = self._rounds.is_leaving(peer.number)
+        if not self._rounds.done(peer.number):
             self._account.lost(peer.name, ENDED_EARLY, self._loop.clock())
             self._stop(signal.SIGTERM, self._rules.grace)
         for spare in self._idle():

@@ -5,8 +5,9 @@ from __future__ import annotations
 from .. import loop as loops
 from ..control import frames, messages
 from ..errors import NodeError
-from ..plan import lay_out, settle
+from ..plan import settle
 from . import checks
+from .peer import seated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -123,16 +124,14 @@ class Gathering:
 
     def _spare_failed(self) -> None:
         """Go on without those that cannot take part, if the others are enough."""
-        unfit = {peer: _unfit(peer) for peer in self._peers if _unfit(peer)}
+        unfit = {peer: cause for peer in self._peers if (cause := _unfit(peer))}
         rest = [peer for peer in self._peers if peer not in unfit]
         if self._least is None or not unfit or len(rest) < self._least:
             return
         for peer, cause in unfit.items():
             self._leave(peer, cause)
         self._peers = rest
-        self._plan = self._plan._replace(nodes=lay_out([peer.node.host for peer in rest]))
-        for peer, node in zip(rest, self._plan.nodes, strict=True):
-            peer.node = node
+        self._plan = seated(self._plan, rest)
 
     def _failed(self) -> list[str]:
         return listed({peer.name: peer.failed for peer in self._peers if peer.failed})

@@ -110,7 +110,7 @@ class _Question:
         self._loop = loop
         self._answer = answer
         self._text = b""
-        self._ends: list[tuple[int, str]] = []
+        self._end: tuple[int, str] | None = None
         self._child = Child(argv, loop, self._ended, os.environ)
         os.close(self._child.stdin)
         loop.watch(self._child.stdout, loops.READ, self._heard)
@@ -127,12 +127,12 @@ class _Question:
 
     def _ended(self, code: int, errors: str) -> None:
         self._last.cancel()
-        self._ends.append((code, errors))
+        self._end = code, errors
         self._tell()
 
     def _tell(self) -> None:
         """Answer once the program has ended, and all that it has written is here."""
-        if self._ends and self._child.stdout < 0:
-            ((code, errors),) = self._ends
+        if self._end is not None and self._child.stdout < 0:
+            code, errors = self._end
             wrong = discovery.failure(code, errors.encode()) if code else ""
             self._answer(self._text, wrong)

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from ..control import frames
+from ..plan import lay_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ..control.link import Link
     from ..control.messages import Bound, Done, Hello
-    from ..plan import Node
+    from ..plan import Node, Plan
 
 
 class Peer:
     """A node launcher, from before it is reached until its line is closed.
 
     Attributes:
+        origin: its node as the backend knows it, by whose rank it goes from first to last.
+        node: its node in the plan, or in the present round of an elastic job.
         failed: why it cannot take part, "" while it may.
         lost: why it was lost after the start, "" while it was not.
         offset: what to add to its clock to get the runner's, in seconds; the smallest seen
@@ -22,7 +27,7 @@ class Peer:
     """
 
     def __init__(self, node: Node) -> None:
-        self.node = node
+        self.origin = self.node = node
         self.link: Link | None = None
         self.hello: Hello | None = None
         self.verdicts: list[str] | None = None
@@ -45,6 +50,11 @@ class Peer:
         if self.link is not None:
             self.link.close()
             self.link = None
+
+    @property
+    def number(self) -> int:
+        """The rank by which its backend knows it."""
+        return self.origin.rank
 
     @property
     def name(self) -> str:
@@ -81,3 +91,11 @@ class Peer:
         if self._owed * 4 >= window:
             self.send(frames.pack(frames.CREDIT, self._owed.to_bytes(8, "big")))
             self._owed = 0
+
+
+def seated(plan: Plan, peers: Sequence[Peer]) -> Plan:
+    """Return the plan of these peers alone, in their order; each gets its node in it."""
+    found = plan._replace(nodes=lay_out([peer.node.host for peer in peers]))
+    for peer, node in zip(peers, found.nodes, strict=True):
+        peer.node = node
+    return found
