@@ -3,7 +3,8 @@
 The guard is what the backend started; the node launcher is its child and everything the job starts
 is below that. Both adopt orphans. When the node launcher dies, however it dies, its descendants
 become the guard's children and are killed; when the guard dies, the node launcher sees it and ends
-the job. What signals the guard gets from a scheduler it tells the node launcher.
+the job. A node launcher that shows no sign of life (stopped, or stuck) is killed by the guard. What
+signals the guard gets from a scheduler it tells the node launcher.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import sys
 from contextlib import suppress
 
 from ..errors import LOST
-from ..loop import READ
+from ..loop import READ, Loop
 from ..values import NamedTuple
 from . import kernel
 
@@ -23,17 +24,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..loop import Loop
-
 PASSED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 """Signals of which the guard tells the node launcher."""
+
+SIGNS = 4
+"""Signs of life that are due in the time that the node launcher may be silent."""
+
+STAY = b"stay"
+"""Said to the guard: what runs on after the node launcher may do so."""
 
 
 class Guard(NamedTuple):
     """The guard, as the node launcher knows it: its pid, and the line to it.
 
     Attributes:
-        line: on it come the numbers of signals that the guard has got, a byte each.
+        line: on it come the numbers of signals that the guard has got, a byte each; to it go signs
+            of life, each of them the seconds within which the next one is due.
     """
 
     pid: int
@@ -62,9 +68,15 @@ class Guard(NamedTuple):
             return
         loop.watch(fd, READ, ended)
 
+    def be_missed(self, loop: Loop, seconds: float) -> None:
+        """Show signs of life from now on: after so many seconds without any the guard acts."""
+        with suppress(OSError):  # it is stopped itself, or gone
+            self.line.send(repr(seconds).encode())
+        loop.after(seconds / SIGNS, lambda: self.be_missed(loop, seconds))
+
     def let_stay(self) -> None:
         """Have the guard leave alone what runs on when the node launcher has ended."""
-        self.line.send(b"s")
+        self.line.send(STAY)
 
 
 def stand_guard() -> Guard:
@@ -74,46 +86,92 @@ def stand_guard() -> Guard:
     """
     kernel.adopt_orphans()
     signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
-    ours, theirs = socket.socketpair()
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     guard = os.getpid()
     pid = os.fork()
     if pid == 0:
         theirs.close()
-        ours.setblocking(False)
         # Out of the group that an engine kills as one: of the two, one must live to sweep.
         os.setsid()
         kernel.adopt_orphans()
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         return Guard(guard, ours)
     ours.close()
-    theirs.setblocking(False)
-    os._exit(_watch(pid, theirs))
-
-
-def _watch(launcher: int, line: socket.socket) -> int:
     _let_go_of_the_line()
-    while True:
-        number = signal.sigwait({*PASSED, signal.SIGCHLD})
+    os._exit(_Watch(pid, theirs).run())
+
+
+class _Watch:
+    """The guard's own life: from the fork to the node launcher's end."""
+
+    def __init__(self, launcher: int, line: socket.socket) -> None:
+        self._launcher = launcher
+        self._line = line
+        self._every = 0.0
+        self._missed = 0
+        self._ended_by_us = False
+        self._may_stay = False
+        self._status = 0
+        self._loop = Loop()
+        self._loop.watch(line.fileno(), READ, self._hear)
+        self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_signal)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+    def run(self) -> int:
+        """Stay until the node launcher has ended; return the exit code for this process."""
+        self._loop.run()
+        if not self._may_stay:
+            _sweep()
+        return self._verdict()
+
+    def _on_signal(self, number: int) -> None:
         if number != signal.SIGCHLD:
-            _tell(line, number)
-            continue
-        status = _reap(launcher)
+            with suppress(OSError):  # it is gone, and SIGCHLD is on its way
+                self._line.send(bytes([number]))
+            return
+        status = _reap(self._launcher)
         if status is not None:
-            if not _may_stay(line):
-                _sweep()
-            return _verdict(status)
+            self._status = status
+            self._hear()
+            self._loop.stop()
 
+    def _hear(self) -> None:
+        """Take in all that the node launcher has said."""
+        word = b"."
+        with suppress(OSError):  # nothing more for now
+            while word:
+                word = self._line.recv(64)
+                self._take(word)
+        if not word:
+            self._loop.unwatch(self._line.fileno())
 
-def _tell(line: socket.socket, number: int) -> None:
-    with suppress(OSError):  # it is gone, and SIGCHLD is on its way
-        line.send(bytes([number]))
+    def _take(self, word: bytes) -> None:
+        if word == STAY:
+            self._may_stay = True
+        elif word:
+            self._missed = 0
+            if not self._every:
+                self._every = float(word) / SIGNS
+                self._look()
 
+    def _look(self) -> None:
+        """Count looks, not seconds: while this process is stopped as well, nobody is to blame."""
+        if self._missed >= SIGNS:
+            self._ended_by_us = kernel.send(self._launcher, signal.SIGKILL)
+            return
+        self._missed += 1
+        self._loop.after(self._every, self._look)
 
-def _may_stay(line: socket.socket) -> bool:
-    try:
-        return bool(line.recv(1))
-    except OSError:
-        return False  # killed while a worker that it had just forked still held its end
+    def _verdict(self) -> int:
+        code = os.waitstatus_to_exitcode(self._status)
+        if code >= 0:
+            return code
+        why = f"was killed by {signal.Signals(-code).name}"
+        if self._ended_by_us:
+            why = f"showed no sign of life for {self._every * SIGNS:g} s, and was killed"
+        sys.stderr.write(f"the node launcher {why}; its workers were swept\n")
+        sys.stderr.flush()
+        return LOST
 
 
 def _let_go_of_the_line() -> None:
@@ -142,13 +200,3 @@ def _sweep() -> None:
     """Kill children until there are none: what they leave behind becomes a child in its turn."""
     while [pid for pid in kernel.children() if kernel.send(pid, signal.SIGKILL)]:
         os.waitpid(-1, 0)
-
-
-def _verdict(status: int) -> int:
-    code = os.waitstatus_to_exitcode(status)
-    if code >= 0:
-        return code
-    name = signal.Signals(-code).name
-    sys.stderr.write(f"the node launcher was killed by {name}; its workers were swept\n")
-    sys.stderr.flush()
-    return LOST

@@ -137,6 +137,22 @@ def test_a_node_that_is_cut_off_is_still_before_the_next_round(
     assert float((tmp_path / "alive-n2-0").read_text().splitlines()[-1]) < formed
 
 
+def test_a_node_that_stands_still_has_no_workers_in_the_next_round(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    """Its node launcher cannot end them: its guard does, and it comes back."""
+    running = elastic(dsrun, work, "n1:1,n2:1", "--nnodes", "1:2")
+    up(running, 2, 2)
+    (worker,) = [p.pid for p in cluster.processes() if p.host == "n2" and work in p.argv]
+    os.kill(node_launcher(cluster, "n2"), signal.SIGSTOP)
+    up(running, 1, 1)
+    formed = time.monotonic()
+    wait_for(lambda: worker not in [p.pid for p in cluster.processes()], "no old worker on n2")
+    assert float((tmp_path / "alive-n2-0").read_text().splitlines()[-1]) < formed
+    assert sorted(up(running, 4, 2)[-2:]) == placed("n1", "n2")
+    assert "dsrun: n2 is back" in ended(running, tmp_path)
+
+
 def test_a_spare_takes_the_place_of_a_lost_node(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:

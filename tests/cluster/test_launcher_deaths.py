@@ -58,6 +58,21 @@ def test_one_half_of_a_node_launcher_is_killed(
         assert [job.heard(rank) for rank in (0, 1)] == [["SIGTERM"]] * 2
 
 
+@here_and_there
+def test_a_node_launcher_is_stopped_for_good(
+    cluster: Cluster, tmp_path: Path, launcher: str
+) -> None:
+    """Its guard ends it and its workers; the runner misses it at about the same time."""
+    with Job(cluster, tmp_path, WITH_SESSION, "--heartbeat_timeout", "2", launcher=launcher) as job:
+        os.kill(job.launchers(job.hosts[-1])[1], signal.SIGSTOP)
+        returncode, errors = job.wait(3 + PROMPT)
+        job.clean(PROMPT)
+    assert returncode == LOST
+    assert re.search(
+        r"dsrun: lost \w+ after [\d.]+ s: .*(no sign of life for 2 s|line.* ended)", errors
+    )
+
+
 def test_the_loss_is_told_in_words(cluster: Cluster, tmp_path: Path) -> None:
     """Not only that the line ended, but what ended it."""
     with Job(cluster, tmp_path, OBEDIENT) as job:

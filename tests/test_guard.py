@@ -1,0 +1,80 @@
+"""The guard of a node launcher, with real processes: whom it ends, and whom it spares."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from dsrun.launcher.errors import LOST
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PATIENCE = 0.4
+
+NODE_LAUNCHER = f"""
+import os, subprocess
+from dsrun.launcher.loop import Loop
+from dsrun.launcher.node.guard import stand_guard
+
+guard = stand_guard()
+subprocess.Popen(["sleep", "60"], start_new_session=True)
+print(os.getpid(), flush=True)
+loop = Loop()
+guard.be_missed(loop, {PATIENCE})
+
+def live():
+    print("lives", flush=True)
+    loop.after({PATIENCE} / 4, live)
+
+live()
+loop.run()
+"""
+"""Its output ends with the last of what it has started."""
+
+
+@contextmanager
+def guarded() -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """(guard, pid of the node launcher); both are gone after the `with` block."""
+    with subprocess.Popen(
+        [sys.executable, "-c", NODE_LAUNCHER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as guard:
+        assert guard.stdout is not None
+        launcher = int(guard.stdout.readline())
+        try:
+            yield guard, launcher
+        finally:
+            if guard.poll() is None:
+                os.kill(launcher, signal.SIGKILL)
+
+
+def test_a_node_launcher_that_stands_still_is_ended_with_all_it_has_started() -> None:
+    with guarded() as (guard, launcher):
+        os.kill(launcher, signal.SIGSTOP)
+        errors = guard.communicate(timeout=10)[1]
+    assert guard.returncode == LOST
+    assert errors == (
+        f"the node launcher showed no sign of life for {PATIENCE} s, and was killed;"
+        " its workers were swept\n"
+    )
+
+
+def test_a_guard_that_stood_still_as_well_blames_nobody() -> None:
+    """A scheduler suspends all processes of a job, and lets them go on in any order."""
+    with guarded() as (guard, launcher):
+        for pid in (launcher, guard.pid):
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(3 * PATIENCE)
+        for pid in (guard.pid, launcher):
+            os.kill(pid, signal.SIGCONT)
+        assert guard.stdout is not None
+        for _ in range(12):
+            assert guard.stdout.readline() == "lives\n"
