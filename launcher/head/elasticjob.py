@@ -6,7 +6,7 @@ import signal
 
 from ..control import frames, messages
 from ..elastic.rounds import Calls, Rounds
-from ..errors import DsrunError
+from ..errors import DsrunError, NodeError
 from ..exitcodes import as_shell
 from ..plan import Node
 from ..values import NamedTuple
@@ -234,7 +234,12 @@ class ElasticJob(Job):
     # -- nodes that come --------------------------------------------------------------------
 
     def _on_left(self, peer: Peer, body: bytes) -> None:
-        self._lose(peer, messages.unpack(messages.Left, body).why, over=False)
+        left = messages.unpack(messages.Left, body)
+        self._lose(peer, left.why, over=False)
+        if left.unusable:
+            self._returns.drop(peer)
+            if self._stopping and not self._rounds.generation:
+                self._error = NodeError(f"{peer.name}: {left.why}")
 
     def _reach_again(self, peer: Peer) -> None:
         peer.hang_up()

@@ -23,6 +23,18 @@ from typing import Any
 
 logging.disable(logging.ERROR)
 
+
+def unfit(error: ImportError) -> str:
+    """Say what is wrong with the torch that is here, or that none is."""
+    version = getattr(sys.modules.get("torch"), "__version__", "")
+    if error.name == "torch" and not version:
+        return f"there is no torch in {sys.executable}; elastic jobs need torch 2.3 or newer"
+    if not version:
+        return f"the torch of {sys.executable} does not load: {error}"
+    lacking = str(error).partition(" (/")[0]
+    return f"elastic jobs need torch 2.3 or newer; {sys.executable} has {version} ({lacking})"
+
+
 try:
     from torch.distributed import TCPStore  # type: ignore[attr-defined]
     from torch.distributed.elastic.agent.server.api import RunResult, WorkerSpec
@@ -35,10 +47,11 @@ try:
         RendezvousParameters,
         RendezvousStoreInfo,
         RendezvousTimeoutError,
+        rendezvous_handler_registry,
     )
     from torch.distributed.elastic.rendezvous.registry import get_rendezvous_handler
 except ImportError as error:
-    sys.exit(f"{error} (this job needs torch 2.3 or newer on every node)")
+    sys.exit(unfit(error))
 
 MANY = 1 << 30
 """Restarts that torch is given in the runner's rounds: the job's own budget is kept there."""
@@ -204,9 +217,10 @@ def rendezvous(asked: dict[str, Any]) -> RendezvousHandler:
         known = " (it comes with the package python-etcd)" if "'etcd'" in str(error) else ""
         raise ImportError(f"{error}{known}") from None
     except ValueError:
-        # torch only warns of a plugin that does not load, and does not know it then.
+        # torch 2.5 knows no plugins, and newer ones only warn of one that does not load.
         for point in entry_points(group="torchrun.handlers", name=asked["backend"]):
-            point.load()()
+            rendezvous_handler_registry.register(asked["backend"], point.load()())
+            return get_rendezvous_handler(parameters)
         raise
 
 

@@ -175,8 +175,9 @@ class Desk:
     def _end(self) -> Left | None:
         """Return why the agent has ended, in its last words where it has not said it."""
         if self._left is UNSAID:
-            why = f"torch's agent ended: {self._last_words() or 'killed'}"
-            return Left(why, unusable=self._line is None)
+            words, unusable = self._last_words(), self._line is None
+            told = unusable and words
+            return Left(words if told else f"torch's agent ended: {words or 'killed'}", unusable)
         return self._left
 
     def _last_words(self) -> str:

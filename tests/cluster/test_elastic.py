@@ -13,6 +13,7 @@ import pytest
 
 from .jobs import LOST, PROMPT, options
 from .machines import wait_for
+from .reaching import UNUSABLE
 from .rounds import IMPORT, WORKER, agent, elastic, ended, node_launcher, placed, up
 
 if TYPE_CHECKING:
@@ -151,6 +152,27 @@ def test_a_node_that_stands_still_has_no_workers_in_the_next_round(
     assert float((tmp_path / "alive-n2-0").read_text().splitlines()[-1]) < formed
     assert sorted(up(running, 4, 2)[-2:]) == placed("n1", "n2")
     assert "dsrun: n2 is back" in ended(running, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("torch", "said"),
+    [
+        ("raise ModuleNotFoundError(name='torch')", r"there is no torch in \S+; elastic jobs need"),
+        ("__version__ = '2.1.0'", r"elastic jobs need torch 2\.3 or newer; \S+ has 2\.1\.0 \("),
+        ("raise ImportError('libcudnn.so.9: oh')", r"torch of \S+ does not load: libcudnn\.so\.9"),
+    ],
+)
+def test_a_torch_that_does_not_do_is_refused(
+    dsrun: Dsrun, tmp_path: Path, work: str, torch: str, said: str
+) -> None:
+    """In one line for each node, of which the last is the end of the job."""
+    (tmp_path / "torch.py").write_text(torch)
+    where = ("--host", "n1:1,n2:1", "--accelerator", "cpu", "--nnodes", "1:2")
+    done = dsrun(*where, work, env={"PYTHONPATH": str(tmp_path)})
+    first, last = done.stderr.splitlines()[1:]
+    assert done.returncode == UNUSABLE
+    assert re.match(rf"dsrun: lost n\d: .*{said}.*; going on without it$", first)
+    assert re.match(rf"dsrun: n\d: .*{said}", last)
 
 
 def test_a_spare_takes_the_place_of_a_lost_node(

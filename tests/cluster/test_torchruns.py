@@ -397,7 +397,8 @@ REFUSALS = {
 def test_what_torch_does_not_want_is_told_in_one_line(cluster: Cluster, tmp_path: Path) -> None:
     with plugin(tmp_path / "site") as env, Site(cluster, tmp_path) as site:
         # As where the package is not installed.
-        (tmp_path / "site" / "etcd.py").write_text("raise ModuleNotFoundError('no', name='etcd')")
+        missing = """raise ModuleNotFoundError("No module named 'etcd'", name='etcd')"""
+        (tmp_path / "site" / "etcd.py").write_text(missing)
         running = {
             words: site.start("dsrun", "n1", "-q", "--nproc_per_node", "1", *words.split(), env=env)
             for words in REFUSALS
@@ -409,19 +410,15 @@ def test_what_torch_does_not_want_is_told_in_one_line(cluster: Cluster, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (C10D, UNUSABLE, "dsrun: --rdzv_backend c10d: torch's agent ended: none here (this job"),
-        (("--max_restarts", "1"), LOST, "torch's agent ended: none here (this job needs torch 2.3"),
-    ],
+    ("words", "who"), [(C10D, "--rdzv_backend c10d"), (("--max_restarts", "1"), "localhost")]
 )
-def test_without_torch(
-    cluster: Cluster, tmp_path: Path, words: tuple[str, ...], code: int, said: str
-) -> None:
-    (tmp_path / "torch.py").write_text("raise ImportError('none here')")
+def test_without_torch(cluster: Cluster, tmp_path: Path, words: tuple[str, ...], who: str) -> None:
+    (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(name='torch')")
     with Site(cluster, tmp_path) as site:
         one = site.start("dsrun", "n1", *words, env={"PYTHONPATH": str(tmp_path)})
-        assert (one.wait(SECONDS).returncode, said in one.stderr) == (code, True), str(one)
+        ended = one.wait(SECONDS)
+    assert ended.returncode == UNUSABLE
+    assert f"dsrun: {who}: there is no torch in " in ended.stderr
 
 
 def test_etcd_that_cannot_be_reached(cluster: Cluster, tmp_path: Path) -> None:
