@@ -15,6 +15,7 @@ from .checks import LOOPBACK
 from .job import Job
 from .peer import Peer, seated
 from .returns import Returns
+from .roster import NEW, Roster
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     from .report import Report
 
 ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
-
-NEW = "not reached yet"
 
 TOO_FEW = "too few nodes for too long (--min_wait)"
 
@@ -59,8 +58,7 @@ class ElasticJob(Job):
         self._limits, self._part = elastic
         self._rounds = Rounds(len(self.peers), self._limits, self._calls(), self._loop)
         self._returns = Returns(self._loop, self._reach_again)
-        self._listed: dict[str, Host] = {}
-        self._unlisted: set[Peer] = set()
+        self._roster = Roster(self.peers, self._rounds, self._returns, self._add)
         self._reached: set[Peer] = set()
         self._whole = self._plan
         self._probed = ""
@@ -209,8 +207,7 @@ class ElasticJob(Job):
         peer.lost = reason
         self._shards.lost(peer)
         self._console.say(f"lost {peer.name}: {reason}; going on without it", "warning")
-        if peer not in self._unlisted:
-            self._returns.expect(peer)
+        self._roster.lost(peer)
 
     def _cut(self, number: int, reason: str) -> None:
         """Have nothing more to do with a node: without its line it ends its workers itself."""
@@ -283,7 +280,7 @@ class ElasticJob(Job):
         peer.saw_clock(hello.clock, self._loop.clock())
         self._returns.back(peer)
         peer.send(messages.pack(frames.START, self._order(peer.node, "", 0)))
-        self._retire()
+        self._roster.retire()
 
     # -- growing and shrinking --------------------------------------------------------------
 
@@ -310,46 +307,15 @@ class ElasticJob(Job):
         """
         if not self._running or self._stopping:
             return False
-        known = {peer.name: peer for peer in self.peers}
-        self._listed = {host.name: host for host in hosts}
-        self._unlisted = {peer for peer in self.peers if peer.name not in self._listed}
-        for peer in self._unlisted:
-            self._returns.drop(peer)
-        for host in hosts:
-            if host.name not in known:
-                self._add(host)
-            elif known[host.name].over:
-                self._welcome_back(known[host.name], host)
-        self._retire()
+        self._roster.take(hosts)
         return True
 
-    def _add(self, host: Host) -> None:
+    def _add(self, host: Host) -> Peer:
         number = len(self.peers)
-        node = Node(number, host, None, host.slots)
-        peer = Peer(node)
+        peer = Peer(Node(number, host, None, host.slots))
         self.peers.append(peer)
         self._by_rank[number] = peer
-        self._try(peer)
-
-    def _welcome_back(self, peer: Peer, host: Host) -> None:
-        """Reach a host again that had been taken off the list."""
-        if peer.done is not None:
-            peer.origin = peer.origin._replace(host=host)
-            peer.node = peer.node._replace(host=host)
-            self._try(peer)
-        elif peer.lost:
-            self._returns.expect(peer)
-
-    def _try(self, peer: Peer) -> None:
-        """Reach a node for the first time, or as if it were."""
-        peer.lost = NEW
-        self._returns.begin(peer)
-
-    def _retire(self) -> None:
-        """Let go of nodes that are not on the list any more, as far as enough others are there."""
-        for peer in sorted(self._unlisted, key=lambda one: -one.number):
-            if not peer.over and self._rounds.retire(peer.number):
-                self._unlisted.discard(peer)
+        return peer
 
     def _let_go(self, number: int) -> None:
         peer = self.peers[number]
@@ -368,8 +334,8 @@ class ElasticJob(Job):
             self._stop(signal.SIGTERM, self._rules.grace)
         for spare in self._idle():
             spare.send(messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0)))
-        if was_leaving and peer.name in self._listed:
-            self._welcome_back(peer, self._listed[peer.name])
+        if was_leaving:
+            self._roster.gone(peer)
 
     def _idle(self) -> list[Peer]:
         """Return the spares that nobody will need any more: all members are done."""
