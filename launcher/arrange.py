@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .backends import BACKENDS
-from .elastic.asked import grows, nodes_range
+from .elastic.asked import bounds, grows
 from .errors import UsageError
 from .plan import Plan, lay_out
 from .program import Program
@@ -112,15 +112,12 @@ def _num_nodes(options: Options, known: int) -> int | None:
     bare = by_rank(options) and known == 1
     if options.nnodes is None:
         return None if bare else options.num_nodes
-    found = nodes_range(options)
-    if found and found[0] < found[1]:
+    least, most = bounds(options.nnodes)
+    if least < most:
         return options.num_nodes  # an elastic job takes all hosts; those beyond MAX are spares
-    least, _, most = options.nnodes.partition(":")
-    if not least.isdigit() or (most and most != least) or int(least) < 1:
-        raise UsageError(f"--nnodes {options.nnodes}: expected one number of nodes, such as 2")
-    if options.num_nodes not in {None, int(least)}:
+    if options.num_nodes not in {None, least}:
         raise UsageError(f"--nnodes {least} and --num_nodes {options.num_nodes}: which?")
-    return None if bare else int(least)
+    return None if bare else least
 
 
 def by_rank(options: Options) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from .errors import UsageError
 from .options import REFUSED, TORCHRUN_NAMES, Option, Options, table
 from .values import NamedTuple
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 
 YES = {"1", "true", "yes", "on"}
 NO = {"", "0", "false", "no", "off"}
+
+MOST = 999_999_999
+"""No number of anything, seconds included, is larger."""
 
 
 class Command(NamedTuple):
@@ -126,16 +131,16 @@ def _record(name: str, spec: Option, text: str, shown: str, values: dict[str, ob
 
 
 def _typed(spec: Option, text: str, shown: str) -> object:
-    try:
-        value = {"int": int, "float": float, "str": str}[spec.kind](text)
-    except ValueError:
-        what = {"int": "a whole number", "float": "a number"}[spec.kind]
-        raise UsageError(f"{shown}: expected {what}, not {text!r}") from None
     if spec.choices:
         return _chosen(spec, text, shown)
-    if spec.kind != "str" and not 0 <= value < 1e9:
-        raise UsageError(f"{shown}: {text} is out of range")
-    return value
+    if spec.kind == "str":
+        return text
+    what, kind = {"int": ("a whole number", int), "float": ("a number", float)}[spec.kind]
+    with suppress(ValueError):
+        value = kind(text)
+        if 0 <= value <= MOST:
+            return value
+    raise UsageError(f"{shown}: expected {what} from 0 to {MOST}, not {text!r}")
 
 
 def _chosen(spec: Option, text: str, shown: str) -> str:

@@ -7,6 +7,7 @@ the other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`
 
 from __future__ import annotations
 
+from .elastic.asked import bounds
 from .errors import UsageError
 from .values import NamedTuple
 
@@ -167,7 +168,7 @@ def _of_one_machine(options: Options) -> Options:
 
 
 def _rendezvous(options: Options, conf: dict[str, str]) -> Rendezvous:
-    least, most = _nodes(options.nnodes or "1")
+    least, most = bounds(options.nnodes or "1")
     return Rendezvous(
         backend=options.rdzv_backend,
         endpoint=options.rdzv_endpoint,
@@ -179,12 +180,3 @@ def _rendezvous(options: Options, conf: dict[str, str]) -> Rendezvous:
         restarts=options.max_restarts or 0,
         interval=options.monitor_interval,
     )
-
-
-def _nodes(text: str) -> tuple[int, int]:
-    """Return the bounds of --nnodes N or MIN:MAX."""
-    least, _, most = text.partition(":")
-    most = most or least
-    if not (least.isdecimal() and most.isdecimal() and 1 <= int(least) <= int(most)):
-        raise UsageError(f"--nnodes {text}: expected N or MIN:MAX, such as 2 or 1:4")
-    return int(least), int(most)

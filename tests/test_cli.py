@@ -127,13 +127,16 @@ def test_help_is_asked_for(words: list[str]) -> None:
         (["-1"], "-1: unknown option; see dsrun --help"),
         (["-qm"], "-q: takes no value, not 'm'"),
         (["--quiet=1"], "--quiet: takes no value, not '1'"),
-        (["--num_gpus", "two"], "--num_gpus: expected a whole number, not 'two'"),
-        (["--num_gpus=1.5"], "--num_gpus: expected a whole number, not '1.5'"),
-        (["--num-gpus=-3"], "--num-gpus: -3 is out of range"),
-        (["--grace=-1"], "--grace: -1 is out of range"),
-        (["--grace", "nan"], "--grace: nan is out of range"),
-        (["--grace", "inf"], "--grace: inf is out of range"),
-        (["--grace", "soon"], "--grace: expected a number, not 'soon'"),
+        (
+            ["--num_gpus", "two"],
+            "--num_gpus: expected a whole number from 0 to 999999999, not 'two'",
+        ),
+        (["--num_gpus=1.5"], "--num_gpus: expected a whole number from 0 to 999999999, not '1.5'"),
+        (["--num-gpus=-3"], "--num-gpus: expected a whole number from 0 to 999999999, not '-3'"),
+        (["--grace=-1"], "--grace: expected a number from 0 to 999999999, not '-1'"),
+        (["--grace", "nan"], "--grace: expected a number from 0 to 999999999, not 'nan'"),
+        (["--grace", "inf"], "--grace: expected a number from 0 to 999999999, not 'inf'"),
+        (["--grace", "soon"], "--grace: expected a number from 0 to 999999999, not 'soon'"),
         (["--stdin", "all"], "--stdin: expected one of none, rank0, not 'all'"),
     ],
 )
@@ -247,7 +250,10 @@ def test_the_line_wins_over_variables() -> None:
     ("environ", "message"),
     [
         ({"DSRUN_QUIET": "maybe"}, "DSRUN_QUIET: expected 1 or 0, not 'maybe'"),
-        ({"DSRUN_NUM_GPUS": "x"}, "DSRUN_NUM_GPUS: expected a whole number, not 'x'"),
+        (
+            {"DSRUN_NUM_GPUS": "x"},
+            "DSRUN_NUM_GPUS: expected a whole number from 0 to 999999999, not 'x'",
+        ),
         ({"DSRUN_STDIN": "x"}, "DSRUN_STDIN: expected one of none, rank0, not 'x'"),
     ],
 )

@@ -133,8 +133,8 @@ def test_help(folder: Path, words: tuple[str, ...]) -> None:
         (("-c", "nope"), "--config nope: no such file or directory"),
         (("-c", "."), "--config .: is a directory"),
         (("-c", "/dev/zero"), "--config /dev/zero: larger than 16 MiB; not read"),
-        (("-c", "empty.json"), "empty.json:1: column 1: expecting value"),
-        (("-c", "broken.json"), "broken.json:2: column 28: expecting ':' delimiter"),
+        (("-c", "empty.json"), "empty.json:1: column 1: not JSON: expecting value"),
+        (("-c", "broken.json"), "broken.json:2: column 28: not JSON: expecting ':' delimiter"),
         (("-c", "latin.json"), "latin.json:3: no UTF-8"),
         (("-c", "twice.json"), "twice.json: 'enabled' is there twice in one object"),
         (("-c", "deep.json"), "deep.json: nested too deeply"),
@@ -201,6 +201,8 @@ def test_a_node_by_hand_is_held_to_it_too(folder: Path) -> None:
 def test_a_config_that_is_broken_is_told_at_once(folder: Path) -> None:
     done = run(folder, "dsrun", "--elastic_config", "broken.json", "x.py")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("dsrun: broken.json:2: column 28: expecting ':' delimiter")
+    assert done.stderr.startswith(
+        "dsrun: broken.json:2: column 28: not JSON: expecting ':' delimiter"
+    )
     missing = run(folder, "dsrun", "--elastic_config", "nope", "x.py")
     assert missing.stderr == "dsrun: --elastic_config nope: no such file or directory\n"

@@ -244,9 +244,9 @@ def test_the_same_command_on_every_node(
             ["--launcher=local", "--host=localhost,x1"],
             "--launcher local: x1 is not this machine",
         ),
-        (["--nnodes=4:1"], "--nnodes 4:1: expected one number of nodes, such as 2"),
-        (["--nnodes=x"], "--nnodes x: expected one number of nodes, such as 2"),
-        (["--nnodes=0"], "--nnodes 0: expected one number of nodes, such as 2"),
+        (["--nnodes=4:1"], "--nnodes 4:1: expected N or MIN:MAX, such as 2 or 1:4"),
+        (["--nnodes=x"], "--nnodes x: expected N or MIN:MAX, such as 2 or 1:4"),
+        (["--nnodes=0"], "--nnodes 0: expected N or MIN:MAX, such as 2 or 1:4"),
         (["--nnodes=2", "--num_nodes=1"], "--nnodes 2 and --num_nodes 1: which?"),
         (["--nproc_per_node=2", "--num_gpus=1"], "--nproc_per_node 2 and --num_gpus 1: which?"),
         (

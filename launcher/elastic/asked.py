@@ -109,9 +109,20 @@ def warm_modules(options: Options) -> tuple[str, ...]:
 
 def nodes_range(options: Options) -> tuple[int, int] | None:
     """Return torchrun's --nnodes MIN:MAX, None where it is one number."""
-    least, _, most = (options.nnodes or "").partition(":")
-    if not most or most == least or not (least.isdecimal() and most.isdecimal()):
-        return None
+    least, most = bounds(options.nnodes or "1")
+    return (least, most) if least < most else None
+
+
+def bounds(nnodes: str) -> tuple[int, int]:
+    """Return the least and the most that --nnodes N or MIN:MAX allows.
+
+    Raises:
+        UsageError: it is neither.
+    """
+    least, colon, most = nnodes.partition(":")
+    most = most if colon else least
+    if not (least.isdecimal() and most.isdecimal() and 1 <= int(least) <= int(most)):
+        raise UsageError(f"--nnodes {nnodes}: expected N or MIN:MAX, such as 2 or 1:4")
     return int(least), int(most)
 
 

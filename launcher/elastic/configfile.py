@@ -42,8 +42,9 @@ def _parsed(data: bytes, path: str) -> object:
     try:
         return json.loads(data.decode("utf-8-sig"), object_pairs_hook=_once)
     except json.JSONDecodeError as error:
+        where = f"{path}:{error.lineno}: column {error.colno}"
         words = error.msg[:1].lower() + error.msg[1:]
-        raise UsageError(f"{path}:{error.lineno}: column {error.colno}: {words}") from None
+        raise UsageError(f"{where}: not JSON: {words}") from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{path}:{line}: no UTF-8") from None
