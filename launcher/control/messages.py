@@ -82,6 +82,15 @@ class Task(NamedTuple):
     shard_queue: bool = False
     warm: tuple[str, ...] = ()
 
+    @property
+    def stillness(self) -> float:
+        """Seconds that the node launcher may stand still.
+
+        Where the runner forms rounds, the lease is half of what it waits for itself, and by then
+        the workers here must have gone.
+        """
+        return self.lease * (1.5 if self.elastic else 1.0)
+
 
 class Hello(NamedTuple):
     """HELLO: what a node found.

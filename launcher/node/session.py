@@ -141,7 +141,7 @@ class Session:
         if self._task is None or self._outfit is None:
             raise frames.BadFrame("START before JOB")
         self._start_timer.cancel()
-        self._guard.be_missed(self._loop, self._task.lease)
+        self._guard.be_missed(self._loop, self._task.stillness)
         self._oom_kills = facts.out_of_memory_kills()
         self._outfit.let_store_in()
         # The runner starts the other nodes at this: none of them may meet our own listener.
