@@ -61,7 +61,7 @@ class ElasticJob(Job):
         self._roster = Roster(self.peers, self._rounds, self._returns, self._add)
         self._reached: set[Peer] = set()
         self._whole = self._plan
-        self._probed = ""
+        self._probed, self._by_address = "", False
         self._reach: Callable[[Node], None] = lambda _node: None
 
     def _calls(self) -> Calls:
@@ -120,6 +120,8 @@ class ElasticJob(Job):
     def _start(self, plan: Plan, master: str, port: int) -> None:
         self._whole, self._probed = plan, master
         super()._start(plan, master, port)
+        hello = self._first.hello
+        self._by_address = hello is not None and master in hello.addresses
         for peer in self.peers:
             if peer.lost:
                 self._rounds.left(peer.number)
@@ -146,9 +148,10 @@ class ElasticJob(Job):
         peers = [self.peers[number] for number in numbers]
         self._tell(seated(self._whole, peers))
         self._shards.new_round(self._rounds.generation)
-        address, port = self._meeting_place(peers), self._rounds.port(numbers[0])
+        (address, *rest), port = self._meeting_places(peers), self._rounds.port(numbers[0])
         for peer in peers:
             order = self._order(peer.node, address, port)._replace(
+                otherwise=tuple(rest),
                 generation=self._rounds.generation,
                 restarts=restarts,
                 max_restarts=self._limits.restarts,
@@ -163,13 +166,21 @@ class ElasticJob(Job):
         level = "info" if self._rounds.generation > 1 else "debug"
         self._console.say(f"next round: {plan.world_size} workers on {hosts}", level)
 
-    def _meeting_place(self, peers: Sequence[Peer]) -> str:
-        """Where the others reach the first node: as was tried out, else by the name it has."""
+    def _meeting_places(self, peers: Sequence[Peer]) -> list[str]:
+        """Return where the others may reach the first node, the likeliest place first.
+
+        What was tried out at the start comes first, then what is of its kind: names that only ssh
+        knows are no good between nodes.
+        """
         first, alone = peers[0], len(peers) == 1
-        if first is self._first and (alone or self._probed != LOOPBACK):
-            return self._probed
         assert first.hello is not None
-        return checks.master_candidates(first.node, first.hello, None, alone=False)[0]
+        places = checks.master_candidates(first.node, first.hello, None, alone=False)
+        addresses = first.hello.addresses if self._by_address else ()
+        known = sorted(places, key=lambda place: bool(addresses) and place not in addresses)
+        if first is not self._first or (self._probed == LOOPBACK and not alone):
+            return known
+        given = alone or self._whole.master_addr
+        return [self._probed] if given else list(dict.fromkeys([self._probed, *known]))
 
     # -- failures and losses ----------------------------------------------------------------
 

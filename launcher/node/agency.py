@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from .outfit import Outfit
 
 
+STUCK = 2.0
+"""Seconds for torch's agents to agree on ranks, once their round is over."""
+
+
 class Calls(NamedTuple):
     """What the rounds ask of the session; each is called from the loop.
 
@@ -73,6 +77,8 @@ class Agency:
         self._changing = False
         self._held: list[tuple[int, int]] = []
         self._well = 0
+        self._joined = False
+        self._loop = loop
         how = os.fsdecode(environment.from_wire(outfit.task.notice))
         self._notice = Notice(how, outfit.workdir, self._say)
         visits = Visits(self._on_joined, self._on_manned, self._on_stopped, self._on_left)
@@ -122,19 +128,20 @@ class Agency:
     # -- the runner's rounds ----------------------------------------------------------------
 
     def _on_joined(self, port: int) -> None:
+        self._joined = True
         self._calls.send(messages.pack(frames.JOIN, messages.Join(port)))
 
     def _on_round(self, body: bytes) -> None:
         """Tell the agent its place in a round."""
         start = messages.unpack(messages.Start, body)
         self._start = start
-        self._manned = self._changing = False
+        self._joined = self._manned = self._changing = False
         self._held, self._well = [], 0
         self._desk.form(
             {
                 "rank": start.node_rank,
                 "nodes": start.nodes,
-                "host": start.master_addr,
+                "hosts": [start.master_addr, *start.otherwise],
                 "port": start.master_port,
             }
         )
@@ -147,7 +154,18 @@ class Agency:
         self._changing = True
         if self._well < self._workers:
             self._desk.change()
-        elif not self.over:
+            self._loop.after(STUCK, partial(self._replace_stuck, self._start))
+        else:
+            self._replace()
+
+    def _replace_stuck(self, start: Start | None) -> None:
+        """Replace an agent that waits for the ranks of nodes which are gone, and heeds no more."""
+        if start is not None and start is self._start and not self._joined:
+            self._replace()
+
+    def _replace(self) -> None:
+        if not self.over:
+            self._start = None
             self._desk.close()
             self._desk = self._hire_agent()
 
@@ -162,7 +180,7 @@ class Agency:
             self._number += 1
             self._start = told.round_of(self._order, said, self._number)
         elif self._start is not None:
-            self._start = told.with_files(self._start, said)
+            self._start = told.of_agent(self._start, said)
         self._manned = True
         self._hire()
 

@@ -18,6 +18,8 @@ import os
 import select
 import socket
 import sys
+import time
+from contextlib import suppress
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -56,6 +58,9 @@ except ImportError as error:
 MANY = 1 << 30
 """Restarts that torch is given in the runner's rounds: the job's own budget is kept there."""
 
+TRY, PAUSE = 1.0, 0.05
+"""Seconds for an address to answer, and between two attempts at all that there are."""
+
 UNUSABLE = (ValueError, TypeError, AttributeError, LookupError, ImportError)
 """What is raised where the options, or what is installed here, are at fault."""
 
@@ -90,12 +95,17 @@ class Line:
         return b"\n" in self._rest or bool(select.select([self._socket], [], [], 0)[0])
 
 
+class NoWay(LookupError):
+    """This node does not reach the first one of its round, and need not try again."""
+
+
 class Rounds(RendezvousHandler):
     """Joins the rounds that the runner forms; membership is the runner's alone."""
 
-    def __init__(self, line: Line, run_id: str) -> None:
+    def __init__(self, line: Line, run_id: str, patience: float) -> None:
         self._line = line
         self._run_id = run_id
+        self._patience = patience
         self._changed = False
 
     def get_backend(self) -> str:
@@ -108,19 +118,44 @@ class Rounds(RendezvousHandler):
         return True
 
     def next_rendezvous(self) -> RendezvousInfo:
-        """Join the next round, and wait until it is formed."""
+        """Join the next round, and wait until it is formed and its first node is found."""
         # Whoever becomes the first of the round has the store; its port must be known before.
         own = TCPStore("0.0.0.0", 0, is_master=True, wait_for_workers=False)
-        self._line.send(join=own.port)
+        while True:
+            place = self._join(own.port)
+            port = place["port"]
+            host = self._find(place["hosts"], port)
+            if host:
+                break
+        store = own if place["rank"] == 0 else TCPStore(host, port, wait_for_workers=False)
+        where = RendezvousStoreInfo(host, port)
+        return RendezvousInfo(store, place["rank"], place["nodes"], where)
+
+    def _join(self, port: int) -> dict[str, Any]:
+        """Return this node's place in the next round."""
+        self._line.send(join=port)
         found = self._line.wait()
         while "round" not in found:
             found = self._line.wait()
         self._changed = False
-        place = found["round"]
-        host, port = place["host"], place["port"]
-        store = own if place["rank"] == 0 else TCPStore(host, port, wait_for_workers=False)
-        where = RendezvousStoreInfo(host, port)
-        return RendezvousInfo(store, place["rank"], place["nodes"], where)
+        place: dict[str, Any] = found["round"]
+        return place
+
+    def _find(self, hosts: list[str], port: int) -> str:
+        """Return the first of these that answers; "" where the round is over before.
+
+        Raises:
+            NoWay: none has for too long.
+        """
+        last = time.monotonic() + self._patience
+        while time.monotonic() < last:
+            for host in hosts:
+                with suppress(OSError), socket.create_connection((host, port), TRY):
+                    return host
+            if self.num_nodes_waiting():
+                return ""
+            time.sleep(PAUSE)
+        raise NoWay(f"cannot reach the first node of the round at {', '.join(hosts)}, port {port}")
 
     def is_closed(self) -> bool:
         """Tell that there is always another round."""
@@ -231,7 +266,7 @@ def run(line: Line, settings: dict[str, Any]) -> RunResult | None:
         Exception: whatever torch or a plugin raises.
     """
     asked = settings["rendezvous"]
-    handler = rendezvous(asked) if asked else Rounds(line, settings["job"])
+    handler = rendezvous(asked) if asked else Rounds(line, settings["job"], settings["patience"])
     spec = WorkerSpec(
         role=settings["role"],
         local_world_size=settings["workers"],

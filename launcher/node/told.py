@@ -40,10 +40,10 @@ def round_of(order: Start, said: Sequence[Said], number: int) -> Start:
     )
 
 
-def with_files(start: Start, said: Sequence[Said]) -> Start:
-    """Return a round that the runner has formed, with the files that the agent has named."""
+def of_agent(start: Start, said: Sequence[Said]) -> Start:
+    """Return a round of the runner's, with the files and the address that the agent has found."""
     files = ({name: one[name] for name in _FILES & one.keys()} for one in said)
-    return start._replace(said=tuple(files))
+    return start._replace(master_addr=said[0]["MASTER_ADDR"], said=tuple(files))
 
 
 def ranks(start: Start) -> Ranks:

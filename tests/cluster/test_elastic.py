@@ -13,7 +13,7 @@ import pytest
 
 from .jobs import LOST, PROMPT, options
 from .machines import wait_for
-from .reaching import UNUSABLE
+from .reaching import UNUSABLE, ssh_file
 from .rounds import IMPORT, WORKER, agent, elastic, ended, node_launcher, placed, up
 
 if TYPE_CHECKING:
@@ -108,6 +108,39 @@ def test_a_node_that_comes_back_when_the_others_end(
     running.wait_for_output("n3 is back", IMPORT)
     said = ended(running, tmp_path)
     assert re.findall(r"lost (\w+)", said) == ["n3"]
+
+
+def test_names_that_only_ssh_knows(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    """The nodes of a round meet at an address of its first one, whichever that is."""
+    hosts = ("n1", "n2", "n3")
+    config = "".join(f"Host {n}x\n  HostName {n}\n  HostKeyAlias {n}\n" for n in hosts)
+    with ssh_file(cluster, "config", config):
+        running = elastic(dsrun, work, "n1x:1,n2x:1,n3x:1", "--nnodes", "1:3")
+        up(running, 3, 3)
+        os.kill(node_launcher(cluster, "n1"), signal.SIGKILL)
+        address = re.escape(cluster.host("n2").address)
+        for host in ("n2x:0", "n3x:1"):
+            running.wait_for_output(rf"{host}\| up \d 2 \d 0 0 0 {address} ", IMPORT)
+        ended(running, tmp_path)
+
+
+def test_a_node_that_does_not_reach_the_first_one(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    """It is left out, and the agents that have waited for it are in the next round."""
+    running = elastic(dsrun, work, "n1:1,n2:1,n3:1,n4:1", "--nnodes", "1:4")
+    up(running, 4, 4)
+    n1, n2, n3 = (cluster.host(name) for name in ("n1", "n2", "n3"))
+    n3.run(["ip", "route", "add", "unreachable", n2.address])
+    with n1.powered_off():
+        assert sorted(up(running, 2, 2)) == placed("n2", "n4")
+        said = ended(running, tmp_path)
+    n3.run(["ip", "route", "delete", "unreachable", n2.address])
+    where = rf"at n2, {n2.address}, port \d+"
+    assert re.search(rf"lost n3: cannot reach the first node of the round {where}; going on", said)
+    assert "does not stop its workers" not in said
 
 
 def test_a_node_without_power_is_left_behind(
