@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .hosts import Cluster
 
 EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
-SMALL = ("--batch", "48", "--log_every", "1", "--seed", "3")
+SMALL = ("--batch", "48", "--lr", "0.002", "--log_every", "1", "--seed", "3")
 HOSTS = ("n1", "n2", "n3")
 FAULTS = int(os.environ.get("DSRUN_SOAK", "4"))
 SEED = int(os.environ.get("DSRUN_SOAK_SEED", "1"))
