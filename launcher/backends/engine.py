@@ -37,7 +37,10 @@ LEAVES = 2.0
 """Seconds for an engine to end by itself once its node launchers have left."""
 
 STOPS = 2.0
-"""Seconds between SIGTERM and SIGKILL for an engine that does not."""
+"""Seconds between the last SIGTERM and SIGKILL for an engine that does not."""
+
+AGAIN = 0.5
+"""Seconds between one SIGTERM and the next."""
 
 TOLD = 4
 """Lines of an engine's own words that a message repeats."""
@@ -101,6 +104,9 @@ class Engine:
     def environ(self) -> dict[str, str]:
         """Return the engine's environment."""
         return dict(os.environ)
+
+    def clean_up(self, pid: int) -> None:
+        """Remove what this process of the engine's has left behind, if it was killed."""
 
     def with_ssh_options(self, name: str) -> dict[str, str]:
         """Return this environment, with options for ssh behind the user's own in that variable."""
@@ -261,7 +267,7 @@ class _Run:
         self._tool = os.path.basename(argv[0])
         self._loop = loop
         self._reports = reports
-        self._over = False
+        self._over = self._cleared = False
         self._said: list[str] = []
         self._rest = {"out": b"", "err": b""}
         self._child = Child(argv, loop, self._ended, engine.environ(), self._read_errors)
@@ -272,16 +278,22 @@ class _Run:
     def close(self) -> None:
         """Wait for its end; then SIGTERM, which engines pass on, and SIGKILL.
 
-        An engine that has not started everything will not end by itself.
+        An engine that has not started everything will not end by itself. Nor will one that has lost
+        a host: its ssh client waits for ever, and Open MPI gives up when it is told for the third
+        time (`abort_signal_callback` of its orterun.c).
         """
-        leaves = LEAVES if self._announced >= len(self._nodes) else 0.0
-        for patience, number in ((leaves, signal.SIGTERM), (STOPS, signal.SIGKILL)):
-            if self._child.wait(patience):
-                break
-            self._child.send_signal(number)
-        self._child.wait(STOPS)
-        if self._child.code:
-            self._ended(self._child.code, "")
+        child = self._child
+        if not child.wait(LEAVES if self._announced >= len(self._nodes) else 0.0):
+            child.send_signal(signal.SIGTERM)
+        for patience in (AGAIN, AGAIN):
+            if not child.wait(patience):
+                child.signal_children(signal.SIGTERM)
+                child.send_signal(signal.SIGTERM)
+        if not child.wait(STOPS):
+            child.send_signal(signal.SIGKILL)
+            child.wait(STOPS)
+        if child.code:
+            self._ended(child.code, "")
 
     def _read_output(self) -> None:
         try:
@@ -329,6 +341,9 @@ class _Run:
             self._reports.broken(f"{self._tool}: {line[:200]}", LOST, False)
 
     def _ended(self, code: int, errors: str) -> None:
+        if not self._cleared:
+            self._cleared = True
+            self._engine.clean_up(self._child.pid)
         if self._over:
             return
         self._over = True

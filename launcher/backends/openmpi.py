@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+import shutil
+import stat
+from contextlib import suppress
+from glob import escape, glob
 
 from . import engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+TEMPORARY = ("TMPDIR", "TEMP", "TMP")
+"""Where Open MPI looks for a folder for its own (`opal_tmp_directory`)."""
 
 BINDING = ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy")
 """Where a user's own binding policy stands in the environment (Open MPI 4, and 5)."""
@@ -39,6 +46,17 @@ class OpenMpi(engine.Engine):
         """Return mpirun's environment, with options for its ssh; Open MPI 5 knows the name too."""
         return self.with_ssh_options("OMPI_MCA_plm_rsh_args")
 
+    def clean_up(self, pid: int) -> None:
+        """Remove its session directory: `ompi.HOST.UID/pid.PID` (4.1), or `ompi.PID` (5.0)."""
+        base = next(filter(None, map(os.environ.get, TEMPORARY)), "/tmp")
+        for folder in glob(f"{escape(base)}/ompi.*.{os.getuid()}"):
+            if _is_ours(folder):
+                shutil.rmtree(f"{folder}/pid.{pid}", ignore_errors=True)
+                with suppress(OSError):  # others are in use there
+                    os.rmdir(folder)
+        if _is_ours(f"{base}/ompi.{pid}"):
+            shutil.rmtree(f"{base}/ompi.{pid}", ignore_errors=True)
+
     def _binding(self) -> list[engine.Words]:
         """Return nothing where the user has chosen a binding of mpirun's, and dsrun binds none.
 
@@ -48,3 +66,12 @@ class OpenMpi(engine.Engine):
         chosen = any(name in os.environ for name in BINDING)
         keep = not self._settings.bind and (chosen or self._settings.rank_per_task)
         return [] if keep else [("--bind-to", "none")]
+
+
+def _is_ours(folder: str) -> bool:
+    """Tell whether this is a folder of the user's own, and no link: all may write beside it."""
+    try:
+        status = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()

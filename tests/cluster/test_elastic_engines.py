@@ -54,3 +54,13 @@ def test_a_node_launcher_is_killed_and_another_one_started(
     running.wait_for_output(rf"{left}:0\| up 0 1", IMPORT)
     running.wait_for_output(r"(?s)(n1:0\| up 0 2 .*){2}", IMPORT)
     assert f"{lost} is back" in ended(running, tmp_path)
+
+
+@pytest.mark.parametrize("launcher", BY_NAME)
+def test_a_host_without_power_is_left_behind(
+    site: Cluster, running: Running, tmp_path: Path
+) -> None:
+    """The engine waits for it for ever: it is ended with all that it has started, and its files."""
+    with site.host("n2").powered_off():
+        running.wait_for_output(r"n1:0\| up 0 1", IMPORT)
+        ended(running, tmp_path)
