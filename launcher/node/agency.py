@@ -36,12 +36,12 @@ class Calls(NamedTuple):
 
     Attributes:
         send: send a frame to the runner.
-        hire: start this round's workers, with the agent's pid to leave alone.
+        hire: start this round's workers.
         over: there will be no other round; "" if all ended well, else the reason.
     """
 
     send: Callable[[bytes], None]
-    hire: Callable[[Start, int], Crew]
+    hire: Callable[[Start], Crew]
     over: Callable[[str], None]
 
 
@@ -86,6 +86,11 @@ class Agency:
             Desk, loop, lambda fd: outfit.agent(start, fd), visits, self._workers
         )
         self._desk = self._hire_agent()
+
+    @property
+    def agent(self) -> int:
+        """The pid of torch's agent; there may be another one in the midst of a round."""
+        return self._desk.pid
 
     @property
     def resting(self) -> bool:
@@ -154,13 +159,14 @@ class Agency:
         self._changing = True
         if self._well < self._workers:
             self._desk.change()
-            self._loop.after(STUCK, partial(self._replace_stuck, self._start))
+            if self._start is not None and not self._start.said:
+                self._loop.after(STUCK, partial(self._replace_stuck, self._start))
         else:
             self._replace()
 
-    def _replace_stuck(self, start: Start | None) -> None:
+    def _replace_stuck(self, start: Start) -> None:
         """Replace an agent that waits for the ranks of nodes which are gone, and heeds no more."""
-        if start is not None and start is self._start and not self._joined:
+        if self._start is start and not self._joined:
             self._replace()
 
     def _replace(self) -> None:
@@ -190,7 +196,7 @@ class Agency:
             self._hired = self._start
             if self._order is not None:
                 self._calls.send(messages.pack(frames.RANKS, told.ranks(self._start)))
-            self._crew = self._calls.hire(self._start, self._desk.pid)
+            self._crew = self._calls.hire(self._start)
 
     def _on_stopped(self, number: int) -> None:
         if self._crew is not None:

@@ -153,15 +153,15 @@ class Session:
         for text in facts.leftovers():
             self._note(f"left over on {self._task.host}: {text}")
 
-    def _hire(self, start: messages.Start, agent: int | None = None) -> Crew:
-        """Start the workers; torch's agent is none of them."""
+    def _hire(self, start: messages.Start) -> Crew:
+        """Start the workers."""
         assert self._outfit is not None
         assert self._task is not None
         manners = Manners(self._outfit.program.no_python, self._task.allow_background)
         events = Events(self._output, self._exited, self._note, self._done, self._took)
         credit = start.credit if self._crew is None else self._crew.credit
         hire = self._pool.hire if self._pool is not None else spawn
-        self._crew = Crew(self._loop, manners, events, lambda: self._others(agent), hire)
+        self._crew = Crew(self._loop, manners, events, self._others, hire)
         try:
             specs, logs = self._outfit.fit(start)
             with self._lined(specs, start.generation) as lined:
@@ -190,10 +190,10 @@ class Session:
         if self._lines is not None:
             self._lines.answer(*frames.unpack_answer(body))
 
-    def _others(self, agent: int | None) -> list[int]:
+    def _others(self) -> list[int]:
         """Return the children that are none of the crew's business."""
         spares = [] if self._pool is None else self._pool.pids
-        return spares if agent is None else [agent, *spares]
+        return spares if self._agency is None else [self._agency.agent, *spares]
 
     # -- elastic jobs -----------------------------------------------------------------------
 

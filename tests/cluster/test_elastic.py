@@ -110,6 +110,19 @@ def test_a_node_that_comes_back_when_the_others_end(
     assert re.findall(r"lost (\w+)", said) == ["n3"]
 
 
+def test_workers_have_their_grace_when_a_round_ends(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    work = tmp_path / "slow.py"
+    slow = "time.sleep(3); print('has saved', flush=True); os._exit(0)"
+    work.write_text(WORKER.replace("os._exit(0)", slow))
+    running = elastic(dsrun, str(work), "n1:1,n2:1", "--nnodes", "1:2", "--grace", "20")
+    up(running, 2, 2)
+    os.kill(node_launcher(cluster, "n2"), signal.SIGKILL)
+    running.wait_for_output(r"(?s)n1:0\| has saved\n.*n1:0\| up 0 ", IMPORT)
+    ended(running, tmp_path)
+
+
 def test_names_that_only_ssh_knows(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -275,7 +288,7 @@ import os, signal, socket, subprocess, sys
 if sys.argv[-1] == "hold":
     os.setsid()
     with socket.create_server(("127.0.0.1", 47123)):
-        print("holds", flush=True)
+        os.write(1, b"holds")
         os.close(1)
         signal.pause()
 else:
@@ -299,8 +312,8 @@ def test_what_a_former_round_left_behind_is_gone_before_the_next(
     done = running.wait(IMPORT)
     assert done.returncode == 0, done.stderr
     assert re.findall(r"restart \d b'.*?'", done.stdout) == [
-        r"restart 0 b'holds\n'",
-        r"restart 1 b'holds\n'",
+        "restart 0 b'holds'",
+        "restart 1 b'holds'",
     ]
 
 
