@@ -288,6 +288,7 @@ def test_of_several_failures_the_earliest_is_the_cause(
         wait_for_file("go")
         if rank == 1:
             wait_for_file("failed")
+            time.sleep(0.5)  # clocks are compared by messages, which take their time
             os.kill(os.getpid(), signal.SIGKILL)
         os._exit(11)
         """,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
 SMALL = ("--batch", "48", "--lr", "0.002", "--log_every", "1", "--seed", "3")
 HOSTS = ("n1", "n2", "n3")
-FAULTS = int(os.environ.get("DSRUN_SOAK", "4"))
+FAULTS = int(os.environ.get("DSRUN_SOAK", "3"))
 SEED = int(os.environ.get("DSRUN_SOAK_SEED", "1"))
 
 LEASE = 3.0
