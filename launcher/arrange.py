@@ -155,7 +155,7 @@ def _bare_nodes(options: Options, hosts: list[Host], command: Command) -> tuple[
                 "--node_rank: only with --no_ssh, which runs the command on every node"
             )
         return hosts, False
-    count = int((options.nnodes or str(options.num_nodes or len(hosts))).partition(":")[0])
+    count = bounds(options.nnodes)[0] if options.nnodes else options.num_nodes or len(hosts)
     named = len(hosts) > 1 or hosts[0].name != source.THIS_MACHINE
     if not named:
         slots = hosts[0].slots

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from .elastic.asked import bounds
 from .errors import UsageError
 
 TYPE_CHECKING = False
@@ -79,7 +80,7 @@ def _check(found: Membership, options: Options) -> None:
     """
     said = (
         ("--node_rank", options.node_rank, found.node_rank),
-        ("--nnodes", options.nnodes and int(options.nnodes.partition(":")[0]), found.nodes),
+        ("--nnodes", options.nnodes and bounds(options.nnodes)[0], found.nodes),
         ("--num_nodes", options.num_nodes, found.nodes),
     )
     for flag, ours, theirs in said:

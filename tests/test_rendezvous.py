@@ -84,6 +84,12 @@ def test_it_is_the_same_in_a_schedulers_task(scheduler: str) -> None:
     assert belonging.completed(command("--nnodes 2"), environ).options.no_ssh
 
 
+def test_no_number_of_nodes_is_refused_in_a_schedulers_task_too() -> None:
+    environ = {"PET_NODE_RANK": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "h"}
+    with pytest.raises(UsageError, match="--nnodes x: expected N or MIN:MAX"):
+        belonging.completed(command("--nnodes x"), environ)
+
+
 def test_standalone_stays_what_it_is() -> None:
     assert command(f"--standalone {C10D}").rendezvous is None
 
