@@ -341,7 +341,7 @@ class _Run:
             self._reports.broken(f"{self._tool}: {line[:200]}", LOST, False)
 
     def _ended(self, code: int, errors: str) -> None:
-        if not self._cleared:
+        if code and not self._cleared:
             self._cleared = True
             self._engine.clean_up(self._child.pid)
         if self._over:

@@ -21,6 +21,7 @@ import sys
 import time
 from contextlib import suppress
 from importlib.metadata import entry_points
+from itertools import cycle
 from typing import Any
 
 logging.disable(logging.ERROR)
@@ -59,7 +60,7 @@ MANY = 1 << 30
 """Restarts that torch is given in the runner's rounds: the job's own budget is kept there."""
 
 TRY, PAUSE = 1.0, 0.05
-"""Seconds for an address to answer, and between two attempts at all that there are."""
+"""Seconds for an address to answer, and between two attempts."""
 
 UNUSABLE = (ValueError, TypeError, AttributeError, LookupError, ImportError)
 """What is raised where the options, or what is installed here, are at fault."""
@@ -121,12 +122,10 @@ class Rounds(RendezvousHandler):
         """Join the next round, and wait until it is formed and its first node is found."""
         # Whoever becomes the first of the round has the store; its port must be known before.
         own = TCPStore("0.0.0.0", 0, is_master=True, wait_for_workers=False)
-        while True:
+        place = self._join(own.port)
+        while not (host := self._find(place["hosts"], place["port"])):
             place = self._join(own.port)
-            port = place["port"]
-            host = self._find(place["hosts"], port)
-            if host:
-                break
+        port = place["port"]
         store = own if place["rank"] == 0 else TCPStore(host, port, wait_for_workers=False)
         where = RendezvousStoreInfo(host, port)
         return RendezvousInfo(store, place["rank"], place["nodes"], where)
@@ -148,12 +147,13 @@ class Rounds(RendezvousHandler):
             NoWay: none has for too long.
         """
         last = time.monotonic() + self._patience
-        while time.monotonic() < last:
-            for host in hosts:
-                with suppress(OSError), socket.create_connection((host, port), TRY):
-                    return host
+        for host in cycle(hosts):
+            with suppress(OSError), socket.create_connection((host, port), TRY):
+                return host
             if self.num_nodes_waiting():
                 return ""
+            if time.monotonic() >= last:
+                break
             time.sleep(PAUSE)
         raise NoWay(f"cannot reach the first node of the round at {', '.join(hosts)}, port {port}")
 

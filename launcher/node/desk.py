@@ -176,8 +176,9 @@ class Desk:
         """Return why the agent has ended, in its last words where it has not said it."""
         if self._left is UNSAID:
             words, unusable = self._last_words(), self._line is None
-            told = unusable and words
-            return Left(words if told else f"torch's agent ended: {words or 'killed'}", unusable)
+            if unusable and words:
+                return Left(words, unusable)  # what it lacks here
+            return Left(f"torch's agent ended: {words or 'killed'}", unusable)
         return self._left
 
     def _last_words(self) -> str:

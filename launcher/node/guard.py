@@ -39,7 +39,7 @@ class Guard(NamedTuple):
 
     Attributes:
         line: on it come the numbers of signals that the guard has got, a byte each; to it go signs
-            of life, each of them the seconds within which the next one is due.
+            of life, each of them the seconds without another one after which the guard acts.
     """
 
     pid: int
