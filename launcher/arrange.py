@@ -29,11 +29,13 @@ class Arrangement(NamedTuple):
     Attributes:
         said: for the user: where the hosts came from and which launcher was picked, and why.
         batches: the elastic plan that the number of workers has to fit, if there is one.
+        notes: lines that the user is to see, at the start as well as in a dry run.
     """
 
     plan: Plan
     said: str
     batches: BatchPlan | None = None
+    notes: tuple[str, ...] = ()
 
 
 def arrange(command: Command) -> Arrangement:
@@ -58,7 +60,13 @@ def arrange(command: Command) -> Arrangement:
         rendezvous=command.rendezvous,
     )
     said = f"hosts: {command.joined or found.words}; launcher: {why}"
-    return Arrangement(plan, said, elastic_plan(options, plan.world_size))
+    return Arrangement(plan, said, elastic_plan(options, plan.world_size), _notes(found))
+
+
+def _notes(found: source.Source) -> tuple[str, ...]:
+    from .resources.host import repeats
+
+    return tuple(repeats(found.hosts, found.words))
 
 
 def _select(options: Options, found: source.Source) -> list[Host]:

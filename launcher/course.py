@@ -64,6 +64,8 @@ def run(
     console = Console(loop, colour=options.color, level=_level(options))
     try:
         console.say(f"{arrangement.said}; job {job_id}", _loudness(plan, options))
+        for note in arrangement.notes:
+            console.say(note)
         _warn_of(travel, plan, console)
         parts = (job_id, plan, loop, console, watched, told, _nodes(split))
         job = _job(plan.rendezvous, elastic, later, options, *parts)

@@ -23,7 +23,7 @@ ROWS = 64
 MASK = "***"
 
 
-def as_json(plan: Plan, commands: Commands, travel: Travel) -> str:
+def as_json(plan: Plan, commands: Commands, travel: Travel, notes: Sequence[str] = ()) -> str:
     """Return the plan as one JSON object; `world_size` is null while a node's slots are unknown.
 
     With a `rendezvous` it is null as well, and ranks are counted from 0 on this machine: torch says
@@ -41,6 +41,7 @@ def as_json(plan: Plan, commands: Commands, travel: Travel) -> str:
             "program": program.argv(program.python or "python", 0),
             "environment": sorted(travel.values),
             "withheld": list(travel.withheld),
+            **({"notes": list(notes)} if notes else {}),
             "world_info": _world_info(plan),
             "commands": [{"host": host, "argv": argv} for host, argv in commands],
         }
@@ -66,7 +67,14 @@ def _node_json(node: Node) -> dict[str, object]:
     return {"node_rank": node.rank, "host": node.host.name, "workers": workers}
 
 
-def as_table(plan: Plan, said: str, commands: Commands, travel: Travel, workdir: str) -> str:
+def as_table(
+    plan: Plan,
+    said: str,
+    commands: Commands,
+    travel: Travel,
+    workdir: str,
+    notes: Sequence[str] = (),
+) -> str:
     """Return the plan for a person to read."""
     program = plan.program.argv(plan.program.python or "python", 0)
     facts = [
@@ -76,6 +84,7 @@ def as_table(plan: Plan, said: str, commands: Commands, travel: Travel, workdir:
         ("master", _master(plan)),
         ("program", shlex.join(program)),
         ("folder", workdir),
+        *(("note", note) for note in notes),
     ]
     width = max(len(name) for name, _ in facts)
     head = [f"{name:<{width}}  {text}" for name, text in facts]

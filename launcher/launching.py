@@ -42,9 +42,9 @@ def show(arrangement: Arrangement, options: Options) -> str:
     ]
     commands.sort(key=_in_order(plan))
     if options.json:
-        return dryrun.as_json(plan, commands, travel)
-    folder = arrange.workdir(options)
-    return dryrun.as_table(plan, arrangement.said, commands, travel, folder)
+        return dryrun.as_json(plan, commands, travel, arrangement.notes)
+    said, folder = arrangement.said, arrange.workdir(options)
+    return dryrun.as_table(plan, said, commands, travel, folder, arrangement.notes)
 
 
 def _in_order(plan: Plan) -> Callable[[tuple[str, list[str]]], int]:

@@ -211,6 +211,17 @@ def test_help(folder: Path, words: Sequence[str]) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
+def test_a_host_on_several_lines_is_told_in_the_plan_and_at_the_start(folder: Path) -> None:
+    """Its slots add up, as for Open MPI and PBS."""
+    (folder / "hosts").write_text("localhost\n" * 2)
+    told = "hostfile hosts lists localhost 2 times, 2 slots: the slots of a host add up"
+    assert f"note      {told}\n" in dsrun(folder, "-H", "hosts", "--dry_run", "x.py").stdout
+    (folder / "x.py").write_text("import os; print(os.environ['WORLD_SIZE'])")
+    done = dsrun(folder, "-H", "hosts", "--prefix=", "--no_local_rank", "x.py")
+    assert (done.returncode, done.stdout) == (0, "2\n2\n")
+    assert f"dsrun: {told}\n" in done.stderr
+
+
 def test_help_of_a_script_is_the_scripts(folder: Path) -> None:
     (folder / "h.py").write_text("import sys; print(sys.argv[1:])")
     done = dsrun(folder, "--no_local_rank", "--prefix=", "--num_gpus=1", "h.py", "--help", "-h")

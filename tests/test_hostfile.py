@@ -9,12 +9,14 @@ from typing import TypeVar
 import pytest
 
 from dsrun.launcher.errors import UsageError
+from dsrun.launcher.resources.host import repeats
 from dsrun.launcher.resources.hostfile import Host, Slot, parse_hostfile, parse_hosts
 from dsrun.launcher.resources.ranges import MAX_HOSTS, expand, parse_slots, show_slots
 
 T = TypeVar("T", str, bytes)
 
 NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; no number alone)"
+COMMA = "no commas here: one host a line, or a list as in --host n1,n2"
 OPTIONS = "expected 'slots=N', 'max_slots=N' or 'port=N'"
 SLOTS_RULE = "slots must be a number from 1 to 4096"
 SLOT_RULE = "expected a slot such as 2, a range such as 0-3 or an id such as GPU-8932f937"
@@ -47,6 +49,8 @@ def fault_of(data: bytes) -> str:
         ("n1:2", Host("n1", (0, 1))),
         ("n1 slots=2 max_slots=2", Host("n1", (0, 1))),
         ("n1 max-slots=4 slots=2", Host("n1", (0, 1))),
+        ("n1 slots=2 maxslots=4", Host("n1", (0, 1))),
+        ("n1 max_slots=4", Host("n1")),
         ("n1 slots=02", Host("n1", (0, 1))),
         ("n1 slots=1# one", Host("n1", (0,))),
         ("me@n1 slots=1", Host("n1", (0,), user="me")),
@@ -137,8 +141,12 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
         ("n1:1 slots=1", ":6: 'slots=1': slots is given twice"),
         ("[n1]:22 port=22", ":9: 'port=22': port is given twice"),
         ("n1 max_slots=3 max-slots=3", ":16: 'max-slots=3': max_slots is given twice"),
-        ("n1 slots=4 max_slots=2", ": max_slots=2 needs a slots=N that is not larger"),
-        ("n1 max_slots=2", ": max_slots=2 needs a slots=N that is not larger"),
+        ("n1 slots=4 max_slots=2", ": slots=4 is more than max_slots=2"),
+        ("n1 maxslots=3 max-slots=3", ":15: 'max-slots=3': max_slots is given twice"),
+        ("n1,n2 slots=4", f":1: 'n1,n2': {COMMA}"),
+        ("n1, n2", f":1: 'n1,': {COMMA}"),
+        ("n1:4,n2:4", f":1: 'n1:4,n2:4': {COMMA}"),
+        ("n1 slots=4, port=22", f":4: 'slots=4,': {COMMA}"),
         ("n1 port=0", ":4: 'port=0': port must be a number from 1 to 65535, not '0'"),
         ("[::1]:ssh", ":1: '[::1]:ssh': port must be a number from 1 to 65535, not 'ssh'"),
         ("slots = 2", f":1: 'slots = 2' {NAME_RULE}"),
@@ -176,14 +184,45 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
             "h[001-16]",
             ":1: 'h[001-16]': the ends of the range '001-16' have different zeros in front",
         ),
-        ("h[1,1]", ": host 'h1' is listed twice; write it once, with all its slots"),
+        ("h[1,1]", ":1: 'h[1,1]': a host comes twice in it"),
     ],
 )
 def test_a_bad_line_says_where_and_what(line: str, message: str) -> None:
     assert fault_of(f"# comment\nok slots=1\n{line}\n".encode()) == f"hosts:3{message}"
 
 
-@pytest.mark.parametrize("second", ["n1", "n1 slots=4", "me@n1", "[n1]:2222", "N1", "n[0-1]"])
+@pytest.mark.parametrize(
+    ("data", "slots", "times"),
+    [
+        (b"gpu07\ngpu07\ngpu07\nb\ngpu07\n", 4, 4),
+        (b"gpu07 slots=1\nb\nGPU07 slots=1\n", 2, 2),
+        (b"gpu07:2\ngpu07 slots=3\nb\n", 5, 2),
+        (b"me@gpu07 port=22\nb\nme@gpu07 port=22\n", 2, 2),
+        (b"gpu[07-08]\ngpu07\nb\n", 2, 2),
+    ],
+)
+def test_lines_of_one_host_add_up(data: bytes, slots: int, times: int) -> None:
+    hosts = parse_hostfile(data, "hosts")
+    assert hosts[0].slots == tuple(range(slots))
+    assert hosts[0].where == "hosts:1"
+    assert [host.times for host in hosts] == [times] + [1] * (len(hosts) - 1)
+    shown = f"gpu07 {times} times, {slots} slots"
+    assert repeats(hosts, "the file") == [f"the file lists {shown}: the slots of a host add up"]
+
+
+def test_what_is_told_of_many_hosts_stays_one_line() -> None:
+    assert repeats(hosts_of("a\nb"), "x") == []
+    assert repeats(parse_hosts("h[1-5],h[1-5]"), "--host") == [
+        "--host lists h1 2 times, 2 slots, h2 2 times, 2 slots, h3 2 times, 2 slots,"
+        " and 2 hosts more: the slots of a host add up"
+    ]
+
+
+def test_a_host_has_so_many_slots_at_most_in_all() -> None:
+    assert fault_of(b"h slots=4000\nh slots=97\n") == "hosts:2: host 'h' has more than 4096 slots"
+
+
+@pytest.mark.parametrize("second", ["n1", "me@n1 slots=2", "[n1]:2222 slots=2", "N1", "n[0-1]"])
 def test_a_host_listed_twice_names_both_lines(second: str) -> None:
     name = "N1" if second == "N1" else "n1"
     assert fault_of(f"n1 slots=2\n\n{second}\n".encode()) == (
@@ -234,7 +273,7 @@ def test_the_number_of_hosts_has_a_limit() -> None:
 def test_the_example_shows_what_it_says() -> None:
     path = Path(__file__).parent.parent / "hostfile.example"
     hosts = {host.name: host for host in parse_hostfile(path.read_bytes(), path.name)}
-    assert len(hosts) == 47
+    assert len(hosts) == 48
     eight = tuple(range(8))
     assert hosts["mpich-0"].slots == hosts["rack2-node3"].slots == hosts["node07"].slots == eight
     assert hosts["plain-0"].slots is None
@@ -257,6 +296,8 @@ def test_the_example_shows_what_it_says() -> None:
         ("h[1-2,4]:1,k", [("h1", (0,)), ("h2", (0,)), ("h4", (0,)), ("k", None)]),
         ("[fe80::1]:2,::1", [("fe80::1", (0, 1)), ("::1", None)]),
         ("[::1]", [("::1", None)]),
+        ("h1,h2,h1", [("h1", (0, 1)), ("h2", None)]),
+        ("h1:4,h1:2", [("h1", (0, 1, 2, 3, 4, 5))]),
     ],
 )
 def test_the_host_list(text: str, expected: list[tuple[str, tuple[Slot, ...] | None]]) -> None:

@@ -194,7 +194,7 @@ TORCHRUN = ("--nnodes=3", "--node-rank=1", "--nproc-per-node=2", "--master-addr=
 
 
 def test_torchruns_static_form_needs_no_hosts() -> None:
-    plan, said, _ = arranged(*TORCHRUN, "--master-port=1234")
+    plan, said, *_ = arranged(*TORCHRUN, "--master-port=1234")
     assert [node.host.name for node in plan.nodes] == ["node-0", "node-1", "node-2"]
     assert seats(plan.nodes) == [
         (node, 2 * node + local, local, local) for node in range(3) for local in range(2)

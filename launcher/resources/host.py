@@ -23,6 +23,7 @@ class Host(NamedTuple):
         user: Whom to log in as; None for whatever ssh would use.
         port: Where its sshd listens; None for whatever ssh would use.
         where: The place that names it, such as `hosts:7`, for messages.
+        times: How often it is listed; its slots are the sum of all.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Host(NamedTuple):
     user: str | None = None
     port: int | None = None
     where: str = ""
+    times: int = 1
 
 
 def listing(hosts: Iterable[Host], near: str = "") -> str:
@@ -41,3 +43,15 @@ def listing(hosts: Iterable[Host], near: str = "") -> str:
 
     nearest = "".join(f", nearest {n}" for n in difflib.get_close_matches(near, names, n=1))
     return f"{names[0]} .. {names[-1]}, {len(names)} hosts{nearest}"
+
+
+def repeats(hosts: Iterable[Host], source: str) -> list[str]:
+    """What to tell the user of hosts that are listed more than once: a line, or none."""
+    found = [host for host in hosts if host.times > 1]
+    if not found:
+        return []
+    shown = ", ".join(
+        f"{host.name} {host.times} times, {len(host.slots or ())} slots" for host in found[:3]
+    )
+    more = f", and {len(found) - 3} hosts more" if len(found) > 3 else ""
+    return [f"{source} lists {shown}{more}: the slots of a host add up"]

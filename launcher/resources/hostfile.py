@@ -11,7 +11,7 @@ from .ranges import MAX_HOSTS, expand, located, parse_slots, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["ENCLOSED", "Host", "Slot", "parse_hostfile", "parse_hosts"]
 
@@ -20,9 +20,11 @@ ENCLOSED = re.compile(r"\[([^\[\]]+)\](?::(.*))?")
 
 _MAX_FAULTS = 10
 _LIMITS = {"slots": MAX_SLOTS, "max_slots": MAX_SLOTS, "port": 65535}
+_ALSO = {"maxslots": "max_slots"}
 
 # Blanks around '=' belong to the word, so that `slots = 4` is shown and mended as one thing.
 _WORD = re.compile(r"\S+?\s*=\s*\S*|\S+")
+_BRACKETS = re.compile(r"\[[^\]]*\]?")
 # One item of the --host list behind its comma; a comma between brackets parts no items.
 _ITEM = re.compile(r",((?:[^,\[]+|\[[^\]]*\]?)*)")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -38,7 +40,7 @@ def parse_hostfile(data: bytes, name: str) -> list[Host]:
     Raises:
         UsageError: A line for each of the first ten faults, each with file, line and column.
     """
-    known: dict[str, Host] = {}
+    known: dict[str, list[Host]] = {}
     faults: list[str] = []
     for number, line in enumerate(_text(data, name).split("\n"), start=1):
         try:
@@ -52,7 +54,7 @@ def parse_hostfile(data: bytes, name: str) -> list[Host]:
         raise UsageError("\n".join(faults))
     if not known:
         raise UsageError(f"{name}: no host in it; expected lines such as 'worker-0 slots=8'")
-    return list(known.values())
+    return [_sum(listed) for listed in known.values()]
 
 
 def parse_hosts(text: str, where: str = "--host") -> list[Host]:
@@ -63,14 +65,14 @@ def parse_hosts(text: str, where: str = "--host") -> list[Host]:
     Raises:
         UsageError: Says which item is bad, and why.
     """
-    known: dict[str, Host] = {}
+    known: dict[str, list[Host]] = {}
     for item in map(str.strip, _ITEM.findall(f",{text}")):
         try:
             hosts = _hosts_of_item(item, where)
         except UsageError as fault:
             raise located(fault, where, item or text) from None
         _add(known, hosts)
-    return list(known.values())
+    return [_sum(listed) for listed in known.values()]
 
 
 def _text(data: bytes, name: str) -> str:
@@ -84,17 +86,39 @@ def _text(data: bytes, name: str) -> str:
     return text
 
 
-def _add(known: dict[str, Host], hosts: Iterable[Host]) -> None:
+def _add(known: dict[str, list[Host]], hosts: Iterable[Host]) -> None:
     for host in hosts:
-        first = known.setdefault(host.name.lower(), host)
-        if first is not host:
-            place = f" (first at {first.where})" if first.where != host.where else ""
+        listed = known.setdefault(host.name.lower(), [])
+        if listed and not _alike(listed[0], host):
+            first = listed[0].where
+            place = f" (first at {first})" if first != host.where else ""
             raise UsageError(
                 f"{host.where}: host {host.name!r} is listed twice{place}; "
                 "write it once, with all its slots"
             )
+        listed.append(host)
         if len(known) > MAX_HOSTS:
             raise UsageError(f"{host.where}: more than {MAX_HOSTS} hosts")
+
+
+def _alike(first: Host, other: Host) -> bool:
+    """Tell whether two lines say the same of a host, so that their slots add up.
+
+    As for Open MPI and PBS: a line for each slot, or each with a number of slots.
+    """
+    counts = [host.slots and host.slots == tuple(range(len(host.slots))) for host in (first, other)]
+    logins = [(host.user, host.port) for host in (first, other)]
+    return logins[0] == logins[1] and counts in ([None, None], [True, True])
+
+
+def _sum(listed: Sequence[Host]) -> Host:
+    first, last = listed[0], listed[-1]
+    if first is last:
+        return first
+    count = sum(len(host.slots or (0,)) for host in listed)
+    if count > MAX_SLOTS:
+        raise UsageError(f"{last.where}: host {last.name!r} has more than {MAX_SLOTS} slots")
+    return first._replace(slots=tuple(range(count)), times=len(listed))
 
 
 def _hosts_of_line(line: str, where: str) -> list[Host]:
@@ -116,6 +140,8 @@ class _Line:
         self._numbers: dict[str, int] = {}
 
     def take(self, word: str) -> None:
+        if "," in word and "," in _BRACKETS.sub("", word):
+            raise UsageError("no commas here: one host a line, or a list as in --host n1,n2")
         if self._names:
             self._set(*_option(word))
             return
@@ -126,8 +152,8 @@ class _Line:
 
     def hosts(self, where: str) -> list[Host]:
         slots, port, most = map(self._numbers.get, ("slots", "port", "max_slots"))
-        if most is not None and (slots is None or most < slots):
-            raise UsageError(f"{where}: max_slots={most} needs a slots=N that is not larger")
+        if most is not None and slots is not None and most < slots:
+            raise UsageError(f"{where}: slots={slots} is more than max_slots={most}")
         devices = None if slots is None else tuple(range(slots))
         return [Host(name, devices, self._user, port, where) for name in self._names]
 
@@ -140,6 +166,7 @@ class _Line:
 def _option(word: str) -> tuple[str, str]:
     key, _, value = word.partition("=")
     field = key.rstrip().replace("-", "_")
+    field = _ALSO.get(field, field)
     if field not in _LIMITS:
         raise UsageError("expected 'slots=N', 'max_slots=N' or 'port=N'")
     if not value or key != key.rstrip() or value != value.lstrip():
@@ -191,4 +218,6 @@ def _names(address: str) -> tuple[list[str], str | None]:
         names, tail = expand(stem), after if colon else None
     for name in names:
         check_name(name)
+    if len({*names}) < len(names):
+        raise UsageError("a host comes twice in it")
     return names, tail
