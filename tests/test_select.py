@@ -53,6 +53,13 @@ def left(hosts: list[Host]) -> Left:
         ("[fe80::1]:0", [("fe80::1", (0,))]),
         ("[fe80::1]", [("fe80::1", (0, 1))]),
         ("fe80::*", [("fe80::1", (0, 1)), ("fe80::1:0", (0,))]),
+        ("worker-0:1,1", [("worker-0", (1,))]),
+        ("worker-0:3,1,3", [("worker-0", (3, 1))]),
+        ("worker-0:1@worker-0:0,1", [("worker-0", (0, 1))]),
+        ("worker-0:3@worker-1@worker-0:0", [("worker-0", (0, 3)), ("worker-1", (0, 1, 2, 3))]),
+        ("worker-*:1@worker-0:0", [("worker-0", (0, 1)), ("worker-1", (1,))]),
+        ("worker-0:1@worker-0", [("worker-0", (0, 1, 2, 3))]),
+        ("w@w*:0@w", [("worker-0", (0,)), ("worker-1", (0,)), ("w", (0, 1))]),
     ],
 )
 def test_include_keeps_what_it_names(text: str, expected: Left) -> None:
@@ -63,6 +70,7 @@ def test_include_keeps_what_it_names(text: str, expected: Left) -> None:
     ("text", "expected"),
     [
         ("worker-*@fe80::1@fe80::1:0", [("w", (0, 1))]),
+        ("worker-*:1@worker-1@w:0,0@w:1@fe*@worker-0:0,2", [("worker-0", (3,))]),
         ("worker-0:1@worker-1:0-2@w:0-1@fe*", [("worker-0", (0, 2, 3)), ("worker-1", (3,))]),
     ],
 )
@@ -119,14 +127,13 @@ def test_exclude_by_id_and_by_place() -> None:
         ("w:one", f"'w:one': {SLOT_RULE}, not 'one'"),
         ("w:-1", f"'w:-1': {SLOT_RULE}, not '-1'"),
         ("w:1-0", "'w:1-0': the range '1-0' runs backwards"),
-        ("w:0,0", "'w:0,0': slot 0 is listed twice"),
         ("w:0-99999999999", "'w:0-99999999999': slot 99999999999 is above 4095"),
         ("@", f"'@': {NODE_RULE}"),
         ("w@", f"'w@': {NODE_RULE}"),
         ("@w", f"'@w': {NODE_RULE}"),
         (":0", f"':0': {NODE_RULE}"),
-        ("w:0@w:1", "'w:1': host 'w' is named twice"),
-        ("w@w*", "'w*': host 'w' is named twice"),
+        ("w:0@w:5", "'w:5': no slot 5 on 'w' (it has 0-1)"),
+        ("worker-1@worker-0:1@5", f"no host '5' ({THERE})"),
         ("w[a]", "'w[a]': expected a number or a range such as 0-3, not 'a'"),
         ("w[0-1", "'w[0-1': a bracket has no partner"),
         ("w[0-999999]", "'w[0-999999]': more than 100000 hosts"),
@@ -137,9 +144,11 @@ def test_a_bad_filter_shows_the_bad_token(flag: str, text: str, message: str) ->
     assert fault_of(HOSTS, include, exclude) == f"--{flag}: {message}"
 
 
-def test_one_device_named_by_id_and_by_place() -> None:
-    with pytest.raises(UsageError, match=r"^--include: 'ids:0,GPU-a': slot GPU-a is listed twice$"):
-        select(OPEN, include="ids:0,GPU-a")
+def test_one_device_named_by_id_and_by_place_counts_once() -> None:
+    assert left(select(OPEN, include="ids:0,GPU-a@ids:MIG-b@open:9,GPU-x@open:7")) == [
+        ("open", (7, 9, "GPU-x")),
+        ("ids", ("GPU-a", "MIG-b")),
+    ]
 
 
 def test_slots_of_an_uncounted_host_cannot_be_excluded() -> None:

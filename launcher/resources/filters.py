@@ -1,4 +1,8 @@
-"""The grammar of `--include` and `--exclude`: `NODE[:SLOT,...][@NODE...]`."""
+"""The grammar of `--include` and `--exclude`: `NODE[:SLOT,...][@NODE...]`.
+
+What is written twice counts once, and the parts of a host that is named again add up, as in
+DeepSpeed's own tests (tests/unit/launcher/test_run.py).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ from fnmatch import filter as matching
 from ..errors import UsageError
 from .host import listing
 from .hostfile import ENCLOSED
-from .ranges import distinct, expand, located, parse_slots, quoted, show_slots
+from .ranges import expand, located, quoted, show_slots, written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,9 +34,8 @@ def named(flag: str, text: str, hosts: Sequence[Host], source: str) -> Mapping[s
         try:
             node, slots = _node_and_slots(token, known)
             for name in _matches(node, known, source):
-                if name in named:
-                    raise UsageError(f"host {name!r} is named twice")
-                named[name] = _resolved(known[name], slots)
+                found = _resolved(known[name], slots)
+                named[name] = _joined(named[name], found) if name in named else found
         except UsageError as fault:
             raise located(fault, flag, token or text) from None
     return named
@@ -49,7 +52,7 @@ def _node_and_slots(token: str, known: Mapping[str, Host]) -> tuple[str, Slots]:
         node, tail = token, None
     if not node:
         raise UsageError("expected NODE or NODE:SLOT,SLOT (an @ joins several)")
-    return node, None if tail is None else parse_slots(tail)
+    return node, None if tail is None else tuple(dict.fromkeys(written(tail)))
 
 
 def _matches(node: str, known: Mapping[str, Host], source: str) -> list[str]:
@@ -77,4 +80,13 @@ def _resolved(host: Host, slots: Slots) -> Slots:
     for slot in slots:
         if slot not in valid:
             raise UsageError(f"no slot {slot} on {host.name!r} (it has {show_slots(host.slots)})")
-    return distinct(valid[slot] for slot in slots)
+    return tuple(dict.fromkeys(valid[slot] for slot in slots))
+
+
+def _joined(first: Slots, second: Slots) -> Slots:
+    """The slots that either names; numbers in their order, as no one list gives another."""
+    if first is None or second is None:
+        return None
+    both = {*first, *second}
+    numbers = sorted(slot for slot in both if isinstance(slot, int))
+    return (*numbers, *(slot for slot in dict.fromkeys(first + second) if isinstance(slot, str)))

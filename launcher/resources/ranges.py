@@ -11,7 +11,7 @@ from .host import MAX_SLOTS, Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 MAX_HOSTS = 100_000
 
@@ -58,7 +58,16 @@ def parse_slots(text: str, separator: str = ",") -> tuple[Slot, ...]:
     Raises:
         UsageError: An item is no slot, or a slot is listed twice.
     """
-    return distinct(slot for item in text.split(separator) for slot in _slots(item))
+    return distinct(written(text, separator))
+
+
+def written(text: str, separator: str = ",") -> Iterator[Slot]:
+    """Yield the slots of such a text one by one, and as often as they are written.
+
+    Raises:
+        UsageError: An item is no slot.
+    """
+    return (slot for item in text.split(separator) for slot in _slots(item))
 
 
 def distinct(slots: Iterable[Slot]) -> tuple[Slot, ...]:
