@@ -6,7 +6,7 @@ import os
 
 from .backends import BACKENDS
 from .elastic.asked import bounds, grows
-from .errors import UsageError
+from .errors import UsageError, conflict
 from .plan import Plan, lay_out
 from .program import Program
 from .resources import source
@@ -124,7 +124,7 @@ def _num_nodes(options: Options, known: int) -> int | None:
     if least < most:
         return options.num_nodes  # an elastic job takes all hosts; those beyond MAX are spares
     if options.num_nodes not in {None, least}:
-        raise UsageError(f"--nnodes {least} and --num_nodes {options.num_nodes}: which?")
+        raise conflict(f"--nnodes {least}", f"--num_nodes {options.num_nodes}")
     return None if bare else least
 
 
@@ -145,7 +145,7 @@ def _num_gpus(options: Options) -> int | None:
         )
     count = int(options.nproc_per_node)
     if options.num_gpus not in {None, count}:
-        raise UsageError(f"--nproc_per_node {count} and --num_gpus {options.num_gpus}: which?")
+        raise conflict(f"--nproc_per_node {count}", f"--num_gpus {options.num_gpus}")
     return count
 
 
@@ -239,7 +239,7 @@ def _program(command: Command) -> Program:
     options = command.options
     script, *args = command.program
     if options.module and options.no_python:
-        raise UsageError("--module and --no_python: give one of them")
+        raise conflict("--module", "--no_python")
     return Program(
         script=script,
         args=tuple(args),

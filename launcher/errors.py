@@ -30,6 +30,11 @@ class UsageError(DsrunError):
     exit_code = USAGE
 
 
+def conflict(*named: str) -> UsageError:
+    """Return what to raise where options contradict each other, each shown with its value."""
+    return UsageError(f"conflicting options: {' and '.join(named)}; give one of them")
+
+
 class OutputError(DsrunError):
     """Standard output takes nothing."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from .corelist import parse_core_list
-from .errors import UsageError
+from .errors import UsageError, conflict
 from .values import NamedTuple
 
 TYPE_CHECKING = False
@@ -101,7 +101,7 @@ def _way(options: Options) -> str:
     }
     ways = {name: way for name, way in asked.items() if way}
     if len(set(ways.values())) > 1:
-        raise UsageError(f"{' and '.join(ways)}: which?")
+        raise conflict(*ways)
     return next(iter(ways.values()), "core" if options.bind_core_list else "none")
 
 

@@ -8,7 +8,7 @@ the other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`
 from __future__ import annotations
 
 from .elastic.asked import bounds
-from .errors import UsageError
+from .errors import UsageError, conflict
 from .values import NamedTuple
 
 TYPE_CHECKING = False
@@ -132,9 +132,7 @@ def _master(options: Options) -> dict[str, str | int]:
         if said is None:
             continue
         if given not in {None, said}:
-            raise UsageError(
-                f"--rdzv_endpoint {options.rdzv_endpoint} and --{name} {given}: which?"
-            )
+            raise conflict(f"--rdzv_endpoint {options.rdzv_endpoint}", f"--{name} {given}")
         found[name] = said
     return found
 

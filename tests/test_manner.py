@@ -57,27 +57,28 @@ def test_every_name_that_is_offered_is_a_way_that_is_known() -> None:
 CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     (
         {"bind_cores_to_rank": True, "bind_to": "numa"},
-        "--bind_cores_to_rank and --bind_to numa: which?",
+        "conflicting options: --bind_cores_to_rank and --bind_to numa; give one of them",
     ),
     (
         {"bind_cores_to_rank": True, "bind_to": "none"},
-        "--bind_cores_to_rank and --bind_to none: which?",
+        "conflicting options: --bind_cores_to_rank and --bind_to none; give one of them",
     ),
     (
         {"bind_cores_to_rank": True, "numa_binding": "exclusive"},
-        "--bind_cores_to_rank and --numa_binding exclusive: which?",
+        "conflicting options: --bind_cores_to_rank and --numa_binding exclusive; give one of them",
     ),
     (
         {"bind_to": "socket", "numa_binding": "node"},
-        "--bind_to socket and --numa_binding node: which?",
+        "conflicting options: --bind_to socket and --numa_binding node; give one of them",
     ),
     (
         {"bind_to": "core", "numa_binding": "core-complex"},
-        "--bind_to core and --numa_binding core-complex: which?",
+        "conflicting options: --bind_to core and --numa_binding core-complex; give one of them",
     ),
     (
         {"bind_cores_to_rank": True, "bind_to": "core", "numa_binding": "node"},
-        "--bind_cores_to_rank and --bind_to core and --numa_binding node: which?",
+        "conflicting options: --bind_cores_to_rank and --bind_to core and --numa_binding node; "
+        "give one of them",
     ),
 ]
 

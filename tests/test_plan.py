@@ -231,10 +231,13 @@ def test_the_same_command_on_every_node(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--host=a", "--hostfile=b"], "--host and --hostfile: give one of them"),
+        (
+            ["--host=a", "--hostfile=b"],
+            "conflicting options: --host and --hostfile; give one of them",
+        ),
         (["--hostfile=/no/such"], "--hostfile /no/such: no such file or directory"),
         (["--hostfile=/"], "--hostfile /: is a directory"),
-        (["-m", "--no_python"], "--module and --no_python: give one of them"),
+        (["-m", "--no_python"], "conflicting options: --module and --no_python; give one of them"),
         (
             ["--launcher=rsh"],
             "--launcher rsh: expected one of auto, local, ssh, openssh, pdsh, openmpi, mpich, impi,"
@@ -247,8 +250,14 @@ def test_the_same_command_on_every_node(
         (["--nnodes=4:1"], "--nnodes 4:1: expected N or MIN:MAX, such as 2 or 1:4"),
         (["--nnodes=x"], "--nnodes x: expected N or MIN:MAX, such as 2 or 1:4"),
         (["--nnodes=0"], "--nnodes 0: expected N or MIN:MAX, such as 2 or 1:4"),
-        (["--nnodes=2", "--num_nodes=1"], "--nnodes 2 and --num_nodes 1: which?"),
-        (["--nproc_per_node=2", "--num_gpus=1"], "--nproc_per_node 2 and --num_gpus 1: which?"),
+        (
+            ["--nnodes=2", "--num_nodes=1"],
+            "conflicting options: --nnodes 2 and --num_nodes 1; give one of them",
+        ),
+        (
+            ["--nproc_per_node=2", "--num_gpus=1"],
+            "conflicting options: --nproc_per_node 2 and --num_gpus 1; give one of them",
+        ),
         (
             ["--nproc_per_node=all"],
             "--nproc_per_node all: expected a number, or auto, cpu, gpu, xpu",

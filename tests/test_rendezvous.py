@@ -122,8 +122,14 @@ def test_what_contradicts_it(words: str) -> None:
         ("--rdzv_conf timeout=soon", "--rdzv_conf timeout=soon: expected a number of seconds"),
         ("--rdzv_endpoint h:x", "--rdzv_endpoint: 'x': expected a number from 1 to 65535"),
         ("--rdzv_endpoint h:70000", "--rdzv_endpoint: '70000': expected a number"),
-        ("--rdzv_endpoint h:1 --master_addr g", "--rdzv_endpoint h:1 and --master_addr g: which?"),
-        ("--rdzv_endpoint h:1 --master_port 2", "--rdzv_endpoint h:1 and --master_port 2: which?"),
+        (
+            "--rdzv_endpoint h:1 --master_addr g",
+            "conflicting options: --rdzv_endpoint h:1 and --master_addr g; give one of them",
+        ),
+        (
+            "--rdzv_endpoint h:1 --master_port 2",
+            "conflicting options: --rdzv_endpoint h:1 and --master_port 2; give one of them",
+        ),
         ("--host a,b --local_addr 10.0.0.1", "--local_addr 10.0.0.1: this starts 2 nodes"),
     ],
 )

@@ -223,7 +223,7 @@ def test_flags_that_contradict_each_other(
 ) -> None:
     with pytest.raises(UsageError) as caught:
         select(HOSTS, include=include, exclude=exclude, num_nodes=num_nodes, num_gpus=num_gpus)
-    assert str(caught.value) == f"{pair[0]} cannot go together with {pair[1]}; give one of them"
+    assert str(caught.value) == f"conflicting options: {pair[0]} and {pair[1]}; give one of them"
 
 
 def test_include_and_exclude_share_out_the_slots() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from ..errors import UsageError
+from ..errors import UsageError, conflict
 from ..exitcodes import exit_codes
 from .limits import Limits
 
@@ -151,5 +151,8 @@ def _nodes(options: Options, nodes: int) -> tuple[int, int]:
 def _named(options: Options) -> tuple[int | None, int | None]:
     named, found = (options.min_elastic_nodes, options.max_elastic_nodes), nodes_range(options)
     if found and named not in {(None, None), found}:
-        raise UsageError(f"--nnodes {options.nnodes} and --min_elastic_nodes or its like: which?")
+        least, most = named
+        given = [] if least is None else [f"--min_elastic_nodes {least}"]
+        given += [] if most is None else [f"--max_elastic_nodes {most}"]
+        raise conflict(f"--nnodes {options.nnodes}", *given)
     return found or named

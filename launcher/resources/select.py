@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import UsageError
+from ..errors import UsageError, conflict
 from .host import MAX_SLOTS, listing
 
 TYPE_CHECKING = False
@@ -58,7 +58,7 @@ def _refuse_contradictions(
     counts = (("--num_nodes", num_nodes), ("--num_gpus", num_gpus))
     given = filters + [flag for flag, number in counts if number is not None]
     if filters and len(given) > 1:
-        raise UsageError(f"{given[0]} cannot go together with {given[1]}; give one of them")
+        raise conflict(*given[:2])
 
 
 def _included(hosts: Sequence[Host], named: Mapping[str, Slots]) -> list[Host]:

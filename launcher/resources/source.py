@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 
-from ..errors import UsageError
+from ..errors import UsageError, conflict
 from ..values import NamedTuple
 from .host import Host
 
@@ -86,7 +86,7 @@ def _check(options: Options) -> None:
         if getattr(options, name) is not None
     ]
     if len(named) > 1:
-        raise UsageError(f"{' and '.join(named)}: give one of them")
+        raise conflict(*named)
     if options.watch_hostfile and named not in ([], ["--hostfile"]):
         raise UsageError(f"--watch_hostfile: there is no hostfile to watch beside {named[0]}")
     if options.watch_hostfile and not os.path.exists(watched(options)):
