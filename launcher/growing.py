@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from .arrange import relisted
 from .elastic.asked import grows
-from .head import hostwatch
+from .head import hostwatch, requests
 from .head.elasticjob import Elastic, ElasticJob
-from .head.requests import Requests
 from .resources import source
 
 TYPE_CHECKING = False
@@ -54,6 +53,6 @@ def _watch(job: ElasticJob, options: Options, loop: Loop, console: Console) -> N
 
 def _listen(job: ElasticJob, job_id: str, loop: Loop, console: Console) -> None:
     try:
-        Requests(loop, job_id, job.resize)
+        requests.Requests(loop, requests.door(job_id), job.resize)
     except OSError as error:
         console.say(f"dsrun-scale cannot reach this job: {error.strerror}", "debug")

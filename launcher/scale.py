@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 
 from . import runner
 from .errors import NodeError, UsageError
 from .head import requests
+from .plain import plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 HELP = """\
 usage: dsrun-scale JOB N
@@ -34,7 +40,7 @@ def run(words: list[str]) -> int:
     elif not words:
         runner.write("".join(f"{job}\n" for job in _jobs()))
     else:
-        runner.write(f"dsrun-scale: {_ask(*_understood(words))}\n")
+        runner.write(f"dsrun-scale: {plain(_ask(*_understood(words)))}\n")
     return 0
 
 
@@ -47,35 +53,65 @@ def _understood(words: list[str]) -> tuple[str, int]:
     if len(words) != 2:
         raise UsageError("dsrun-scale: expected JOB N; see dsrun-scale -h")
     job, number = words
-    if not (number.isascii() and number.isdigit()):
-        raise UsageError(f"dsrun-scale: {number!r} is no number of nodes")
+    if not re.fullmatch("[0-9]{1,7}", number):
+        raise UsageError(f"dsrun-scale: {number[:20]!r} is no number of nodes")
     return job, int(number)
 
 
 def _jobs() -> list[str]:
     """Return this user's jobs that can be asked, by the names of their sockets.
 
+    Anybody may bind a name, with any character in it; only a job's own socket is listened to.
+
     Source: proc_net(5); the name of an abstract socket is shown behind an `@`.
     """
-    start = f"@{requests.name()}"
+    named = re.compile(rf" @{requests.name()}({requests.JOB})$")
     with open("/proc/net/unix", encoding="ascii", errors="replace") as file:
-        names = {line.split()[-1] for line in file}
-    return sorted(name.removeprefix(start) for name in names if name.startswith(start))
+        names = {found[1] for found in map(named.search, file) if found}
+    return sorted(job for job in names if _is_there(job))
+
+
+def _is_there(job: str) -> bool:
+    line = _reached(job)
+    if line is not None:
+        line.close()
+    return line is not None
+
+
+def _reached(job: str) -> socket.socket | None:
+    """Return a line to a job; None where there is none, or it is a stranger who listens there."""
+    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    line.settimeout(PATIENCE)
+    try:
+        line.connect(f"\0{requests.name(job)}")
+        if requests.trusted(line):
+            return line
+    except OSError:
+        pass
+    line.close()
+    return None
 
 
 def _ask(job: str, nodes: int) -> str:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
-        line.settimeout(PATIENCE)
-        try:
-            line.connect(f"\0{requests.name(job)}")
-        except OSError:
-            known = ", ".join(_jobs()) or "none"
-            raise UsageError(f"dsrun-scale: no elastic job {job} here; known: {known}") from None
-        try:
-            line.send(json.dumps({"nodes": nodes}).encode())
-            answer = json.loads(line.recv(requests.LIMIT))
-        except (OSError, ValueError):
-            raise NodeError(f"dsrun-scale: job {job} does not answer") from None
-    if not answer["done"]:
-        raise UsageError(f"dsrun-scale: {answer['words']}")
-    return str(answer["words"])
+    line = _reached(job) if re.fullmatch(requests.JOB, job) else None
+    if line is None:
+        known = ", ".join(_jobs()) or "none"
+        raise UsageError(f"dsrun-scale: no elastic job {job[:40]} here; known: {known}")
+    with line:
+        done, words = _answer(line, job, {"nodes": nodes})
+    if not done:
+        raise UsageError(f"dsrun-scale: {words}")
+    return words
+
+
+def _answer(line: socket.socket, job: str, request: dict[str, Any]) -> tuple[bool, str]:
+    """Return whether a job has done what it was asked, and what it says of it."""
+    try:
+        line.send(json.dumps(request).encode())
+        answer = json.loads(line.recv(requests.LIMIT))
+        done, words = answer["done"], answer["words"]
+    except (OSError, ValueError, RecursionError, LookupError, TypeError):
+        done = words = None
+    if not isinstance(done, bool) or not isinstance(words, str):
+        raise NodeError(f"dsrun-scale: job {job} does not answer")
+    return done, words
