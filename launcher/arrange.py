@@ -45,8 +45,9 @@ def arrange(command: Command) -> Arrangement:
         UsageError: it asks for what is not there, or for two things at once.
     """
     options = command.options
-    if not command.program:
-        raise UsageError("no script: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
+    if not any(command.program[:1]):
+        empty = " (its word is empty: a variable that is not set?)" if command.program else ""
+        raise UsageError(f"no script{empty}: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
     found = source.find(options) if command.rendezvous is None else source.this_machine()
     hosts = _select(options, found)
     hosts, alone = _bare_nodes(options, hosts, command)
@@ -60,7 +61,8 @@ def arrange(command: Command) -> Arrangement:
         rendezvous=command.rendezvous,
     )
     said = f"hosts: {command.joined or found.words}; launcher: {why}"
-    return Arrangement(plan, said, elastic_plan(options, plan.world_size), _notes(found))
+    notes = (*command.notes, *_notes(found))
+    return Arrangement(plan, said, elastic_plan(options, plan.world_size), notes)
 
 
 def _notes(found: source.Source) -> tuple[str, ...]:

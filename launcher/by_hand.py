@@ -48,7 +48,7 @@ def run(words: Sequence[str]) -> int:
         raise UsageError("--shard_queue: no one dsrun sees all nodes here; use dsrun --no_ssh")
     batches = elastic_plan(command.options, plan.world_size)
     said = "hosts: --world_info; launcher: by hand"
-    return launch(Arrangement(plan, said, batches), command.options, rank)
+    return launch(Arrangement(plan, said, batches, command.notes), command.options, rank)
 
 
 def _take_world_info(words: list[str]) -> tuple[str, list[str]]:

@@ -5,18 +5,27 @@ from __future__ import annotations
 from contextlib import suppress
 
 from .errors import UsageError
-from .options import REFUSED, TORCHRUN_NAMES, Option, Options, table
+from .options import Option, Options, table
+from .peers import IDLE, REFUSED, TORCHRUN_NAMES
 from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from .rendezvous import Rendezvous
 
 YES = {"1", "true", "yes", "on"}
 NO = {"", "0", "false", "no", "off"}
+
+VARIABLES = frozenset(
+    {
+        *("DSRUN_TOKEN", "DSRUN_JOB_ID", "DSRUN_NODE_LAUNCHER", "DSRUN_QUEUE_FD"),
+        *("DSRUN_WORLD_INFO", "DSRUN_LOG_OUT", "DSRUN_LOG_ERR"),
+    }
+)
+"""Those of our variables that stand for no option: a secret, and what workers are given."""
 
 MOST = 999_999_999
 """No number of anything, seconds included, is larger."""
@@ -30,6 +39,8 @@ class Command(NamedTuple):
         program: the script and all that follows it, untouched.
         given: fields that the user set, on the line or by a variable.
         help: help was asked for.
+        version: the version was asked for.
+        notes: for the user: what of all this changes nothing.
         joined: what says that this command runs on every node, and on which here, or "".
         rendezvous: set where torch brings the nodes together; this is the part of one machine.
     """
@@ -38,6 +49,8 @@ class Command(NamedTuple):
     program: tuple[str, ...]
     given: frozenset[str]
     help: bool = False
+    version: bool = False
+    notes: tuple[str, ...] = ()
     joined: str = ""
     rendezvous: Rendezvous | None = None
 
@@ -68,8 +81,31 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
             break
         if word in {"-h", "--help"}:
             return Command(Options(), (), frozenset(), help=True)
+        if word in {"-V", "--version"}:
+            return Command(Options(), (), frozenset(), version=True)
         at += _take(word, argv[at + 1 : at + 2], names, values)
-    return Command(_options(values), tuple(argv[at:]), frozenset(values))
+    options, program = _options(values), tuple(argv[at:])
+    return Command(options, program, frozenset(values), notes=_notes(values, environ, names))
+
+
+def _notes(
+    values: Mapping[str, object],
+    environ: Mapping[str, str],
+    names: Mapping[str, tuple[str, Option]],
+) -> tuple[str, ...]:
+    """Return a line for each option, and each variable of ours, that changes nothing."""
+    idle = [f"--{name}: changes nothing: {IDLE[name]}" for name in IDLE if name in values]
+    ours = [name for name in environ if name.startswith("DSRUN_") and name not in VARIABLES]
+    keys = {name: name.removeprefix("DSRUN_").lower() for name in ours}
+    unknown = [name for name, key in keys.items() if key not in names]
+    return (*idle, *(f"{one}: changes nothing: no such variable{_meant(one)}" for one in unknown))
+
+
+def _meant(variable: str) -> str:
+    """Return the nearest of our own variables, in words."""
+    ours = [name.removeprefix("DSRUN_").lower() for name in VARIABLES]
+    close = _nearest(variable.removeprefix("DSRUN_").lower(), [*table(), *ours])
+    return f" (did you mean DSRUN_{close.upper()}?)" if close else "; see dsrun --help"
 
 
 def _take(
@@ -109,15 +145,17 @@ def _find(shown: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, Opt
         raise UsageError(f"{shown}: not here: {REFUSED[key]}")
     # One-letter names are in the table with their dash, so `--H` is not `-H`.
     if key not in names:
-        raise UsageError(f"{shown}: unknown option{_nearest(key, names)}; see dsrun --help")
+        close = _nearest(key, names)
+        meant = f" (did you mean --{close}?)" if close else ""
+        raise UsageError(f"{shown}: unknown option{meant}; see dsrun --help")
     return names[key]
 
 
-def _nearest(key: str, names: Mapping[str, object]) -> str:
+def _nearest(key: str, names: Iterable[str]) -> str:
     import difflib
 
     close = difflib.get_close_matches(key, [name for name in names if name[0] != "-"], 1)
-    return f" (did you mean --{close[0]}?)" if close else ""
+    return close[0] if close else ""
 
 
 def _record(name: str, spec: Option, text: str, shown: str, values: dict[str, object]) -> None:

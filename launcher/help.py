@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from .options import GROUPS, REFUSED, Option, all_options
+from .options import GROUPS, Option, all_options
+from .peers import REFUSED
 
 HEAD = """\
 usage: dsrun [options] SCRIPT [ARGS...]          a Python script
@@ -19,7 +20,7 @@ exit code. Run it once, on any machine that can reach the hosts. Without hosts i
     dsrun --host h1:4,h2:4 --dry_run train.py
 
 Everything after SCRIPT is the script's. Dashes in option names serve as well as underscores, and
-every option can be set by a variable: DSRUN_GRACE=60 is --grace 60.
+every option can be set by a variable: DSRUN_GRACE=60 is --grace 60. -V, --version: the version.
 """
 
 TAIL = """\

@@ -121,7 +121,13 @@ class Options:
     workdir: str | None = option(
         None, "str", PROGRAM, "the folder the workers run in (this one)", "DIR"
     )
-    no_local_rank: bool = option(False, "bool", PROGRAM, "do not pass --local_rank=N to the script")
+    no_local_rank: bool = option(
+        False, "bool", PROGRAM, "do not pass --local_rank=N to the script", also=("use_env",)
+    )
+    start_method: str = option(
+        "", "str", PROGRAM, "accepted from torchrun; workers are programs here, never functions",
+        "NAME", choices=("spawn", "fork", "forkserver"),
+    )  # fmt: skip
     venv_script: str = option(
         "", "str", PROGRAM, "a shell file to source on every node before the workers", "FILE"
     )
@@ -235,6 +241,9 @@ class Options:
         "none", "str", OUTPUT, "who reads dsrun's standard input: none or rank0", "WHO",
         choices=("none", "rank0"),
     )  # fmt: skip
+    event_log_handler: str = option(
+        "", "str", OUTPUT, "accepted from torchrun; --report_file writes how the job ended", "NAME"
+    )
     report_file: str | None = option(
         None, "str", OUTPUT, "write how the job ended to FILE, as JSON", "FILE"
     )
@@ -343,31 +352,6 @@ class Options:
         CORES,
         "print what each rank is bound to, by its kernel's word; not with -q",
     )
-
-
-REFUSED = {
-    "autotuning": "dsrun starts jobs, it does not tune them; use deepspeed's own --autotuning",
-    "save_pid": "no pid file is written; signal dsrun itself, every worker gets it",
-    "start_method": "workers are programs here, never functions; leave it out",
-    "event_log_handler": "--report_file writes how the job ended",
-    "duplicate_stdout_filters": "grep the files of --log_dir",
-    "duplicate_stderr_filters": "grep the files of --log_dir",
-    "use_env": "LOCAL_RANK is always set; --no_local_rank leaves the argument out",
-}
-"""Options of the peers that can mean nothing here, each with the reason and what to use."""
-
-TORCHRUN_NAMES = frozenset(
-    {
-        "nproc_per_node",
-        "nnodes",
-        "standalone",
-        "rdzv_backend",
-        "rdzv_endpoint",
-        "rdzv_id",
-        "rdzv_conf",
-    }
-)
-"""A line that uses these comes from torchrun, which passes no --local_rank to the script."""
 
 
 def all_options() -> dict[str, Option]:

@@ -9,6 +9,7 @@ import os
 import sys
 from contextlib import suppress
 
+from . import __version__
 from .errors import INTERNAL, DsrunError, OutputError, UsageError
 
 TYPE_CHECKING = False
@@ -65,10 +66,13 @@ def _run(words: list[str]) -> int:
     from .cli import parse
 
     command = parse(words, os.environ)
-    if command.help or (not words and not command.program):
+    if command.help:
         from .help import text
 
         write(text())
+        return 0
+    if command.version:
+        write(f"dsrun {__version__}\n")
         return 0
     return run(command)
 

@@ -6,10 +6,11 @@ import re
 
 import pytest
 
-from dsrun.launcher.cli import Command, parse
+from dsrun.launcher.cli import VARIABLES, Command, parse
 from dsrun.launcher.errors import UsageError
 from dsrun.launcher.help import text as help_text
-from dsrun.launcher.options import REFUSED, all_options, table
+from dsrun.launcher.options import all_options, table
+from dsrun.launcher.peers import REFUSED
 
 OPTIONS = all_options()
 
@@ -110,6 +111,42 @@ def test_what_follows_the_script_is_the_scripts(
 @pytest.mark.parametrize("words", [["-h"], ["--help"], ["-q", "--help", "--no_such"]])
 def test_help_is_asked_for(words: list[str]) -> None:
     assert parse(words, {}).help
+
+
+@pytest.mark.parametrize("words", [["-V"], ["--version"], ["-q", "--version", "--no_such"]])
+def test_the_version_is_asked_for(words: list[str]) -> None:
+    assert parse(words, {}).version
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "notes"),
+    [
+        (["--start-method", "spawn"], {}, ["--start_method: changes nothing: workers are pr"]),
+        (["--event-log-handler=null"], {}, ["--event_log_handler: changes nothing: --report_f"]),
+        (
+            [],
+            {"DSRUN_NUM_GPU": "2", "DSRUN_XYZ": "", "NUM_GPU": ""},
+            [
+                "DSRUN_NUM_GPU: changes nothing: no such variable (did you mean DSRUN_NUM_GPUS?)",
+                "DSRUN_XYZ: changes nothing: no such variable; see dsrun --help",
+            ],
+        ),
+        ([], {"DSRUN_JOBID": ""}, ["DSRUN_JOBID: changes nothing: no such variable (did you mean"]),
+        # What a worker has been given by a dsrun around this one.
+        ([], dict.fromkeys(VARIABLES, "1"), []),
+    ],
+)
+def test_what_changes_nothing_is_told(
+    words: list[str], environ: dict[str, str], notes: list[str]
+) -> None:
+    told = parse([*words, "x"], environ).notes
+    assert [note.startswith(start) for note, start in zip(told, notes, strict=True)] == [
+        True for _ in notes
+    ]
+
+
+def test_use_env_means_no_local_rank() -> None:
+    assert set_by(understood("--use-env")) == {"no_local_rank": True}
 
 
 @pytest.mark.parametrize(

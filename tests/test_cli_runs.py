@@ -133,6 +133,8 @@ def test_mistakes(folder: Path, words: Sequence[str], text: str) -> None:
     ("words", "text"),
     [
         (("--num_gpus", "2"), "no script: dsrun [options] SCRIPT [ARGS...]"),
+        ((), "no script: dsrun [options] SCRIPT [ARGS...]; see dsrun --help"),
+        (("",), "no script (its word is empty: a variable that is not set?): dsrun "),
         (("--",), "no script"),
         (("--num_gpus",), "--num_gpus: expected N after it"),
         (("-m",), "no script"),
@@ -170,8 +172,10 @@ def test_variables_set_options_and_the_line_wins(folder: Path) -> None:
     env = {"DSRUN_DRY_RUN": "yes", "DSRUN_JSON": "on", "DSRUN_NUM_GPUS": "3", "DSRUN_QUIET": "0"}
     assert json.loads(dsrun(folder, "x.py", env=env).stdout)["world_size"] == 3
     assert json.loads(dsrun(folder, "--num_gpus=2", "x.py", env=env).stdout)["world_size"] == 2
-    others = {"DSRUN_JOB_ID": "of-somebody", "DSRUN_TOKEN": "x", "DSRUN_NOTHING": "y"}
-    assert json.loads(dsrun(folder, "x.py", env={**env, **others}).stdout)["world_size"] == 3
+    others = {"DSRUN_JOB_ID": "of-somebody", "DSRUN_TOKEN": "x", "DSRUN_NUM_GPU": "1"}
+    plan = json.loads(dsrun(folder, "x.py", env={**env, **others}).stdout)
+    note = "DSRUN_NUM_GPU: changes nothing: no such variable (did you mean DSRUN_NUM_GPUS?)"
+    assert (plan["world_size"], plan["notes"]) == (3, [note])
 
 
 @pytest.mark.parametrize(
@@ -194,7 +198,7 @@ def test_bad_lines_of_a_hostfile(folder: Path, content: bytes, places: list[str]
     assert_refused(dsrun(folder, *TWO, "x.py"), *places)
 
 
-@pytest.mark.parametrize("words", [(), ("--help",), ("-h",), ("--num_gpus", "2", "--help", "x.py")])
+@pytest.mark.parametrize("words", [("--help",), ("-h",), ("--num_gpus", "2", "--help", "x.py")])
 def test_help(folder: Path, words: Sequence[str]) -> None:
     done = dsrun(folder, *words)
     assert (done.returncode, done.stderr) == (0, "")

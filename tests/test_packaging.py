@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from dsrun.launcher import __version__
+
 CHECKOUT = Path(__file__).resolve().parent.parent
 ROOMS = ("launcher", "accelerator")
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
@@ -117,6 +119,15 @@ def test_the_wheel_holds_every_file_and_no_other_top_level_name(wheel: Path) -> 
     assert {f"dsrun/{room}/py.typed" for room in ROOMS} <= expected
 
 
+def test_the_wheel_says_what_it_is_and_for_which_pythons(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        lines = set(archive.read(name).decode().partition("\n\n")[0].splitlines())
+    assert {f"Classifier: Programming Language :: Python :: {one}" for one in VERSIONS} <= lines
+    assert "Classifier: Operating System :: POSIX :: Linux" in lines
+    assert any(line.startswith("Keywords: ") and "launcher" in line for line in lines)
+
+
 # -- what is installed --------------------------------------------------------------------------
 
 LOOK = """
@@ -145,6 +156,7 @@ def hostile(folder: Path) -> Path:
 
 def runs_a_job(*dsrun: str | Path, folder: Path) -> None:
     assert "usage: dsrun" in run(*dsrun, "--help", cwd=folder)
+    assert run(*dsrun, "--version", cwd=folder) == f"dsrun {__version__}\n"
     said = run(*dsrun, "--num_gpus=2", "train/show.py", "a b", cwd=folder)
     assert sorted(line for line in said.splitlines() if "SAID" in line) == [
         f"localhost:{rank}| SAID {rank} ['--local_rank={rank}', 'a b']" for rank in range(2)
@@ -159,6 +171,10 @@ def test_the_wheel_works_in_a_clean_environment(version: str, wheel: Path, tmp_p
     assert str(tmp_path / "venv") in found[0]
     assert found[1] == "[]"
     runs_a_job(target / "dsrun", folder=hostile(tmp_path / "work"))
+    assert (
+        run(target / "python", "-m", "dsrun.launcher", "-V", cwd=tmp_path)
+        == f"dsrun {__version__}\n"
+    )
 
 
 def test_an_editable_install_follows_the_checkout(source: Path, tmp_path: Path) -> None:

@@ -1,0 +1,5 @@
+"""`python -m dsrun.launcher`: the command `dsrun`."""
+
+from .runner import start
+
+start()
