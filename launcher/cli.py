@@ -176,9 +176,10 @@ def _typed(spec: Option, text: str, shown: str) -> object:
     what, kind = {"int": ("a whole number", int), "float": ("a number", float)}[spec.kind]
     with suppress(ValueError):
         value = kind(text)
-        if 0 <= value <= MOST:
+        if 0 <= value <= MOST and (value or not spec.positive):
             return value
-    raise UsageError(f"{shown}: expected {what} from 0 to {MOST}, not {text!r}")
+    least = "above 0, up to" if spec.positive else "from 0 to"
+    raise UsageError(f"{shown}: expected {what} {least} {MOST}, not {text!r}")
 
 
 def _chosen(spec: Option, text: str, shown: str) -> str:

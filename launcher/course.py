@@ -8,13 +8,17 @@ import signal
 import sys
 import time
 
+from .arrange import workdir
 from .elastic.asked import limits
 from .errors import DsrunError, UsageError
 from .head.console import Console
 from .head.job import Job
 from .head.report import as_json, words
 from .head.view import rules
+from .resources import source
+from .secret import shared_secret
 from .sending import tasks, travelling
+from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,9 +27,11 @@ if TYPE_CHECKING:
 
     from .arrange import Arrangement
     from .backends.base import Part
+    from .control.messages import Task
     from .elastic.limits import Limits
     from .environment import Travel
     from .head.report import Report
+    from .head.view import Rules
     from .loop import Loop
     from .options import Options
     from .plan import Node, Plan
@@ -35,7 +41,53 @@ NOT_AN_END = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP}
 """Signals that dsrun acts on beside those that end the job."""
 
 
+class Course(NamedTuple):
+    """What is settled of a job before anything of it runs.
+
+    Attributes:
+        travel: the variables that go to the nodes.
+        told: makes each node's task.
+        watched: how the job is watched and shown.
+        elastic: how far it may shrink and fail; None where it may not.
+        ends: the signals to act on.
+    """
+
+    job_id: str
+    travel: Travel
+    told: Callable[[Node], Task]
+    watched: Rules
+    elastic: Limits | None
+    ends: Sequence[int]
+
+
+def settled(arrangement: Arrangement, options: Options) -> Course:
+    """Return what a plan and the options make of a job: a dry run comes as far as this.
+
+    Raises:
+        UsageError: they cannot be meant.
+    """
+    job_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
+    plan, travel = arrangement.plan, travelling(options)
+    _check_report_file(options)
+    _check_script(plan, options)
+    if plan.launcher == "none":
+        shared_secret(options)
+    watched = rules(options, job_id)._replace(batches=arrangement.batches)
+    misfit = watched.misfit(plan)
+    if misfit:
+        raise UsageError(misfit)
+    return Course(
+        job_id,
+        travel,
+        tasks(job_id, plan, options, travel),
+        watched,
+        limits(options, len(plan.nodes)) if plan.rendezvous is None else None,
+        _signals(options),
+    )
+
+
 def run(
+    course: Course,
     arrangement: Arrangement,
     split: Sequence[Part],
     loop: Loop,
@@ -45,6 +97,7 @@ def run(
     """Run the job of a plan and report on it; returns the exit code.
 
     Args:
+        course: what is settled of it.
         arrangement: the plan.
         split: its backends, each with the nodes it starts.
         loop: the loop that all of it runs on.
@@ -54,23 +107,17 @@ def run(
     Raises:
         DsrunError: it cannot be started; nothing is left running.
     """
-    job_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
-    plan, travel = arrangement.plan, travelling(options)
-    told = tasks(job_id, plan, options, travel)
-    watched = rules(options, job_id)._replace(batches=arrangement.batches)
-    elastic = limits(options, len(plan.nodes)) if plan.rendezvous is None else None
-    ends = _signals(options)
-    _check_report_file(options)
+    plan, job_id = arrangement.plan, course.job_id
     console = Console(loop, colour=options.color, level=_level(options))
     try:
         console.say(f"{arrangement.said}; job {job_id}", _loudness(plan, options))
         for note in arrangement.notes:
             console.say(note)
-        _warn_of(travel, plan, console)
-        parts = (job_id, plan, loop, console, watched, told, _nodes(split))
-        job = _job(plan.rendezvous, elastic, later, options, *parts)
+        _warn_of(course.travel, plan, console)
+        parts = (job_id, plan, loop, console, course.watched, course.told, _nodes(split))
+        job = _job(plan.rendezvous, course.elastic, later, options, *parts)
         console.on_broken_pipe = job.on_broken_output
-        loop.on_signals(ends, job.on_signal)
+        loop.on_signals(course.ends, job.on_signal)
         report = _see_through(job, split, plan, loop, options, console)
         _tell(report, console)
     except DsrunError as error:
@@ -161,6 +208,16 @@ def _check_report_file(options: Options) -> None:
         raise UsageError(f"--report_file {options.report_file}: is a folder; name a file")
     if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
         raise UsageError(f"--report_file {options.report_file}: {folder} cannot be written to")
+
+
+def _check_script(plan: Plan, options: Options) -> None:
+    """Look for the script where this machine is a node; elsewhere the nodes look for it."""
+    program = plan.program
+    by_name = program.module or (program.no_python and "/" not in program.script)
+    here = plan.launcher in {"local", "none"} or any(source.is_here(n.host) for n in plan.nodes)
+    full = os.path.join(workdir(options), program.script)
+    if here and not by_name and not options.venv_script and not os.path.exists(full):
+        raise UsageError(f"no such script: {full}")
 
 
 def _tell(report: Report, console: Console) -> None:

@@ -79,13 +79,16 @@ def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
     """Return what `--export NAME` and `--export NAME=VALUE` name, with values.
 
     Raises:
-        UsageError: a name is empty, or is given without a value and is not set here.
+        UsageError: a name is empty, has no value here either, or is one that dsrun sets.
     """
     named = {}
     for item in items:
         name, given, value = item.partition("=")
         if not name or "\0" in item:
             raise UsageError(f"--export {item!r}: expected NAME or NAME=VALUE")
+        if name in PROMISED:
+            say = f"give {SET_BY[name]}" if name in SET_BY else "leave it out"
+            raise UsageError(f"--export {name}: dsrun sets it for every worker; {say}")
         if not given and name not in environ:
             raise UsageError(f"--export {name}: not set here; set it or write {name}=VALUE")
         named[name] = value if given else environ[name]
@@ -168,6 +171,18 @@ def contract(seat: Seat) -> dict[str, str]:
         "DSRUN_JOB_ID": seat.job_id,
     }
 
+
+SET_BY = {
+    "MASTER_ADDR": "--master_addr",
+    "MASTER_PORT": "--master_port",
+    "ROLE_NAME": "--role",
+    "TORCHELASTIC_RUN_ID": "--rdzv_id",
+    "TORCHELASTIC_MAX_RESTARTS": "--max_restarts",
+}
+"""Promised variables that an option says."""
+
+PROMISED = frozenset(contract(Seat(0, 0, 1, 1, 0, 1, "", 0, "")))
+"""The variables that every worker is promised, and nobody else sets."""
 
 ROUND = frozenset(
     {

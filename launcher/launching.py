@@ -31,15 +31,13 @@ def show(arrangement: Arrangement, options: Options) -> str:
         UsageError: the plan cannot be carried out as it stands.
     """
     from . import arrange, dryrun
-    from .sending import travelling
+    from .course import settled
 
     plan = arrangement.plan
-    travel = travelling(options)
-    commands = [
-        command
-        for backend, nodes in parts(_as_started(plan, options), options)
-        for command in backend.commands(nodes, None)
-    ]
+    started = _as_started(plan, options)
+    split = parts(started, options)
+    travel = settled(arrangement._replace(plan=started), options).travel
+    commands = [command for backend, nodes in split for command in backend.commands(nodes, None)]
     commands.sort(key=_in_order(plan))
     if options.json:
         return dryrun.as_json(plan, commands, travel, arrangement.notes)
@@ -68,9 +66,10 @@ def launch(arrangement: Arrangement, options: Options, only: int | None = None) 
     split = parts(arrangement.plan, options, only)
     _warm(split, loop)
     # All that is imported from here on is imported while the node launcher gets ready.
-    from .course import run
+    from .course import run, settled
 
-    return run(arrangement, split, loop, options, _later(arrangement.plan, options))
+    course = settled(arrangement, options)
+    return run(course, arrangement, split, loop, options, _later(arrangement.plan, options))
 
 
 def _later(plan: Plan, options: Options) -> Callable[[Node], Part]:

@@ -31,6 +31,7 @@ class Option(NamedTuple):
         also: other names it goes by, one-letter ones with their dash.
         choices: the only values allowed, () for any.
         none: a value of a peer's that means "not given" (DeepSpeed's -1).
+        positive: a number above 0.
     """
 
     default: Any
@@ -41,6 +42,7 @@ class Option(NamedTuple):
     also: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     none: str | None = None
+    positive: bool = False
 
 
 def option(
@@ -200,8 +202,12 @@ class Options:
     local_addr: str | None = option(
         None, "str", START, "this node's own address, for the others (found)", "ADDR", none=""
     )
-    connect_timeout: float = option(10.0, "float", START, "for a host to answer", "SECONDS")
-    start_timeout: float = option(300.0, "float", START, "for all nodes to be ready", "SECONDS")
+    connect_timeout: float = option(
+        10.0, "float", START, "for a host to answer", "SECONDS", positive=True
+    )
+    start_timeout: float = option(
+        300.0, "float", START, "for all nodes to be ready", "SECONDS", positive=True
+    )
     dry_run: bool = option(False, "bool", START, "print the plan and start nothing")
     json: bool = option(False, "bool", START, "with --dry_run: as one JSON object")
 
@@ -260,8 +266,9 @@ class Options:
         "SECONDS", also=("shutdown_timeout",),
     )  # fmt: skip
     heartbeat_timeout: float = option(
-        15.0, "float", STOPPING, "of silence until a node, or the runner, counts as lost", "SECONDS"
-    )
+        15.0, "float", STOPPING, "of silence until a node, or the runner, counts as lost",
+        "SECONDS", positive=True,
+    )  # fmt: skip
     graceful_term_ok: bool = option(
         False, "bool", STOPPING, "exit 0 when all ranks exit 0 after a stop signal"
     )
@@ -273,8 +280,9 @@ class Options:
         "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "str", STOPPING, "signals that end the job", "LIST"
     )
     monitor_interval: float = option(
-        0.1, "float", STOPPING, "between two looks of torch's agent (--rdzv_backend)", "SECONDS"
-    )
+        0.1, "float", STOPPING, "between two looks of torch's agent (--rdzv_backend)", "SECONDS",
+        positive=True,
+    )  # fmt: skip
     elastic_training: bool = option(
         False, "bool", STOPPING, "go on without nodes that are lost, and restart failed workers"
     )

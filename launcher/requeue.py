@@ -21,8 +21,6 @@ def codes(options: Options, environ: Mapping[str, str]) -> frozenset[int]:
     Raises:
         UsageError: one is no exit code, or this is no Slurm job.
     """
-    if not options.requeue_on:
-        return frozenset()
     found = exit_codes("--requeue_on", options.requeue_on)
     if "SLURM_JOB_ID" not in environ:
         raise UsageError("--requeue_on: only inside a Slurm job (no SLURM_JOB_ID here)")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .cli import Command
+    from .options import Options
 
     Act = Callable[[list[str]], int]
 
@@ -94,6 +95,7 @@ def run(command: Command) -> int:
         raise UsageError(
             "--json: only with --dry_run; --report_file writes the end of a job as JSON"
         )
+    requeued = _requeued(options)
     if options.dry_run:
         from .launching import show
 
@@ -104,18 +106,30 @@ def run(command: Command) -> int:
 
         return join(arrangement.plan, options)
     from .launching import launch
-    from .requeue import codes, requeue
 
-    requeued = codes(options, os.environ)
     try:
         code = launch(arrangement, options)
     except DsrunError as error:
-        if error.exit_code in requeued:
-            requeue(error.exit_code, os.environ)
+        _requeue(error.exit_code, requeued)
         raise
-    if code in requeued:
-        requeue(code, os.environ)
+    _requeue(code, requeued)
     return code
+
+
+def _requeued(options: Options) -> frozenset[int]:
+    """Return the exit codes with which the job goes back to the queue."""
+    if not options.requeue_on:
+        return frozenset()
+    from .requeue import codes
+
+    return codes(options, os.environ)
+
+
+def _requeue(code: int, requeued: frozenset[int]) -> None:
+    if code in requeued:
+        from .requeue import requeue
+
+        requeue(code, os.environ)
 
 
 def write(text: str) -> None:

@@ -92,6 +92,7 @@ def test_the_names_looked_for_are_seen_when_they_are_loaded() -> None:
     ],
 )
 def test_a_dry_run_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
     ran = dsrun(*words, folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
     found = imported(ran.stderr)

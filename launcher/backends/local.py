@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from . import base
 from .child import Child
@@ -27,7 +28,12 @@ class Local:
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why these nodes cannot be started this way, or ""."""
-        return ""
+        python = self._settings.python
+        if python == sys.executable:
+            return ""
+        import shutil
+
+        return "" if shutil.which(python) else f"--python {python}: no such program"
 
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None

@@ -9,6 +9,7 @@ from ..backends import ENGINES
 from ..backends.base import Reports
 from ..control import frames, messages
 from ..control.link import Link
+from ..errors import UsageError
 from . import bindings
 from .account import Account
 from .gathering import Gathering
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from ..backends.base import Dial, Part
     from ..control.line import Line
     from ..control.messages import Task
-    from ..errors import DsrunError, NodeError
+    from ..errors import DsrunError
     from ..plan import Node, Plan
     from .console import Console
     from .view import Rules
@@ -189,7 +190,7 @@ class Job:
 
     # -- the start --------------------------------------------------------------------------
 
-    def _refuse(self, error: NodeError) -> None:
+    def _refuse(self, error: DsrunError) -> None:
         self._error = error
         self._end()
 
@@ -199,6 +200,10 @@ class Job:
         self._console.say(f"{peer.name}: {cause}; starting without it", "warning")
 
     def _start(self, plan: Plan, master: str, port: int) -> None:
+        misfit = self._rules.misfit(plan)
+        if misfit:
+            self._refuse(UsageError(misfit))
+            return
         self._running = True
         self._account.began = self._loop.clock()
         present = [peer for peer in self.peers if not peer.over]

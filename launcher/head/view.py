@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from ..elastic.asked import has_own_logs
+from ..elastic.asked import has_own_logs, is_elastic
 from ..errors import UsageError
 from ..resources.ranges import parse_slots
 from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from ..elastic.batches import BatchPlan
     from ..options import Options
-    from ..plan import Node
+    from ..plan import Node, Plan
 
 STREAMS = {0: set[int](), 1: {1}, 2: {2}, 3: {1, 2}}
 """torchrun's numbers for streams, as in --redirects 3."""
@@ -29,6 +29,7 @@ class Rules(NamedTuple):
         devices: accelerators were asked for by number, so that it is worth a line if there is none.
         stdin: rank 0 reads this process's standard input.
         batches: the elastic plan that the number of workers has to fit, if there is one.
+        misfit: says which ranks that were named a plan does not have, or "".
     """
 
     connect_timeout: float
@@ -42,6 +43,7 @@ class Rules(NamedTuple):
     least: int | None = None
     devices: bool = False
     batches: BatchPlan | None = None
+    misfit: Callable[[Plan], str] = lambda _plan: ""
 
 
 def rules(options: Options, job_id: str) -> Rules:
@@ -60,6 +62,7 @@ def rules(options: Options, job_id: str) -> Rules:
         shown=_shown(options),
         label=_label(options.prefix, job_id),
         devices=options.num_gpus is not None and options.accelerator is None,
+        misfit=_misfit(options),
     )
 
 
@@ -77,6 +80,30 @@ def _shown(options: Options) -> Callable[[int, int], set[int]]:
         return set() if hidden else ({1, 2} - away(local_rank)) | both(local_rank)
 
     return shown
+
+
+def _misfit(options: Options) -> Callable[[Plan], str]:
+    """Return what looks for the ranks that are to be shown; those of elastic jobs may yet come."""
+    ranks = numbers("--console_ranks", options.console_ranks)
+    locals_ = numbers("--local_ranks_filter", options.local_ranks_filter)
+
+    def misfit(plan: Plan) -> str:
+        if is_elastic(options) or plan.rendezvous or plan.world_size is None:
+            return ""
+        workers = [one for node in plan.nodes for one in node.workers()] if ranks | locals_ else []
+        return _lacking("--console_ranks", ranks, {one.rank for one in workers}) or _lacking(
+            "--local_ranks_filter", locals_, {one.local_rank for one in workers}
+        )
+
+    return misfit
+
+
+def _lacking(where: str, named: frozenset[int | str], found: Collection[int]) -> str:
+    lacking = named.difference(found)
+    if not lacking:
+        return ""
+    what = "ranks" if where == "--console_ranks" else "local ranks"
+    return f"{where} {min(map(int, lacking))}: the {what} of this job are 0 to {max(found)}"
 
 
 def numbers(where: str, text: str) -> frozenset[int | str]:
