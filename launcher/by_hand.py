@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from . import world_info
-from .arrange import Arrangement, elastic_plan
+from .arrange import Arrangement, elastic_plan, interpreter
 from .cli import parse
 from .errors import UsageError
 from .launching import launch
@@ -74,7 +74,7 @@ def _plan(command: Command, text: str) -> Plan:
             tuple(args),
             options.module,
             options.no_python,
-            options.python,
+            interpreter(options),
             not options.no_local_rank,
         ),
         launcher="local",

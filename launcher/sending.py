@@ -106,7 +106,7 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
 
 def _common(job_id: str, plan: Plan, options: Options, travel: Travel) -> Task:
     """Return the Task of no node: what is the same for all."""
-    from .arrange import workdir
+    from .arrange import from_here, workdir
 
     wire = environment.to_wire
     rounds = is_elastic(options) and plan.rendezvous is None
@@ -120,7 +120,7 @@ def _common(job_id: str, plan: Plan, options: Options, travel: Travel) -> Task:
         env={wire(name): wire(value) for name, value in travel.values.items()},
         slots=None,
         port=None,
-        venv_script=wire(options.venv_script),
+        venv_script=wire(from_here(options.venv_script)) if options.venv_script else "",
         log_dir=wire(options.log_dir) if has_own_logs(options) else "",
         # A node that is cut off must be still before the others can be in another round.
         lease=options.heartbeat_timeout / share,

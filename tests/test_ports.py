@@ -213,26 +213,3 @@ def test_versions() -> None:
     assert facts.version_problem("9") == (
         f"dsrun {__version__} is installed here, the runner is 9: install the same"
     )
-
-
-def test_the_environment_that_a_shell_file_leaves(tmp_path: Path) -> None:
-    script = tmp_path / "activate"
-    script.write_text("export NEW='a b\n c'\nunset GONE\nPLAIN=x\necho noise\n")
-    base = {b"PATH": os.environb[b"PATH"], b"GONE": b"1", b"KEPT": b"\xff"}
-    found = facts.environ_after(os.fsencode(script), base)
-    assert (found[b"NEW"], found[b"KEPT"]) == (b"a b\n c", b"\xff")
-    assert b"GONE" not in found
-    assert b"PLAIN" not in found
-
-
-def test_a_shell_file_that_fails_or_may_be_anybodys(tmp_path: Path) -> None:
-    script = tmp_path / "activate"
-    base = {b"PATH": os.environb[b"PATH"]}
-    with pytest.raises(FileNotFoundError):
-        facts.environ_after(os.fsencode(script), base)
-    script.write_text("echo no conda here; exit 3\n")
-    with pytest.raises(ValueError, match=r"^no conda here$"):
-        facts.environ_after(os.fsencode(script), base)
-    script.chmod(0o666)
-    with pytest.raises(PermissionError, match="writable by all"):
-        facts.environ_after(os.fsencode(script), base)

@@ -14,7 +14,7 @@ from ..control.messages import Hello
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from ..control.messages import Task
     from ..program import Program
@@ -182,23 +182,3 @@ def shared_memory_full() -> bool:
     except OSError:
         return False
     return stat.f_blocks > 0 and stat.f_bavail * 100 < stat.f_blocks
-
-
-def environ_after(script: bytes, base: Mapping[bytes, bytes]) -> dict[bytes, bytes]:
-    """Return the environment that sourcing a shell file leaves, for `--venv_script`.
-
-    Raises:
-        OSError: the file is missing, or is writable by somebody who is neither this user nor root.
-        ValueError: the shell ended with an error; the text is what it printed.
-    """
-    import subprocess
-
-    stat = os.stat(script)
-    if stat.st_uid not in {0, os.getuid()} or stat.st_mode & 0o002:
-        raise PermissionError(1, "belongs to another user or is writable by all", script)
-    shell: list[str | bytes] = ["/bin/bash", "-c", '. "$0" >&2 && exec env -0', script]
-    result = subprocess.run(shell, env=base, capture_output=True, check=False)
-    if result.returncode:
-        raise ValueError(result.stderr.decode("utf-8", "replace").strip()[-300:])
-    pairs = [item.partition(b"=") for item in result.stdout.split(b"\0") if item]
-    return {name: value for name, _, value in pairs}

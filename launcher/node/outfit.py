@@ -13,7 +13,7 @@ from ..errors import DsrunError
 from ..manner import Manner
 from ..program import Program
 from ..rendezvous import Rendezvous
-from . import facts, kernel, ports, told
+from . import facts, kernel, ports, told, venv
 from .devices import Devices
 from .equipment import Equipment
 from .workers import Spec
@@ -61,11 +61,10 @@ class Outfit:
         self._check(facts.version_problem(task.dsrun))
         if task.by_engine:
             self._check(facts.host_problem(task.host))
-        self._enter_venv()
         self.workdir = environment.from_wire(task.workdir)
-        self._python = self._find_python()
-        self._path = environment.from_wire(self._base.get("PATH", os.defpath))
         self._check(facts.folder_problem(self.workdir))
+        self._python = self._find_python(self._enter_venv())
+        self._path = environment.from_wire(self._base.get("PATH", os.defpath))
         if not self._problems:
             self._check_program()
         self._find_devices()
@@ -110,23 +109,27 @@ class Outfit:
         if problem:
             self._problems.append(problem)
 
-    def _enter_venv(self) -> None:
-        if not self.task.venv_script:
-            return
+    def _enter_venv(self) -> bytes:
+        """Source --venv_script; returns the python that it puts on PATH, b"" for none."""
+        if not self.task.venv_script or not os.path.isdir(self.workdir):
+            return b""
         script = environment.from_wire(self.task.venv_script)
         try:
-            found = facts.environ_after(script, os.environb)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            self._check(f"--venv_script {self.task.venv_script}: {reason.lower()}")
-            return
+            found = venv.environ_after(script, os.environb, self.workdir)
+        except OSError as error:
+            self._check(f"--venv_script {self.task.venv_script}: {(error.strerror or '').lower()}")
+            return b""
+        except ValueError as error:
+            self._check(f"--venv_script {self.task.venv_script}: {error}")
+            return b""
         self._base = {_text(name): _text(value) for name, value in found.items()}
+        return venv.interpreter(os.environb, found)
 
-    def _find_python(self) -> bytes:
+    def _find_python(self, of_venv: bytes) -> bytes:
         """Return --python, else the python of --venv_script, else the one this runs on."""
-        named = self.program.python or ("python" if self.task.venv_script else "")
+        named = self.program.python
         if not named:
-            return os.fsencode(sys.executable)
+            return of_venv or os.fsencode(sys.executable)
         if "/" in named:
             return os.path.join(self.workdir, environment.from_wire(named))
         folders = environment.from_wire(self._base.get("PATH", os.defpath)).split(b":")

@@ -1,0 +1,67 @@
+"""What `--venv_script` leaves: an environment, and the interpreter that it has put on PATH."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    Environ = Mapping[bytes, bytes]
+
+SHOWN = 3
+"""Lines of a script's own words that are shown when it fails."""
+
+
+def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, bytes]:
+    """Return the environment that sourcing a shell file leaves.
+
+    Args:
+        script: its path.
+        base: the environment that it begins with.
+        folder: where it is sourced, which is where the workers run.
+
+    Raises:
+        OSError: the file is missing, or is writable by somebody who is neither this user nor root.
+        ValueError: it failed; the text is how, and what it printed.
+    """
+    import subprocess
+
+    stat = os.stat(script)
+    if stat.st_uid not in {0, os.getuid()} or stat.st_mode & 0o002:
+        raise PermissionError(1, "belongs to another user or is writable by all", script)
+    shell: list[str | bytes] = ["/bin/bash", "-c", '. "$0" >&2 && exec env -0', script]
+    result = subprocess.run(shell, env=base, cwd=folder, capture_output=True, check=False)
+    if result.returncode or not result.stdout:
+        said = result.stderr.decode("utf-8", "replace").strip().split("\n")[-SHOWN:]
+        how = f"it ended with code {result.returncode}"
+        raise ValueError(": ".join(filter(None, [how, " / ".join(map(str.strip, said))[-300:]])))
+    pairs = [item.partition(b"=") for item in result.stdout.split(b"\0") if item]
+    return {name: value for name, _, value in pairs}
+
+
+def interpreter(base: Environ, found: Environ) -> bytes:
+    """Return the python that a script has put first on PATH, b"" where it has put none there.
+
+    Args:
+        base: the environment before the script.
+        found: the one after it.
+    """
+    folders = _put_first(_path(base), _path(found))
+    files = [os.path.join(one, name) for name in (b"python", b"python3") for one in folders]
+    return next((one for one in files if os.access(one, os.X_OK)), b"")
+
+
+def _path(environ: Environ) -> list[bytes]:
+    return environ.get(b"PATH", os.fsencode(os.defpath)).split(b":")
+
+
+def _put_first(before: list[bytes], after: list[bytes]) -> list[bytes]:
+    """Return the folders that are new at the beginning of PATH."""
+    if after[: len(before)] == before:
+        return []
+    same = 0
+    while same < min(len(before), len(after)) and before[-1 - same] == after[-1 - same]:
+        same += 1
+    return after[: len(after) - same]
