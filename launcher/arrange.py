@@ -84,6 +84,8 @@ def _select(options: Options, found: source.Source) -> list[Host]:
         num_nodes=_num_nodes(options, len(found.hosts)),
         num_gpus=_num_gpus(options),
         source=found.words,
+        # The lines of DeepSpeed's users have `localhost` wherever there is one machine.
+        aliases=source.names_here() if _is_alone(hosts) else (),
     )
 
 
@@ -101,7 +103,11 @@ def relisted(options: Options, data: bytes) -> list[Host]:
 
 def _is_bare(found: source.Source) -> bool:
     """Tell whether the only host is this machine, with nothing said of its slots."""
-    return len(found.hosts) == 1 and found.hosts[0].slots is None and source.is_here(found.hosts[0])
+    return _is_alone(found.hosts) and found.hosts[0].slots is None
+
+
+def _is_alone(hosts: Sequence[Host]) -> bool:
+    return len(hosts) == 1 and source.is_here(hosts[0])
 
 
 def _counted(host: Host, options: Options) -> Host:
@@ -247,7 +253,7 @@ def _program(command: Command) -> Program:
         args=tuple(args),
         module=options.module,
         no_python=options.no_python,
-        python=options.python,
+        python=interpreter(options),
         local_rank=not (options.no_local_rank or command.like_torchrun),
     )
 
@@ -304,11 +310,32 @@ def workdir(options: Options) -> str:
     Raises:
         UsageError: the current folder is gone.
     """
+    return from_here(options.workdir or "")
+
+
+def interpreter(options: Options) -> str | None:
+    """Return --python as every node is to find it: a path that does not hang on its own folder.
+
+    Raises:
+        UsageError: the current folder is gone.
+    """
+    named = options.python
+    return from_here(named) if named and "/" in named else named
+
+
+def from_here(path: str) -> str:
+    """Return a path that was typed in the current folder as an absolute one, "" as the folder.
+
+    Raises:
+        UsageError: the current folder is gone.
+    """
+    if os.path.isabs(path):
+        return path
     try:
         here = _here()
     except FileNotFoundError:
         raise UsageError("the current folder is gone; start dsrun in another") from None
-    return os.path.join(here, options.workdir) if options.workdir else here
+    return os.path.join(here, path.removeprefix("./")) if path else here
 
 
 def _here() -> str:

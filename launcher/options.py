@@ -78,7 +78,7 @@ class Options:
 
     hostfile: str | None = option(
         None, "str", HOSTS, "hosts and their slots, one a line: 'worker-0 slots=8'", "FILE",
-        also=("-H",),
+        also=("-H",), none="",
     )  # fmt: skip
     host: str | None = option(
         None, "str", HOSTS, "hosts in place of a hostfile: h1:4,h2:0-3 (count, or slots)", "LIST"

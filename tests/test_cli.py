@@ -50,7 +50,7 @@ def fault_of(*words: str, **environ: str) -> str:
         (["-H=hosts"], {"hostfile": "hosts"}),
         (["-H", "-odd"], {"hostfile": "-odd"}),
         (["--hostfile", "--"], {"hostfile": "--"}),
-        (["--hostfile="], {"hostfile": ""}),
+        (["--hostfile="], {}),
         (["--hostfile=a=b"], {"hostfile": "a=b"}),
         (["-ia:0@b"], {"include": "a:0@b"}),
         (["-e", "a", "-q", "-m"], {"exclude": "a", "quiet": True, "module": True}),

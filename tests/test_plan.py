@@ -337,6 +337,52 @@ def test_an_address_of_this_machine_is_this_machine() -> None:
         assert is_here(Host(probe.getsockname()[0]))
 
 
+@pytest.mark.parametrize("name", ["localhost", "127.0.0.1", os.uname().nodename])
+@pytest.mark.parametrize(
+    "source",
+    [
+        ("--hostfile", "hosts"),
+        ("--host", f"{os.uname().nodename}:4"),
+        ("--host", "localhost:4"),
+        ("--hostfile", ""),
+    ],
+)
+def test_the_one_host_may_be_called_localhost_where_it_is_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, source: tuple[str, str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hosts").write_text(f"{os.uname().nodename} slots=4\n")
+    assert seats(arranged(*source, "--include", f"{name}:3,1").plan.nodes) == [
+        (0, 0, 0, 3),
+        (0, 1, 1, 1),
+    ]
+    if source[1]:
+        left = arranged(*source, "--exclude", f"{name}:0@{name}:2").plan.nodes
+        assert [seat[3] for seat in seats(left)] == [1, 3]
+
+
+def test_localhost_is_nobody_among_others_nor_far_away() -> None:
+    here = os.uname().nodename
+    assert "no host 'localhost'" in fault_of("--host", f"{here}:2,b:2", "--include", "localhost:0")
+    assert "no host 'localhost'" in fault_of("--host", "b:2", "--include", "localhost:0")
+
+
+def test_an_empty_hostfile_option_is_no_hostfile() -> None:
+    assert arranged("--hostfile", "", "--num_gpus=2").said == (
+        "hosts: this machine (no hostfile); launcher: local (only this machine)"
+    )
+    assert parse(["-H", "", "x.py"], {"DSRUN_HOSTFILE": "hosts"}).options.hostfile is None
+
+
+@pytest.mark.parametrize(
+    ("python", "found"),
+    [("./bin/python", "/w/bin/python"), ("../p", "/w/../p"), ("python3", "python3"), ("/p", "/p")],
+)
+def test_an_interpreter_is_found_from_the_folder_it_was_named_in(python: str, found: str) -> None:
+    program = arranged("--python", python, "--workdir", "/elsewhere").plan.program
+    assert program.python == found.replace("/w/", f"{workdir(Options())}/")
+
+
 # -- the workers' folder ------------------------------------------------------------------------
 
 

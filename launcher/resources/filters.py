@@ -22,20 +22,25 @@ if TYPE_CHECKING:
     Slots = tuple[Slot, ...] | None
 
 
-def named(flag: str, text: str, hosts: Sequence[Host], source: str) -> Mapping[str, Slots]:
+def named(
+    flag: str, text: str, hosts: Sequence[Host], source: str, aliases: Sequence[str] = ()
+) -> Mapping[str, Slots]:
     """The hosts that the filter `text` names, and the slots that it names of each; None for all.
+
+    `aliases` are other names of the first host.
 
     Raises:
         UsageError: a token cannot be read, or names what is not there.
     """
-    known = {host.name: host for host in hosts}
+    known = dict.fromkeys(aliases, hosts[0]) | {host.name: host for host in hosts}
     named: dict[str, Slots] = {}
     for token in text.split("@"):
         try:
             node, slots = _node_and_slots(token, known)
-            for name in _matches(node, known, source):
-                found = _resolved(known[name], slots)
-                named[name] = _joined(named[name], found) if name in named else found
+            for host in _matches(node, known, source):
+                found = _resolved(host, slots)
+                again = host.name in named
+                named[host.name] = _joined(named[host.name], found) if again else found
         except UsageError as fault:
             raise located(fault, flag, token or text) from None
     return named
@@ -55,16 +60,15 @@ def _node_and_slots(token: str, known: Mapping[str, Host]) -> tuple[str, Slots]:
     return node, None if tail is None else tuple(dict.fromkeys(written(tail)))
 
 
-def _matches(node: str, known: Mapping[str, Host], source: str) -> list[str]:
-    found: list[str] = []
+def _matches(node: str, known: Mapping[str, Host], source: str) -> list[Host]:
+    found: list[Host] = []
     for name in expand(node):
         glob = "*" in name or "?" in name
         hits = matching(known, name) if glob else [name] if name in known else []
         if not hits:
-            raise UsageError(
-                f"no host {quoted(name)} ({source} has {listing(known.values(), name)})"
-            )
-        found += hits
+            there = listing(dict.fromkeys(known.values()), name)
+            raise UsageError(f"no host {quoted(name)} ({source} has {there})")
+        found += map(known.__getitem__, hits)
     return found
 
 

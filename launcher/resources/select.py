@@ -22,6 +22,7 @@ def select(
     num_nodes: int | None = None,
     num_gpus: int | None = None,
     source: str = "the hostfile",
+    aliases: Sequence[str] = (),
 ) -> list[Host]:
     """The hosts that take part, in the order of `hosts`, each with the slots that take part.
 
@@ -36,6 +37,7 @@ def select(
         num_nodes: Only the first so many hosts.
         num_gpus: Only the first so many slots of every host.
         source: Where `hosts` come from, for messages.
+        aliases: What else a filter may call the first host.
 
     Raises:
         UsageError: Two of these contradict each other, name what is not there, or leave nothing.
@@ -45,8 +47,8 @@ def select(
         from .filters import named
 
         if include:
-            return _included(hosts, named("--include", include, hosts, source))
-        return _remaining(hosts, named("--exclude", exclude, hosts, source), source)
+            return _included(hosts, named("--include", include, hosts, source, aliases))
+        return _remaining(hosts, named("--exclude", exclude, hosts, source, aliases), source)
     chosen = hosts if num_nodes is None else _first_hosts(hosts, num_nodes, source)
     return [host if num_gpus is None else _with_first_slots(host, num_gpus) for host in chosen]
 

@@ -112,12 +112,17 @@ def is_here(host: Host) -> bool:
     if host.port is not None or host.user is not None:
         return False
     here = os.uname().nodename
-    names = {THIS_MACHINE, "::1", here, here.partition(".")[0]}
-    if host.name in names or host.name.startswith("127."):
+    if host.name in names_here() or host.name.startswith("127."):
         return True
     if ":" in host.name or host.name.replace(".", "").isdigit():
         return _own_address(host.name)
     return "." not in here and host.name.partition(".")[0] == here
+
+
+def names_here() -> tuple[str, ...]:
+    """Return what this machine is called on itself."""
+    here = os.uname().nodename
+    return THIS_MACHINE, "127.0.0.1", "::1", here, here.partition(".")[0]
 
 
 def _own_address(name: str) -> bool:
