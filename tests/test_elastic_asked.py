@@ -112,7 +112,7 @@ def test_input_cannot_be_read_again() -> None:
     ("given", "words"),
     [
         ({"max_restarts": -1}, "--max_restarts: expected 0 or more, not -1"),
-        ({"nnodes": "1:4", "max_elastic_nodes": 2}, "--nnodes 1:4 and --min_elastic_nodes"),
+        ({"nnodes": "1:4", "max_elastic_nodes": 2}, "--nnodes 1:4 and --max_elastic_nodes 2; give"),
     ],
 )
 def test_what_cannot_be_meant(given: dict[str, Any], words: str) -> None:
