@@ -7,6 +7,7 @@ launcher, as with --no_ssh, --node_rank and --master_addr.
 from __future__ import annotations
 
 import os
+import sys
 
 from .elastic.asked import bounds
 from .errors import UsageError
@@ -35,6 +36,7 @@ def completed(command: Command, environ: Mapping[str, str]) -> Command:
     if found is None or not _counts(found, options):
         return command
     _check(found, options)
+    _tell(found, options)
     given = {
         "no_ssh": True,
         "node_rank": found.node_rank,
@@ -72,14 +74,27 @@ def _nodes(found: Membership, options: Options) -> str | None:
     return str(found.nodes) if found.nodes else None
 
 
+def _tell(found: Membership, options: Options) -> None:
+    """Say that --node_rank does not count, on the first node for which it is wrong."""
+    given = options.node_rank
+    first = 1 if given == 0 else 0
+    if given in {None, found.node_rank} or found.node_rank != first or options.quiet:
+        return
+    sys.stderr.write(
+        f"dsrun: --node_rank {given}: passed over: this is {found.words}, which says"
+        f" {found.node_rank}; a variable in the batch script is expanded there, once\n"
+    )
+    sys.stderr.flush()
+
+
 def _check(found: Membership, options: Options) -> None:
-    """See that the user and the scheduler say the same.
+    """See that the user and the scheduler say the same; of a task its own rank counts.
 
     Raises:
         UsageError: they do not.
     """
     said = (
-        ("--node_rank", options.node_rank, found.node_rank),
+        ("--node_rank", None if found.task else options.node_rank, found.node_rank),
         ("--nnodes", options.nnodes and bounds(options.nnodes)[0], found.nodes),
         ("--num_nodes", options.num_nodes, found.nodes),
     )

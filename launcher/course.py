@@ -163,7 +163,12 @@ def _see_through(
     from .head import dialled
 
     if plan.launcher == "none":
-        return dialled.run_shared(job, split, plan, loop, options, console)
+        from .joining import look_for_another
+
+        def opened(pin: str) -> None:
+            look_for_another(job, plan, loop, options, pin)
+
+        return dialled.run_shared(job, split, plan, loop, options, console, opened)
     return dialled.run_announced(job, split, dialling, loop, options)
 
 

@@ -1,22 +1,33 @@
-"""`--no_ssh` on a node other than the first: dial node 0, and serve its job as a node launcher."""
+"""`--no_ssh`: a node other than the first dials node 0, and serves its job as a node launcher.
+
+Node 0 dials as well where --master_addr is not its own: another may be node 0 there.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
+from contextlib import suppress
 
-from .errors import LostError, UsageError
+from .errors import LostError, NodeError, UsageError
+from .resources import source
+from .resources.host import Host
 from .secret import control_port, shared_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .control.tls import TlsLine
+    from .head.job import Job
+    from .loop import Loop
     from .options import Options
     from .plan import Plan
 
 AGAIN = 0.25
 """Seconds between two tries while node 0 does not listen yet."""
+
+LOOK_AGAIN = 1.0
+"""Seconds between two looks of node 0 for another one."""
 
 SAY_AFTER = 3.0
 """Seconds of waiting until it is worth a line."""
@@ -33,13 +44,93 @@ def join(plan: Plan, options: Options) -> int:
         LostError: node 0 cannot be reached in time, or turns this node away.
     """
     node = plan.nodes[options.node_rank or 0]
-    first = options.master_addr or plan.nodes[0].host.name
+    first = _first(plan, options)
+    if source.is_here(Host(first)) and not _is_loopback(first):
+        raise UsageError(
+            f"--node_rank {node.rank}: this machine is {first}, where node 0 is to be;"
+            f" give every node its own, 0 to {len(plan.nodes) - 1}"
+        )
     line = _dial(first, control_port(options, plan.master_port), plan, options)
     sys.stderr.write(
         f"dsrun: node {node.rank} of {len(plan.nodes)} has joined; {first} shows all output\n"
     )
     sys.stderr.flush()
     return _serve(line)
+
+
+def look_for_another(job: Job, plan: Plan, loop: Loop, options: Options, pin: str) -> None:
+    """On node 0: see, until the job runs, whether who answers as node 0 is somebody else.
+
+    An address that is not this machine's may lead here all the same (a forwarded port, a service):
+    what answers then has our own certificate, whose fingerprint is `pin`.
+    """
+    from threading import Thread
+
+    first, port = _first(plan, options), control_port(options, plan.master_port)
+    secret = shared_secret(options)
+
+    reason = (
+        f"--node_rank 0 on {os.uname().nodename}, but another answers as node 0 at {first}:{port};"
+        f" give every node its own, 0 to {len(plan.nodes) - 1}"
+    )
+
+    def look() -> None:
+        seen = ""
+        while not seen and job.starting and not _is_own(first):
+            seen = _call(first, port, secret, plan)
+            if not seen:
+                time.sleep(LOOK_AGAIN)
+        if seen not in {"", pin}:
+            loop.post(lambda: job.call_off(reason))
+
+    if len(plan.nodes) > 1:
+        loop.open_to_threads()
+        Thread(target=look, daemon=True).start()
+
+
+def _call(address: str, port: int, secret: str, plan: Plan) -> str:
+    """Say there that this is node 0; return the fingerprint that was seen, "" for none."""
+    from .control import tls
+    from .control.line import LineClosed
+
+    try:
+        line, seen = tls.dial([address], port, "", DIAL_TIMEOUT)
+        line.send(_claim("0", secret, seen, plan))
+        line.wait_for_one(DIAL_TIMEOUT)
+        line.close()
+    except (tls.CannotDial, LineClosed, ValueError):
+        return ""
+    return seen
+
+
+def _is_own(name: str) -> bool:
+    """Tell whether a name leads to this machine, as far as is known."""
+    import socket
+
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, ValueError):
+        return source.is_here(Host(name))
+    return any(source.own_address(str(address[0])) for *_, address in found)
+
+
+def _first(plan: Plan, options: Options) -> str:
+    """Return where node 0 is."""
+    return options.master_addr or plan.nodes[0].host.name
+
+
+def _is_loopback(name: str) -> bool:
+    """Tell whether a name means whichever machine it is said on: it may be a tunnel to node 0."""
+    return name in {source.THIS_MACHINE, "::1"} or name.startswith("127.")
+
+
+def _claim(rank: str, secret: str, seen: str, plan: Plan) -> bytes:
+    """Return the AUTH frame: the secret proved over the certificate that was seen."""
+    from .control import auth, frames, messages
+    from .head.dialling import digest
+
+    proof = auth.prove(secret, seen, f"node {rank}")
+    return messages.pack(frames.AUTH, auth.Claim(rank, proof, digest(plan), os.uname().nodename))
 
 
 def _dial(address: str, port: int, plan: Plan, options: Options) -> TlsLine:
@@ -67,20 +158,21 @@ def _dial(address: str, port: int, plan: Plan, options: Options) -> TlsLine:
 
 def _introduce(line: TlsLine, seen: str, secret: str, plan: Plan, options: Options) -> TlsLine:
     """Prove the secret over the certificate that was seen, and have node 0 prove it too."""
-    from .control import auth, frames, messages
-    from .head.dialling import digest
+    from .control import auth, frames
+    from .control.line import LineClosed
 
     rank = str(options.node_rank)
-    proof = auth.prove(secret, seen, f"node {rank}")
-    line.send(messages.pack(frames.AUTH, auth.Claim(rank, proof, digest(plan))))
     welcome = auth.prove(secret, seen, f"runner {rank}")
-    answer = line.wait_for_one(WELCOME_TIMEOUT)
-    if answer is None or answer[0] != frames.WELCOME:
-        raise LostError(
-            "node 0 turned this node away: another DSRUN_TOKEN, another command line, or a"
-            " --node_rank that is there already; node 0 says which"
-        )
-    if not auth.same(answer[1].decode("ascii", "replace"), welcome):
+    with suppress(LineClosed):
+        line.send(_claim(rank, secret, seen, plan))
+    kind, body = line.wait_for_one(WELCOME_TIMEOUT) or (0, b"")
+    if kind == frames.END:
+        with suppress(frames.BadFrame):
+            told = frames.unpack_json(body).get("story")
+            raise NodeError(f"node 0 turned this node away: {told}")
+    if kind != frames.WELCOME:
+        raise LostError("node 0 turned this node away: another DSRUN_TOKEN; node 0 says so, too")
+    if not auth.same(body.decode("ascii", "replace"), welcome):
         raise UsageError("who answers as node 0 does not know the secret (DSRUN_TOKEN)")
     return line
 

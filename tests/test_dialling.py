@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from contextlib import closing
 
@@ -68,6 +69,16 @@ def test_an_engine_may_start_one_node_launcher_a_node() -> None:
     assert who.verify(auth.Claim("1@a", "another")) == "wait"
 
 
+NOT_OURS = "turned away, its DSRUN_TOKEN is not this one's"
+
+
+class Mute:
+    """A line whose frames nobody reads."""
+
+    def send(self, frame: bytes) -> None:
+        """Take a frame."""
+
+
 def proved(node: str, secret: str = "s", pin: str = "pin", other: Plan = PLAN) -> auth.Claim:
     return auth.Claim(node, auth.prove(secret, pin, f"node {node}"), digest(other))
 
@@ -76,32 +87,55 @@ def proved(node: str, secret: str = "s", pin: str = "pin", other: Plan = PLAN) -
     ("claim", "warning"),
     [
         (proved("1"), ""),
-        (proved("1", secret="t"), "node 1: turned away, its DSRUN_TOKEN is not this one's"),
-        (proved("1", pin="other"), "node 1: turned away, its DSRUN_TOKEN is not this one's"),
-        (
-            auth.Claim("2", proved("1").proof, digest(PLAN)),
-            "node 2: turned away, its DSRUN_TOKEN is not this one's",
-        ),
-        (
-            proved("1", other=plan("a", "b", "c", slots=3)),
-            "node 1: turned away, it was started with another command line"
-            " (hosts, slots and script must be the same on every node)",
-        ),
-        (proved("0"), "node 0: turned away, there is one already"),
-        (proved("3"), "node 3: turned away, there is one already"),
-        (proved("x" * 99), f"node {'x' * 20}: turned away, there is one already"),
+        (proved("1", secret="t"), f"node 1: {NOT_OURS}"),
+        (proved("1", pin="other"), f"node 1: {NOT_OURS}"),
+        (auth.Claim("2", proved("1").proof, digest(PLAN)), f"node 2: {NOT_OURS}"),
+        (proved("3"), f"node 3: {NOT_OURS}"),
+        (proved("x" * 99), f"node {'x' * 20}: {NOT_OURS}"),
+        (proved("\x1b[2J"), f"node \\x1b[2J: {NOT_OURS}"),
     ],
 )
 def test_who_shares_the_secret(claim: auth.Claim, warning: str) -> None:
+    """A stranger costs a line; what it says of itself cannot reach the terminal raw."""
     warnings: list[str] = []
-    who = Sharing(PLAN, "s", "pin", lambda _rank, _line: None, warnings.append)
+    who = Sharing(PLAN, "s", "pin", lambda _rank, _line: None, warnings.append, pytest.fail)
     assert who.verify(claim) == ("no" if warning else "yes")
     assert warnings == ([warning] if warning else [])
 
 
+@pytest.mark.parametrize(
+    ("claim", "fault"),
+    [
+        (proved("0"), "two nodes came as --node_rank 0: {here} and h2; each needs its own, 0 to 2"),
+        (proved("1"), "two nodes came as --node_rank 1: h1 and h2; each needs its own, 0 to 2"),
+        (
+            proved("2", other=plan("a", "b", "c", slots=3)),
+            "node 2 (h2) was started with another command line"
+            " (hosts, slots and script must be the same on every node)",
+        ),
+    ],
+)
+def test_a_node_that_cannot_take_part_is_told_why_and_ends_the_start(
+    claim: auth.Claim, fault: str
+) -> None:
+    told: list[str] = []
+    who = Sharing(PLAN, "s", "pin", lambda _rank, _line: None, pytest.fail, told.append)
+    who.enter(proved("1")._replace(host="h1"), Mute())  # type: ignore[arg-type]
+    near, far = socket.socketpair()
+    assert who.verify(claim) == "yes"
+    with far:
+        who.enter(claim._replace(host="h2"), Line(fd := near.detach(), fd))  # type: ignore[arg-type]
+        ((kind, body),) = frames.Decoder().feed(far.recv(4096))
+        assert far.recv(1) == b""
+    fault = fault.format(here=os.uname().nodename)
+    assert (kind, frames.unpack_json(body)) == (frames.END, {"code": 69, "story": fault})
+    assert told == [fault]
+
+
 def test_the_runner_proves_itself_in_turn() -> None:
     entered: list[int] = []
-    who = Sharing(PLAN, "s", "pin", lambda rank, _line: entered.append(rank), pytest.fail)
+    refused = pytest.fail
+    who = Sharing(PLAN, "s", "pin", lambda rank, _line: entered.append(rank), refused, refused)
     near, far = socket.socketpair()
     with far, closing(Line(fd := near.detach(), fd)) as line:
         who.enter(proved("2"), line)  # type: ignore[arg-type]

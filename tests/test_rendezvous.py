@@ -84,6 +84,24 @@ def test_it_is_the_same_in_a_schedulers_task(scheduler: str) -> None:
     assert belonging.completed(command("--nnodes 2"), environ).options.no_ssh
 
 
+@pytest.mark.parametrize(("here", "given", "said"), [(1, 0, True), (2, 0, False), (0, 1, True)])
+def test_a_tasks_own_rank_counts_for_more_than_an_option_that_is_the_same_in_all(
+    here: int, given: int, said: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    step = (
+        "SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-3] SLURM_STEP_ID=0 SLURM_STEP_NODELIST=n[1-3]"
+        f" SLURM_STEP_NUM_NODES=3 SLURM_STEP_NUM_TASKS=3 SLURM_NODEID={here} SLURM_PROCID={here}"
+    )
+    environ = dict(word.split("=", 1) for word in step.split())
+    found = belonging.completed(command(f"--no_ssh --node_rank {given}"), environ)
+    assert found.options.node_rank == here
+    line = (
+        f"dsrun: --node_rank {given}: passed over: this is a task of srun (step 1.0, SLURM_NODEID),"
+        f" which says {here}; a variable in the batch script is expanded there, once\n"
+    )
+    assert capsys.readouterr().err == (line if said else "")
+
+
 def test_no_number_of_nodes_is_refused_in_a_schedulers_task_too() -> None:
     environ = {"PET_NODE_RANK": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "h"}
     with pytest.raises(UsageError, match="--nnodes x: expected N or MIN:MAX"):

@@ -25,11 +25,13 @@ class Claim(NamedTuple):
         node: its name in the hostfile, or its node rank as a number (`--no_ssh`).
         proof: the announced token, or `proof` over the shared secret.
         digest: of the plan this node was started with, "" where the runner tells it.
+        host: what its machine calls itself, for messages; "" where the runner knows.
     """
 
     node: str
     proof: str
     digest: str = ""
+    host: str = ""
 
 
 def new_token() -> str:

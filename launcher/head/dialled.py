@@ -12,7 +12,7 @@ from .door import Door
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from ssl import SSLContext
 
     from ..backends.base import Part
@@ -47,9 +47,17 @@ def run_announced(
 
 
 def run_shared(
-    job: Job, parts: Parts, plan: Plan, loop: Loop, options: Options, console: Console
+    job: Job,
+    parts: Parts,
+    plan: Plan,
+    loop: Loop,
+    options: Options,
+    console: Console,
+    opened: Callable[[str], None],
 ) -> Report:
     """Run a job of --no_ssh on node 0: the others dial its control port and share a secret.
+
+    `opened` is given the certificate's fingerprint once they can.
 
     Raises:
         DsrunError: the job cannot be started.
@@ -62,9 +70,10 @@ def run_shared(
     def warn(text: str) -> None:
         console.say(text, "warning")
 
-    who = Sharing(plan, secret, pin, job.on_line, warn)
+    who = Sharing(plan, secret, pin, job.on_line, warn, job.call_off)
     port = control_port(options, plan.master_port)
     door = _open(loop, context, ("",), port, who)
+    opened(pin)
     try:
         return job.run(parts, None, lambda _node, _token: None)
     finally:
@@ -82,4 +91,8 @@ def _open(
         return Door(loop, context, addresses, port, who.verify, who.enter)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise UsageError(f"control port {port}: {reason}; --control_port names another") from None
+        alone = " (with --no_ssh one process alone is --node_rank 0)"
+        more = alone if isinstance(who, Sharing) else ""
+        raise UsageError(
+            f"control port {port}: {reason}; --control_port names another{more}"
+        ) from None

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+from contextlib import suppress
 
 from ..control import auth, frames
+from ..control.line import LineClosed
+from ..errors import NODE_UNUSABLE
+from ..plain import plain
 from . import door
 from .places import Misplaced, place
 
@@ -86,37 +91,66 @@ class Announced:
 class Sharing:
     """Node launchers that were started by hand: each proves the secret that all of them share."""
 
-    def __init__(self, plan: Plan, secret: str, fingerprint: str, enter: Enter, warn: Warn) -> None:
-        self._waiting = {str(node.rank) for node in plan.nodes[1:]}
-        self._nodes = len(plan.nodes)
+    def __init__(
+        self,
+        plan: Plan,
+        secret: str,
+        fingerprint: str,
+        enter: Enter,
+        warn: Warn,
+        call_off: Callable[[str], None],
+    ) -> None:
+        """Await the plan's nodes; `call_off` is told why the job cannot come about."""
+        self._ranks = [str(node.rank) for node in plan.nodes]
+        self._came = {"0": os.uname().nodename}
         self._secret = secret
         self._fingerprint = fingerprint
         self._digest = digest(plan)
         self._enter = enter
         self._warn = warn
+        self._call_off = call_off
 
     def verify(self, claim: auth.Claim) -> door.Verdict:
-        """Tell whether a caller knows the secret, and is a node that is still awaited."""
+        """Tell whether a caller knows the secret."""
         proof = auth.prove(self._secret, self._fingerprint, f"node {claim.node}")
-        if not auth.same(proof, claim.proof):
-            self._warn(f"node {claim.node[:20]}: turned away, its DSRUN_TOKEN is not this one's")
-        elif claim.digest != self._digest:
-            self._warn(
-                f"node {claim.node[:20]}: turned away, it was started with another command line"
-                " (hosts, slots and script must be the same on every node)"
-            )
-        elif claim.node not in self._waiting:
-            self._warn(f"node {claim.node[:20]}: turned away, there is one already")
-        else:
+        if auth.same(proof, claim.proof) and claim.node in self._ranks:
             return "yes"
+        node = plain(claim.node[:20])
+        self._warn(f"node {node}: turned away, its DSRUN_TOKEN is not this one's")
         return "no"
 
     def enter(self, claim: auth.Claim, line: TlsLine) -> None:
-        """Hand the line of a node over, once, after showing it in turn who this is."""
-        self._waiting.discard(claim.node)
+        """Hand the line of a node over, once, after showing it in turn who this is.
+
+        One that knows the secret and cannot take part has failed, and with it the start.
+        """
+        fault = self._fault(claim)
+        if fault:
+            with suppress(LineClosed):
+                line.send(frames.pack_json(frames.END, {"code": NODE_UNUSABLE, "story": fault}))
+            line.close()
+            self._call_off(fault)
+            return
+        self._came[claim.node] = claim.host
         proof = auth.prove(self._secret, self._fingerprint, f"runner {claim.node}")
         line.send(frames.pack(frames.WELCOME, proof.encode()))
         self._enter(int(claim.node), line)
+
+    def _fault(self, claim: auth.Claim) -> str:
+        """Return why a caller cannot take part, "" where it can."""
+        host = plain(claim.host[:64])
+        if claim.node in self._came:
+            first = plain(self._came[claim.node][:64])
+            return (
+                f"two nodes came as --node_rank {claim.node}: {first} and {host};"
+                f" each needs its own, 0 to {len(self._ranks) - 1}"
+            )
+        if claim.digest != self._digest:
+            return (
+                f"node {claim.node} ({host}) was started with another command line"
+                " (hosts, slots and script must be the same on every node)"
+            )
+        return ""
 
 
 def digest(plan: Plan) -> str:

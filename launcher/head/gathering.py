@@ -85,7 +85,7 @@ class Gathering:
         """Give up now if some host cannot be used: the others were let go because of it."""
         failed = self._failed()
         if failed and not self._closed:
-            self._give_up(failed)
+            self.give_up(failed)
         return bool(failed)
 
     def hello(self, peer: Peer, body: bytes) -> None:
@@ -118,7 +118,7 @@ class Gathering:
             hellos = {p.node.rank: p.hello for p in self._peers if p.hello}
             failed = checks.problems([p.node for p in self._peers], hellos)
         if failed:
-            self._give_up(failed)
+            self.give_up(failed)
         else:
             self._settle()
 
@@ -143,7 +143,7 @@ class Gathering:
             self._plan = settle(self._plan, counts)
         misfit = checks.misfit(self._plan.world_size or 0, self._batches)
         if misfit:
-            self._give_up([misfit])
+            self.give_up([misfit])
             return
         first = self._peers[0]
         assert first.hello is not None
@@ -167,13 +167,14 @@ class Gathering:
         if address:
             self._finish(address)
         else:
-            self._give_up(reasons)
+            self.give_up(reasons)
 
     def _finish(self, address: str) -> None:
         self.close()
         self._ready(self._plan, address, self._port)
 
-    def _give_up(self, reasons: Sequence[str]) -> None:
+    def give_up(self, reasons: Sequence[str]) -> None:
+        """Start nothing, for these reasons."""
         self.close()
         listed = "\n".join(f"  {reason}" for reason in reasons)
         self._refuse(NodeError(f"the job cannot start, nothing was left running:\n{listed}"))

@@ -190,6 +190,18 @@ class Job:
 
     # -- the start --------------------------------------------------------------------------
 
+    @property
+    def starting(self) -> bool:
+        """Whether nodes are still waited for."""
+        return not self._running and not self._ending
+
+    def call_off(self, reason: str) -> None:
+        """End the start: it is known that it cannot come about. A job that runs goes on."""
+        if self.starting:
+            self._gathering.give_up([reason])
+        else:
+            self._console.say(reason, "warning")
+
     def _refuse(self, error: DsrunError) -> None:
         self._error = error
         self._end()

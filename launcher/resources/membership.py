@@ -50,6 +50,7 @@ class Membership(NamedTuple):
         words: For the user: where this is from.
         hosts: Names of all nodes in order of rank; () if nothing says so.
         control_port: A port on node 0 that other jobs there do not use; None for the usual one.
+        task: A launcher's own word for this one process; else it is a setting of somebody's.
     """
 
     node_rank: int
@@ -60,6 +61,7 @@ class Membership(NamedTuple):
     words: str
     hosts: tuple[str, ...] = ()
     control_port: int | None = None
+    task: bool = True
 
 
 class _Here(NamedTuple):
@@ -101,9 +103,8 @@ def _torchrun(here: _Here) -> Membership | None:
     nodes = _nodes(environ)
     _check_rank(variable, rank, nodes)
     address, port = _master(environ)
-    return Membership(
-        rank, nodes, address, port, _workers(environ), f"torchrun's variables ({variable})"
-    )
+    words = f"torchrun's variables ({variable})"
+    return Membership(rank, nodes, address, port, _workers(environ), words, task=False)
 
 
 def _rank_variable(environ: Environ) -> str:

@@ -115,7 +115,7 @@ def is_here(host: Host) -> bool:
     if host.name in names_here() or host.name.startswith("127."):
         return True
     if ":" in host.name or host.name.replace(".", "").isdigit():
-        return _own_address(host.name)
+        return own_address(host.name)
     return "." not in here and host.name.partition(".")[0] == here
 
 
@@ -125,7 +125,7 @@ def names_here() -> tuple[str, ...]:
     return THIS_MACHINE, "127.0.0.1", "::1", here, here.partition(".")[0]
 
 
-def _own_address(name: str) -> bool:
+def own_address(name: str) -> bool:
     """Tell whether a numeric address can be bound to here; looks nothing up."""
     import socket
 
