@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import sys
 import time
 
+from . import reportfile
 from .arrange import workdir
 from .elastic.asked import limits
 from .errors import DsrunError, UsageError
@@ -68,7 +67,8 @@ def settled(arrangement: Arrangement, options: Options) -> Course:
     """
     job_id = time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()
     plan, travel = arrangement.plan, travelling(options)
-    _check_report_file(options)
+    if options.report_file is not None:
+        reportfile.check(options.report_file)
     _check_script(plan, options)
     if plan.launcher == "none":
         shared_secret(options)
@@ -205,16 +205,6 @@ def _level(options: Options) -> str:
     return "error" if options.quiet else options.log_level
 
 
-def _check_report_file(options: Options) -> None:
-    if options.report_file is None:
-        return
-    folder = os.path.dirname(os.path.abspath(options.report_file))
-    if os.path.isdir(options.report_file):
-        raise UsageError(f"--report_file {options.report_file}: is a folder; name a file")
-    if not os.path.isdir(folder) or not os.access(folder, os.W_OK):
-        raise UsageError(f"--report_file {options.report_file}: {folder} cannot be written to")
-
-
 def _check_script(plan: Plan, options: Options) -> None:
     """Look for the script where this machine is a node; elsewhere the nodes look for it."""
     program = plan.program
@@ -232,13 +222,5 @@ def _tell(report: Report, console: Console) -> None:
 
 
 def _write_report(options: Options, report: dict[str, object]) -> None:
-    if options.report_file is None:
-        return
-    try:
-        with open(options.report_file, "w", encoding="utf-8") as file:
-            json.dump(report, file, indent=2)
-            file.write("\n")
-    except OSError as error:
-        # The job's own exit code counts for more than its report.
-        reason = (error.strerror or str(error)).lower()
-        sys.stderr.write(f"dsrun: --report_file {options.report_file}: {reason}\n")
+    if options.report_file is not None:
+        reportfile.write(options.report_file, report)

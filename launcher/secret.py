@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+from functools import cache
 
+from . import files
 from .errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .options import Options
+
+LIMIT = 4096
+"""Bytes of a secret."""
 
 WARNING = (
     "no DSRUN_TOKEN and no --token_file: whoever reaches the control port first may take part in"
@@ -24,17 +29,26 @@ def shared_secret(options: Options) -> str:
     """
     if options.token_file is None:
         return os.environ.get("DSRUN_TOKEN", "")
+    return _kept(options.token_file)
+
+
+@cache
+def _kept(path: str) -> str:
+    """Return the secret in a file, which is read once: it may be a pipe."""
+    where = f"--token_file {path}"
+
+    def check(status: os.stat_result) -> None:
+        if status.st_mode & 0o077:
+            raise UsageError(f"{where}: others can read it; chmod 600")
+
     try:
-        with open(options.token_file, encoding="utf-8") as file:
-            if os.fstat(file.fileno()).st_mode & 0o077:
-                raise UsageError(
-                    f"--token_file {options.token_file}: others can read it; chmod 600"
-                )
-            secret = file.read(4096).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--token_file {options.token_file}: {error}") from None
+        secret = files.read(path, LIMIT, check=check).decode().strip()
+    except OSError as error:
+        raise UsageError(f"{where}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{where}: no UTF-8; make one with: openssl rand -hex 32") from None
     if not secret:
-        raise UsageError(f"--token_file {options.token_file}: is empty")
+        raise UsageError(f"{where}: is empty")
     return secret
 
 

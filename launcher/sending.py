@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import __version__, environment
+from . import __version__, environment, files
 from .backends import ENGINES
 from .control.messages import Task
 from .elastic.asked import has_own_logs, is_elastic, notice, warm_modules
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 ENV_FILES = (".deepspeed_env", ".dsrun_env")
 """Read from the home folder, then from the current one, when they are there."""
-
-ENV_FILE_LIMIT = 16 << 20
-"""Characters of an environment file: a job's environment is smaller, something else may not be."""
 
 SETTLE = 0.15
 """Seconds within which Slurm's signal for a job reaches all of its nodes, and this process."""
@@ -61,20 +58,18 @@ def _env_files(options: Options) -> list[tuple[str, bool]]:
 
 
 def _env_file(path: str, *, wanted: bool) -> dict[str, str]:
+    def check(status: os.stat_result) -> None:
+        if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
+            raise UsageError(f"{path}: belongs to another user or is writable by all; not read")
+
     try:
-        with open(path, encoding="utf-8-sig", errors="surrogateescape") as file:
-            status = os.fstat(file.fileno())
-            text = file.read(ENV_FILE_LIMIT + 1)
+        text = files.read(path, check=check).decode("utf-8-sig", "surrogateescape")
     except FileNotFoundError:
         if wanted:
             raise UsageError(f"--env_file {path}: no such file") from None
         return {}
     except OSError as error:
         raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
-        raise UsageError(f"{path}: belongs to another user or is writable by all; not read")
-    if len(text) > ENV_FILE_LIMIT:
-        raise UsageError(f"{path}: larger than {ENV_FILE_LIMIT} characters; not read")
     return environment.parse_env_file(text, path)
 
 

@@ -132,7 +132,7 @@ def test_help(folder: Path, words: tuple[str, ...]) -> None:
         (("-csmall.json", "-w", "²"), "--world_size: expected a whole number from 1 on, not '²'"),
         (("-c", "nope"), "--config nope: no such file or directory"),
         (("-c", "."), "--config .: is a directory"),
-        (("-c", "/dev/zero"), "--config /dev/zero: larger than 16 MiB; not read"),
+        (("-c", "/dev/zero"), "--config /dev/zero: is a device, not a file"),
         (("-c", "empty.json"), "empty.json:1: column 1: not JSON: expecting value"),
         (("-c", "broken.json"), "broken.json:2: column 28: not JSON: expecting ':' delimiter"),
         (("-c", "latin.json"), "latin.json:3: no UTF-8"),

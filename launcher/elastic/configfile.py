@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 
+from .. import files
 from ..errors import UsageError
 from .batches import BatchPlan, plan
-
-LIMIT = 16 << 20
-"""Bytes of a config file: none is so large, something else may be."""
 
 
 def read(path: str, where: str) -> BatchPlan:
@@ -29,13 +27,9 @@ def read(path: str, where: str) -> BatchPlan:
 
 def _bytes(path: str, where: str) -> bytes:
     try:
-        with open(path, "rb") as file:
-            data = file.read(LIMIT + 1)
+        return files.read(path)
     except OSError as error:
         raise UsageError(f"{where} {path}: {(error.strerror or str(error)).lower()}") from None
-    if len(data) > LIMIT:
-        raise UsageError(f"{where} {path}: larger than {LIMIT >> 20} MiB; not read")
-    return data
 
 
 def _parsed(data: bytes, path: str) -> object:

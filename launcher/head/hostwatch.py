@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 
+from .. import files
 from .. import loop as loops
 from ..backends.child import Child
 from ..errors import UsageError
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
 
 EVERY = 1.0
 """Seconds from an answer to the next question."""
-
-LIMIT = 16 << 20
-"""Bytes of an answer: hosts of any cluster fit in."""
 
 
 class HostWatch:
@@ -81,8 +79,7 @@ def of_file(path: str) -> Ask:
 
     def ask(answer: Answer) -> None:
         try:
-            with open(path, "rb") as file:
-                text, wrong = file.read(LIMIT), ""
+            text, wrong = files.read(path, pipes=False), ""
         except OSError as error:
             text, wrong = b"", f"{path}: {(error.strerror or str(error)).lower()}"
         answer(text, wrong)
@@ -119,7 +116,7 @@ class _Question:
     def _heard(self) -> None:
         data = os.read(self._child.stdout, 65536)
         self._text += data
-        if not data or len(self._text) > LIMIT:
+        if not data or len(self._text) > files.LIMIT:
             self._loop.unwatch(self._child.stdout)
             os.close(self._child.stdout)
             self._child.stdout = -1

@@ -7,6 +7,7 @@ or MPI ranks, and there each node counts its own devices. `slurm` and `nodefile`
 
 from __future__ import annotations
 
+from .. import files
 from ..errors import UsageError
 from ..values import NamedTuple
 
@@ -75,7 +76,7 @@ def find(environ: Environ, read: Read | None = None) -> Allocation | None:
     """
     for source in _SOURCES:
         if environ.get(source.variable) and (not source.job or environ.get(source.job)):
-            found = source.read(source.variable, environ, read or _content)
+            found = source.read(source.variable, environ, read or files.read)
             if found:
                 return _allocation(source, environ, found)
     return None
@@ -112,11 +113,6 @@ def _distinct(hosts: Sequence[Host]) -> None:
                 f"{host.where}: host {host.name!r} is also in {other.where}; dsrun takes a host "
                 "once: --host names the hosts to use"
             )
-
-
-def _content(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
 
 
 def _components(_variable: str, environ: Environ, _read: Read) -> _Found | None:

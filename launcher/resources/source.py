@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from .. import files
 from ..errors import UsageError, conflict
 from ..values import NamedTuple
 from .host import Host
@@ -89,16 +90,15 @@ def _check(options: Options) -> None:
         raise conflict(*named)
     if options.watch_hostfile and named not in ([], ["--hostfile"]):
         raise UsageError(f"--watch_hostfile: there is no hostfile to watch beside {named[0]}")
-    if options.watch_hostfile and not os.path.exists(watched(options)):
-        raise UsageError(f"--watch_hostfile: no {watched(options)}; name one: --hostfile FILE")
+    if options.watch_hostfile and not os.path.isfile(watched(options)):
+        raise UsageError(f"--watch_hostfile: no file {watched(options)}; name one: --hostfile FILE")
 
 
 def _read(path: str) -> list[Host]:
     from .hostfile import parse_hostfile
 
     try:
-        with open(path, "rb") as file:
-            return parse_hostfile(file.read(), path)
+        return parse_hostfile(files.read(path), path)
     except OSError as error:
         raise UsageError(f"--hostfile {path}: {(error.strerror or str(error)).lower()}") from None
 
