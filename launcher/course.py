@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .plan import Node, Plan
     from .rendezvous import Rendezvous
 
-NOT_AN_END = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP}
+NOT_AN_END = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}
 """Signals that dsrun acts on beside those that end the job."""
 
 
@@ -48,7 +48,7 @@ class Course(NamedTuple):
         told: makes each node's task.
         watched: how the job is watched and shown.
         elastic: how far it may shrink and fail; None where it may not.
-        ends: the signals to act on.
+        ends: the signals that end it.
     """
 
     job_id: str
@@ -117,7 +117,7 @@ def run(
         parts = (job_id, plan, loop, console, course.watched, course.told, _nodes(split))
         job = _job(plan.rendezvous, course.elastic, later, options, *parts)
         console.on_broken_pipe = job.on_broken_output
-        loop.on_signals(course.ends, job.on_signal)
+        _heed_signals(course.ends, job, loop)
         report = _see_through(job, split, plan, loop, options, console)
         _tell(report, console)
     except DsrunError as error:
@@ -173,7 +173,7 @@ def _see_through(
 
 
 def _signals(options: Options) -> list[int]:
-    """Return the signals to act on; one that was ignored when dsrun began stays so (nohup).
+    """Return the signals that end the job; one that was ignored when dsrun began stays so (nohup).
 
     Raises:
         UsageError: --signals_to_handle names none.
@@ -185,7 +185,14 @@ def _signals(options: Options) -> list[int]:
             raise UsageError(f"--signals_to_handle: no signal {name.strip()!r}; such as SIGTERM")
         ends.append(number)
     hung_up = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
-    return [one for one in {*ends, *NOT_AN_END} if not (one == signal.SIGHUP and hung_up)]
+    return [one for one in ends if not (one == signal.SIGHUP and hung_up)]
+
+
+def _heed_signals(ends: Sequence[int], job: Job, loop: Loop) -> None:
+    def heed(number: int) -> None:
+        (job.end_by_signal if number in ends else job.on_signal)(number)
+
+    loop.on_signals({*ends, *NOT_AN_END}, heed)
 
 
 def _loudness(plan: Plan, options: Options) -> str:

@@ -277,7 +277,11 @@ class Options:
         "CODES",
     )  # fmt: skip
     signals_to_handle: str = option(
-        "SIGTERM,SIGINT,SIGHUP,SIGQUIT", "str", STOPPING, "signals that end the job", "LIST"
+        "SIGTERM,SIGINT,SIGHUP",
+        "str",
+        STOPPING,
+        "signals that end the job (SIGQUIT, not among them, shows who runs where)",
+        "LIST",
     )
     monitor_interval: float = option(
         0.1, "float", STOPPING, "between two looks of torch's agent (--rdzv_backend)", "SECONDS",

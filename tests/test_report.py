@@ -186,6 +186,23 @@ def test_a_script_that_takes_no_local_rank(stderr: str, hinted: bool) -> None:
     assert (words(report(failures=(failure(code=2, stderr=stderr),))).endswith(HINT)) is hinted
 
 
+@pytest.mark.parametrize(
+    ("stderr", "stdout", "hinted"),
+    [
+        ("Traceback\n    if self.quitting: raise BdbQuit\nbdb.BdbQuit\n", "(Pdb) \n", True),
+        ("Traceback\nEOFError: EOF when reading a line", "", True),
+        ("", "--Return--\n> t.py(3)<module>()\n(Pdb) ", True),
+        ("EOFError: EOF when reading a line\nRuntimeError: no answer", "", False),
+        ("EOFError: Ran out of input", "the (Pdb) prompt", False),
+    ],
+)
+def test_a_script_that_asks_and_has_nobody_to_answer(
+    stderr: str, stdout: str, hinted: bool
+) -> None:
+    last = words(report(failures=(failure(code=1, stderr=stderr, stdout=stdout),))).split("\n")[-1]
+    assert ("--stdin rank0" in last) is hinted
+
+
 # -- as JSON ------------------------------------------------------------------------------------
 
 

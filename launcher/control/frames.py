@@ -48,6 +48,7 @@ BOUND = 40  # what the workers are bound to, now that they run
 RANKS = 42  # torch's rendezvous has formed a round: which ranks of it are here
 LEFT = 43  # torch's agent has come to a bad end
 ASK = 44  # a worker asks a shard queue; an empty one is the end of its line
+STARTED = 45  # the workers here run: which process is which rank
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
 

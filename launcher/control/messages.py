@@ -214,6 +214,13 @@ class Bound(NamedTuple):
     workers: tuple[Placed, ...]
 
 
+class Started(NamedTuple):
+    """STARTED: the workers here run; `pids` are their processes, in the order of `ranks`."""
+
+    ranks: tuple[int, ...]
+    pids: tuple[int, ...]
+
+
 class Stop(NamedTuple):
     """STOP: the signal for the workers, and the seconds until SIGKILL."""
 
@@ -315,6 +322,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
     "int | None": lambda value: value is None or isinstance(value, int),
     "float": lambda value: isinstance(value, (int, float)),
     "tuple[str, ...]": lambda value: _all(value, str),
+    "tuple[int, ...]": lambda value: _all(value, int),
     "tuple[Slot, ...]": lambda value: _all(value, (int, str)),
     "tuple[Slot, ...] | None": lambda value: value is None or _all(value, (int, str)),
     "dict[str, str]": lambda value: isinstance(value, dict) and _all(tuple(value.values()), str),

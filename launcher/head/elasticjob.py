@@ -161,6 +161,7 @@ class ElasticJob(Job):
     def _tell(self, plan: Plan) -> None:
         """Say who is in the round, and forget how workers of former ones have ended."""
         self._account.forget_exits()
+        self._workers.begin_again()
         self._label(plan)
         hosts = ", ".join(node.host.name for node in plan.nodes)
         level = "info" if self._rounds.generation > 1 else "debug"
@@ -217,6 +218,7 @@ class ElasticJob(Job):
             return
         peer.lost = reason
         self._shards.lost(peer)
+        self._workers.lost(peer)
         self._console.say(f"lost {peer.name}: {reason}; going on without it", "warning")
         self._roster.lost(peer)
 

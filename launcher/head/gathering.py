@@ -88,6 +88,11 @@ class Gathering:
             self.give_up(failed)
         return bool(failed)
 
+    @property
+    def words(self) -> str:
+        """How far it has come, e.g. "61/64 hosts, waiting for node7, node9, node41"."""
+        return waiting_line(len(self._peers), self._waiting())
+
     def hello(self, peer: Peer, body: bytes) -> None:
         """Take a node's HELLO."""
         peer.hello = messages.unpack(messages.Hello, body)
@@ -185,12 +190,14 @@ class Gathering:
                 peer.failed = "no answer in time (--connect_timeout, --start_timeout)"
         self._look()
 
+    def _waiting(self) -> list[str]:
+        return [peer.name for peer in self._peers if not peer.settled]
+
     def _tick(self) -> None:
-        waiting = [peer.name for peer in self._peers if not peer.settled]
-        if self._closed or not waiting:
+        if self._closed or not self._waiting():
             return
         self._ticks += 1
-        text = waiting_line(len(self._peers), waiting)
+        text = self.words
         self._console.status(f"dsrun: {text}")
         seconds = self._ticks * SHOW_AFTER
         if seconds == SAY_AFTER or seconds % (5 * SAY_AFTER) == 0:
@@ -217,4 +224,5 @@ def _some(names: Sequence[str]) -> str:
 
 def waiting_line(total: int, waiting: Sequence[str]) -> str:
     """Return e.g. "61/64 hosts, waiting for node7, node9, node41"."""
-    return f"{total - len(waiting)}/{total} hosts, waiting for {_some(waiting)}"
+    whom = f", waiting for {_some(waiting)}" if waiting else " are ready"
+    return f"{total - len(waiting)}/{total} hosts{whom}"

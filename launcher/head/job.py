@@ -19,6 +19,7 @@ from .report import Report, words
 from .shards import ShardDesk
 from .stdin import Stdin
 from .suspension import Suspension
+from .workers import Workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Job:
         self._suspension = Suspension(loop, self.peers)
         self._stdin: Stdin | None = None
         self._shards = ShardDesk(console)
+        self._workers = Workers(loop, lambda text: console.say(text, "warning"))
         self._gathering = Gathering(
             plan,
             self.peers,
@@ -139,6 +141,7 @@ class Job:
             frames.HELLO: lambda body: self._gathering.hello(peer, body),
             frames.PROBED: lambda body: self._gathering.probed(peer, body),
             frames.OUTPUT: lambda body: self._on_output(peer, body),
+            frames.STARTED: lambda body: self._on_started(peer, body),
             frames.EXIT: lambda body: self._on_exit(peer, body),
             frames.NOTE: lambda body: self._on_note(peer, body),
             frames.TOOK: self._on_took,
@@ -275,11 +278,15 @@ class Job:
         peer.saw_clock(frames.unpack_beat(body), self._loop.clock())
         self._release(peer)
 
+    def _on_started(self, peer: Peer, body: bytes) -> None:
+        self._workers.started(peer, messages.unpack(messages.Started, body))
+
     def _on_exit(self, peer: Peer, body: bytes) -> None:
         self._release(peer)
         ended = messages.unpack(messages.Exit, body)
         peer.saw_clock(ended.clock, self._loop.clock())
         self._shards.ended(peer, ended.rank)
+        self._workers.ended(ended)
         self._exited(peer, ended)
 
     def _exited(self, peer: Peer, ended: messages.Exit) -> None:
@@ -326,18 +333,24 @@ class Job:
 
     # -- stopping ---------------------------------------------------------------------------
 
+    def end_by_signal(self, number: int) -> None:
+        """End the job with a signal that this process got."""
+        if not self._running:
+            self._account.stop_signal = self._account.stop_signal or number
+            self._end()
+        else:
+            self._stop_by_signal(number)
+
     def on_signal(self, number: int) -> None:
-        """Act on a signal that this process got: pass it on, or end the job with it."""
+        """Act on a signal that this process got and that does not end the job."""
         if number in {signal.SIGUSR1, signal.SIGUSR2}:
             for peer in self.peers:
                 peer.send(frames.pack(frames.SIGNAL, bytes([number])))
         elif number == signal.SIGTSTP:
             self._suspension.begin()
-        elif not self._running:
-            self._account.stop_signal = self._account.stop_signal or number
-            self._end()
-        else:
-            self._end_by_signal(number)
+        elif number == signal.SIGQUIT:
+            shown = self._workers.table() if self._running else self._gathering.words
+            self._console.say(shown, "error")  # asked for, so shown however quiet dsrun is to be
 
     def on_broken_output(self) -> None:
         """Stop the job: nobody reads its output any more."""
@@ -345,7 +358,7 @@ class Job:
         if self._running:
             self._stop(signal.SIGTERM, self._rules.grace)
 
-    def _end_by_signal(self, number: int) -> None:
+    def _stop_by_signal(self, number: int) -> None:
         """First time: stop with grace. A second interrupt kills; a third does not wait for it."""
         self._account.stop_signal = self._account.stop_signal or number
         self._interrupts += number == signal.SIGINT
@@ -372,6 +385,7 @@ class Job:
         for peer in self.peers:
             peer.send(messages.pack(frames.STOP, messages.Stop(number, grace)))
         self._held = []
+        self._workers.close()
         if not self._stopping:
             self._stopping = True
             self._loop.after(grace + LAST_MARGIN, self._give_up_waiting)
@@ -389,6 +403,7 @@ class Job:
         if over:
             peer.lost = reason
         self._shards.lost(peer)
+        self._workers.lost(peer)
         self._account.lost(peer.name, reason, self._loop.clock(), explained=explained)
         self._stop(signal.SIGTERM, self._rules.grace)
 

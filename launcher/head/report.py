@@ -27,6 +27,14 @@ LOCAL_RANK_HINT = (
     "the script takes no --local_rank: leave it out with --no_local_rank (LOCAL_RANK is set anyway)"
 )
 
+NO_INPUT_HINT = (
+    "a worker's standard input is empty: with --stdin rank0 rank 0 reads dsrun's, for breakpoint()"
+    " and input() there"
+)
+
+# How breakpoint() and input() end where there is no input; newer Pythons leave at pdb's prompt.
+_NO_INPUT = re.compile(r"(^(bdb\.)?BdbQuit|^EOFError: EOF when reading a line|^\(Pdb\).*)\Z", re.M)
+
 # How argparse, click, getopt, fire and absl say that they know no such option.
 _NO_LOCAL_RANK = re.compile(
     r"(unrecognized arguments|no such option|could not consume arg|unknown command line flag)"
@@ -134,7 +142,7 @@ def words(report: Report) -> str:
 
 
 def _headline(report: Report) -> list[str]:
-    ago = f"after {_duration(report.ended - report.began)}"
+    ago = f"after {duration(report.ended - report.began)}"
     if report.stop_signal:
         name = signal.Signals(report.stop_signal).name
         return [f"dsrun: stopped by {name} {ago}: {_count(report.stopped, 'rank')} told to stop"]
@@ -143,7 +151,7 @@ def _headline(report: Report) -> list[str]:
     cause = report.cause
     if cause is None:
         return []
-    ago = f"after {_duration(cause.at - report.began)}"
+    ago = f"after {duration(cause.at - report.began)}"
     if isinstance(cause, Loss):
         what = cause.words or f"lost {cause.host}"
         return [f"dsrun: {what} {ago}: {cause.reason}{_others(report)}"]
@@ -187,6 +195,8 @@ def _details(report: Report) -> list[str]:
         lines.append(f"  its log: {failure.host}:{failure.log}.err (and .out)")
     if _NO_LOCAL_RANK.search(failure.stderr):
         lines.append(f"  {LOCAL_RANK_HINT}")
+    if any(_NO_INPUT.search(text.rstrip()) for text in (failure.stderr, failure.stdout)):
+        lines.append(f"  {NO_INPUT_HINT}")
     return lines
 
 
@@ -204,7 +214,8 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return seconds as people say them: `3 min 12 s`."""
     if seconds < 60:
         return f"{max(0.0, seconds):.1f} s"
     minutes, rest = divmod(int(seconds), 60)

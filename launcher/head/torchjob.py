@@ -35,6 +35,7 @@ class TorchJob(Job):
         super().__init__(*args)
         self._rendezvous = rendezvous
         self._world_size = 0
+        self._workers.place = " here"
 
     def _handlers(self, peer: Peer) -> dict[int, Callable[[bytes], None]]:
         return {
@@ -52,15 +53,14 @@ class TorchJob(Job):
         """Take in which ranks this node has from now on; those of former rounds are forgotten."""
         ranks = messages.unpack(messages.Ranks, body)
         self._account.forget_exits()
+        self._workers.begin_again()
         self._world_size = ranks.world_size
         peer.node = peer.node._replace(rank=ranks.node_rank, first_rank=ranks.first_rank)
         self._label_workers(peer.node)
         self._console.say(_place(ranks, len(peer.node.slots or ())))
 
-    def _on_exit(self, peer: Peer, body: bytes) -> None:
+    def _exited(self, peer: Peer, ended: messages.Exit) -> None:
         """Note the end of a worker; torch's agent says what follows from it."""
-        ended = messages.unpack(messages.Exit, body)
-        peer.saw_clock(ended.clock, self._loop.clock())
         self._account.exited(peer, ended)
 
     def _on_left(self, peer: Peer, body: bytes) -> None:

@@ -166,6 +166,7 @@ class Session:
             specs, logs = self._outfit.fit(start)
             with self._lined(specs, start.generation) as lined:
                 self._crew.start(lined, logs, credit)
+            self._send(messages.pack(frames.STARTED, _started(self._crew.processes)))
             self._watch_bindings(start)
             if self._pool is not None:
                 self._pool.fill(specs)
@@ -376,7 +377,9 @@ class Session:
 
     def _on_signal(self, number: int, told: bool) -> None:
         """Act on a scheduler's signal; `told`: the workers have got it as well."""
-        if number not in ENDS:
+        if number == signal.SIGQUIT:
+            self._show()
+        elif number not in ENDS:
             if self._crew is not None and not told:
                 self._crew.signal_all(number)
         elif self._crew is None or self._task is None:
@@ -387,6 +390,13 @@ class Session:
                 messages.pack(frames.NOTE, messages.Note(f"the node launcher got {name}", number))
             )
             self._stop_all(number, self._task.grace, told=told)
+
+    def _show(self) -> None:
+        """Say which workers are here, where a person may have asked for it."""
+        if self._tells and self._crew is not None:
+            here = ", ".join(f"rank {p.spec.rank} (pid {p.pid})" for p in self._crew.processes)
+            sys.stderr.write(f"dsrun: on this node: {here}; Ctrl-\\ on node 0 shows all\n")
+            sys.stderr.flush()
 
     def _reap(self) -> None:
         if self._crew is not None:
@@ -408,6 +418,12 @@ class Session:
 
     def _note_loss(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
+
+
+def _started(processes: Sequence[Process]) -> messages.Started:
+    return messages.Started(
+        tuple(one.spec.rank for one in processes), tuple(one.pid for one in processes)
+    )
 
 
 def _list(value: object) -> list[object]:

@@ -327,6 +327,8 @@ def test_another_node_is_told_to_stop(
     with nodes(cluster, tmp_path, path) as job:
         job.start_all(0, 1, 2)
         job.running["0"].wait_for_output("(?s)is up.*is up.*is up", 30)
+        os.kill(job.pid("1"), signal.SIGQUIT)
+        job.running["1"].wait_for_output(r"on this node: rank 1 \(pid \d+\); Ctrl-\\ on node 0")
         os.kill(job.pid("1"), number)
         ended = job.wait()
     assert [one.returncode for one in ended] == [128 + number] * 3
