@@ -82,11 +82,20 @@ def _select(options: Options, found: source.Source) -> list[Host]:
         include=options.include,
         exclude=options.exclude,
         num_nodes=_num_nodes(options, len(found.hosts)),
-        num_gpus=_num_gpus(options),
+        num_gpus=number_of_gpus(options),
         source=found.words,
         # The lines of DeepSpeed's users have `localhost` wherever there is one machine.
         aliases=source.names_here() if _is_alone(hosts) else (),
     )
+
+
+def selected(options: Options) -> list[Host]:
+    """Return the hosts that the options name and choose.
+
+    Raises:
+        UsageError: they name none, or choose what is not there.
+    """
+    return _select(options, source.find(options))
 
 
 def relisted(options: Options, data: bytes) -> list[Host]:
@@ -143,7 +152,12 @@ def by_rank(options: Options) -> bool:
     )
 
 
-def _num_gpus(options: Options) -> int | None:
+def number_of_gpus(options: Options) -> int | None:
+    """Return --num_gpus or torchrun's --nproc_per_node, None for all.
+
+    Raises:
+        UsageError: the two differ, or that is no number of workers.
+    """
     if options.nproc_per_node is None or options.nproc_per_node in WORDS_FOR_ALL:
         return options.num_gpus
     if not options.nproc_per_node.isdigit():

@@ -75,7 +75,22 @@ def _run(words: list[str]) -> int:
     if command.version:
         write(f"dsrun {__version__}\n")
         return 0
+    if command.options.launcher.lower() == "slurm":
+        from . import salloc
+
+        if salloc.is_needed(command.options, os.environ):
+            return _in_an_allocation(salloc.argv(words, command, os.environ), command.options)
     return run(command)
+
+
+def _in_an_allocation(argv: list[str], options: Options) -> int:
+    """Run the same command once more by salloc; returns only from a dry run."""
+    from . import salloc
+
+    if options.dry_run:
+        write(salloc.shown(argv, options))
+        return 0
+    return salloc.run(argv, options)
 
 
 def run(command: Command) -> int:

@@ -127,7 +127,7 @@ MISTAKES = [
     (("--no_ssh", "--nnodes", "2"), "--no_ssh: say which node this is"),
     (("--no_ssh", "--nnodes", "2", "--node_rank", "2"), "there are 2 nodes, 0 to 1"),
     (("--no_ssh", "--node_rank=0", "--token_file", "token"), "--token_file token: others can read"),
-    (("--python", "./nope"), "--python ./nope: no such program"),
+    (("--python", "./nope"), "/nope: no such program"),
     (("--rank_per_task",), "--rank_per_task: local starts no ranks"),
     (("--requeue_on", "300"), "--requeue_on: expected exit codes 1 to 255"),
     (("--warm_workers",), "--warm_workers: only with an elastic job"),

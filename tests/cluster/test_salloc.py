@@ -1,0 +1,76 @@
+"""`--launcher slurm` outside of a job: dsrun runs in an allocation that it asks for."""
+
+from __future__ import annotations
+
+import re
+import signal
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .command import Dsrun
+from .machines import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .slurm import Slurm
+
+PLACE = """
+import os, sys
+print("at", os.uname().nodename, *map(os.environ.get, ("RANK", "LOCAL_RANK", "WORLD_SIZE")))
+sys.exit(7 if sys.argv[1:] else 0)
+"""
+
+
+@pytest.fixture
+def outside(slurm: Slurm, tmp_path: Path) -> Iterator[Dsrun]:
+    """`dsrun` at the login of Slurm, in no job; nothing of one is left after it."""
+    (tmp_path / "place.py").write_text(PLACE)
+    with slurm.nothing_left(), closing(Dsrun(slurm.cluster, tmp_path)) as dsrun:
+        yield dsrun
+
+
+def test_an_allocation_is_asked_for(outside: Dsrun) -> None:
+    sizes = ("--num_nodes", "2", "--num_gpus", "2", "--launcher_args", "--exclusive")
+    done = outside("--launcher", "slurm", *sizes, "--prefix=", "--no_local_rank", "place.py")
+    assert done.returncode == 0, done.stderr
+    asked = "salloc --nodes=2 --gpus-per-node=2 --exclusive"
+    assert f"dsrun: waiting for an allocation: {asked}\n" in done.stderr
+    places = sorted(re.findall(r"(?m)^at (n\d) (\d) (\d) 4$", done.stdout), key=lambda at: at[1])
+    assert [place[1:] for place in places] == [("0", "0"), ("1", "1"), ("2", "0"), ("3", "1")]
+    first, again, second, last = (place[0] for place in places)
+    assert first == again != second == last
+
+
+def test_the_exit_code_and_the_names_of_hosts_pass_through(outside: Dsrun) -> None:
+    done = outside("--launcher=slurm", "--host=n3:1", "--prefix=", "place.py", "fail")
+    assert done.returncode == 7, done.stderr
+    assert "at n3 0 0 1" in done.stdout
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_wait_in_the_queue(slurm: Slurm, outside: Dsrun, number: int) -> None:
+    with slurm.allocation("n1", "n2", "n3", "n4"):
+        waiting = outside.start("--launcher", "slurm", "--num_nodes", "4", "place.py")
+        waiting.wait_for_output("queued and waiting for resources")
+        assert "dsrun: waiting for an allocation: salloc --nodes=4\n" in waiting.stderr
+
+        def is_over() -> bool:
+            # Slurm 22.05's salloc may sleep on where a signal comes just before it goes to sleep.
+            waiting.process.send_signal(number)
+            return waiting.process.poll() is not None
+
+        wait_for(is_over, "the end of the wait", 20)
+        assert waiting.wait().returncode != 0
+        wait_for(lambda: len(slurm.jobs()) == 1, "the end of the job that was queued")
+
+
+def test_a_signal_to_salloc_ends_the_job_that_runs(outside: Dsrun, tmp_path: Path) -> None:
+    (tmp_path / "patient.py").write_text("import time; print('up'); time.sleep(600)")
+    running = outside.start("--launcher=slurm", "--num_nodes=2", "--num_gpus=1", "patient.py")
+    running.wait_for_output("up", 20)
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait(20).returncode == 143

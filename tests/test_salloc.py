@@ -1,0 +1,122 @@
+"""`--launcher slurm` outside of a job: what salloc is asked for, and what runs inside."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher import salloc
+from dsrun.launcher.cli import parse
+from dsrun.launcher.errors import UsageError
+from dsrun.launcher.options import Options
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> str:
+    """A folder with something called salloc in it."""
+    (tmp_path / "salloc").touch(mode=0o755)
+    return str(tmp_path)
+
+
+def command(words: list[str], environ: dict[str, str] | None = None) -> list[str]:
+    return salloc.argv(words, parse(words, {}), environ or {})
+
+
+def asked(tool: str, *words: str, **environ: str) -> list[str]:
+    """Return what is asked of salloc."""
+    argv = command([*words, "--launcher_path", tool, "x.py"], environ)
+    assert argv[0] == f"{tool}/salloc"
+    return argv[1 : argv.index(sys.executable)]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), []),
+        (("--num_nodes", "2", "--num_gpus", "8"), ["--nodes=2", "--gpus-per-node=8"]),
+        (("--nnodes", "1:4", "--nproc_per_node", "gpu"), ["--nodes=1-4"]),
+        (("--nnodes", "3", "--nproc_per_node=2"), ["--nodes=3", "--gpus-per-node=2"]),
+        (("--num_gpus", "2", "--accelerator", "cpu"), []),
+        (("--host", "n[1-3]:4", "--exclude", "n2"), ["--nodes=2", "--nodelist=n1,n3"]),
+        (
+            ("--num_nodes=2", "--launcher_args", "-p gpu --comment 'a b'"),
+            ["--nodes=2", "-p", "gpu", "--comment", "a b"],
+        ),
+    ],
+)
+def test_what_is_asked_for(tool: str, words: tuple[str, ...], expected: list[str]) -> None:
+    assert asked(tool, *words) == expected
+
+
+def test_no_gpus_are_asked_for_where_devices_are_cpus(tool: str) -> None:
+    assert asked(tool, "--num_gpus", "2", DS_ACCELERATOR="cpu") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "again"),
+    [
+        (["x.py", "--launcher_args", "y"], ["x.py", "--launcher_args", "y"]),
+        (["--launcher_args=-p a", "x.py"], ["--launcher_args=-p a", "--launcher_args=", "x.py"]),
+        (
+            ["--launcher_args", "-p", "-q", "--", "--", "-"],
+            ["--launcher_args", "-p", "-q", "--launcher_args=", "--", "--", "-"],
+        ),
+    ],
+)
+def test_the_same_command_runs_inside_without_what_salloc_has_got(
+    tool: str, words: list[str], again: list[str]
+) -> None:
+    argv = command(["--launcher_path", tool, *words])
+    assert argv[-len(again) - 2 :] == ["--launcher_path", tool, *again]
+    inside, outside = (parse(some, {}) for some in (again, words))
+    assert inside.program == outside.program
+    assert inside.options.launcher_args == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "needed"),
+    [
+        (["--launcher", "slurm"], {}, True),
+        (["--launcher", "SLURM", "--dry_run"], {}, True),
+        (["--launcher", "slurm"], {"SLURM_JOB_ID": "1"}, False),
+        (["--launcher", "slurm", "--standalone"], {}, False),
+        (["--launcher", "slurm", "--no_ssh", "--node_rank=0"], {}, False),
+        (["--launcher", "slurm", "--rdzv_backend", "c10d"], {}, False),
+        ([], {}, False),
+    ],
+)
+def test_where_an_allocation_is_needed(
+    words: list[str], environ: dict[str, str], needed: bool
+) -> None:
+    assert salloc.is_needed(parse([*words, "x.py"], {}).options, environ) is needed
+
+
+def test_what_can_be_known_is_told_before_the_wait(tool: str, tmp_path: Path) -> None:
+    wrong = {
+        "no script": [],
+        '--launcher_args "\'": No closing quotation': ["--launcher_args", "'", "x.py"],
+        "--env_file nope: no such file": ["--env_file", "nope", "x.py"],
+        "--include: no host 'b'": ["--host", "a:2", "--include", "b", "x.py"],
+    }
+    for message, words in wrong.items():
+        with pytest.raises(UsageError) as caught:
+            command(["--launcher_path", tool, *words])
+        assert message in str(caught.value)
+    (tmp_path / "bin").mkdir()
+    with pytest.raises(UsageError) as caught:
+        command(["--launcher_path", str(tmp_path / "bin"), "x.py"])
+    assert str(caught.value) == (
+        "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_ID), and no salloc is in "
+        f"{tmp_path}/bin to ask for one; start dsrun from a script for sbatch"
+    )
+
+
+def test_a_dry_run_shows_the_command() -> None:
+    argv = ["/bin/salloc", "--nodes=2", "python", "dsrun", "x y"]
+    shown = salloc.shown(argv, Options())
+    assert shown.endswith("\n\n  /bin/salloc --nodes=2 python dsrun 'x y'\n")
+    (run,) = json.loads(salloc.shown(argv, Options(json=True)))["commands"]
+    assert run["argv"] == argv
