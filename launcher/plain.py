@@ -6,9 +6,11 @@ import re
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]")
 
-# Control characters of both sets (ECMA-48) except tab and line feed.
+# Control characters of both sets (ECMA-48) except tab and line feed, and what turns the direction
+# of text over (Unicode TR9).
 _CONTROLS = {
-    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}
+    **{code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}},
+    **{code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
 }
 
 

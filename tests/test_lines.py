@@ -10,6 +10,7 @@ import pytest
 
 from dsrun.launcher.head.lines import LONGEST, Labeller, Sanitizer
 from dsrun.launcher.head.screen import LATEST, REDRAW, ROWS, LiveScreen, PlainScreen
+from dsrun.launcher.plain import plain
 
 from .clock import Clock
 
@@ -137,6 +138,13 @@ def test_a_long_line_in_one_block_stays_one_line() -> None:
         # Ends in `m` but sets how keys are sent (xterm, modifyOtherKeys): no colour.
         (b"a\x1b[>4;2mb", b"ab"),
         ("é\x1b[31m€".encode(), None),
+        # What progress bars, notebooks and texts from right to left are made of.
+        ("1%\r2%\b\b3%\t█▏ « \xa0» … \u200e\u200f\u2065\u206a漢\u00a0é".encode(), None),
+        (b"a\0b\x05c\x07d\x0be\x0cf\x0eg\x0fh\x18i\x1aj\x7fk", b"abcdefghijk"),
+        ("a\x9b2Jb\x9d0;t\x07c\x80d\x9fe\x85f".encode(), b"a2Jb0;tcdef"),
+        ("a\u202ab\u202ec\u2066d\u2069e".encode(), b"abcde"),
+        # Bytes that are no UTF-8.
+        (b"\xff\xc3\x9b\x9b\xe9\n", None),
     ],
 )
 def test_harmful_sequences_are_taken_out(data: bytes, left: bytes | None) -> None:
@@ -161,19 +169,47 @@ def test_sequences_in_sequences_are_taken_out(data: bytes) -> None:
     assert b"\x1b" not in sanitized([data])
 
 
+@pytest.mark.parametrize("char", ["\x9b", "\u202e"])
+def test_what_is_taken_out_does_not_make_another_whole(char: str) -> None:
+    """In whatever depth, and however many: in one go each."""
+    first, rest = char.encode()[:1], char.encode()[1:]
+    for between in (b"\x07", b"\x1b[2J", "\u202e".encode(), "\x9b".encode()):
+        data = first + between + rest
+        assert char.encode() not in sanitized([data])
+        assert char.encode() not in sanitized(data[at : at + 1] for at in range(len(data)))
+    deep = first * LONGEST + rest * LONGEST
+    assert char.encode() not in sanitized([deep])
+
+
 def test_only_colours_are_left_however_the_stream_is_cut() -> None:
     chance = random.Random(3)
     pieces = [b"\x1b", b"[", b"]", b"P", b"\\", b"\x07", b"\n", b"0", b";", b"?", b" ", b"m", b"K"]
+    pieces += [b"\xc2", b"\xe2", b"\x80", b"\x9b", b"\xae"]
     for _ in range(5000):
         data = b"".join(chance.choices([*pieces, b"J", b"x"], k=chance.randrange(1, 16))) + b"..J."
         for blocks in ([data], cut(data, chance)):
             left = sanitized(blocks)
-            assert not re.search(rb"\x1b(?!\[[0-9:;]*[mK])", left), blocks
+            assert not re.search(rb"\x1b(?!\[[0-9:;]*[mK])|\x07", left), blocks
+            assert not re.search("[\x80-\x9f\u202e]", left.decode(errors="replace")), blocks
 
 
 def test_a_string_that_never_ends_takes_no_other_lines_with_it() -> None:
     left = sanitized([b"\x1b]0;title\nloss 0.5\n", b"loss 0.4\n"])
     assert left.endswith(b"\nloss 0.5\nloss 0.4\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\nc é 漢 \u200e", "a\tb\nc é 漢 \u200e"),
+        ("\x1b[31mred\x1b[0m \x1b[2J", r"red \x1b[2J"),
+        ("\x9b2J\x85\x7f\x07\r\0", r"\x9b2J\x85\x7f\x07\x0d\x00"),
+        ("\u202a\u202e\u2066\u2069\u202f\u2065", "\\u202a\\u202e\\u2066\\u2069\u202f\u2065"),
+    ],
+)
+def test_foreign_text_among_our_own_is_spelled_out(text: str, shown: str) -> None:
+    assert plain(text) == shown
+    assert plain(shown) == shown
 
 
 # -- screens ------------------------------------------------------------------------------------

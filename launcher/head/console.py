@@ -87,11 +87,11 @@ class Console:
         """Print the report of a job, which is wanted even where dsrun is told to be quiet."""
         for (_, stream), labeller in self._labellers.items():
             self._screen.finish(self._sinks[stream], labeller)
-        self._screen.show(self._sinks[2], f"{text}\n".encode("utf-8", "replace"), None)
+        self._screen.show(self._sinks[2], f"{plain(text)}\n".encode("utf-8", "replace"), None)
 
     def status(self, text: str) -> None:
         """Show a line that replaces itself, on a terminal only; "" takes it away."""
-        self._screen.status(text if self._level <= 1 else "")
+        self._screen.status(plain(text) if self._level <= 1 else "")
 
     def close(self) -> None:
         """Print what has no line end yet, and wait a moment for it all to be taken."""

@@ -29,25 +29,39 @@ _MEANT = re.compile(
 # a terminal goes on with a sequence behind what was cut out of it, or behind a control character.
 _STRAY = re.compile(rb"\x1b(?!\[[0-9:;]*[mK])")
 
-# The beginning of a sequence whose end has not come yet.
-_BEGUN = re.compile(rb"\x1b(?:[ -/]+|\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]*\x1b?)?\Z")
+# The beginning of a sequence, or of a character that may be hidden, whose end has not come yet.
+_BEGUN = re.compile(
+    rb"(?:\x1b(?:[ -/]+|\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]*\x1b?)?|\xc2|\xe2[\x80-\xbf]?)\Z"
+)
+
+# Controls of one byte, but those that progress bars need: backspace, tab, line feed, return.
+_CONTROLS = bytes({*range(32), 127} - {*b"\b\t\n\r\x1b"})
+
+# In UTF-8: C1 controls (ECMA-48; some terminals act on them as on escape sequences) and what turns
+# the direction of text over (Unicode TR9: LRE to RLO, LRI to PDI). A first byte without the rest
+# goes as well: a rest that follows what is taken out here would make it whole.
+_HIDDEN = re.compile(
+    rb"\xc2(?![\xa0-\xbf])[\x80-\x9f]?"
+    rb"|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9]|(?![\x80-\xbf]{2}))"
+)
 
 
 class Sanitizer:
-    """Takes out of a stream the escape sequences that could harm a terminal."""
+    """Takes out of a stream what could harm a terminal: it is to show text and colours."""
 
     def __init__(self) -> None:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return what of the stream so far is safe to show; an unfinished sequence is held back."""
-        if b"\x1b" not in data and not self._held:
-            return data
-        data = self._held + data
-        begun = _BEGUN.search(data[-LONGEST:])
-        cut = len(data) - (len(begun[0]) if begun else 0)
-        self._held = data[cut:]
-        return _STRAY.sub(b"", _MEANT.sub(b"", data[:cut]))
+        """Return what of the stream so far is safe to show; what is unfinished is held back."""
+        if self._held or b"\x1b" in data or _BEGUN.search(data[-2:]):
+            data = self._held + data
+            begun = _BEGUN.search(data[-LONGEST:])
+            cut = len(data) - (len(begun[0]) if begun else 0)
+            data, self._held = data[:cut], data[cut:]
+            data = _STRAY.sub(b"", _MEANT.sub(b"", data))
+        data = data.translate(None, _CONTROLS)
+        return data if data.isascii() else _HIDDEN.sub(b"", data)
 
 
 class Labeller:

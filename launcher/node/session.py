@@ -316,7 +316,9 @@ class Session:
         end = frames.unpack_json(body)
         if self._tells:
             self.code = int(str(end.get("code", LOST)))
-            sys.stderr.write(str(end.get("story", "")))
+            from ..plain import plain
+
+            sys.stderr.write(plain(str(end.get("story", ""))))
         self._loop.stop()
 
     # -- the crew's events ------------------------------------------------------------------
