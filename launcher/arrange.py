@@ -71,17 +71,37 @@ def _notes(found: source.Source) -> tuple[str, ...]:
     return tuple(repeats(found.hosts, found.words))
 
 
+def _check_named(options: Options, found: source.Source) -> None:
+    """See that there are hosts where several nodes are asked for.
+
+    Raises:
+        UsageError: nothing names them.
+    """
+    asked = bounds(options.nnodes)[0] if options.nnodes else options.num_nodes or 1
+    alone = [host.name for host in found.hosts] == [source.THIS_MACHINE] and not options.host
+    if asked == 1 or not alone or options.hostfile or by_rank(options):
+        return
+    flag = "--nnodes" if options.nnodes else "--num_nodes"
+    raise UsageError(
+        f"{flag} {options.nnodes or asked}: nothing names the hosts: --hostfile FILE, --host h1,h2"
+        " or an allocation; or run this on every node, with --node_rank N --master_addr HOST or"
+        " --rdzv_backend c10d --rdzv_endpoint HOST:PORT"
+    )
+
+
 def _select(options: Options, found: source.Source) -> list[Host]:
     from .resources.select import select
 
     hosts = found.hosts
     if options.exclude and _is_bare(found):
         hosts = [_counted(hosts[0], options)]
+    wanted = _num_nodes(options, len(found.hosts))
+    _check_named(options, found)
     return select(
         hosts,
         include=options.include,
         exclude=options.exclude,
-        num_nodes=_num_nodes(options, len(found.hosts)),
+        num_nodes=wanted,
         num_gpus=number_of_gpus(options),
         source=found.words,
         # The lines of DeepSpeed's users have `localhost` wherever there is one machine.
@@ -292,8 +312,8 @@ def _address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | N
 
 def _port(options: Options) -> int | None:
     """Return the port to use; None: a free one, which nobody has to know beforehand."""
-    port = options.master_port
-    if port is not None and not 1 <= port <= 65535:
+    port = options.master_port or None
+    if port is not None and port > 65535:
         raise UsageError(f"--master_port {port}: expected 1 to 65535, or leave it out")
     return port
 

@@ -44,6 +44,8 @@ def run(words: Sequence[str]) -> int:
     rank = command.options.node_rank or 0
     if rank >= len(plan.nodes):
         raise UsageError(f"--node_rank {rank}: --world_info has {len(plan.nodes)} nodes")
+    if command.options.master_port == 0 and len(plan.nodes) > 1:
+        raise UsageError("--master_port 0: nobody tells the other nodes which is free; name one")
     if command.options.shard_queue and len(plan.nodes) > 1:
         raise UsageError("--shard_queue: no one dsrun sees all nodes here; use dsrun --no_ssh")
     batches = elastic_plan(command.options, plan.world_size)

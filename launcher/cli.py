@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from .errors import UsageError
 from .options import Option, Options, table
-from .peers import IDLE, REFUSED, TORCHRUN_NAMES
+from .peers import IDLE, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
 from .values import NamedTuple
 
 TYPE_CHECKING = False
@@ -61,7 +61,7 @@ class Command(NamedTuple):
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
-    """Understand a command line; what it leaves out may come from DSRUN_* variables.
+    """Understand a command line; what it leaves out may come from DSRUN_* or PET_* variables.
 
     The first word that is no option is the script, and everything behind it is the script's,
     whatever it looks like. `--` ends the options before it.
@@ -70,7 +70,13 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
         UsageError: an option is unknown, refused here, or has a bad value.
     """
     names = table()
-    values = _from_environment(environ, names)
+    torchruns = {name: option for name, option in names.items() if name in PET}
+    values = {
+        **_from_environment(
+            "PET_", {name: text for name, text in environ.items() if text}, torchruns
+        ),
+        **_from_environment("DSRUN_", environ, names),
+    }
     at = 0
     while at < len(argv):
         word = argv[at]
@@ -84,7 +90,8 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
         if word in {"-V", "--version"}:
             return Command(Options(), (), frozenset(), version=True)
         at += _take(word, argv[at + 1 : at + 2], names, values)
-    options, program = _options(values), tuple(argv[at:])
+    template = {"prefix": prefix_of(environ[TEMPLATE])} if environ.get(TEMPLATE) else {}
+    options, program = _options({**template, **values}), tuple(argv[at:])
     return Command(options, program, frozenset(values), notes=_notes(values, environ, names))
 
 
@@ -189,13 +196,13 @@ def _chosen(spec: Option, text: str, shown: str) -> str:
 
 
 def _from_environment(
-    environ: Mapping[str, str], names: Mapping[str, tuple[str, Option]]
+    prefix: str, environ: Mapping[str, str], names: Mapping[str, tuple[str, Option]]
 ) -> dict[str, object]:
-    """Return what DSRUN_<FLAG> variables set: `DSRUN_NUM_GPUS=2` is `--num_gpus 2`."""
+    """Return what variables of a prefix set: `DSRUN_NUM_GPUS=2` is `--num_gpus 2`."""
     values: dict[str, object] = {}
     for variable, text in environ.items():
-        name, spec = names.get(variable.removeprefix("DSRUN_").lower(), ("", None))
-        if not variable.startswith("DSRUN_") or spec is None:
+        name, spec = names.get(variable.removeprefix(prefix).lower(), ("", None))
+        if not variable.startswith(prefix) or spec is None:
             continue
         if spec.kind == "bool":
             values[name] = _switch(variable, text)

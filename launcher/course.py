@@ -72,8 +72,10 @@ def settled(arrangement: Arrangement, options: Options) -> Course:
     _check_script(plan, options)
     if plan.launcher == "none":
         shared_secret(options)
-    watched = rules(options, job_id)._replace(batches=arrangement.batches)
-    misfit = watched.misfit(plan)
+    watched = rules(options, job_id)._replace(
+        batches=arrangement.batches, devices=_expects_devices(plan, options)
+    )
+    misfit = watched.misfit(plan, False)
     if misfit:
         raise UsageError(misfit)
     return Course(
@@ -220,6 +222,13 @@ def _check_script(plan: Plan, options: Options) -> None:
     full = os.path.join(workdir(options), program.script)
     if here and not by_name and not options.venv_script and not os.path.exists(full):
         raise UsageError(f"no such script: {full}")
+
+
+def _expects_devices(plan: Plan, options: Options) -> bool:
+    """Tell whether accelerators were asked for, by their number or by saying nothing."""
+    counted = any(node.slots is None for node in plan.nodes) and options.nproc_per_node != "cpu"
+    asked = options.num_gpus is not None or (counted and not plan.program.no_python)
+    return asked and options.accelerator is None
 
 
 def _tell(report: Report, console: Console) -> None:

@@ -138,6 +138,7 @@ class Seat(NamedTuple):
     max_restarts: int = 0
     elastic: bool = False
     run_id: str = ""
+    world: str = ""
 
 
 def contract(seat: Seat) -> dict[str, str]:
@@ -169,6 +170,7 @@ def contract(seat: Seat) -> dict[str, str]:
         "CROSS_SIZE": str(seat.nodes),
         "LOCAL_SIZE": local,
         "DSRUN_JOB_ID": seat.job_id,
+        **({"DSRUN_WORLD_INFO": seat.world} if seat.world else {}),
     }
 
 
@@ -181,7 +183,7 @@ SET_BY = {
 }
 """Promised variables that an option says."""
 
-PROMISED = frozenset(contract(Seat(0, 0, 1, 1, 0, 1, "", 0, "")))
+PROMISED = frozenset(contract(Seat(0, 0, 1, 1, 0, 1, "", 0, "", world="-")))
 """The variables that every worker is promised, and nobody else sets."""
 
 ROUND = frozenset(
@@ -189,7 +191,7 @@ ROUND = frozenset(
         *("RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"),
         *("NODE_RANK", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR", "MASTER_PORT"),
         *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"),
-        *("SLURM_PROCID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS"),
+        *("SLURM_PROCID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS", "DSRUN_WORLD_INFO"),
     }
 )
 """Promised variables that a worker of the same slot has with other values in another round."""

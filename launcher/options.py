@@ -175,7 +175,7 @@ class Options:
         none="",
     )  # fmt: skip
     master_port: int | None = option(
-        None, "int", START, "port of node 0 for the workers (a free one)", "PORT"
+        None, "int", START, "port of node 0 for the workers (0: a free one)", "PORT"
     )
     control_port: int | None = option(
         None, "int", START, "port for the nodes to dial (any; with --no_ssh master_port + 1)",
@@ -237,7 +237,8 @@ class Options:
     local_ranks_filter: str = option("", "str", OUTPUT, "show only these local ranks: 0,1", "RANKS")
     prefix: str = option(
         "{host}:{rank}| ", "str", OUTPUT,
-        "before every line; {host} {rank} {local_rank} {node_rank} {job}; '' for none", "FORMAT",
+        "before every line; {host} {rank} {local_rank} {node_rank} {job} {role}; '' for none",
+        "FORMAT",
     )  # fmt: skip
     color: str = option(
         "auto", "str", OUTPUT, "colours: auto, always or never", "WHEN",

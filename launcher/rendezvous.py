@@ -94,6 +94,7 @@ def completed(command: Command) -> Command:
         waits = {} if "start_timeout" in command.given else _start_timeout(conf)
         return command._replace(options=options.changed(**waits, **_master(options)))
     _check(options)
+    _check_port(options)
     return command._replace(
         options=_of_one_machine(options),
         rendezvous=_rendezvous(options, conf),
@@ -146,6 +147,15 @@ def _check(options: Options) -> None:
     if options.launcher.lower() not in {"auto", "local"}:
         raise UsageError(
             f"--launcher {options.launcher} and --rdzv_backend {options.rdzv_backend}: {_NODES}"
+        )
+
+
+def _check_port(options: Options) -> None:
+    """See that several nodes can know the port at which they meet."""
+    if options.rdzv_endpoint.endswith(":0") and bounds(options.nnodes or "1")[1] > 1:
+        raise UsageError(
+            f"--rdzv_endpoint {options.rdzv_endpoint}: the command runs on every node, and nobody"
+            " tells the others which port is free; name one"
         )
 
 

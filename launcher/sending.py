@@ -106,13 +106,14 @@ def _common(job_id: str, plan: Plan, options: Options, travel: Travel) -> Task:
     wire = environment.to_wire
     rounds = is_elastic(options) and plan.rendezvous is None
     share = 2 if rounds else 1
+    sent = {"TORCHELASTIC_SIGNALS_TO_HANDLE": options.signals_to_handle, **travel.values}
     return Task(
         dsrun=__version__,
         job_id=job_id,
         host="",
         program=_wired(plan.program),
         workdir=wire(workdir(options)),
-        env={wire(name): wire(value) for name, value in travel.values.items()},
+        env={wire(name): wire(value) for name, value in sent.items()},
         slots=None,
         port=None,
         venv_script=wire(from_here(options.venv_script)) if options.venv_script else "",

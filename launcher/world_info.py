@@ -26,7 +26,7 @@ _HOST = re.compile(r"[!-~]{1,255}")
 _DEVICE_ID = re.compile(r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9_./:-]{0,254}")
 
 
-def encode(world: Mapping[str, Sequence[Slot]]) -> str:
+def encode(world: Mapping[str, Sequence[Slot]], longest: int = _LONGEST_PLAIN) -> str:
     """The world as urlsafe base64 of JSON, which is DeepSpeed's form of it.
 
     Words above 64 KiB are compressed first and begin with `z.`: one argument of a command ends at
@@ -34,12 +34,13 @@ def encode(world: Mapping[str, Sequence[Slot]]) -> str:
 
     Args:
         world: The devices of each host; hosts in node rank order, devices in local rank order.
+        longest: Letters above which a word is compressed.
     """
     data = json.dumps(
         {host: list(slots) for host, slots in world.items()}, separators=(",", ":")
     ).encode()
     plain = base64.urlsafe_b64encode(data).decode()
-    if len(plain) <= _LONGEST_PLAIN:
+    if len(plain) <= longest:
         return plain
     return _ZIPPED + base64.urlsafe_b64encode(zlib.compress(data, 9)).decode()
 

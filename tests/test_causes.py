@@ -265,7 +265,7 @@ def test_the_commands_of_the_others() -> None:
 @pytest.mark.parametrize(
     ("name", "hosts", "problem"),
     [
-        ("local", [Host("a")], ""),
+        ("local", [Host("a")], "--python /py/bin/python: no such program"),
         ("openssh", [Host("a"), Host("fe80::1", port=3)], ""),
         ("pdsh", [Host("a"), Host("b", user="me")], ""),
         (

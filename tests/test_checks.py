@@ -193,13 +193,13 @@ def test_the_rest_of_the_rules() -> None:
         (
             Options(prefix="{hots}"),
             "--prefix '{hots}': expected text with any of"
-            " {host} {rank} {local_rank} {node_rank} {job}",
+            " {host} {rank} {local_rank} {node_rank} {job} {role}",
         ),
         *(
             (
                 Options(prefix=form),
                 f"--prefix {form!r}: expected text with any of"
-                " {host} {rank} {local_rank} {node_rank} {job}",
+                " {host} {rank} {local_rank} {node_rank} {job} {role}",
             )
             for form in ("{", "{}", "{0}", "{rank!x}", "{rank.x}", "{rank[0]}", "{host:d}")
         ),

@@ -10,7 +10,7 @@ from dsrun.launcher.cli import VARIABLES, Command, parse
 from dsrun.launcher.errors import UsageError
 from dsrun.launcher.help import text as help_text
 from dsrun.launcher.options import all_options, table
-from dsrun.launcher.peers import REFUSED
+from dsrun.launcher.peers import PET, REFUSED
 
 OPTIONS = all_options()
 
@@ -281,6 +281,52 @@ def test_the_line_wins_over_variables() -> None:
     command = parse(["--num_gpus=3", "--export", "B", "x"], environ)
     assert set_by(command) == {"num_gpus": 3, "grace": 5.0, "export": ("A", "B")}
     assert set_by(parse(["--num_gpus=-1", "x"], {"DSRUN_NUM_GPUS": "2"})) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "expected"),
+    [
+        (
+            [],
+            {"PET_NPROC_PER_NODE": "2", "PET_LOG_DIR": "l"},
+            {"nproc_per_node": "2", "log_dir": "l"},
+        ),
+        ([], {"PET_NNODES": "", "PET_NODE_RANK": "1", "PET_HOSTFILE": "h", "pet_role": "x"}, {}),
+        ([], {"PET_STANDALONE": "1", "PET_NO_PYTHON": "0"}, {"standalone": True}),
+        ([], {"PET_SHUTDOWN_TIMEOUT": "7"}, {"grace": 7.0}),
+        ([], {"PET_ROLE": "a", "DSRUN_ROLE": "b"}, {"role": "b"}),
+        (["--role=c"], {"PET_ROLE": "a", "DSRUN_ROLE": "b"}, {"role": "c"}),
+        (["--role=c"], {"PET_ROLE": "a"}, {"role": "c"}),
+    ],
+)
+def test_torchruns_variables_come_last(
+    words: list[str], environ: dict[str, str], expected: dict[str, object]
+) -> None:
+    assert set_by(understood(*words, **environ)) == expected
+
+
+def test_every_flag_of_torchruns_has_its_variable() -> None:
+    flags = {word[2:].replace("-", "_") for word in TORCHRUN if len(word) > 2}
+    # torchrun's own exceptions, what is refused here, and what `membership` reads.
+    others = {"logs_specs", "numa_binding", "use_env", "node_rank", *REFUSED}
+    assert flags - others == PET
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "prefix"),
+    [
+        ([], "[${role_name}${rank}]: ", "[{role}{rank}]: "),
+        ([], "$local_rank {x} $$ ${what} ", "{local_rank} {{x}} $ ${{what}} "),
+        (["--prefix", "{host} "], "[$rank]", "{host} "),
+        ([], "", "{host}:{rank}| "),
+    ],
+)
+def test_torchruns_template_is_the_prefix_where_none_is_given(
+    words: list[str], environ: str, prefix: str
+) -> None:
+    command = understood(*words, TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=environ)
+    assert command.options.prefix == prefix
+    assert "prefix" not in command.given or words
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.head.job import NO_DEVICES
 from dsrun.launcher.world_info import decode
 
 if TYPE_CHECKING:
@@ -85,7 +86,9 @@ MISTAKES = [
     (("--launcher", "rsh"), "--launcher rsh: expected one of auto, "),
     (("--launcher_args", "'"), "--launcher_args"),
     (("--master_port", "70000"), "--master_port 70000: expected 1 to 65535"),
-    (("--master_port", "0"), "--master_port 0: expected 1 to 65535"),
+    (("--nproc_per_node", "gpu"), "--nproc_per_node gpu: the hosts have no accelerator"),
+    (("--nnodes", "2"), "--nnodes 2: nothing names the hosts: --hostfile FILE, --host h1,h2 or"),
+    (("--nnodes", "2:3"), "--nnodes 2:3: nothing names the hosts"),
     (("--prefix", "{gpu}"), "--prefix '{gpu}': expected text with any of {host} {rank} "),
     (("--prefix", "{"), "--prefix '{': expected text"),
     (("--console_ranks", "1-"), "--console_ranks '1-': expected ranks such as 0,8-15"),
@@ -118,7 +121,7 @@ MISTAKES = [
     ((*TWO, "--num_nodes", "3"), "--num_nodes: expected 1 to 2 (hostfile hosts has worker-0, "),
     ((*TWO, "--num_nodes", "0"), "--num_nodes: expected 1 to 2"),
     ((*TWO, "--num_gpus", "3"), "--num_gpus: 3 is more than the 2 of 'worker-1' (hosts:2)"),
-    (("--num_nodes", "2"), "--num_nodes: expected 1 to 1"),
+    (("--num_nodes", "2"), "--num_nodes 2: nothing names the hosts"),
     (("--nnodes", "4:2"), "--nnodes 4:2: expected N or MIN:MAX, such as 2 or 1:4"),
     ((*TWO, "--nnodes", "2", "--num_nodes", "1"), "--nnodes 2 and --num_nodes 1; give one of them"),
     (("--nproc_per_node", "many"), "--nproc_per_node many: expected a number, or auto, "),
@@ -143,7 +146,7 @@ MISTAKES = [
 
 
 # What is not known before the node has counted its devices; and what is right in a dry run.
-UNKNOWN_YET = {"99", "--json"}
+UNKNOWN_YET = {"99", "gpu", "--json"}
 
 
 @pytest.mark.parametrize(("words", "text"), MISTAKES)
@@ -251,6 +254,41 @@ def test_a_host_on_several_lines_is_told_in_the_plan_and_at_the_start(folder: Pa
     done = dsrun(folder, "-H", "hosts", "--prefix=", "--no_local_rank", "x.py")
     assert (done.returncode, done.stdout) == (0, "2\n2\n")
     assert f"dsrun: {told}\n" in done.stderr
+
+
+SAY = """
+import os
+names = "TORCHELASTIC_SIGNALS_TO_HANDLE DSRUN_WORLD_INFO MASTER_PORT".split()
+print(*(os.environ[name] for name in names))
+"""
+
+
+def test_what_torchruns_scripts_find(folder: Path) -> None:
+    """A free port for none, its variables for its flags, and its template for the prefix."""
+    (folder / "x.py").write_text(SAY)
+    words = ("--rdzv_endpoint", "localhost:0", "--signals_to_handle", "SIGTERM", "x.py")
+    template = "[${role_name}${rank}]:"
+    env = {"PET_NPROC_PER_NODE": "2", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": template}
+    done = dsrun(folder, *words, env=env)
+    assert (done.returncode, done.stderr) == (0, "")
+    one, two = sorted(done.stdout.splitlines())
+    label, world, port = one.split()
+    assert label == "[default0]:SIGTERM"
+    assert decode(world) == {"localhost": (0, 1)}
+    assert 1024 < int(port) < 65536
+    assert two == f"[default1]:SIGTERM {world} {port}"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [((), True), (("--nproc_per_node", "auto"), True), (("--nproc_per_node", "cpu"), False)],
+)
+def test_workers_on_cpus_that_nobody_asked_for_are_told_of(
+    folder: Path, words: Sequence[str], told: bool
+) -> None:
+    done = dsrun(folder, *words, "x.py")
+    assert done.returncode == 0
+    assert done.stderr == (f"dsrun: {NO_DEVICES}\n" if told else "")
 
 
 def test_help_of_a_script_is_the_scripts(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +18,9 @@ from dsrun.launcher.launching import show
 from dsrun.launcher.node import told
 from dsrun.launcher.program import Program
 from dsrun.launcher.rendezvous import Rendezvous, completed
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 C10D = "--rdzv_backend c10d"
 
@@ -138,6 +142,7 @@ def test_what_contradicts_it(words: str) -> None:
         ("--rdzv_conf a", "--rdzv_conf 'a': expected NAME=VALUE, joined by commas"),
         ("--rdzv_conf a=1,b=", "--rdzv_conf 'b=': expected NAME=VALUE, joined by commas"),
         ("--rdzv_conf timeout=soon", "--rdzv_conf timeout=soon: expected a number of seconds"),
+        (f"{C10D} --nnodes 2 --rdzv_endpoint h:0", "--rdzv_endpoint h:0: the command runs on"),
         ("--rdzv_endpoint h:x", "--rdzv_endpoint: 'x': expected a number from 1 to 65535"),
         ("--rdzv_endpoint h:70000", "--rdzv_endpoint: '70000': expected a number"),
         (
@@ -155,7 +160,11 @@ def test_what_cannot_be_meant(words: str, complaint: str) -> None:
     assert refused(words).startswith(complaint)
 
 
-def test_a_dry_run_says_whose_the_ranks_are() -> None:
+def test_a_dry_run_says_whose_the_ranks_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "train.py").touch()
+    monkeypatch.chdir(tmp_path)
     asked = command(f"{C10D} --rdzv_endpoint h:1 --nnodes 2 --nproc_per_node 2 --dry_run")
     table = show(arrange(asked), asked.options)
     assert "as torch says, and the ranks: --rdzv_backend c10d at h:1, --rdzv_id none, 2 n" in table

@@ -3,14 +3,21 @@
 import base64
 import json
 import random
+import subprocess
+import sys
+import textwrap
 import time
 import tracemalloc
 import zlib
+from pathlib import Path
 
 import pytest
 
 from dsrun.launcher.errors import UsageError
-from dsrun.launcher.resources.host import Slot
+from dsrun.launcher.head.orders import world_of
+from dsrun.launcher.plan import Plan, by_task, lay_out
+from dsrun.launcher.program import Program
+from dsrun.launcher.resources.host import Host, Slot
 from dsrun.launcher.world_info import decode, encode
 
 ARGUMENT_LIMIT = 131_071
@@ -173,3 +180,25 @@ def test_only_usage_errors_whatever_json_it_holds() -> None:
         wrap = rng.choice((word, zipped))
         fault = fault_or_none(wrap(text.encode()))
         assert fault is None or fault.startswith("world_info: ")
+
+
+@pytest.mark.parametrize("count", [2, 3000])
+def test_the_decoder_that_the_docs_show_reads_what_workers_are_given(count: int) -> None:
+    plan = Plan(
+        lay_out([Host(f"w{at}", (0, 1)) for at in range(count)]), Program("x"), "ssh", "m", 1
+    )
+    docs = Path(__file__).parent.parent / "docs" / "environment.md"
+    shown = docs.read_text(encoding="utf-8").partition("    import base64, json, os, zlib\n")[2]
+    code = textwrap.dedent(shown.partition("\n\nThe defaults")[0])
+    told = world_of(plan)
+    assert told.startswith("z.") is (count > 1000)
+    done = subprocess.run(
+        [sys.executable, "-c", f"import base64, json, os, zlib\n{code}\nprint(json.dumps(world))"],
+        env={"DSRUN_WORLD_INFO": told}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert json.loads(done.stdout) == {f"w{at}": [0, 1] for at in range(count)}
+
+
+def test_ranks_that_an_engine_starts_are_told_of_whole_hosts() -> None:
+    plan = Plan(lay_out([Host("a", (0, 2)), Host("b", (1,))]), Program("x"), "slurm", "m", 1)
+    assert decode(world_of(by_task(plan))) == {"a": (0, 2), "b": (1,)}

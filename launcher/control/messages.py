@@ -130,6 +130,7 @@ class Start(NamedTuple):
         restarts: how often the job's workers were restarted after a failure.
         max_restarts: how often they may be.
         said: what torch's agent has put into the environment of each worker here (`node.told`).
+        world: DSRUN_WORLD_INFO of the workers, "" for none.
     """
 
     first_rank: int
@@ -146,6 +147,7 @@ class Start(NamedTuple):
     restarts: int = 0
     max_restarts: int = 0
     said: tuple[dict[str, str], ...] = ()
+    world: str = ""
 
 
 class Join(NamedTuple):

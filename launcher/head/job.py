@@ -13,7 +13,7 @@ from ..errors import UsageError
 from . import bindings
 from .account import Account
 from .gathering import Gathering
-from .orders import order, window
+from .orders import order, window, world_of
 from .peer import Peer
 from .report import Report, words
 from .shards import ShardDesk
@@ -89,7 +89,7 @@ class Job:
             batches=rules.batches,
             least=rules.least,
             leave=self._leave,
-            ready=self._start,
+            ready=self._ready,
             refuse=self._refuse,
         )
 
@@ -214,11 +214,16 @@ class Job:
         peer.lost = cause
         self._console.say(f"{peer.name}: {cause}; starting without it", "warning")
 
-    def _start(self, plan: Plan, master: str, port: int) -> None:
-        misfit = self._rules.misfit(plan)
+    def _ready(self, plan: Plan, master: str, port: int) -> None:
+        """Start, unless what is known by now is not what was asked for."""
+        self._bare = all(p.hello.accelerator == "cpu" for p in self.peers if p.hello)
+        misfit = self._rules.misfit(plan, self._bare)
         if misfit:
             self._refuse(UsageError(misfit))
-            return
+        else:
+            self._start(plan, master, port)
+
+    def _start(self, plan: Plan, master: str, port: int) -> None:
         self._running = True
         self._account.began = self._loop.clock()
         present = [peer for peer in self.peers if not peer.over]
@@ -233,7 +238,7 @@ class Job:
         # The first node listens on the master port until it starts; then the store does.
         self._first, self._held = present[0], orders[1:]
         self._first.send(orders[0][1])
-        if self._rules.devices and all(p.hello.accelerator == "cpu" for p in self.peers if p.hello):
+        if self._rules.devices and self._bare:
             self._console.say(NO_DEVICES)
         where = f"{plan.nodes[0].host.name}: master {master}:{port}"
         self._console.say(f"{plan.world_size} workers on {len(plan.nodes)} nodes; {where}", "debug")
@@ -250,7 +255,7 @@ class Job:
 
     def _label(self, plan: Plan) -> None:
         """Know whose output comes from which rank."""
-        self._plan = plan
+        self._plan, self._world = plan, world_of(plan)
         for node in plan.nodes:
             self._label_workers(node)
 
@@ -261,7 +266,7 @@ class Job:
             self._console.label(worker.rank, text, streams)
 
     def _order(self, node: Node, master: str, port: int) -> messages.Start:
-        return order(self._plan, node, master, port, self._window)
+        return order(self._plan, node, master, port, self._window, self._world)
 
     # -- while it runs ----------------------------------------------------------------------
 

@@ -9,7 +9,21 @@ if TYPE_CHECKING:
     from ..plan import Node, Plan
 
 
-def order(plan: Plan, node: Node, master: str, port: int, credit: int) -> Start:
+LONGEST = 8 * 1024
+"""Letters of DSRUN_WORLD_INFO above which it is compressed: every node is sent it."""
+
+
+def world_of(plan: Plan) -> str:
+    """Return DSRUN_WORLD_INFO of a settled plan; "" where torch knows the nodes, not the plan."""
+    from .. import world_info
+
+    if plan.rendezvous is not None:
+        return ""
+    nodes = {node.host.name: (node.share or node).slots or () for node in plan.nodes}
+    return world_info.encode(nodes, LONGEST)
+
+
+def order(plan: Plan, node: Node, master: str, port: int, credit: int, world: str) -> Start:
     """Return the place of a node in a settled plan.
 
     Args:
@@ -18,6 +32,7 @@ def order(plan: Plan, node: Node, master: str, port: int, credit: int) -> Start:
         master: where the workers meet, an address of the first node.
         port: of the master.
         credit: bytes of output that it may send before more are granted.
+        world: what `world_of` makes of the plan.
     """
     whole = Start(
         first_rank=node.first_rank or 0,
@@ -28,6 +43,7 @@ def order(plan: Plan, node: Node, master: str, port: int, credit: int) -> Start:
         master_addr=master,
         master_port=port,
         credit=credit,
+        world=world,
     )
     share = node.share
     if share is None:

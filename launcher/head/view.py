@@ -26,10 +26,11 @@ class Rules(NamedTuple):
         shown: the streams (1, 2) that go to the console, given (rank, local rank).
         label: the text before each line, given (node, rank, local rank).
         least: nodes without which the job does not start; None for all of them.
-        devices: accelerators were asked for by number, so that it is worth a line if there is none.
+        devices: accelerators are expected, so that it is worth a line if there is none.
         stdin: rank 0 reads this process's standard input.
         batches: the elastic plan that the number of workers has to fit, if there is one.
-        misfit: says which ranks that were named a plan does not have, or "".
+        misfit: says what was asked for that a plan does not have, or ""; also given whether it is
+            known that there are no accelerators.
     """
 
     connect_timeout: float
@@ -43,7 +44,7 @@ class Rules(NamedTuple):
     least: int | None = None
     devices: bool = False
     batches: BatchPlan | None = None
-    misfit: Callable[[Plan], str] = lambda _plan: ""
+    misfit: Callable[[Plan, bool], str] = lambda _plan, _bare: ""
 
 
 def rules(options: Options, job_id: str) -> Rules:
@@ -60,8 +61,7 @@ def rules(options: Options, job_id: str) -> Rules:
         graceful_term_ok=options.graceful_term_ok,
         stdin=options.stdin == "rank0",
         shown=_shown(options),
-        label=_label(options.prefix, job_id),
-        devices=options.num_gpus is not None and options.accelerator is None,
+        label=_label(options.prefix, job_id, options.role),
         misfit=_misfit(options),
     )
 
@@ -82,12 +82,17 @@ def _shown(options: Options) -> Callable[[int, int], set[int]]:
     return shown
 
 
-def _misfit(options: Options) -> Callable[[Plan], str]:
-    """Return what looks for the ranks that are to be shown; those of elastic jobs may yet come."""
+def _misfit(options: Options) -> Callable[[Plan, bool], str]:
+    """Return what looks for the devices that are asked for by name, and the ranks to be shown.
+
+    Ranks of elastic jobs may yet come.
+    """
     ranks = numbers("--console_ranks", options.console_ranks)
     locals_ = numbers("--local_ranks_filter", options.local_ranks_filter)
 
-    def misfit(plan: Plan) -> str:
+    def misfit(plan: Plan, bare: bool) -> str:
+        if bare and options.nproc_per_node in {"gpu", "xpu"}:
+            return f"--nproc_per_node {options.nproc_per_node}: the hosts have no accelerator"
         if is_elastic(options) or plan.rendezvous or plan.world_size is None:
             return ""
         workers = [one for node in plan.nodes for one in node.workers()] if ranks | locals_ else []
@@ -139,7 +144,7 @@ def _streams(where: str, text: str) -> Callable[[int], set[int]]:
     return lambda local_rank: by_rank.get(local_rank, everyone)
 
 
-def _label(form: str, job_id: str) -> Callable[[Node, int, int], str]:
+def _label(form: str, job_id: str, role: str) -> Callable[[Node, int, int], str]:
     def label(node: Node, rank: int, local_rank: int) -> str:
         return form.format(
             host=node.host.name,
@@ -147,11 +152,12 @@ def _label(form: str, job_id: str) -> Callable[[Node, int, int], str]:
             local_rank=local_rank,
             node_rank=node.node_rank,
             job=job_id,
+            role=role,
         )
 
     try:
-        form.format(host="", rank=0, local_rank=0, node_rank=0, job="")
+        form.format(host="", rank=0, local_rank=0, node_rank=0, job="", role="")
     except (KeyError, ValueError, IndexError, AttributeError, TypeError):
-        known = "{host} {rank} {local_rank} {node_rank} {job}"
+        known = "{host} {rank} {local_rank} {node_rank} {job} {role}"
         raise UsageError(f"--prefix {form!r}: expected text with any of {known}") from None
     return label

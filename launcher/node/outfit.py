@@ -264,6 +264,7 @@ class Outfit:
             max_restarts=start.max_restarts,
             elastic=task.elastic,
             run_id=task.run_id,
+            world=start.world,
         )
         entries = self._devices.entries(start.slots)
         alone = task.one_device or self._devices.alone

@@ -136,7 +136,7 @@ def _master(environ: Environ) -> tuple[str | None, int | None]:
 
 
 def endpoint(variable: str, text: str) -> tuple[str | None, int | None]:
-    """Return the two halves of `host:port`, `[address]:port` or `host`; "" has none.
+    """Return the two halves of `host:port`, `[address]:port` or `host`; "" has none, 0 is any port.
 
     Raises:
         UsageError: `variable`, or an option of that name, cannot be read.
@@ -148,7 +148,9 @@ def endpoint(variable: str, text: str) -> tuple[str | None, int | None]:
     enclosed = ENCLOSED.fullmatch(text)
     address, port = enclosed.groups("") if enclosed else text.partition(":")[::2]
     _check_address(variable, text, address)
-    return address, number({variable: port}, variable, least=1, most=_MAX_PORT)
+    return address, 0 if port == "0" else number(
+        {variable: port}, variable, least=1, most=_MAX_PORT
+    )
 
 
 def _check_address(variable: str, text: str, address: str) -> None:
