@@ -7,24 +7,28 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.errors import LOST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 PATIENCE = 0.4
 
-NODE_LAUNCHER = f"""
-import os, subprocess
+BEGIN = f"""
+import os, signal, subprocess, sys
 from dsrun.launcher.loop import Loop
 from dsrun.launcher.node.guard import stand_guard
 
-guard = stand_guard()
-subprocess.Popen(["sleep", "60"], start_new_session=True)
+guard = stand_guard({PATIENCE})
+subprocess.Popen(sys.argv[1:], start_new_session=True)
 print(os.getpid(), flush=True)
+"""
+"""Its output ends with the last of what it has started."""
+
+LIVE = f"""{BEGIN}
 loop = Loop()
 guard.be_missed(loop, {PATIENCE})
 
@@ -35,14 +39,24 @@ def live():
 live()
 loop.run()
 """
-"""Its output ends with the last of what it has started."""
+
+STILL = f"""{BEGIN}
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+SILENT = (
+    f"the node launcher showed no sign of life for {PATIENCE} s, and was killed;"
+    " its workers were swept\n"
+)
 
 
 @contextmanager
-def guarded() -> Iterator[tuple[subprocess.Popen[str], int]]:
+def guarded(
+    text: str = LIVE, child: Sequence[str] = ("sleep", "60")
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """(guard, pid of the node launcher); both are gone after the `with` block."""
     with subprocess.Popen(
-        [sys.executable, "-c", NODE_LAUNCHER],
+        [sys.executable, "-c", text, *child],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -52,19 +66,22 @@ def guarded() -> Iterator[tuple[subprocess.Popen[str], int]]:
         try:
             yield guard, launcher
         finally:
-            if guard.poll() is None:
-                os.kill(launcher, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                if guard.poll() is None:
+                    os.kill(launcher, signal.SIGKILL)
 
 
 def test_a_node_launcher_that_stands_still_is_ended_with_all_it_has_started() -> None:
     with guarded() as (guard, launcher):
         os.kill(launcher, signal.SIGSTOP)
-        errors = guard.communicate(timeout=10)[1]
-    assert guard.returncode == LOST
-    assert errors == (
-        f"the node launcher showed no sign of life for {PATIENCE} s, and was killed;"
-        " its workers were swept\n"
-    )
+        errors = guard.communicate(timeout=30)[1]
+    assert (guard.returncode, errors) == (LOST, SILENT)
+
+
+def test_a_node_launcher_is_missed_before_it_has_shown_any_sign_of_life() -> None:
+    with guarded(STILL) as (guard, _):
+        errors = guard.communicate(timeout=30)[1]
+    assert (guard.returncode, errors) == (LOST, SILENT)
 
 
 def test_a_guard_that_stood_still_as_well_blames_nobody() -> None:

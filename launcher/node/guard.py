@@ -33,6 +33,10 @@ PASSED = (
 SIGNS = 4
 """Signs of life that are due in the time that the node launcher may be silent."""
 
+UNTOLD = 660.0
+"""Seconds for which the node launcher may be silent before it has said how long: it leaves by
+itself when it has not been told to start for nearly as long."""
+
 STAY = b"stay"
 """Said to the guard: what runs on after the node launcher may do so."""
 
@@ -82,10 +86,11 @@ class Guard(NamedTuple):
         self.line.send(STAY)
 
 
-def stand_guard() -> Guard:
+def stand_guard(seconds: float = UNTOLD) -> Guard:
     """Split this process in two: return in the child, the node launcher; guard it in the parent.
 
-    Must be called while the process has one thread.
+    Must be called while the process has one thread. From now on the node launcher is missed after
+    so many seconds of silence, until it says after how many.
     """
     kernel.adopt_orphans()
     signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
@@ -101,17 +106,15 @@ def stand_guard() -> Guard:
         return Guard(guard, ours)
     ours.close()
     _let_go_of_the_line()
-    os._exit(_Watch(pid, theirs).run())
+    os._exit(_Watch(pid, theirs, seconds).run())
 
 
 class _Watch:
     """The guard's own life: from the fork to the node launcher's end."""
 
-    def __init__(self, launcher: int, line: socket.socket) -> None:
+    def __init__(self, launcher: int, line: socket.socket, seconds: float) -> None:
         self._launcher = launcher
         self._line = line
-        self._every = 0.0
-        self._missed = 0
         self._ended_by_us = False
         self._may_stay = False
         self._status = 0
@@ -119,6 +122,7 @@ class _Watch:
         self._loop.watch(line.fileno(), READ, self._hear)
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_signal)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        self._count(seconds)
 
     def run(self) -> int:
         """Stay until the node launcher has ended; return the exit code for this process."""
@@ -152,10 +156,13 @@ class _Watch:
         if word == STAY:
             self._may_stay = True
         elif word:
-            self._missed = 0
-            if not self._every:
-                self._every = float(word) / SIGNS
-                self._look()
+            self._timer.cancel()
+            self._count(float(word))
+
+    def _count(self, seconds: float) -> None:
+        """Count the looks at a silent node launcher anew."""
+        self._every, self._missed = seconds / SIGNS, 0
+        self._look()
 
     def _look(self) -> None:
         """Count looks, not seconds: while this process is stopped as well, nobody is to blame."""
@@ -163,7 +170,7 @@ class _Watch:
             self._ended_by_us = kernel.send(self._launcher, signal.SIGKILL)
             return
         self._missed += 1
-        self._loop.after(self._every, self._look)
+        self._timer = self._loop.after(self._every, self._look)
 
     def _verdict(self) -> int:
         code = os.waitstatus_to_exitcode(self._status)
