@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.errors import LOST
 
+from .specs import BOMB_LASTS, bomb
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
 PATIENCE = 0.4
 
@@ -82,6 +85,18 @@ def test_a_node_launcher_is_missed_before_it_has_shown_any_sign_of_life() -> Non
     with guarded(STILL) as (guard, _):
         errors = guard.communicate(timeout=30)[1]
     assert (guard.returncode, errors) == (LOST, SILENT)
+
+
+def test_a_fork_bomb_is_ended_with_its_node_launcher(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with guarded(LIVE, [sys.executable, "-I", "-S", "-c", bomb(tmp_path, 80)]) as (guard, launcher):
+        assert guard.stdout is not None
+        while guard.stdout.readline() != "full\n":
+            pass
+        os.kill(launcher, signal.SIGKILL)
+        errors = guard.communicate(timeout=20)[1]
+    assert errors == "the node launcher was killed by SIGKILL; its workers were swept\n"
+    assert time.monotonic() - began < BOMB_LASTS
 
 
 def test_a_guard_that_stood_still_as_well_blames_nobody() -> None:

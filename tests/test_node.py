@@ -7,6 +7,7 @@ import resource
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from dsrun.launcher.node import kernel
 from dsrun.launcher.node.crew import Crew, Events, Manners
 from dsrun.launcher.node.workers import Process, SpawnFailed, Spec
 
-from .specs import ENV, python, shell
+from .specs import ENV, bomb, python, shell
 
 # -- a crew -------------------------------------------------------------------------------------
 
@@ -257,6 +258,15 @@ def test_daemons_are_swept_when_the_job_is_stopped() -> None:
     watched.crew.stop(signal.SIGTERM, 60.0)
     watched.to_the_end()
     assert watched.exits == {0: (-15, True)}
+
+
+@pytest.mark.parametrize("seats", [80, 300])
+def test_a_fork_bomb_is_ended(tmp_path: Path, seats: int) -> None:
+    watched = Watched(python(bomb(tmp_path, seats)))
+    watched.until(b"full")
+    watched.crew.stop(signal.SIGTERM, 0.1)
+    watched.to_the_end()
+    assert watched.exits == {0: (-9, True)}
 
 
 def test_the_background_may_stay_when_asked_for() -> None:

@@ -11,7 +11,7 @@ import signal
 
 from .. import loop as loops
 from ..values import NamedTuple
-from . import kernel
+from . import descendants, kernel
 from .pump import Pump
 from .workers import Process, Spec, spawn
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 ORPHAN_GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL for processes whose worker has ended."""
-
-GIVE_UP = 30.0
-"""Seconds after SIGKILL until a process that does not die is named and left to the kernel."""
 
 TOLD = 4
 """Failed workers of which the last output is told."""
@@ -245,10 +242,13 @@ class Crew:
         for process in self.running():
             process.signalled = True
         self._kill_children()
-        self._loop.after(GIVE_UP, lambda: self._finish(self._children()))
+        self._loop.after(descendants.GIVE_UP, lambda: self._finish(self._children()))
 
     def _kill_children(self) -> None:
-        for pid in self._children():
+        children = self._children()
+        if children:
+            descendants.end(self._others())
+        for pid in children:
             self._send(pid, signal.SIGKILL)
 
     def _children(self) -> list[int]:

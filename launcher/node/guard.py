@@ -13,12 +13,13 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
 
 from ..errors import LOST
 from ..loop import READ, Loop
 from ..values import NamedTuple
-from . import kernel
+from . import descendants, kernel
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -127,18 +128,16 @@ class _Watch:
     def run(self) -> int:
         """Stay until the node launcher has ended; return the exit code for this process."""
         self._loop.run()
-        if not self._may_stay:
-            _sweep()
-        return self._verdict()
+        return self._verdict([] if self._may_stay else _sweep())
 
     def _on_signal(self, number: int) -> None:
         if number != signal.SIGCHLD:
             with suppress(OSError):  # it is gone, and SIGCHLD is on its way
                 self._line.send(bytes([number]))
             return
-        status = _reap(self._launcher)
-        if status is not None:
-            self._status = status
+        ended = _reap()
+        if self._launcher in ended:
+            self._status = ended[self._launcher]
             self._hear()
             self._loop.stop()
 
@@ -172,14 +171,15 @@ class _Watch:
         self._missed += 1
         self._timer = self._loop.after(self._every, self._look)
 
-    def _verdict(self) -> int:
+    def _verdict(self, left: list[int]) -> int:
         code = os.waitstatus_to_exitcode(self._status)
         if code >= 0:
             return code
         why = f"was killed by {signal.Signals(-code).name}"
         if self._ended_by_us:
             why = f"showed no sign of life for {self._every * SIGNS:g} s, and was killed"
-        sys.stderr.write(f"the node launcher {why}; its workers were swept\n")
+        named = "".join(f"; could not be ended: {kernel.stuck(pid)}" for pid in left)
+        sys.stderr.write(f"the node launcher {why}; its workers were swept{named}\n")
         sys.stderr.flush()
         return LOST
 
@@ -192,21 +192,25 @@ def _let_go_of_the_line() -> None:
     os.close(null)
 
 
-def _reap(launcher: int) -> int | None:
-    """Take in what has ended; return the node launcher's wait status once it is among it."""
-    found = None
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return found
-        if pid == 0:
-            return found
-        if pid == launcher:
-            found = status
+def _reap() -> dict[int, int]:
+    """Take in what has ended: its wait status by pid."""
+    found: dict[int, int] = {}
+    with suppress(ChildProcessError):
+        while (one := os.waitpid(-1, os.WNOHANG))[0]:
+            found.update([one])
+    return found
 
 
-def _sweep() -> None:
-    """Kill children until there are none: what they leave behind becomes a child in its turn."""
-    while [pid for pid in kernel.children() if kernel.send(pid, signal.SIGKILL)]:
-        os.waitpid(-1, 0)
+def _sweep() -> list[int]:
+    """End all that is left below this process; return what has not ended after SIGKILL."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    last = time.monotonic() + descendants.GIVE_UP
+    _reap()
+    while left := kernel.children():
+        descendants.end()
+        ours = [pid for pid in left if kernel.send(pid, signal.SIGKILL)]
+        patience = max(0.0, last - time.monotonic())
+        if not ours or signal.sigtimedwait({signal.SIGCHLD}, patience) is None:
+            break
+        _reap()
+    return left

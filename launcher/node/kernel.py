@@ -42,7 +42,7 @@ def children() -> list[int]:
     except FileNotFoundError:
         # Not every kernel keeps that list (CONFIG_PROC_CHILDREN; gVisor has none).
         me = os.getpid()
-        return [pid for pid in _pids() if parent(pid) == me]
+        return [pid for pid in pids() if parent(pid) == me]
 
 
 def send(pid: int, number: int, *, group: bool = False) -> bool:
@@ -59,7 +59,8 @@ def send(pid: int, number: int, *, group: bool = False) -> bool:
     return True
 
 
-def _pids() -> list[int]:
+def pids() -> list[int]:
+    """Return the pids of all processes that can be seen."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
@@ -69,8 +70,8 @@ def stat(pid: int) -> list[str]:
     Raises:
         OSError: there is no such process.
     """
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-        return file.read().rpartition(")")[2].split()
+    with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+        return file.read().rpartition(b")")[2].decode("ascii").split()
 
 
 def parent(pid: int) -> int:

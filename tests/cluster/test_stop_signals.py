@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..specs import bomb
 from .command import COMMAND, Running
 from .jobs import DEAF, OBEDIENT, PATIENT, PROMPT, Job, everywhere, here_and_there, options
 from .machines import BLACKHOLE, wait_for
@@ -234,3 +235,14 @@ def test_a_blocked_signal_still_stops_the_job(
         job.running.process.send_signal(TERM)
         assert job.wait(PROMPT)[0] == 143
     assert each(job, "SIGTERM")
+
+
+def test_fork_bombs_are_ended_with_the_job(cluster: Cluster, tmp_path: Path) -> None:
+    folder = tmp_path / "seats"
+    folder.mkdir()
+    code = f"say('is up')\n{bomb(folder, 160)}"
+    with Job(cluster, tmp_path, code, "--grace", "2", slots=1) as job:
+        wait_for((folder / "full").exists, "as many processes as there may be", 20)
+        job.running.process.send_signal(TERM)
+        assert job.wait(3 * 4)[0] == 143
+        job.clean(PROMPT)
