@@ -42,7 +42,8 @@ def pool(loop: Loop) -> Iterator[Pool]:
     """A pool that begins at once, and leaves no child and no open file."""
 
     def made(worker: Spec, stdin: int) -> Spec:
-        argv = [*worker.argv[:2], PROGRAM, b"colorsys", *worker.argv[2:]]
+        modules = worker.env.get(b"MODULES", b"colorsys")
+        argv = [*worker.argv[:2], PROGRAM, modules, *worker.argv[2:]]
         return worker._replace(argv=argv, stdin=stdin)
 
     assert kernel.children() == [], "these tests count children"
@@ -73,9 +74,9 @@ def worker(tmp_path: Path) -> Callable[..., Spec]:
 
 
 def filled(pool: Pool, loop: Loop, *workers: Spec) -> list[int]:
-    """Have a spare for each, all of them started; returns their pids."""
+    """Have a spare for each, all of them ready; returns their pids."""
     pool.fill(workers)
-    until(loop, lambda: len(pool.pids) == sum(not one.keep_stdin for one in workers))
+    until(loop, lambda: pool.ready == sum(not one.keep_stdin for one in workers))
     return pool.pids
 
 
@@ -172,7 +173,7 @@ def test_the_death_of_one_does_not_keep_the_next_from_starting(
     until(loop, lambda: len(pool.pids) > 0)
     first = pool.pids[0]
     os.kill(first, signal.SIGKILL)
-    until(loop, lambda: len(pool.pids) == 1 and first not in pool.pids)
+    until(loop, lambda: pool.ready == 1 and first not in pool.pids)
     assert output(pool.hire(worker(1, threads=2))) == "True 1 2 x\n"
 
 
@@ -187,6 +188,21 @@ def test_the_next_starts_once_the_one_before_has_imported(
     assert len(pool.pids) == 1
     os.kill(pool.pids[0], signal.SIGCONT)
     until(loop, lambda: len(pool.pids) == 2)
+
+
+def test_one_that_still_imports_is_not_waited_for(
+    pool: Pool, loop: Loop, worker: Callable[..., Spec], tmp_path: Path
+) -> None:
+    """A module may hang for ever: the worker starts cold, and so do those behind it."""
+    (tmp_path / "hangs.py").write_text("print('imports', flush=True); import time; time.sleep(600)")
+    slow = worker(0)._replace(env={**worker(0).env, b"MODULES": b"hangs"})
+    pool.fill([slow, slow])
+    until(loop, lambda: len(pool.pids) == 1)
+    (hanging,) = pool.pids
+    assert output(pool.hire(slow)) == "False 0 1 x\n"
+    assert pool.pids == [hanging]
+    pool.close()
+    assert os.WTERMSIG(os.waitpid(hanging, 0)[1]) == signal.SIGKILL
 
 
 def test_nothing_starts_in_a_pool_that_is_closed(

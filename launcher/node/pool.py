@@ -45,14 +45,20 @@ class Pool:
         self._loop = loop
         self._made = made
         self._delay = delay
-        self._spares: list[Spare] = []
+        self._ready: list[Spare] = []
+        self._starting: Spare | None = None
         self._wanted: list[Spec] = []
         self._timer: loops.Timer | None = None
 
     @property
     def pids(self) -> list[int]:
         """Those of the spares."""
-        return [spare.process.pid for spare in self._spares]
+        return [spare.process.pid for spare in self._spares()]
+
+    @property
+    def ready(self) -> int:
+        """How many of them could become workers now."""
+        return len(self._ready)
 
     def fill(self, workers: Sequence[Spec]) -> None:
         """Have a spare for each of these workers soon, and none for anybody else."""
@@ -61,12 +67,14 @@ class Pool:
         self._timer = self._loop.after(self._delay, self._start_next)
 
     def hire(self, worker: Spec) -> Process:
-        """Return this worker, started: a spare, where there is one that it could have been.
+        """Return this worker, started: a spare that is ready, where it could have been this worker.
+
+        One that still imports is not waited for: a module that hangs would stop the job for ever.
 
         Raises:
             SpawnFailed: there is none, and it cannot be started.
         """
-        for spare in [one for one in self._spares if _fits(one, worker)]:
+        for spare in [one for one in self._ready if _fits(one, worker)]:
             self._forget(spare)
             if _lives(spare.process) and _order(spare.line, worker):
                 self._let_go(spare.line)
@@ -80,9 +88,13 @@ class Pool:
         if self._timer is not None:
             self._timer.cancel()
         self._wanted = []
-        for spare in self._spares[:]:
+        for spare in self._spares():
             self._forget(spare)
             _end(spare)
+
+    def _spares(self) -> list[Spare]:
+        """Return those that are ready, and the one that is not yet."""
+        return [*self._ready, *([self._starting] if self._starting else [])]
 
     def _start_next(self) -> None:
         if not self._wanted:
@@ -95,16 +107,20 @@ class Pool:
             except SpawnFailed:
                 ours.close()
                 return
-        spare = Spare(worker, process, ours)
-        self._spares.append(spare)
+        self._starting = spare = Spare(worker, process, ours)
         self._loop.watch(ours.fileno(), loops.READ, lambda: self._heard(spare))
 
     def _heard(self, spare: Spare) -> None:
         """Take in that a spare is ready, or that it has died."""
-        if not _said(spare.line):
+        starts, said = spare is self._starting, _said(spare.line)
+        if not said:
             self._forget(spare)
             _end(spare)
-        self._start_next()
+        elif starts:
+            self._ready.append(spare)
+        if starts:
+            self._starting = None
+            self._start_next()
 
     def _let_go(self, line: socket.socket) -> None:
         """Close a line once the worker has: closed too early, it would take the order with it."""
@@ -118,7 +134,10 @@ class Pool:
 
     def _forget(self, spare: Spare) -> None:
         self._loop.unwatch(spare.line.fileno())
-        self._spares.remove(spare)
+        if spare is self._starting:
+            self._starting = None
+        else:
+            self._ready.remove(spare)
 
 
 def _fits(spare: Spare, worker: Spec) -> bool:
