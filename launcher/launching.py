@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from .arrange import Arrangement
+    from .backends.base import Backend
     from .options import Options
     from .plan import Node, Plan
     from .program import Program
@@ -73,11 +74,12 @@ def launch(arrangement: Arrangement, options: Options, only: int | None = None) 
 
 
 def _later(plan: Plan, options: Options) -> Callable[[Node], Part]:
-    """Return what makes the backend for a node that the plan did not have."""
+    """Return what has the backend for a node that the plan did not have: one of a kind for all."""
+    made: dict[type[Backend], Backend] = {}
 
     def later(node: Node) -> Part:
-        (part,) = parts(plan._replace(nodes=(node,)), options)
-        return part
+        ((backend, nodes),) = parts(plan._replace(nodes=(node,)), options)
+        return Part(made.setdefault(type(backend), backend), nodes)
 
     return later
 

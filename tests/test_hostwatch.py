@@ -32,14 +32,19 @@ class Watched:
         self.taking = True
         self.taken: list[list[str]] = []
         self.said: list[str] = []
+        self.read: list[bytes] = []
         self.clock = Clock()
         hostwatch.HostWatch(
             self.clock.loop,
             lambda answer: answer(self.text, self.wrong),
-            lambda text: parse_hostfile(text, "hosts"),
+            self.hosts,
             self.take,
             self.said.append,
         )
+
+    def hosts(self, text: bytes) -> list[Host]:
+        self.read.append(text)
+        return parse_hostfile(text, "hosts")
 
     def take(self, hosts: Sequence[Host]) -> bool:
         if self.taking:
@@ -59,6 +64,17 @@ def test_what_is_new_is_told_once() -> None:
     watched.say(b"n1:2\nn2:1 # more\n")
     watched.say(b"n1:2\n\nn2:1\n")
     assert watched.taken == [["n1"], ["n1", "n2"], ["n1", "n2"]], "the line numbers are others"
+
+
+def test_what_is_as_it_was_is_not_read_again() -> None:
+    watched = Watched()
+    watched.say(b"n1:2\n")
+    watched.say(b"n2:2\n")
+    watched.say(b"", "program: exited with code 3")
+    watched.say(b"n2:2\n")
+    watched.say(b"", "program: exited with code 3")
+    assert watched.read == [b"n1:2\n", b"n2:2\n"]
+    assert len(watched.said) == 2, "it was well meanwhile"
 
 
 def test_who_is_not_ready_for_it_is_asked_again() -> None:

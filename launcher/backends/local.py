@@ -62,7 +62,7 @@ class Local:
         self._reports = reports
         for node in nodes:
             try:
-                child = self._warm.get(node.rank) or self._spawn(node.rank, loop)
+                child = self._warm.pop(node.rank, None) or self._spawn(node.rank, loop)
             except OSError as error:
                 reports.ended(node.rank, f"{self._settings.python}: {error.strerror}")
                 continue

@@ -79,7 +79,11 @@ class Ssh:
         def work() -> None:
             cause = bridge.run()
             with suppress(RuntimeError):
-                loop.post(lambda: reports.ended(rank, cause))
+                loop.post(lambda: over(cause))
+
+        def over(cause: str) -> None:
+            self._bridges.remove(bridge)
+            reports.ended(rank, cause)
 
         threading.Thread(target=work, name=f"ssh-{rank}", daemon=True).start()
 

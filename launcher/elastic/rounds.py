@@ -96,6 +96,11 @@ class Rounds:
         """How many failures were survived."""
         return self._budget.restarts
 
+    @property
+    def there(self) -> int:
+        """How many nodes are there, in a round or not."""
+        return len(self._alive)
+
     # -- nodes come and go ------------------------------------------------------------------
 
     def joined(self, node: int, port: int) -> None:

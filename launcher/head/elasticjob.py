@@ -16,6 +16,7 @@ from .job import Job
 from .peer import Peer, seated
 from .returns import Returns
 from .roster import NEW, Roster
+from .unreached import WORDLESS, Unreached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
 ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
 
 TOO_FEW = "too few nodes for too long (--min_wait)"
+
+SPARES = 4
+"""Nodes that are taken in beyond the most that a round may have, of hosts that are added."""
 
 SETTLE = 1.0
 """Seconds from a failure that would end the job until it does: the loss of a node, which others'
@@ -57,8 +61,9 @@ class ElasticJob(Job):
         super().__init__(*args)
         self._limits, self._part = elastic
         self._rounds = Rounds(len(self.peers), self._limits, self._calls(), self._loop)
-        self._returns = Returns(self._loop, self._reach_again)
-        self._roster = Roster(self.peers, self._rounds, self._returns, self._add)
+        self._returns = Returns(self._loop, self._reach_again, self._room, self._newcomer)
+        self._roster = Roster(self.peers, self._rounds, self._returns, self._add, self._warn)
+        self._unreached = Unreached(self._loop, lambda text: self._warn(f"{text}; trying again"))
         self._reached: set[Peer] = set()
         self._whole = self._plan
         self._probed, self._by_address = "", False
@@ -74,8 +79,11 @@ class ElasticJob(Job):
             short=self._too_few,
             fits=self._fits,
             name=lambda number: self.peers[number].name,
-            say=lambda text: self._console.say(text, "warning"),
+            say=self._warn,
         )
+
+    def _warn(self, text: str) -> None:
+        self._console.say(text, "warning")
 
     def run(
         self, parts: Sequence[Part], dial: Dial | None, on_token: Callable[[str, str], None]
@@ -83,16 +91,18 @@ class ElasticJob(Job):
         """Run it; see Job."""
         reports = self._reports(on_token)
         known = list(parts)
+        backends = {node.rank: backend for backend, nodes in parts for node in nodes}
 
         def reach(node: Node) -> None:
-            found = [one for one in known if node in one.nodes]
-            if not found:
-                found = [self._part(node)]
-                known.extend(found)
-            for backend, _ in found:
-                if dial is not None and backend.transport == "dial":
-                    dial.again(node.rank)
-                backend.start([node], self._loop, reports, dial)
+            if node.rank not in backends:
+                part = self._part(node)
+                backends[node.rank] = part.backend
+                if all(part.backend is not one.backend for one in known):
+                    known.append(part)
+            backend = backends[node.rank]
+            if dial is not None and backend.transport == "dial":
+                dial.again(node.rank)
+            backend.start([node], self._loop, reports, dial)
 
         self._reach = reach
         return super().run(known, dial, on_token)
@@ -103,8 +113,8 @@ class ElasticJob(Job):
         peer = self.peers[rank]
         if self._running and peer.lost and peer.hello is None:
             if peer.lost == NEW:
-                self._console.say(f"{peer.name}: {cause}; trying again", "warning")
-                peer.lost = cause
+                peer.lost = cause or WORDLESS
+                self._unreached.add(peer.name, peer.lost)
             self._returns.failed(peer)
 
     def _handlers(self, peer: Peer) -> dict[int, Callable[[bytes], None]]:
@@ -251,6 +261,12 @@ class ElasticJob(Job):
             if self._stopping and not self._rounds.generation:
                 self._error = NodeError(f"{peer.name}: {left.why}")
 
+    def _room(self) -> int:
+        return self._limits.most + SPARES - self._rounds.there
+
+    def _newcomer(self) -> Peer | None:
+        return self._roster.next()
+
     def _reach_again(self, peer: Peer) -> None:
         peer.hang_up()
         peer.forget()
@@ -267,8 +283,9 @@ class ElasticJob(Job):
             return
         hello = messages.unpack(messages.Hello, body)
         problems = self._problems(peer, hello)
-        if problems:
-            self._console.say(f"cannot take {peer.name} in: {problems[0]}", "warning")
+        if problems and peer.lost != problems[0]:
+            peer.lost = problems[0]
+            self._warn(f"cannot take {peer.name} in: {peer.lost}")
         if problems or self._stopping or not self._rounds.came(peer.number):
             peer.hang_up()
             self._returns.failed(peer)

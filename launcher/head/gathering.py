@@ -42,7 +42,7 @@ class Gathering:
         start_timeout: float,
         batches: BatchPlan | None,
         least: int | None,
-        leave: Callable[[Peer, str], None],
+        leave: Callable[[Mapping[Peer, str]], None],
         ready: Callable[[Plan, str, int], None],
         refuse: Callable[[NodeError], None],
     ) -> None:
@@ -133,8 +133,7 @@ class Gathering:
         rest = [peer for peer in self._peers if peer not in unfit]
         if self._least is None or not unfit or len(rest) < self._least:
             return
-        for peer, cause in unfit.items():
-            self._leave(peer, cause)
+        self._leave(unfit)
         self._peers = rest
         self._plan = seated(self._plan, rest)
 

@@ -55,6 +55,7 @@ class HostWatch:
         self._take = take
         self._warn = warn
         self._known: list[Host] | None = None
+        self._text: bytes | None = None
         self._wrong = ""
         self._again()
 
@@ -62,16 +63,25 @@ class HostWatch:
         self._loop.after(EVERY, lambda: self._ask(self._answered))
 
     def _answered(self, text: bytes, wrong: str) -> None:
-        try:
-            hosts = self._read(text) if not wrong else []
-        except UsageError as error:
-            wrong = str(error).partition("\n")[0]
+        if wrong or text != self._text:
+            wrong = wrong or self._take_in(text)
         if wrong and wrong != self._wrong:
             self._warn(f"{wrong}; the hosts stay as they are")
         self._wrong = wrong
-        if not wrong and hosts != self._known and self._take(hosts):
-            self._known = hosts
         self._again()
+
+    def _take_in(self, text: bytes) -> str:
+        """Have another list's hosts taken in; returns what is wrong with it.
+
+        One that is as it was is not read again: of thousands of hosts that takes its time.
+        """
+        try:
+            hosts = self._read(text)
+        except UsageError as error:
+            return str(error).partition("\n")[0]
+        if hosts == self._known or self._take(hosts):
+            self._known, self._text = hosts, text
+        return ""
 
 
 def of_file(path: str) -> Ask:

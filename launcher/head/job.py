@@ -19,11 +19,12 @@ from .report import Report, words
 from .shards import ShardDesk
 from .stdin import Stdin
 from .suspension import Suspension
+from .unreached import WORDLESS, folded
 from .workers import Workers
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..backends.base import Dial, Part
     from ..control.line import Line
@@ -38,7 +39,6 @@ LAST_MARGIN = 35.0
 
 HANG_UP = 2.0
 """Seconds for node launchers to leave once the job is over."""
-
 
 NO_DEVICES = "no accelerator found: these are CPU workers (--accelerator cpu, if so meant)"
 
@@ -170,7 +170,7 @@ class Job:
             if cause:
                 self._account.explain(peer.name, cause)
         else:
-            self._fail_start(peer, cause or "its node launcher ended without a word")
+            self._fail_start(peer, cause or WORDLESS)
 
     def _on_broken(self, cause: str, code: int, killed: bool) -> None:
         """Take in that the engine of all nodes is over, while node launchers may live on."""
@@ -209,10 +209,14 @@ class Job:
         self._error = error
         self._end()
 
-    def _leave(self, peer: Peer, cause: str) -> None:
-        """Start without a node that cannot take part."""
-        peer.lost = cause
-        self._console.say(f"{peer.name}: {cause}; starting without it", "warning")
+    def _leave(self, unfit: Mapping[Peer, str]) -> None:
+        """Start without nodes that cannot take part."""
+        for peer, cause in unfit.items():
+            peer.lost = cause
+        causes = folded({peer.name: cause for peer, cause in unfit.items()})
+        self._console.say(
+            f"{causes}; starting without {'it' if len(unfit) == 1 else 'them'}", "warning"
+        )
 
     def _ready(self, plan: Plan, master: str, port: int) -> None:
         """Start, unless what is known by now is not what was asked for."""

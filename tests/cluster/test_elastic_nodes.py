@@ -9,6 +9,7 @@ import signal
 import sys
 import time
 from contextlib import ExitStack
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -114,6 +115,33 @@ def test_a_host_that_is_added_and_cannot_be_reached_is_tried_again(
         running.wait_for_output(r"dsrun: n2: .*; trying again", IMPORT)
     assert sorted(up(running, 2, 2)) == placed("n1", "n2")
     ended(running, tmp_path)
+
+
+def test_thousands_of_hosts_that_cannot_be_reached_cost_the_training_nothing(
+    dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    """One real host is among them, and the job can be stopped."""
+    script, names = tmp_path / "discover.sh", [f"x{number}" for number in range(10_000)]
+    (tmp_path / "new").write_text("\n".join(["n1:1", "n2:1", *names[:50], "n3:1", *names[50:]]))
+    write(tmp_path / "hosts", "n1:1\nn2:1\n")
+    script.write_text(f"#!/bin/sh\ncat {tmp_path}/hosts\n")
+    script.chmod(0o755)
+    running = growing(dsrun, work, "--host_discovery_script", str(script), "--nnodes", "2:3")
+    up(running, 2, 2)
+    (tmp_path / "new").rename(tmp_path / "hosts")
+    assert sorted(up(running, 3, 3)) == placed("n1", "n2", "n3")
+    told = r"(?s)(dsrun: \d+ hosts could not be reached: x\d+ .. x\d+: its name does not .*){2}"
+    running.wait_for_output(told, IMPORT)
+    assert longest_pause(tmp_path) < 2.0
+    running.process.send_signal(signal.SIGTERM)
+    assert running.wait(2 + PROMPT).returncode == 128 + signal.SIGTERM
+    assert "dsrun: lost" not in running.stderr
+
+
+def longest_pause(folder: Path) -> float:
+    """Seconds between two steps of the last worker that is there, which has only one round."""
+    steps = [float(line) for line in (folder / "alive-n3-0").read_text().split()]
+    return max(after - before for before, after in pairwise(steps))
 
 
 # -- dsrun-scale ----------------------------------------------------------------------------------
