@@ -57,7 +57,7 @@ def arrange(command: Command) -> Arrangement:
         program=_program(command),
         launcher=launcher,
         master_addr=_address(options, hosts, alone=alone),
-        master_port=_port(options),
+        master_port=options.master_port or None,  # 0: a free one, which nobody has to know before
         rendezvous=command.rendezvous,
     )
     said = f"hosts: {command.joined or found.words}; launcher: {why}"
@@ -308,14 +308,6 @@ def _address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | N
             " are found and tried out; --master_addr names node 0's"
         )
     return options.local_addr
-
-
-def _port(options: Options) -> int | None:
-    """Return the port to use; None: a free one, which nobody has to know beforehand."""
-    port = options.master_port or None
-    if port is not None and port > 65535:
-        raise UsageError(f"--master_port {port}: expected 1 to 65535, or leave it out")
-    return port
 
 
 def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:

@@ -27,9 +27,6 @@ VARIABLES = frozenset(
 )
 """Those of our variables that stand for no option: a secret, and what workers are given."""
 
-MOST = 999_999_999
-"""No number of anything, seconds included, is larger."""
-
 
 class Command(NamedTuple):
     """One command line, understood.
@@ -147,7 +144,7 @@ def _split(word: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, boo
 
 
 def _find(shown: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, Option]:
-    key = shown[2:].replace("-", "_") if shown.startswith("--") else shown
+    key = _key(shown)
     if key in REFUSED:
         raise UsageError(f"{shown}: not here: {REFUSED[key]}")
     # One-letter names are in the table with their dash, so `--H` is not `-H`.
@@ -156,6 +153,11 @@ def _find(shown: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, Opt
         meant = f" (did you mean --{close}?)" if close else ""
         raise UsageError(f"{shown}: unknown option{meant}; see dsrun --help")
     return names[key]
+
+
+def _key(shown: str) -> str:
+    """Return the name of an option as the table has it."""
+    return shown[2:].replace("-", "_") if shown.startswith("--") else shown
 
 
 def _nearest(key: str, names: Iterable[str]) -> str:
@@ -183,10 +185,11 @@ def _typed(spec: Option, text: str, shown: str) -> object:
     what, kind = {"int": ("a whole number", int), "float": ("a number", float)}[spec.kind]
     with suppress(ValueError):
         value = kind(text)
-        if 0 <= value <= MOST and (value or not spec.positive):
+        if 0 <= value <= spec.most and (value or not spec.positive):
             return value
     least = "above 0, up to" if spec.positive else "from 0 to"
-    raise UsageError(f"{shown}: expected {what} {least} {MOST}, not {text!r}")
+    valid = spec.valid or f"{what} {least} {spec.most}"
+    raise UsageError(f"{shown}: expected {valid}, not {text!r}")
 
 
 def _chosen(spec: Option, text: str, shown: str) -> str:
@@ -215,6 +218,21 @@ def _switch(variable: str, text: str) -> bool:
     if text.lower() not in YES | NO:
         raise UsageError(f"{variable}: expected 1 or 0, not {text!r}")
     return text.lower() in YES
+
+
+def name_variables(message: str, argv: Sequence[str], environ: Mapping[str, str]) -> str:
+    """Return what is said of options, with the name of the variable that set one in its place."""
+    import re
+
+    names = table()
+    words = [word.partition("=")[0] if word.startswith("--") else word[:2] for word in argv]
+    typed = {names[key][0] for key in map(_key, words) if key in names}
+    for variable in environ:
+        prefix, _, key = variable.partition("_")
+        field = names.get(key.lower(), ("",))[0] if prefix in {"DSRUN", "PET"} else ""
+        if field and field not in typed:
+            message = re.sub(rf"--{field}\b", variable, message)
+    return message
 
 
 def _options(values: Mapping[str, object]) -> Options:

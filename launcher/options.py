@@ -6,6 +6,7 @@ underscores), its default is the default, and `option(...)` says the rest. `cli.
 
 from __future__ import annotations
 
+from .resources.host import MAX_SLOTS
 from .values import NamedTuple
 
 TYPE_CHECKING = False
@@ -22,6 +23,12 @@ CORES = "Devices and cores"
 GROUPS = (HOSTS, PROGRAM, START, ENVIRONMENT, OUTPUT, STOPPING, CORES)
 
 
+MOST = 999_999_999
+"""No number of anything, seconds included, is larger."""
+
+PORTS = 65535
+
+
 class Option(NamedTuple):
     """What is to be known of one option beside its name and default.
 
@@ -32,6 +39,8 @@ class Option(NamedTuple):
         choices: the only values allowed, () for any.
         none: a value of a peer's that means "not given" (DeepSpeed's -1).
         positive: a number above 0.
+        most: the largest number.
+        valid: the numbers allowed, where there is more to say of them.
     """
 
     default: Any
@@ -43,6 +52,8 @@ class Option(NamedTuple):
     choices: tuple[str, ...] = ()
     none: str | None = None
     positive: bool = False
+    most: int = MOST
+    valid: str = ""
 
 
 def option(
@@ -104,6 +115,7 @@ class Options:
     num_gpus: int | None = option(
         None, "int", HOSTS, "the first N slots of every host", "N",
         also=("num_accelerators",), none="-1",
+        positive=True, most=MAX_SLOTS, valid=f"1 to {MAX_SLOTS} (without it: all slots)",
     )  # fmt: skip
     nproc_per_node: str | None = option(
         None, "str", HOSTS, "torchrun's name for it: N, or auto, gpu, cpu", "N"
@@ -154,7 +166,10 @@ class Options:
     rank_per_task: bool = option(
         False, "bool", START, "MPI and Slurm start every rank themselves: for scripts that use MPI"
     )
-    ssh_port: int | None = option(None, "int", START, "sshd's port on every host", "PORT")
+    ssh_port: int | None = option(
+        None, "int", START, "sshd's port on every host", "PORT",
+        positive=True, most=PORTS, valid=f"1 to {PORTS}",
+    )  # fmt: skip
     accept_new_host_keys: bool = option(
         False, "bool", START, "add host keys never seen before to known_hosts; never changed ones"
     )
@@ -175,11 +190,12 @@ class Options:
         none="",
     )  # fmt: skip
     master_port: int | None = option(
-        None, "int", START, "port of node 0 for the workers (0: a free one)", "PORT"
-    )
+        None, "int", START, "port of node 0 for the workers (0: a free one)", "PORT",
+        most=PORTS, valid=f"1 to {PORTS} (0, or without it: a free one)",
+    )  # fmt: skip
     control_port: int | None = option(
         None, "int", START, "port for the nodes to dial (any; with --no_ssh master_port + 1)",
-        "PORT",
+        "PORT", positive=True, most=PORTS, valid=f"1 to {PORTS}",
     )  # fmt: skip
     token_file: str | None = option(
         None, "str", START, "--no_ssh: a 0600 file with the shared secret (or DSRUN_TOKEN)", "FILE"

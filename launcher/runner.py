@@ -64,6 +64,16 @@ def _open_streams() -> None:
 
 
 def _run(words: list[str]) -> int:
+    from .cli import name_variables
+
+    try:
+        return _follow(words)
+    except DsrunError as error:
+        error.args = (name_variables(str(error), words, os.environ),)
+        raise
+
+
+def _follow(words: list[str]) -> int:
     from .cli import parse
 
     command = parse(words, os.environ)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from dsrun.launcher.cli import VARIABLES, Command, parse
+from dsrun.launcher.cli import VARIABLES, Command, name_variables, parse
 from dsrun.launcher.errors import UsageError
 from dsrun.launcher.help import text as help_text
 from dsrun.launcher.options import all_options, table
@@ -166,10 +166,10 @@ def test_use_env_means_no_local_rank() -> None:
         (["--quiet=1"], "--quiet: takes no value, not '1'"),
         (
             ["--num_gpus", "two"],
-            "--num_gpus: expected a whole number from 0 to 999999999, not 'two'",
+            "--num_gpus: expected 1 to 4096 (without it: all slots), not 'two'",
         ),
-        (["--num_gpus=1.5"], "--num_gpus: expected a whole number from 0 to 999999999, not '1.5'"),
-        (["--num-gpus=-3"], "--num-gpus: expected a whole number from 0 to 999999999, not '-3'"),
+        (["--num_gpus=1.5"], "--num_gpus: expected 1 to 4096 (without it: all slots), not '1.5'"),
+        (["--num-gpus=-3"], "--num-gpus: expected 1 to 4096 (without it: all slots), not '-3'"),
         (["--grace=-1"], "--grace: expected a number from 0 to 999999999, not '-1'"),
         (["--grace", "nan"], "--grace: expected a number from 0 to 999999999, not 'nan'"),
         (["--grace", "inf"], "--grace: expected a number from 0 to 999999999, not 'inf'"),
@@ -335,7 +335,7 @@ def test_torchruns_template_is_the_prefix_where_none_is_given(
         ({"DSRUN_QUIET": "maybe"}, "DSRUN_QUIET: expected 1 or 0, not 'maybe'"),
         (
             {"DSRUN_NUM_GPUS": "x"},
-            "DSRUN_NUM_GPUS: expected a whole number from 0 to 999999999, not 'x'",
+            "DSRUN_NUM_GPUS: expected 1 to 4096 (without it: all slots), not 'x'",
         ),
         ({"DSRUN_STDIN": "x"}, "DSRUN_STDIN: expected one of none, rank0, not 'x'"),
     ],
@@ -355,6 +355,14 @@ def test_variables_that_mean_nothing(environ: dict[str, str], message: str) -> N
 )
 def test_torchruns_names_bring_its_manners(words: list[str], like: bool) -> None:
     assert understood(*words).like_torchrun is like
+
+
+def test_a_variable_is_named_in_place_of_the_option_that_it_has_set() -> None:
+    said = "--num_nodes 3 and --hostfile h, not --hostfiles: --grace or -H"
+    environ = {"DSRUN_NUM_NODES": "3", "PET_NNODES": "2", "DSRUN_SHUTDOWN_TIMEOUT": "1"}
+    told = "DSRUN_NUM_NODES 3 and --hostfile h, not --hostfiles: DSRUN_SHUTDOWN_TIMEOUT or -H"
+    assert name_variables(said, ["-Hh", "x.py"], {**environ, "DSRUN_HOSTFILE": "i"}) == told
+    assert name_variables(said, ["--num-nodes=3", "--grace", "1"], environ) == said
 
 
 def test_help_shows_every_option_and_every_refused_one_within_the_width() -> None:

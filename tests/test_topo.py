@@ -173,7 +173,7 @@ def test_help_is_all_that_is_printed(words: tuple[str, ...]) -> None:
     [
         (("--bogus",), "--bogus: unknown option"),
         (("--num_gpu", "2"), "(did you mean --num_gpus?)"),
-        (("--num_gpus", "two"), "--num_gpus: expected a whole number"),
+        (("--num_gpus", "two"), "--num_gpus: expected 1 to 4096"),
         (("--num_gpus", "0"), "--num_gpus"),
         (("--bind_to", "hat"), "--bind_to: expected one of none, core, numa, socket, not 'hat'"),
         (("--bind_to", "numa", "--numa_binding", "socket"), "give one of them"),
@@ -182,7 +182,7 @@ def test_help_is_all_that_is_printed(words: tuple[str, ...]) -> None:
         (("--bind_core_list", "99999"), "cpu 99999 may not be used here"),
         (("--bind_core_list", "0-"), "--bind_core_list: '0-': expected cpu numbers"),
         (("--bind_core_list", "elsewhere:0"), "expected cpus, or host:cpus for one of: "),
-        (("--numa_binding", "exclusive", "--num_gpus", "5000"), "start fewer"),
+        (("--numa_binding", "exclusive", "--num_gpus", "4000"), "start fewer"),
         (("--accelerator", "abacus"), "no accelerator 'abacus' (known: cuda, "),
         (("train.py",), "dsrun-topo runs no program: 'train.py'"),
         (("--num_gpus", "2", "./train.py", "--lr", "1"), "runs no program: './train.py'"),
