@@ -13,7 +13,7 @@ from .errors import DsrunError, UsageError
 from .head.console import Console
 from .head.job import Job
 from .head.report import as_json, words
-from .head.view import rules
+from .head.view import opening, rules
 from .resources import source
 from .secret import shared_secret
 from .sending import tasks, travelling
@@ -112,7 +112,8 @@ def run(
     plan, job_id = arrangement.plan, course.job_id
     console = Console(loop, colour=options.color, level=_level(options))
     try:
-        console.say(f"{arrangement.said}; job {job_id}", _loudness(plan, options))
+        console.say(arrangement.said, "debug")
+        console.say(opening(plan, arrangement.said, job_id), _loudness(plan, options))
         for note in arrangement.notes:
             console.say(note)
         _warn_of(course.travel, plan, console)

@@ -257,7 +257,7 @@ class Options:
         "FORMAT",
     )  # fmt: skip
     color: str = option(
-        "auto", "str", OUTPUT, "colours: auto, always or never", "WHEN",
+        "auto", "str", OUTPUT, "colours and moving lines: auto, always or never", "WHEN",
         choices=("auto", "always", "never"),
     )  # fmt: skip
     stdin: str = option(

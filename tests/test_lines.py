@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from dsrun.launcher.head.lines import LONGEST, Labeller, Sanitizer
-from dsrun.launcher.head.screen import LATEST, REDRAW, ROWS, LiveScreen, PlainScreen
+from dsrun.launcher.head.screen import LATEST, REDRAW, ROWS, LiveScreen, PlainScreen, may_move
 from dsrun.launcher.plain import plain
 
 from .clock import Clock
@@ -363,7 +363,37 @@ def test_a_bar_that_has_ended_is_gone_from_the_terminal(written: Written) -> Non
     assert b"".join(data for _, data in written) == b"w:0| 99%\r\x1b[Jw:0| 100%\n"
 
 
-def test_rows_are_cut_to_the_width_and_colours_are_not_counted(written: Written) -> None:
+@pytest.mark.parametrize(
+    ("colour", "environ", "moves"),
+    [
+        ("auto", {"TERM": "xterm"}, True),
+        ("auto", {"TERM": "xterm", "NO_COLOR": ""}, True),
+        ("auto", {"TERM": "xterm", "NO_COLOR": "1"}, False),
+        ("auto", {"TERM": "dumb"}, False),
+        ("auto", {}, False),
+        ("never", {"TERM": "xterm"}, False),
+        ("always", {"TERM": "xterm", "NO_COLOR": "1"}, True),
+        ("always", {"TERM": "dumb"}, False),
+    ],
+)
+def test_whose_cursor_is_moved(colour: str, environ: dict[str, str], moves: bool) -> None:
+    assert may_move(colour, environ) == moves
+
+
+@pytest.mark.parametrize(("columns", "width"), [("20", 20), ("0", 80), ("9" * 5000, 80), ("x", 80)])
+def test_columns_are_as_wide_as_the_user_says(
+    written: Written, monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    screen = LiveScreen(Clock().loop, writer(written))
+    screen.status("x" * 500)
+    assert written == [(2, b"x" * (width - 1) + b"\x1b[0m")]
+
+
+def test_rows_are_cut_to_the_width_and_colours_are_not_counted(
+    written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     clock = Clock()
     screen = LiveScreen(clock.loop, writer(written))
     screen.open_line((0, 1), unfinished(b"x" * 500, b"\x1b[36mw:0| \x1b[0m"))

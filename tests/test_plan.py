@@ -11,11 +11,14 @@ import pytest
 from dsrun.launcher.arrange import Arrangement, arrange, workdir
 from dsrun.launcher.cli import parse
 from dsrun.launcher.errors import UsageError
+from dsrun.launcher.head.view import WIDTH, opening
 from dsrun.launcher.options import Options
 from dsrun.launcher.plan import Node, Plan, Worker, lay_out, settle
 from dsrun.launcher.program import Program
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.resources.source import find, is_here
+
+JOB = "20261122-044357-a27273"
 
 Seat = tuple[int, int, int, int | str]
 
@@ -176,6 +179,33 @@ def test_hosts_of_a_line(words: list[str], hosts: list[Host], said: str) -> None
     assert [node.host.name for node in arrangement.plan.nodes] == [host.name for host in hosts]
     assert [node.slots for node in arrangement.plan.nodes] == [host.slots for host in hosts]
     assert arrangement.said == said
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], "this machine"),
+        (["--host", "localhost:2"], "this machine, from --host"),
+        (["--host", "x1,x2", "--launcher=pdsh"], "2 nodes from --host over pdsh"),
+        (["--host", "x[1-9999]", "--launcher=openmpi"], "9999 nodes from --host over openmpi"),
+        (["--nnodes=3", "--node_rank=0", "--master_addr=m"], "node 0 of 3: --no_ssh"),
+        (["--no_ssh", "--host=a,b", "--node_rank=0"], "node 0 of 2: --host"),
+    ],
+)
+def test_the_line_that_opens_a_job(words: list[str], told: str) -> None:
+    plan, said, *_ = arranged(*words)
+    assert opening(plan, said, JOB) == f"{told}; job {JOB}"
+
+
+def test_the_line_that_opens_a_job_fits_a_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "a-name-that-is-long" / "hosts"
+    path.parent.mkdir()
+    path.write_text("x1\n")
+    plan, said, *_ = arranged("-H", str(path), "--launcher=ssh")
+    line = opening(plan, said, JOB)
+    assert len(f"dsrun: {line}") == WIDTH
+    assert line.startswith("1 node from hostfile /")
+    assert line.endswith(f"g/hosts over ssh; job {JOB}")
 
 
 @pytest.mark.parametrize("launcher", ["ssh", "openssh", "pdsh"])

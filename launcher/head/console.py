@@ -7,7 +7,7 @@ import os
 
 from ..plain import plain
 from .lines import Labeller, Sanitizer
-from .screen import LiveScreen, PlainScreen
+from .screen import LiveScreen, PlainScreen, may_move
 from .writer import Writer
 
 TYPE_CHECKING = False
@@ -45,25 +45,26 @@ class Console:
         self._loop = loop
         self._level = LEVELS.index(level)
         self.on_broken_pipe: Callable[[], None] = _nothing
-        terminal = os.isatty(1)
-        self._colour = colour == "always" or (
-            colour == "auto" and terminal and not os.environ.get("NO_COLOR")
-        )
         loop.open_to_threads()
         # Where both are one file, one writer keeps their order.
         self._sinks = {1: 1, 2: 1 if _same(1, 2) else 2}
         self._writers = {sink: Writer(sink, self._failed(sink)) for sink in {*self._sinks.values()}}
-        screen = LiveScreen if terminal else PlainScreen
-        self._screen = screen(loop, self._write)
+        self._terminals = {stream: os.isatty(sink) for stream, sink in self._sinks.items()}
+        moves = may_move(colour, os.environ)
+        self._coloured = {
+            stream: colour == "always" or (terminal and moves)
+            for stream, terminal in self._terminals.items()
+        }
+        live = moves and all(self._terminals.values())
+        self._screen = (LiveScreen if live else PlainScreen)(loop, self._write)
         self._labellers: dict[tuple[int, int], Labeller] = {}
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
-        self._terminal = terminal
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:
         """Show these streams (1, 2) of a rank, its lines behind `text`."""
-        colour = COLOURS[rank % len(COLOURS)]
-        shown = f"\x1b[{colour}m{text}\x1b[0m" if self._colour and text else text
+        coloured = f"\x1b[{COLOURS[rank % len(COLOURS)]}m{text}\x1b[0m" if text else ""
         for stream in streams:
+            shown = coloured if self._coloured[stream] else text
             self._labellers[rank, stream] = Labeller(shown.encode("utf-8", "surrogateescape"))
             self._sanitizers[rank, stream] = Sanitizer()
 
@@ -73,7 +74,9 @@ class Console:
         if labeller is None:
             written()
             return
-        lines = labeller.feed(self._sanitizers[rank, stream].feed(data) if self._terminal else data)
+        if self._terminals[stream]:
+            data = self._sanitizers[rank, stream].feed(data)
+        lines = labeller.feed(data)
         self._screen.show(self._sinks[stream], lines, lambda: self._loop.post(written))
         self._screen.open_line((rank, self._sinks[stream]), labeller)
 

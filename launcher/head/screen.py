@@ -13,7 +13,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ..loop import Loop
     from .lines import Labeller
@@ -31,6 +31,17 @@ ROWS = 12
 """Unfinished lines shown at once."""
 
 _INVISIBLE = re.compile(rb"\x1b\[[0-9;]*m")
+
+
+def may_move(colour: str, environ: Mapping[str, str]) -> bool:
+    """Tell whether a terminal may be coloured, and its cursor moved to draw lines anew.
+
+    Args:
+        colour: --color: auto, always or never.
+        environ: NO_COLOR (no-color.org) and TERM count; what has no TERM is no better than `dumb`.
+    """
+    wanted = colour == "always" or (colour == "auto" and not environ.get("NO_COLOR"))
+    return wanted and environ.get("TERM", "dumb") != "dumb"
 
 
 class PlainScreen:
@@ -155,6 +166,10 @@ class LiveScreen:
 
 
 def _columns() -> int:
+    """Return the width of the terminal; COLUMNS counts for more than what it says itself."""
+    asked = os.environ.get("COLUMNS", "")
+    if re.fullmatch("[1-9][0-9]{0,3}", asked):
+        return int(asked)
     for fd in (2, 1):
         try:
             return os.get_terminal_size(fd).columns or 80

@@ -19,6 +19,10 @@ STREAMS = {0: set[int](), 1: {1}, 2: {2}, 3: {1, 2}}
 """torchrun's numbers for streams, as in --redirects 3."""
 
 
+WIDTH = 80
+"""Columns that the line which opens a job takes at most: those of a terminal nobody has widened."""
+
+
 class Rules(NamedTuple):
     """How a job is watched and stopped; times in seconds.
 
@@ -45,6 +49,32 @@ class Rules(NamedTuple):
     devices: bool = False
     batches: BatchPlan | None = None
     misfit: Callable[[Plan, bool], str] = lambda _plan, _bare: ""
+
+
+def opening(plan: Plan, said: str, job_id: str) -> str:
+    """Return the words that open a job: how many nodes, where they are from, and its name.
+
+    `said` is the arrangement's; dsrun's own name goes before this line.
+    """
+    source = said.removeprefix("hosts: ").partition("; launcher: ")[0].partition(" (")[0]
+    here = source == "this machine"
+    count = len(plan.nodes)
+    if plan.launcher == "none":
+        before, source, after = f"node 0 of {count}: ", "--no_ssh" if here else source, ""
+    elif plan.launcher == "local":
+        before, source, after = "this machine", "" if here else f", from {source}", ""
+    else:
+        before, after = f"{count} node{'s' * (count != 1)} from ", f" over {plan.launcher}"
+    after += f"; job {job_id}"
+    return before + _folded(source, WIDTH - len(f"dsrun: {before}{after}")) + after
+
+
+def _folded(text: str, room: int) -> str:
+    """Leave out the middle of a text that is too long."""
+    if len(text) <= room:
+        return text
+    start = (room - 3) // 2
+    return f"{text[:start]}...{text[len(text) - (room - 3 - start) :]}"
 
 
 def rules(options: Options, job_id: str) -> Rules:

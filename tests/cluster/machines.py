@@ -55,8 +55,13 @@ def lines(items: Iterable[str]) -> str:
 
 def user_environment() -> dict[str, str]:
     """Our own environment, but for what dsrun would obey, and with the administrator's tools."""
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("DSRUN_")}
-    return {**ours, **TOOLS}
+    obeyed = {"COLUMNS", "NO_COLOR"}
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("DSRUN_") and name not in obeyed
+    }
+    return {**ours, **TOOLS, "TERM": "xterm"}
 
 
 def first_descendant(pid: int, generations: int) -> int:

@@ -122,13 +122,16 @@ def test_logs_lie_on_the_nodes_and_are_private(
         ("auto", False, {}, False),
         ("auto", True, {}, True),
         ("auto", True, {"NO_COLOR": "1"}, False),
+        ("auto", True, {"TERM": "dumb"}, False),
         ("never", True, {}, False),
+        ("always", True, {"TERM": "dumb"}, True),
     ],
 )
 def test_colours(
     dsrun: Dsrun, tmp_path: Path, when: str, term: bool, env: dict[str, str], coloured: bool
 ) -> None:
-    work = script(tmp_path, "print('hi')")
+    """Who gets no colours on a terminal has no cursor moved there, either."""
+    work = script(tmp_path, "print('wait', end='', flush=True); time.sleep(0.3); print('\\rhi')")
     with Terminal() as terminal:
         outputs: dict[str, Any] = terminal.outputs if term else {}
         done = dsrun(*LOCAL, "--num_gpus", "2", "--color", when, work, env=env, **outputs)
@@ -139,17 +142,19 @@ def test_colours(
         assert len(codes) == 2
     else:
         assert lines(shown) == ["localhost:0| hi", "localhost:1| hi"]
+        assert "\x1b" not in shown
+    assert ("\x1b[J" in shown) == (coloured and term and not env)
 
 
 def test_a_progress_bar_moves_on_a_terminal(dsrun: Dsrun, tmp_path: Path) -> None:
     with Terminal() as terminal:
         running = dsrun.start(
-            *LOCAL, "--num_gpus", "2", "--color", "never", script(tmp_path, BAR),
+            *LOCAL, "--num_gpus", "2", script(tmp_path, BAR),
             stdout=terminal.slave, stderr=terminal.slave,
         )  # fmt: skip
         ages = []
         for _ in range(10):
-            shown = terminal.read_next(rb"localhost:0\|  at ([0-9.]{5,}) ")
+            shown = terminal.read_next(rb"localhost:0\| \x1b\[0m at ([0-9.]{5,}) ")
             ages.append(time.monotonic() - float(shown))
         running.process.send_signal(signal.SIGTERM)
         assert running.wait().returncode == 143
@@ -174,7 +179,7 @@ def test_eight_progress_bars_cost_little_and_end_right(
     dsrun: Dsrun, tmp_path: Path, term: bool
 ) -> None:
     work = script(tmp_path, STEPS)
-    options = (*LOCAL, "--num_gpus", "8", "--color", "never", work)
+    options = (*LOCAL, "--num_gpus", "8", work)
     with Terminal() as terminal:
         outputs: dict[str, Any] = terminal.outputs if term else {}
         running = dsrun.start(*options, **outputs)
@@ -185,7 +190,7 @@ def test_eight_progress_bars_cost_little_and_end_right(
         shown = terminal.rest().decode() if term else done.stderr
     assert done.returncode == 0
     for rank in range(8):
-        states = re.findall(rf"localhost:{rank}\| step (\d{{3}})", shown)
+        states = re.findall(rf"localhost:{rank}\| (?:\x1b\[0m)?step (\d{{3}})", shown)
         assert states[-1] == "199"
         assert states == sorted(states)
         assert len(states) <= (12 if term else 1) * seconds + 3
@@ -222,7 +227,7 @@ def test_harmful_escape_sequences_do_not_reach_a_terminal(
     )
     with Terminal() as terminal:
         done = dsrun(
-            *LOCAL, "--num_gpus", "1", "--color", "never", "--no_local_rank", work, str(cut),
+            *LOCAL, "--num_gpus", "1", "--no_local_rank", work, str(cut),
             stdout=terminal.slave, stderr=terminal.slave,
         )  # fmt: skip
         shown = terminal.rest()
@@ -231,6 +236,27 @@ def test_harmful_escape_sequences_do_not_reach_a_terminal(
     # What dsrun itself sends to move its live part about.
     left = re.sub(rb"\x1b\[(\d*A|J|[0-9;]*m)", b"", shown)
     assert re.findall(rb"[^\t\r\n -~]", left) == []
+
+
+def test_each_stream_is_shown_as_what_it_is(dsrun: Dsrun, tmp_path: Path) -> None:
+    """One of them a terminal, the other a file: what is in the file is neither drawn nor cut."""
+    work = script(
+        tmp_path,
+        r"""
+        os.write(1, b"\x1b]0;t\x07out\n")
+        os.write(2, b"wait")
+        time.sleep(0.3)
+        os.write(2, b"\r\x1b]0;t\x07err\n")
+        """,
+    )
+    for shown, stored, name in (("stdout", "stderr", b"err"), ("stderr", "stdout", b"out")):
+        with Terminal() as terminal, (tmp_path / "file").open("w") as file:
+            streams: dict[str, Any] = {shown: terminal.slave, stored: file}
+            assert dsrun(*LOCAL, "--num_gpus", "1", "-q", work, **streams).returncode == 0
+            seen = terminal.rest()
+        assert b"\x1b]" not in seen
+        assert b"\x1b[J" not in seen
+        assert (tmp_path / "file").read_bytes() == b"localhost:0| \x1b]0;t\x07" + name + b"\n"
 
 
 def test_escape_sequences_stay_in_logs_and_pipes(dsrun: Dsrun, tmp_path: Path) -> None:
@@ -362,7 +388,7 @@ def test_connecting_is_shown_on_a_terminal_and_taken_away(
         cluster.host("n2").run(["kill", "-STOP", str(sshd)])
         try:
             running = dsrun.start(
-                *hostfile(cluster, tmp_path, 1, 1), "--color", "never", script(tmp_path, SAY),
+                *hostfile(cluster, tmp_path, 1, 1), script(tmp_path, SAY),
                 stdout=terminal.slave, stderr=terminal.slave,
             )  # fmt: skip
             terminal.read_until(b"1/2 hosts, waiting for n2")
