@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher import __version__
+from dsrun.launcher.addresses import any_address
 from dsrun.launcher.node import facts, kernel, ports
 from dsrun.launcher.program import Program
 
@@ -30,21 +31,27 @@ def bind(port: int, *options: int, listen: bool = True) -> socket.socket:
     return one
 
 
-@pytest.mark.parametrize("options", [(), (socket.SO_REUSEADDR,)])
+EVERY_WAY = [(), (socket.SO_REUSEADDR,), (socket.SO_REUSEADDR, socket.SO_REUSEPORT)]
+
+
+@pytest.mark.parametrize("options", EVERY_WAY)
 def test_nobody_takes_a_reserved_port_before_the_start(options: tuple[int, ...]) -> None:
     held = ports.Reservation(0)
     try:
         assert 1024 <= held.port <= 65535
         with pytest.raises(OSError, match="Address already in use"):
             bind(held.port, *options)
+        with pytest.raises(OSError, match="Address already in use"):
+            ports.Reservation(held.port)
     finally:
         held.close()
     bind(held.port, *options).close()
 
 
-def test_a_held_port_is_not_taken_by_accident_and_serves_the_store() -> None:
-    held = ports.Reservation(0)
-    held.open_to_store(keep=True)
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_held_port_is_not_taken_by_accident_and_serves_the_store(chosen: bool) -> None:
+    held = ports.Reservation(free_port() if chosen else 0)
+    held.open_to_store()
     try:
         with pytest.raises(OSError, match="Address already in use"):
             bind(held.port)
@@ -62,11 +69,52 @@ def test_a_held_port_is_not_taken_by_accident_and_serves_the_store() -> None:
         held.close()
 
 
-def test_a_port_that_the_user_chose_is_free_for_any_program_at_the_start() -> None:
-    held = ports.Reservation(0)
-    held.open_to_store(keep=False)
-    bind(held.port).close()
-    held.close()
+def free_port() -> int:
+    """Return a port that nobody has."""
+    with bind(0, listen=False) as one:
+        return int(one.getsockname()[1])
+
+
+@pytest.mark.parametrize("address", ["", "0.0.0.0"])
+def test_a_port_that_is_held_without_listening_is_taken(address: str) -> None:
+    """The second of two jobs with one port on a host, before the first one's store listens."""
+    holder = any_address() if not address else socket.socket()
+    with holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((address, 0))
+        port = holder.getsockname()[1]
+        with pytest.raises(OSError, match="Address already in use"):
+            ports.Reservation(port)
+        assert ports.taken_problem(port) == (
+            f"port {port} is taken by a program that does not listen yet, such as another job:"
+            " choose another --master_port, or none and one is found"
+        )
+
+
+def test_connections_that_have_just_ended_refuse_no_rerun() -> None:
+    with bind(0, socket.SO_REUSEADDR) as store:
+        port = store.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
+            store.accept()[0].close()
+            assert caller.recv(1) == b""
+    with pytest.raises(OSError, match="Address already in use"):
+        bind(port)  # in TIME_WAIT
+    ports.Reservation(port).close()
+
+
+TABLE = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 77 1
+   1: 0100007F:733C 0100007F:93A8 06 00000000:00000000 03:00000FA1 00000000     0        0 0 3
+   2: 0100007F:93A8 0100007F:733C 01 00000000:00000000 00:00000000 00000000  1002        0 78 1
+   3: 00000000000000000000000000000000:733C 00000000000000000000000000000000:0 0A 0:0 0:0 0 7 0 79
+   4: 00000000:733D 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1003        0 80 1
+   5: cut off"""
+
+
+def test_who_listens_is_read_from_the_kernels_table() -> None:
+    assert ports.listening(TABLE.splitlines(), 29500) == [(1001, "77"), (7, "79")]
+    assert ports.listening([], 29500) == []
 
 
 def test_free_ports_are_all_different() -> None:

@@ -46,6 +46,11 @@ def end(spared: Collection[int] = ()) -> None:
             _send(pid, signal.SIGKILL, ours)
 
 
+def pids() -> list[int]:
+    """Return the pids of all descendants."""
+    return [pid for pid, _ in _below(())]
+
+
 @contextmanager
 def _urgency() -> Iterator[None]:
     """Run before all others, where that is allowed (sched(7)): a fork bomb takes the processor."""

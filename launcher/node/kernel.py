@@ -5,6 +5,8 @@ from __future__ import annotations
 import ctypes
 import os
 
+from ..addresses import lines_of
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -72,6 +74,12 @@ def stat(pid: int) -> list[str]:
     """
     with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
         return file.read().rpartition(b")")[2].decode("ascii").split()
+
+
+def uids(pid: int) -> set[int]:
+    """Return the users that a process is, or may become again, none when it is gone (proc(5))."""
+    rows = [line.split() for line in lines_of(f"/proc/{pid}/status")]
+    return {int(uid) for row in rows if row[:1] == ["Uid:"] for uid in row[1:]}
 
 
 def parent(pid: int) -> int:

@@ -86,7 +86,12 @@ class Outfit:
     def let_store_in(self) -> None:
         """Stop listening on the master port, where rank 0's store is to listen."""
         if self._reservation is not None:
-            self._reservation.open_to_store(keep=self.task.port == 0)
+            self._reservation.open_to_store()
+
+    def let_port_go(self) -> None:
+        """Hold the master port no more: the next job may have the same."""
+        if self._reservation is not None:
+            self._reservation.close()
 
     def fit(self, start: messages.Start) -> tuple[list[Spec], dict[int, RankLog]]:
         """Return every worker's Spec, and its log files where they are asked for.

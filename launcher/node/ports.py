@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
 import time
 
-from ..addresses import any_address
+from ..addresses import any_address, lines_of
+from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +18,18 @@ if TYPE_CHECKING:
 BACKLOG = 4096
 
 
+APART = "127.77.85.69"
+"""A loopback address that nothing has connections at: what is bound to all addresses is seen there,
+and connections that have ended (TIME_WAIT), which have addresses of their own, are not."""
+
+
 class Reservation:
     """A port that nobody else is given while the job runs.
 
-    A free port is held by a socket that is bound but never listens, with the two options that
-    let rank 0's own store bind and listen on the same port beside it (socket(7), SO_REUSEADDR: a
-    conflict needs a listener). So there is no moment between the choice and the use in which it
-    could be lost. A second socket listens until the start, for the other nodes to try.
+    It is held by a socket that is bound but never listens, with the option that lets rank 0's own
+    store bind and listen on the same port beside it (socket(7), SO_REUSEADDR: a conflict needs a
+    listener). So there is no moment between the choice and the use in which it could be lost. A
+    second socket listens until the start, for the other nodes to try; beside it nobody can bind.
     """
 
     def __init__(self, port: int) -> None:
@@ -31,20 +38,24 @@ class Reservation:
         Raises:
             OSError: it is taken.
         """
+        if port and is_held(port):
+            raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))
         self._hold = _bound(port)
         self.port: int = self._hold.getsockname()[1]
-        self._listener = _bound(self.port)
+        try:
+            self._listener = _bound(self.port)
+        except OSError:
+            self._hold.close()
+            raise
         try:
             self._listener.listen(BACKLOG)
         except OSError:
             self.close()
             raise
 
-    def open_to_store(self, *, keep: bool) -> None:
-        """Stop listening, so that rank 0 can; `keep` goes on holding the port."""
+    def open_to_store(self) -> None:
+        """Stop listening, so that rank 0 can."""
         self._listener.close()
-        if not keep:
-            self._hold.close()
 
     def close(self) -> None:
         """Let the port go."""
@@ -55,7 +66,6 @@ class Reservation:
 def _bound(port: int) -> socket.socket:
     one = any_address()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     try:
         one.bind(("", port))
     except OSError:
@@ -64,37 +74,57 @@ def _bound(port: int) -> socket.socket:
     return one
 
 
+def is_held(port: int) -> bool:
+    """Tell whether a program has a port by now, listening or not."""
+    with socket.socket() as one:
+        try:
+            one.bind((APART, port))
+        except OSError as error:
+            return error.errno == errno.EADDRINUSE
+    return False
+
+
+class Listener(NamedTuple):
+    """A socket that listens: who has made it, and its number."""
+
+    uid: int
+    inode: str
+
+
+def listeners(port: int) -> list[Listener]:
+    """Return the sockets of this machine that listen on a port, at whatever address."""
+    tables = ("/proc/net/tcp", "/proc/net/tcp6")
+    return [one for table in tables for one in listening(lines_of(table), port)]
+
+
+def listening(table: Sequence[str], port: int) -> list[Listener]:
+    """Return the sockets that listen on a port, by the lines of /proc/net/tcp (proc(5)). Pure."""
+    rows = [line.split() for line in table[1:]]
+    return [
+        Listener(int(row[7]), row[9])
+        for row in rows
+        if len(row) > 9 and row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port
+    ]
+
+
 def taken_problem(port: int) -> str:
     """Return who holds a port, in words."""
-    holder = _holder(port)
-    by = f" by {holder}" if holder else ""
+    found = listeners(port)
+    by = _holder(found[0].inode) if found else ""
+    if not found and is_held(port):
+        by = " by a program that does not listen yet, such as another job"
     return f"port {port} is taken{by}: choose another --master_port, or none and one is found"
 
 
-def _holder(port: int) -> str:
-    inode = _listening_inode(port)
-    for name in filter(str.isdigit, os.listdir("/proc")) if inode else ():
+def _holder(inode: str) -> str:
+    for name in filter(str.isdigit, os.listdir("/proc")):
         try:
             fds = os.listdir(f"/proc/{name}/fd")
             if any(os.readlink(f"/proc/{name}/fd/{fd}") == f"socket:[{inode}]" for fd in fds):
                 with open(f"/proc/{name}/comm", encoding="utf-8", errors="replace") as file:
-                    return f"{file.read().strip()} (pid {name})"
+                    return f" by {file.read().strip()} (pid {name})"
         except OSError:
             continue
-    return ""
-
-
-def _listening_inode(port: int) -> str:
-    """Return the inode of the socket that listens on a port (/proc/net/tcp: state 0A), or ""."""
-    for path in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            with open(path, encoding="ascii") as file:
-                rows = [line.split() for line in file.read().splitlines()[1:]]
-        except OSError:
-            continue
-        for row in rows:
-            if row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port:
-                return row[9]
     return ""
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .agency import Agency
     from .guard import Guard
     from .pool import Pool
+    from .portwatch import PortWatch
     from .shards import Lines
 
 START_TIMEOUT = 600.0
@@ -53,6 +54,7 @@ class Session:
         self._crew: Crew | None = None
         self._agency: Agency | None = None
         self._lines: Lines | None = None
+        self._port_watch: PortWatch | None = None
         self._pool: Pool | None = None
         self._suspended = False
         self._reason = ""
@@ -167,6 +169,7 @@ class Session:
             with self._lined(specs, start.generation) as lined:
                 self._crew.start(lined, logs, credit)
             self._send(messages.pack(frames.STARTED, _started(self._crew.processes)))
+            self._watch_port(start.master_port)
             self._watch_bindings(start)
             if self._pool is not None:
                 self._pool.fill(specs)
@@ -256,6 +259,27 @@ class Session:
 
         Watch(self._loop, self._crew.processes, tell)
 
+    def _watch_port(self, port: int) -> None:
+        """See whose store the workers meet at, if rank 0 here has it: torch's may be elsewhere."""
+        assert self._crew is not None
+        assert self._task is not None
+        ranks = {process.spec.rank: process for process in self._crew.processes}
+        if (rank0 := ranks.get(0)) and self._task.rendezvous is None:
+            from .portwatch import PortWatch
+
+            self._port_watch = PortWatch(self._loop, port, rank0, self._port_taken)
+
+    def _port_problem(self, ended: Process) -> str:
+        watch = self._port_watch
+        return watch.problem() if watch and ended.spec.rank == 0 and ended.status else ""
+
+    def _port_taken(self, text: str) -> None:
+        """End the job: workers would meet in a stranger's store."""
+        assert self._task is not None
+        self._reason = text
+        self._note_loss(text)
+        self._stop_all(signal.SIGTERM, self._task.grace)
+
     def _cannot_start(self, start: messages.Start, reason: str) -> None:
         """Report the worker that did not start as one that ended with 126, the shell's code."""
         assert self._crew is not None
@@ -340,7 +364,7 @@ class Session:
             code,
             process.signalled,
             time.monotonic(),
-            facts.hint(-code, self._oom_kills),
+            facts.hint(-code, self._oom_kills) or self._port_problem(process),
         )
         self._send(messages.pack(frames.EXIT, ended))
         if self._agency is not None:
@@ -360,6 +384,8 @@ class Session:
 
     def _tell_done(self, left: list[int], tails: dict[str, list[str]]) -> None:
         words = tuple(map(kernel.stuck, left))
+        if self._outfit is not None:
+            self._outfit.let_port_go()  # who hears of the end may run the next job at once
         self._send(messages.pack(frames.DONE, messages.Done(words, tails, self._reason)))
         self._over = True
         if self._crew is not None and self._crew.may_stay():

@@ -14,7 +14,7 @@ import pytest
 
 from .command import COMMAND
 from .machines import wait_for
-from .reaching import HELLO, PAUSE, UNUSABLE, at_most, on, remote, script, workers
+from .reaching import HELLO, LOST, PAUSE, UNUSABLE, at_most, on, remote, script, workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,6 +115,32 @@ def test_a_master_port_that_is_taken_names_its_holder(
         f"port 29500 is taken by python[0-9.]* \\(pid {pid}\\)", said
     )
     assert "--master_port" in said
+
+
+def test_two_jobs_with_one_master_port_are_told_apart(dsrun: Dsrun, tmp_path: Path) -> None:
+    """Also where the first does not listen yet; once it is over nothing stands in the way."""
+    chosen = [*on("n1 n2", "ssh"), "--master_port", "29511"]
+    first = dsrun.start(*chosen, script(tmp_path, PAUSE))
+    first.wait_for_output("is up")
+    second = dsrun(*chosen, script(tmp_path, STORE, "second.py"))
+    assert second.returncode == UNUSABLE
+    assert "n1: port 29511 is taken by a program that does not listen yet" in second.stderr
+    first.process.send_signal(signal.SIGINT)
+    first.wait()
+    for _ in range(2):
+        assert dsrun(*chosen, str(tmp_path / "second.py")).returncode == 0
+
+
+def test_another_user_who_takes_the_master_port_is_named(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    running = dsrun.start(*on("n1 n2", "ssh"), "--master_port", "29512", script(tmp_path, PAUSE))
+    running.wait_for_output("n1:0. is up")
+    with beside(cluster.host("n1"), f"import socket, sys; os.setuid(54321)\n{holder(29512)}"):
+        ended = running.wait()
+    assert ended.returncode == LOST
+    assert re.search(r"port 29512 on n1 was taken by uid 54321 before rank 0", ended.stderr)
+    assert not workers(cluster, str(tmp_path / "train.py"))
 
 
 def test_a_master_port_matters_on_the_first_node_only(
