@@ -7,6 +7,7 @@ import os
 from .backends import BACKENDS
 from .elastic.asked import bounds, grows
 from .errors import UsageError, conflict
+from .folders import from_here, interpreter, workdir
 from .plan import Plan, lay_out
 from .program import Program
 from .resources import source
@@ -54,21 +55,36 @@ def arrange(command: Command) -> Arrangement:
     launcher, why = _launcher(options, hosts, alone=alone)
     plan = Plan(
         nodes=lay_out(hosts),
-        program=_program(command),
+        program=_program(command, several=_starts_several(command, hosts, alone=alone)),
         launcher=launcher,
         master_addr=_address(options, hosts, alone=alone),
         master_port=options.master_port or None,  # 0: a free one, which nobody has to know before
         rendezvous=command.rendezvous,
     )
     said = f"hosts: {command.joined or found.words}; launcher: {why}"
-    notes = (*command.notes, *_notes(found))
+    notes = (*command.notes, *_notes(found, plan.program, command))
     return Arrangement(plan, said, elastic_plan(options, plan.world_size), notes)
 
 
-def _notes(found: source.Source) -> tuple[str, ...]:
+def _notes(found: source.Source, program: Program, command: Command) -> list[str]:
     from .resources.host import repeats
 
-    return tuple(repeats(found.hosts, found.words))
+    return [*repeats(found.hosts, found.words), *_hidden(program, command.options)]
+
+
+def _hidden(program: Program, options: Options) -> list[str]:
+    """What to tell of installed modules that the workers' folder hides, where that is new to them.
+
+    A script of that folder, and `python -m`, would find its modules first anyway.
+    """
+    folder = workdir(options)
+    own = os.path.normpath(os.path.dirname(os.path.join(folder, program.script)))
+    as_ever = program.module or program.no_python or own == os.path.normpath(folder)
+    if as_ever or not program.folder_first:
+        return []
+    from .modules import warning
+
+    return warning(folder, program.python or from_here(options.venv_script))
 
 
 def _check_named(options: Options, found: source.Source) -> None:
@@ -277,7 +293,14 @@ def _pick(*, program: bool) -> tuple[str, str]:
     raise UsageError("no way to reach other hosts: install OpenSSH's client, paramiko or pdsh")
 
 
-def _program(command: Command) -> Program:
+def _starts_several(command: Command, hosts: Sequence[Host], *, alone: bool) -> bool:
+    """Tell whether this starts several nodes, or as if they were several."""
+    options = command.options
+    here = alone or command.rendezvous is not None
+    return not here and (len(hosts) > 1 or options.force_multi or grows(options))
+
+
+def _program(command: Command, *, several: bool) -> Program:
     options = command.options
     script, *args = command.program
     if options.module and options.no_python:
@@ -289,6 +312,8 @@ def _program(command: Command) -> Program:
         no_python=options.no_python,
         python=interpreter(options),
         local_rank=not (options.no_local_rank or command.like_torchrun),
+        # As each peer has it: DeepSpeed 0.19's runner.py for several nodes, torchrun never.
+        folder_first=several and not command.like_torchrun,
     )
 
 
@@ -328,48 +353,3 @@ def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:
     except ValueError as error:
         raise UsageError(f"--elastic_config {path}: {error}") from None
     return batches
-
-
-def workdir(options: Options) -> str:
-    """Return the folder the workers run in, as an absolute path of this machine.
-
-    Raises:
-        UsageError: the current folder is gone.
-    """
-    return from_here(options.workdir or "")
-
-
-def interpreter(options: Options) -> str | None:
-    """Return --python as every node is to find it: a path that does not hang on its own folder.
-
-    Raises:
-        UsageError: the current folder is gone.
-    """
-    named = options.python
-    return from_here(named) if named and "/" in named else named
-
-
-def from_here(path: str) -> str:
-    """Return a path that was typed in the current folder as an absolute one, "" as the folder.
-
-    Raises:
-        UsageError: the current folder is gone.
-    """
-    if os.path.isabs(path):
-        return path
-    try:
-        here = _here()
-    except FileNotFoundError:
-        raise UsageError("the current folder is gone; start dsrun in another") from None
-    return os.path.join(here, path.removeprefix("./")) if path else here
-
-
-def _here() -> str:
-    """Return the current folder by the name the user knows; other hosts may know no other."""
-    logical = os.environ.get("PWD", "")
-    try:
-        if os.path.isabs(logical) and os.path.samefile(logical, "."):
-            return logical
-    except OSError:
-        pass
-    return os.getcwd()

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 
 from . import world_info
-from .arrange import Arrangement, elastic_plan, interpreter
+from .arrange import Arrangement, elastic_plan
 from .cli import parse
 from .errors import UsageError
+from .folders import interpreter
 from .launching import launch
 from .plan import Plan, lay_out
 from .program import Program

@@ -7,9 +7,9 @@ import signal
 import time
 
 from . import reportfile
-from .arrange import workdir
 from .elastic.asked import limits
 from .errors import DsrunError, UsageError
+from .folders import workdir
 from .head.console import Console
 from .head.job import Job
 from .head.report import as_json, words
@@ -73,7 +73,9 @@ def settled(arrangement: Arrangement, options: Options) -> Course:
     if plan.launcher == "none":
         shared_secret(options)
     watched = rules(options, job_id)._replace(
-        batches=arrangement.batches, devices=_expects_devices(plan, options)
+        batches=arrangement.batches,
+        devices=_expects_devices(plan, options),
+        folder=workdir(options),
     )
     misfit = watched.misfit(plan, False)
     if misfit:

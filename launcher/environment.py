@@ -219,7 +219,7 @@ def worker(
     sent: Mapping[str, str],
     promised: Mapping[str, str],
     *,
-    workdir: str,
+    first: str,
     python: str,
     threads: int,
 ) -> dict[str, str]:
@@ -230,14 +230,15 @@ def worker(
             that a dsrun inside the job starts afresh.
         sent: what travelled; wins over `base`.
         promised: rank variables and the device mask; win over both.
-        workdir: put before PYTHONPATH, as DeepSpeed does.
+        first: a folder that is put before PYTHONPATH, "" for none.
         python: the interpreter; its folder is put on PATH, so that its tools are found.
         threads: OMP_NUM_THREADS, where nobody has set it.
     """
     env = {name: value for name, value in base.items() if not name.startswith("DSRUN_")} | {**sent}
     env.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
     env.setdefault("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1")
-    env["PYTHONPATH"] = _before(workdir, env.get("PYTHONPATH", ""))
+    if first:
+        env["PYTHONPATH"] = _before(first, env.get("PYTHONPATH", ""))
     env["PATH"] = _including(os.path.dirname(python), env.get("PATH", os.defpath))
     env.update(promised)
     return env

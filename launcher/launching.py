@@ -9,6 +9,7 @@ from .backends.base import Part, Settings, package_root
 from .backends.local import Local
 from .elastic.asked import is_elastic
 from .errors import UsageError
+from .folders import workdir
 from .loop import Loop
 from .manner import binds
 from .plan import by_task
@@ -31,7 +32,7 @@ def show(arrangement: Arrangement, options: Options) -> str:
     Raises:
         UsageError: the plan cannot be carried out as it stands.
     """
-    from . import arrange, dryrun
+    from . import dryrun
     from .course import settled
 
     plan = arrangement.plan
@@ -42,7 +43,7 @@ def show(arrangement: Arrangement, options: Options) -> str:
     commands.sort(key=_in_order(plan))
     if options.json:
         return dryrun.as_json(plan, commands, travel, arrangement.notes)
-    said, folder = arrangement.said, arrange.workdir(options)
+    said, folder = arrangement.said, workdir(options)
     return dryrun.as_table(plan, said, commands, travel, folder, arrangement.notes)
 
 

@@ -13,6 +13,7 @@ class Program(NamedTuple):
         args: the script's own arguments, byte for byte.
         python: the interpreter on the nodes; None: the one the node launcher runs on.
         local_rank: pass `--local_rank=N` before the arguments, as DeepSpeed does.
+        folder_first: put the workers' folder before PYTHONPATH.
     """
 
     script: str
@@ -21,6 +22,7 @@ class Program(NamedTuple):
     no_python: bool = False
     python: str | None = None
     local_rank: bool = True
+    folder_first: bool = False
 
     def argv(self, python: str, local_rank: int) -> list[str]:
         """Return one worker's command; `python` is the interpreter found on its node."""

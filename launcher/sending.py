@@ -9,6 +9,7 @@ from .backends import ENGINES
 from .control.messages import Task
 from .elastic.asked import has_own_logs, is_elastic, notice, warm_modules
 from .errors import UsageError
+from .folders import from_here, workdir
 from .manner import core_lists, manner
 from .rendezvous import UNNAMED
 
@@ -101,8 +102,6 @@ def tasks(job_id: str, plan: Plan, options: Options, travel: Travel) -> Callable
 
 def _common(job_id: str, plan: Plan, options: Options, travel: Travel) -> Task:
     """Return the Task of no node: what is the same for all."""
-    from .arrange import from_here, workdir
-
     wire = environment.to_wire
     rounds = is_elastic(options) and plan.rendezvous is None
     share = 2 if rounds else 1

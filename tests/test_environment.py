@@ -214,7 +214,7 @@ def test_the_contract() -> None:
             {},
             {},
             {},
-            {"PYTHONPATH": "/w", "PATH": f"/py/bin:{os.defpath}"},
+            {"PATH": f"/py/bin:{os.defpath}", "PYTHONPATH": "/w"},
         ),
         (
             {"PATH": "/usr/bin:/py/bin", "PYTHONPATH": "/lib", "HOME": "/h"},
@@ -239,17 +239,21 @@ def test_the_contract() -> None:
 def test_a_workers_environment(
     base: dict[str, str], sent: dict[str, str], promised: dict[str, str], expected: dict[str, str]
 ) -> None:
-    env = worker(base, sent, promised, workdir="/w", python="/py/bin/python", threads=3)
+    env = worker(base, sent, promised, first="/w", python="/py/bin/python", threads=3)
     assert env == {"OMP_NUM_THREADS": "3", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "1", **expected}
 
 
 def test_threads_that_somebody_has_set_stay() -> None:
     settings = {"OMP_NUM_THREADS": "7", "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"}
     for base, sent in ((settings, {}), ({"OMP_NUM_THREADS": "1"}, settings)):
-        env = worker(base, sent, {}, workdir="/w", python="", threads=3)
+        env = worker(base, sent, {}, first="/w", python="", threads=3)
         assert {name: env[name] for name in settings} == settings
         assert env["PATH"] == os.defpath
-    assert worker({}, {}, {}, workdir="/", python="", threads=0)["OMP_NUM_THREADS"] == "1"
+    plain = worker({}, {}, {}, first="", python="", threads=0)
+    assert plain["OMP_NUM_THREADS"] == "1"
+    assert "PYTHONPATH" not in plain
+    theirs = {"PYTHONPATH": "/lib"}
+    assert worker(theirs, {}, {}, first="", python="", threads=0)["PYTHONPATH"] == "/lib"
 
 
 @pytest.mark.parametrize(

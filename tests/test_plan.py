@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.arrange import Arrangement, arrange, workdir
+from dsrun.launcher.arrange import Arrangement, arrange
 from dsrun.launcher.cli import parse
 from dsrun.launcher.errors import UsageError
+from dsrun.launcher.folders import workdir
 from dsrun.launcher.head.view import WIDTH, opening
 from dsrun.launcher.options import Options
 from dsrun.launcher.plan import Node, Plan, Worker, lay_out, settle

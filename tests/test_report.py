@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
 import pytest
 
 from dsrun.launcher.head.peer import Peer
 from dsrun.launcher.head.report import Failure, Loss, Report, as_json, words
 from dsrun.launcher.plan import lay_out
+from dsrun.launcher.program import Program
 from dsrun.launcher.resources.hostfile import Host
 
 HOSTS = ("w0", "w1")
@@ -174,6 +176,24 @@ HINT = (
 @pytest.mark.parametrize(
     ("stderr", "hinted"),
     [
+        ("ls: unrecognized option '--local_rank=0'\nTry 'ls --help'", True),  # glibc
+        ("ls: unrecognized option: local_rank=0\nBusyBox v1.36", True),  # musl
+        ("nsys: unrecognised option '--local_rank=0'", True),
+        ("bash: --local_rank=0: invalid option\nUsage: bash", True),
+        ("node: bad option: --local_rank=0", True),
+        ("Error: unknown flag: --local_rank\nUsage:", True),  # cobra
+        ("error: unexpected argument '--local_rank' found\n\n  tip: to pass", True),  # clap
+        ("error: Found argument '--local_rank' which wasn't expected", True),
+        ("flag provided but not defined: -local_rank\nUsage of x:", True),  # Go
+        ("Unknown option: local_rank\nusage: perl", True),
+        ("error: unknown option `local_rank=0'", True),  # git
+        ("find: unknown predicate `--local_rank=0'", True),
+        ('Option "--local_rank=0" is unknown, try "ip -help".', True),
+        ("curl: option --local_rank=0: is unknown", True),
+        ("getopt.GetoptError: option --local_rank not recognized", True),
+        ("ERROR: Could not consume arg: --local_rank=0", True),  # fire
+        ("KeyError: unknown device of local_rank 0", False),
+        ("sh: 0: Illegal option --", False),  # of something else that a script of Python's ran
         ("usage: t.py\nt.py: error: unrecognized arguments: --local_rank=0", True),
         ("t.py: error: unrecognized arguments: --x --local-rank=3", True),
         ("Error: No such option: --local_rank", True),
@@ -201,6 +221,47 @@ def test_a_script_that_asks_and_has_nobody_to_answer(
 ) -> None:
     last = words(report(failures=(failure(code=1, stderr=stderr, stdout=stdout),))).split("\n")[-1]
     assert ("--stdin rank0" in last) is hinted
+
+
+@pytest.mark.parametrize(
+    ("stderr", "stdout", "hinted"),
+    [
+        ("/bin/sh: 0: Illegal option --", "", True),  # dash
+        ("ping: invalid option -- '-'\n\nUsage", "", True),  # getopt without long options
+        ("", "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.", True),
+        ("error: unknown gnu long option\n\nUsage:\n ps [options]", "", True),
+        ("hostname: unrecognized option: local_rank=0", "", True),
+        ("RuntimeError: invalid combination", "", False),
+    ],
+)
+@pytest.mark.parametrize("passed", [True, False])
+def test_an_executable_that_takes_no_local_rank(
+    stderr: str, stdout: str, hinted: bool, passed: bool
+) -> None:
+    ended = failure(code=2, stderr=stderr, stdout=stdout)
+    ran = Program("x", no_python=True, local_rank=passed), ""
+    shown = words(report(failures=(ended,), ran=ran))
+    assert shown.endswith(HINT) is (hinted and passed)
+
+
+def test_a_module_that_lies_in_the_workers_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "my work"
+    (folder / "models").mkdir(parents=True)
+    (folder / "util.py").touch()
+    lines = {
+        "ModuleNotFoundError: No module named 'models.net'": "models",
+        "ModuleNotFoundError: No module named 'util'\n": "util",
+        "ModuleNotFoundError: No module named 'torch'": "",
+        "ImportError: cannot import name 'x' from 'util'": "",
+    }
+    for stderr, module in lines.items():
+        ended = failure(stderr=f"Traceback (most recent call last):\n{stderr}")
+        shown = words(report(failures=(ended,), ran=(Program("scripts/t.py"), str(folder))))
+        hint = (
+            f"  {module} lies in {folder}, where python does not look for a script that is "
+            f"elsewhere: --export 'PYTHONPATH={folder}'"
+        )
+        assert (hint in shown.splitlines()) is bool(module)
 
 
 # -- as JSON ------------------------------------------------------------------------------------

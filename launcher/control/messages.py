@@ -315,7 +315,7 @@ def _placed(row: list[object]) -> bool:
     return len(row) == len(kinds) and all(fits(one) for fits, one in zip(kinds, row, strict=True))
 
 
-_PROGRAM = ("script", "args", "module", "no_python", "python", "local_rank")
+_PROGRAM = ("script", "args", "module", "no_python", "python", "local_rank", "folder_first")
 
 _KINDS: dict[str, Callable[[Any], bool]] = {
     "str": lambda value: isinstance(value, str),

@@ -451,4 +451,4 @@ class Job:
             self.peers,
             self._plan.world_size or 0,
             graceful_term_ok=self._rules.graceful_term_ok,
-        )
+        )._replace(ran=(self._plan.program, self._rules.folder))

@@ -6,7 +6,6 @@ differs by is taken off first, so that the order is that of the events, not of t
 
 from __future__ import annotations
 
-import re
 import signal
 
 from ..errors import LOST
@@ -14,33 +13,16 @@ from ..exitcodes import as_shell
 from ..plain import plain
 from ..values import NamedTuple
 from . import bindings
+from .hints import hints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..control.messages import Bound
+    from ..program import Program
 
 TAIL_LINES = 20
-
-LOCAL_RANK_HINT = (
-    "the script takes no --local_rank: leave it out with --no_local_rank (LOCAL_RANK is set anyway)"
-)
-
-NO_INPUT_HINT = (
-    "a worker's standard input is empty: with --stdin rank0 rank 0 reads dsrun's, for breakpoint()"
-    " and input() there"
-)
-
-# How breakpoint() and input() end where there is no input; newer Pythons leave at pdb's prompt.
-_NO_INPUT = re.compile(r"(^(bdb\.)?BdbQuit|^EOFError: EOF when reading a line|^\(Pdb\).*)\Z", re.M)
-
-# How argparse, click, getopt, fire and absl say that they know no such option.
-_NO_LOCAL_RANK = re.compile(
-    r"(unrecognized arguments|no such option|could not consume arg|unknown command line flag)"
-    r".*local[_-]rank|option --local[_-]rank\b.* not recognized",
-    re.IGNORECASE,
-)
 
 
 class Failure(NamedTuple):
@@ -95,6 +77,7 @@ class Report(NamedTuple):
         stop_is_clean: exit with 0 after a stop signal when every worker did.
         bound: what the workers of each host were bound to, where that was asked for.
         left: what could not be ended, in words.
+        ran: what every worker ran, and in which folder.
     """
 
     job_id: str
@@ -110,6 +93,7 @@ class Report(NamedTuple):
     broken_pipe: bool = False
     bound: tuple[tuple[str, Bound], ...] = ()
     left: tuple[str, ...] = ()
+    ran: tuple[Program | None, str] = (None, "")
 
     @property
     def first(self) -> Failure | None:
@@ -193,11 +177,7 @@ def _details(report: Report) -> list[str]:
     lines = _tail(failure)
     if failure.log:
         lines.append(f"  its log: {failure.host}:{failure.log}.err (and .out)")
-    if _NO_LOCAL_RANK.search(failure.stderr):
-        lines.append(f"  {LOCAL_RANK_HINT}")
-    if any(_NO_INPUT.search(text.rstrip()) for text in (failure.stderr, failure.stdout)):
-        lines.append(f"  {NO_INPUT_HINT}")
-    return lines
+    return [*lines, *(f"  {plain(hint)}" for hint in hints(failure, *report.ran))]
 
 
 def _tail(failure: Failure) -> list[str]:

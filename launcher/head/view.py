@@ -35,6 +35,7 @@ class Rules(NamedTuple):
         batches: the elastic plan that the number of workers has to fit, if there is one.
         misfit: says what was asked for that a plan does not have, or ""; also given whether it is
             known that there are no accelerators.
+        folder: where the workers run, as this machine calls it.
     """
 
     connect_timeout: float
@@ -49,6 +50,7 @@ class Rules(NamedTuple):
     devices: bool = False
     batches: BatchPlan | None = None
     misfit: Callable[[Plan, bool], str] = lambda _plan, _bare: ""
+    folder: str = ""
 
 
 def opening(plan: Plan, said: str, job_id: str) -> str:

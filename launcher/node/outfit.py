@@ -283,7 +283,7 @@ class Outfit:
             self._base,
             task.env,
             promised,
-            workdir=task.workdir,
+            first=task.workdir if self.program.folder_first else "",
             python="" if self.program.no_python else _text(self._python),
             threads=threads,
         )
