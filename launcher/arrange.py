@@ -67,9 +67,15 @@ def arrange(command: Command) -> Arrangement:
 
 
 def _notes(found: source.Source, program: Program, command: Command) -> list[str]:
+    from . import slips
     from .resources.host import repeats
 
-    return [*repeats(found.hosts, found.words), *_hidden(program, command.options)]
+    slips.check(program, workdir(command.options))
+    return [
+        *repeats(found.hosts, found.words),
+        *slips.notes(program, command.given),
+        *_hidden(program, command.options),
+    ]
 
 
 def _hidden(program: Program, options: Options) -> list[str]:

@@ -151,7 +151,9 @@ def _find(shown: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, Opt
     if key not in names:
         close = _nearest(key, names)
         meant = f" (did you mean --{close}?)" if close else ""
-        raise UsageError(f"{shown}: unknown option{meant}; see dsrun --help")
+        raise UsageError(
+            f"{shown}: unknown option{meant}; see dsrun --help (a script's own go behind its name)"
+        )
     return names[key]
 
 

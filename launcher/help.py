@@ -18,6 +18,7 @@ exit code. Run it once, on any machine that can reach the hosts. Without hosts i
     dsrun train.py --lr 0.1
     dsrun -H hosts --include 'worker-[0-3]' --bind_cores_to_rank train.py
     dsrun --host h1:4,h2:4 --dry_run train.py
+    dsrun -H hosts --no_python --no_local_rank nvidia-smi
 
 Everything after SCRIPT is the script's. Dashes in option names serve as well as underscores, and
 every option can be set by a variable: DSRUN_GRACE=60 is --grace 60. -V, --version: the version.

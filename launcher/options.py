@@ -127,7 +127,9 @@ class Options:
     )  # fmt: skip
 
     module: bool = option(False, "bool", PROGRAM, "the script is a module: python -m", also=("-m",))
-    no_python: bool = option(False, "bool", PROGRAM, "the script is any executable")
+    no_python: bool = option(
+        False, "bool", PROGRAM, "the script is any executable (passed --local_rank=N as well)"
+    )
     run_path: bool = option(False, "bool", PROGRAM, "as without it (torchrun's in-process run)")
     python: str | None = option(
         None, "str", PROGRAM, "the interpreter on the nodes (the one that runs dsrun)", "PATH"

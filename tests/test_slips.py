@@ -1,0 +1,78 @@
+"""Lines that are often typed where another is meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher.errors import UsageError
+from dsrun.launcher.program import Program
+from dsrun.launcher.slips import check, notes
+
+FILES = {
+    "run.sh": b"#!/bin/sh\nexec python train.py\n",
+    "launch": b"#!/usr/bin/env -S bash -l\n",
+    "a.out": b"\x7fELF\x02\x01\x01",
+    "train.py": b"#!/usr/bin/env python3\nprint(1)\n",
+    "plain.sh": b"import os\n",
+    "uv.py": b"#!/usr/bin/env -S uv run --script\n",
+    "both": b"#!/bin/sh\n'''exec' \"/a long path/python\" \"$0\" \"$@\"\n' '''\nimport sys\n",
+    "torchrun": b"import torch\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> str:
+    for name, data in FILES.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "folder.sh").mkdir()
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("run.sh", "a shell script, not one of Python: dsrun [options] --no_python ./run.sh runs "),
+        ("./run.sh", "a shell script, not one of Python: dsrun [options] --no_python ./run.sh "),
+        ("launch", "a shell script, not one of Python: dsrun [options] --no_python ./launch runs "),
+        ("a.out", "a program, not one of Python: dsrun [options] --no_python ./a.out runs it "),
+        ("python", "dsrun starts python itself: dsrun [options] SCRIPT [ARGS...] (--python names "),
+        ("/usr/bin/python3.11", "dsrun starts python itself"),
+        ("deepspeed", "dsrun stands in its place: leave the word out"),
+    ],
+)
+def test_what_is_no_script_of_pythons(folder: str, script: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check(Program(script), folder)
+    assert str(caught.value).startswith(f"{script}: {message}")
+    check(Program(script, no_python=True), folder)
+    check(Program(script, module=True), folder)
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["train.py", "plain.sh", "uv.py", "both", "nowhere.sh", "folder.sh", "/dev/tty", "torchrun"],
+)
+def test_what_may_be_one(folder: str, script: str) -> None:
+    check(Program(script), folder)
+
+
+@pytest.mark.parametrize(
+    ("args", "given", "flag"),
+    [
+        (("--num_gpus", "2"), (), "--num_gpus"),
+        (("x", "--num-gpus=2"), (), "--num-gpus"),
+        (("--lr", "1", "--hostfile", "h"), (), "--hostfile"),
+        (("--num-gpus", "2"), ("num_gpus",), ""),
+        (("--", "--num_gpus", "2"), (), ""),
+        (("--lr", "--output_dir", "--local_rank"), (), ""),
+        (("num_gpus", "-num_gpus"), (), ""),
+    ],
+)
+def test_options_of_ours_behind_the_script(
+    args: tuple[str, ...], given: tuple[str, ...], flag: str
+) -> None:
+    told = f"{flag} behind t.py is the script's own; as an option of dsrun it goes before"
+    assert notes(Program("t.py", args), given) == ([told] if flag else [])
+    assert notes(Program("t.py", args, no_python=True), given) == []
