@@ -43,8 +43,9 @@ class OpenMpi(engine.Engine):
         return [("--runtime-options", "error-nonzero-status=0,recoverable")]
 
     def environ(self) -> dict[str, str]:
-        """Return mpirun's environment, with options for its ssh; Open MPI 5 knows the name too."""
-        return self.with_ssh_options("OMPI_MCA_plm_rsh_args")
+        """Return mpirun's environment, with options for its ssh, as ORTE's or PRRTE's are named."""
+        prrte = "(Open MPI)" in self._version
+        return self.with_ssh_options("PRTE_MCA_plm_ssh_args" if prrte else "OMPI_MCA_plm_rsh_args")
 
     def clean_up(self, pid: int) -> None:
         """Remove its session directory: `ompi.HOST.UID/pid.PID` (4.1), or `ompi.PID` (5.0)."""
