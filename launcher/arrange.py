@@ -264,7 +264,7 @@ def _launcher(options: Options, hosts: Sequence[Host], *, alone: bool) -> tuple[
         return "slurm", "slurm (srun, as this is inside the job)"
     if not remote and not grows(options):
         return "local", "local (only this machine)"
-    return _pick(program=bool(options.launcher_args))
+    return _pick(remote, options)
 
 
 def _in_slurm_job(hosts: Sequence[Host]) -> bool:
@@ -280,23 +280,35 @@ def _in_slurm_job(hosts: Sequence[Host]) -> bool:
     return names.issuperset(host.name for host in hosts) and shutil.which("srun") is not None
 
 
-def _pick(*, program: bool) -> tuple[str, str]:
-    """Return the first remote backend that is installed here; `program`: one that runs a program.
+def _pick(hosts: Sequence[Host], options: Options) -> tuple[str, str]:
+    """Return the first remote backend that is installed here, and able to reach these hosts.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is none, or the user's ssh configuration cannot be read.
     """
     import shutil
-    from importlib.util import find_spec
 
-    if find_spec("paramiko") is not None and not program:
+    why_not = _against_paramiko(hosts, options)
+    if not why_not:
         return "ssh", "ssh (paramiko is installed; --launcher openssh uses the ssh program)"
     if shutil.which("ssh"):
-        why = "--launcher_args are for a program" if program else "paramiko is not installed"
-        return "openssh", f"openssh (the ssh program; {why})"
+        return "openssh", f"openssh (the ssh program; {why_not})"
     if shutil.which("pdsh"):
         return "pdsh", "pdsh (neither paramiko nor ssh is installed)"
     raise UsageError("no way to reach other hosts: install OpenSSH's client, paramiko or pdsh")
+
+
+def _against_paramiko(hosts: Sequence[Host], options: Options) -> str:
+    """Return why it is not for paramiko to reach these hosts, "" if it is."""
+    from importlib.util import find_spec
+
+    if options.launcher_args:
+        return "--launcher_args are for a program"
+    if find_spec("paramiko") is None:
+        return "paramiko is not installed"
+    from .backends import ssh_reading
+
+    return ssh_reading.beyond(hosts, options.ssh_port)
 
 
 def _starts_several(command: Command, hosts: Sequence[Host], *, alone: bool) -> bool:

@@ -75,11 +75,14 @@ def launch(arrangement: Arrangement, options: Options, only: int | None = None) 
 
 
 def _later(plan: Plan, options: Options) -> Callable[[Node], Part]:
-    """Return what has the backend for a node that the plan did not have: one of a kind for all."""
+    """Return what has the backend for a node that the plan did not have: one of a kind for all.
+
+    What such a backend cannot do, it says as the cause of that node's end.
+    """
     made: dict[type[Backend], Backend] = {}
 
     def later(node: Node) -> Part:
-        ((backend, nodes),) = parts(plan._replace(nodes=(node,)), options)
+        ((backend, nodes),) = _parts(plan._replace(nodes=(node,)), options)
         return Part(made.setdefault(type(backend), backend), nodes)
 
     return later
@@ -121,16 +124,21 @@ def parts(plan: Plan, options: Options, only: int | None = None) -> list[Part]:
     Raises:
         UsageError: a backend's tool is not here, or it cannot start these nodes.
     """
+    found = _parts(plan, options, only)
+    for part in found:
+        problem = part.backend.problem(part.nodes)
+        if problem:
+            raise UsageError(problem)
+    return found
+
+
+def _parts(plan: Plan, options: Options, only: int | None = None) -> list[Part]:
     settings = _settings(plan.program, options)
     here, there = _split(plan, options) if only is None else ([plan.nodes[only]], [])
     found = [Part(backends.load("local", settings), here)] if here else []
     if there:
         name = plan.launcher
         found.append(Part(backends.load(name, settings), there))
-    for part in found:
-        problem = part.backend.problem(part.nodes)
-        if problem:
-            raise UsageError(problem)
     return found
 
 

@@ -31,10 +31,63 @@ Host key for w1 has changed and you have requested strict checking.
 Host key verification failed.
 """
 
+GONE = """\
+kex_exchange_identification: Connection closed by remote host
+Connection closed by UNKNOWN port 65535
+"""
+
+OPEN_KEY = """\
+@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @
+Permissions 0644 for '/home/me/.ssh/id_ed25519' are too open.
+It is required that your private key files are NOT accessible by others.
+This private key will be ignored.
+Load key "/home/me/.ssh/id_ed25519": bad permissions
+me@w1: Permission denied (publickey).
+"""
+
+NOT_SSH = """\
+kex_exchange_identification: banner line contains invalid characters
+banner exchange: Connection to 10.0.0.1 port 22: invalid format
+"""
+
+MUTE = """\
+Connection timed out during banner exchange
+Connection to 10.0.0.1 port 22 timed out
+"""
+
 
 @pytest.mark.parametrize(
     ("code", "text", "cause"),
     [
+        (
+            255,
+            f"ssh: Could not resolve hostname j: Name or service not known\r\n{GONE}",
+            "the way to it (ProxyJump or ProxyCommand) failed:"
+            " ssh: Could not resolve hostname j: Name or service not known",
+        ),
+        (
+            255,
+            f"channel 0: open failed: connect failed: No route\nstdio forwarding failed\n{GONE}",
+            "the way to it (ProxyJump or ProxyCommand) failed:"
+            " channel 0: open failed: connect failed: No route",
+        ),
+        (
+            255,
+            OPEN_KEY,
+            "authentication failed: others may read the key /home/me/.ssh/id_ed25519, so ssh does"
+            " not use it; chmod 600 /home/me/.ssh/id_ed25519",
+        ),
+        (
+            255,
+            NOT_SSH,
+            "no sshd on that port: what answers is another"
+            " (banner exchange: Connection to 10.0.0.1 port 22: invalid format)",
+        ),
+        (
+            255,
+            MUTE,
+            "its sshd did not answer (Connection to 10.0.0.1 port 22 timed out)",
+        ),
         (
             255,
             "ssh: Could not resolve hostname w1: Name or service not known\r\n",
@@ -62,12 +115,12 @@ Host key verification failed.
         (
             255,
             "ssh: connect to host w1 port 22: No route to host",
-            "no route to it (ssh: connect to host w1 port 22: No route to host)",
+            f"{causes.NO_ROUTE} (ssh: connect to host w1 port 22: No route to host)",
         ),
         (
             255,
             "ssh: connect to host 2001:db8::1 port 22: Network is unreachable",
-            "no route to it (ssh: connect to host 2001:db8::1 port 22: Network is unreachable)",
+            f"{causes.NO_ROUTE} (ssh: connect to host 2001:db8::1 port 22: Network is unreachable)",
         ),
         (
             255,
@@ -159,13 +212,17 @@ def test_the_host_is_put_in_as_it_is_written() -> None:
     [
         ("kex_exchange_identification: read: Connection reset by peer", True),
         ("ssh_exchange_identification: Connection closed by remote host", True),
-        ("Connection timed out during banner exchange", True),
+        ("Connection timed out during banner exchange", False),
+        (f"ssh: Could not resolve hostname j: Name or service not known\n{GONE}", False),
+        (f"bash: line 1: exec: nc: not found\n{GONE}", False),
+        (f"kex_exchange_identification: read: Connection reset by peer\n{GONE}", True),
+        (NOT_SSH, False),
         ("ssh: connect to host w1 port 22: Connection refused", False),
         ("Permission denied (publickey).", False),
     ],
 )
 def test_what_is_worth_another_try(text: str, dropped: bool) -> None:
-    assert bool(causes.DROPPED.search(text)) is dropped
+    assert causes.worth_another_try(text) is dropped
 
 
 def test_pauses_grow_are_spread_and_bounded() -> None:

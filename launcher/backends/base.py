@@ -101,6 +101,7 @@ class Reports(NamedTuple):
         broken: the engine that started all nodes is over: the cause in words, the exit code
             that a job has which ends by it, and whether somebody has killed it.
         said: a line of the engine's own.
+        warned: what the user has to know, such as a new host key that was taken.
     """
 
     line: Callable[[int, Line], None]
@@ -108,6 +109,7 @@ class Reports(NamedTuple):
     ended: Callable[[int, str], None]
     broken: Callable[[str, int, bool], None]
     said: Callable[[str], None]
+    warned: Callable[[str], None]
 
 
 if TYPE_CHECKING:
@@ -186,6 +188,11 @@ def output_of(argv: Sequence[str]) -> str:
         printed = pipe.read()
     os.waitpid(pid, 0)
     return printed.decode("utf-8", "replace")
+
+
+def checking_words(value: str) -> list[str]:
+    """Return the option for ssh that sets StrictHostKeyChecking, where there is a value."""
+    return ["-o", f"StrictHostKeyChecking={value}"] if value else []
 
 
 def ssh_options(settings: Settings) -> list[str]:

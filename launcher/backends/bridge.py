@@ -5,13 +5,18 @@ from __future__ import annotations
 import os
 import select
 import socket
+import traceback
 from contextlib import suppress
 
 from ..control.frames import MAGIC
+from ..plain import plain
 from . import causes
+from .causes import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..resources.host import Host
     from .sshclient import Channel, Dialer
 
@@ -25,10 +30,14 @@ class Bridge:
         fd, write_fd: the loop's end, as two descriptors of one socket.
     """
 
-    def __init__(self, dialer: Dialer, host: Host, command: str) -> None:
+    def __init__(
+        self, dialer: Dialer, host: Host, command: str, tell: Callable[[str], None]
+    ) -> None:
+        """Prepare it; `tell` is given what only the author of dsrun understands."""
         self._dialer = dialer
         self._host = host
         self._command = command
+        self._tell = tell
         ours, self._socket = socket.socketpair()
         self.fd = ours.detach()
         self.write_fd = os.dup(self.fd)
@@ -40,8 +49,6 @@ class Bridge:
 
     def run(self) -> str:
         """Open the session and carry until it ends; returns the cause in words, or ""."""
-        from .sshclient import Refused
-
         try:
             self._channel = self._dialer.open(self._host, self._command)
             with self._socket:
@@ -49,9 +56,12 @@ class Bridge:
                 code = self._dialer.close(self._channel)
         except Refused as error:
             self._socket.close()
-            return str(error)
-        except OSError as error:
-            return f"the ssh session broke: {error}"
+            return plain(str(error))
+        except Exception as error:
+            # The thread's boundary: whatever paramiko raises is the cause of this one host.
+            self._socket.close()
+            self._tell(f"{self._host.name}: {traceback.format_exc()}")
+            return f"the ssh session broke: {plain(str(error) or type(error).__name__)}"
         errors = self._errors.decode("utf-8", "replace")
         if self._answered:
             return causes.explain_end(code, errors)

@@ -6,6 +6,13 @@ import re
 
 _SCAN = "ssh-keyscan HOST | ssh-keygen -lf - shows it, ssh-keyscan HOST >> ~/.ssh/known_hosts"
 
+NO_ROUTE = "no route to it: it is down, a firewall rejects it, or its address is wrong"
+
+
+class Refused(Exception):
+    """No session; the text is the cause."""
+
+
 CAUSES: tuple[tuple[str, str], ...] = (
     (
         r"Unable to run bstrap_proxy",
@@ -13,8 +20,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
     ),
     (r"Could not resolve hostname|Name or service not known", "its name does not resolve"),
     (r"Connection refused", "connection refused: no sshd on that port"),
+    (r"timed out during banner exchange", "its sshd did not answer"),
+    (r"^banner exchange: |^Bad packet length", "no sshd on that port: what answers is another"),
     (r"[Tt]imed out", "no answer: connecting timed out"),
-    (r"No route to host|Network is unreachable", "no route to it"),
+    (r"No route to host|Network is unreachable", NO_ROUTE),
     (
         r"REMOTE HOST IDENTIFICATION HAS CHANGED",
         "its host key has CHANGED: not the host it was, or reinstalled;"
@@ -24,6 +33,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
     (
         r"Host key verification failed|host key is known for",
         f"unknown host key: {_SCAN} accepts it, or --accept_new_host_keys",
+    ),
+    (
+        r"Permissions \d+ for '(.+)' are too open",
+        "authentication failed: others may read the key WHAT, so ssh does not use it;"
+        " chmod 600 WHAT",
     ),
     (
         r"Permission denied \(|Too many authentication failures",
@@ -44,16 +58,33 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 """Patterns over what was printed, in the order in which they decide, and what they mean."""
 
-FORWARDED = re.compile(r"stdio forwarding failed|open failed")
-"""What ssh prints when it is a jump host that cannot reach the host: no better the next time."""
-
-DROPPED = re.compile(r"kex_exchange_identification|ssh_exchange_identification|banner exchange")
+DROPPED = re.compile(r"kex_exchange_identification|ssh_exchange_identification")
 """What a client prints when sshd refuses for the moment (MaxStartups): worth another try."""
+
+LASTING = re.compile(
+    r"banner exchange|stdio forwarding failed|open failed|Could not resolve|Connection refused"
+    r"|timed out|No route|unreachable|[Hh]ost key|HOST KEY|HOST IDENTIFICATION|Permission denied"
+    r"|not found|No such file|jumphost loop|[Bb]ad "
+)
+"""What it prints besides where the way to the host is at fault: no better the next time."""
+
+PROXIED = re.compile(r"(?m)^.*( UNKNOWN port |^kex_exchange_id|stdio forwarding failed).*$")
+"""What it prints last when a ProxyJump or ProxyCommand has ended: not why."""
 
 
 def worth_another_try(text: str) -> bool:
     """Tell from what ssh printed whether sshd has refused for the moment only."""
-    return bool(DROPPED.search(text)) and not FORWARDED.search(text)
+    return bool(DROPPED.search(text)) and not LASTING.search(text)
+
+
+NEW_KEY = re.compile(r"Permanently added '(.+)' \((.+)\) to the list")
+"""What ssh prints of a host key that it has taken because it was told to."""
+
+
+def new_key(text: str) -> str:
+    """Return that a new host key was taken, in words, if ssh says so; else ""."""
+    found = NEW_KEY.search(text)
+    return f"{found[1]}: took its {found[2]} host key, never seen before" if found else ""
 
 
 SHELL_CODES = {126: CAUSES[-2][1], 127: CAUSES[-1][1]}
@@ -76,11 +107,18 @@ def explain(code: int, text: str, host: str = "") -> str:
         text: what was printed, on either stream.
         host: put into the commands that mend it.
     """
+    proxied = " UNKNOWN port " in text
+    text = PROXIED.sub("", text) if proxied else text
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     last = f" ({lines[-1][:200]})" if lines else ""
-    cause = SHELL_CODES.get(code) or next(
-        (words for pattern, words in CAUSES if re.search(pattern, text)), ""
-    )
-    if not cause:
-        return f"the node launcher did not start: exit code {code}{last}"
-    return re.sub(r"\bHOST\b", host or "HOST", cause) + ("" if "host key" in cause else last)
+    if proxied and lines:
+        return f"the way to it (ProxyJump or ProxyCommand) failed: {lines[-1][:200]}"
+    if code in SHELL_CODES:
+        return SHELL_CODES[code] + last
+    for pattern, words in CAUSES:
+        found = re.search(pattern, text, re.MULTILINE)
+        if found:
+            told = words.replace("WHAT", found[1]) if found.re.groups else words
+            told = re.sub(r"\bHOST\b", host or "HOST", told)
+            return told + ("" if "host key" in told or found.re.groups else last)
+    return f"the node launcher did not start: exit code {code}{last}"

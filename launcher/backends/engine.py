@@ -17,7 +17,7 @@ from .. import loop as loops
 from ..control import auth
 from ..errors import LOST
 from ..values import NamedTuple
-from . import base, causes
+from . import base, causes, ssh_reading
 from .child import Child
 
 TYPE_CHECKING = False
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ..loop import Loop
     from ..plan import Node
+    from ..resources.host import Host
 
     Words: TypeAlias = tuple[str, ...]
 
@@ -85,6 +86,7 @@ class Engine:
         self._settings = settings
         self._tool = ""
         self._version = ""
+        self._hosts: list[Host] = []
         self._runs: list[_Run] = []
 
     # -- what an engine's own file says -------------------------------------------------------
@@ -111,12 +113,17 @@ class Engine:
     def with_ssh_options(self, name: str) -> dict[str, str]:
         """Return this environment, with options for ssh behind the user's own in that variable."""
         ours = shlex.join(base.ssh_options(self._settings))
-        return {**os.environ, name: f"{os.environ.get(name, '')} {ours}".strip()}
+        theirs = os.environ.get(name, "")
+        port = self._settings.port
+        checking = ssh_reading.checking(self._hosts, port, shlex.split(theirs))
+        first = shlex.join(base.checking_words(checking))
+        return {**os.environ, name: f"{first} {theirs} {ours}".strip()}
 
     # -- what all of them do ------------------------------------------------------------------
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why these nodes cannot be started this way, or ""."""
+        self._hosts = [node.host for node in nodes]
         odd = next((n.host for n in nodes if n.host.port or n.host.user), None)
         if odd is not None:
             return (
@@ -325,6 +332,8 @@ class _Run:
         if any(character.isalnum() for character in line):
             self._said = [*self._said, line][-64:]
             self._reports.said(f"{self._tool}: {line}")
+            if causes.new_key(line):
+                self._reports.warned(causes.new_key(line))
             self._see_break(line)
         if UNREACHED.search(line):
             words = set(re.findall(r"[\w.-]+", line))

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 
-from . import base, causes, retries
+from . import base, causes, retries, ssh_reading
 from .child import Child
 from .stdio import SessionLine
 
@@ -27,6 +27,7 @@ class OpenSSH:
 
     def __init__(self, settings: base.Settings) -> None:
         self._settings = settings
+        self._checking: dict[str, str] = {}
         self._children: dict[int, Child] = {}
         self._remote = base.shell_line(base.node_argv(settings, "--stdio"))
         self._options = _options(settings)
@@ -35,12 +36,14 @@ class OpenSSH:
         """Return why these nodes cannot be started this way, or ""."""
         if shutil.which("ssh") is None:
             return "--launcher openssh: no `ssh` on PATH; install OpenSSH's client, or use ssh"
+        ssh_reading.check([node.host for node in nodes], self._settings.port, self._settings.args)
         return ""
 
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None
     ) -> list[tuple[str, list[str]]]:
         """Return (host, argv) of every command this machine would run."""
+        self._look(nodes)
         return [(node.host.name, self.argv(node.host)) for node in nodes]
 
     def argv(self, host: Host) -> list[str]:
@@ -52,6 +55,7 @@ class OpenSSH:
         port = host.port or self._settings.port
         return [
             "ssh",
+            *base.checking_words(self._checking.get(host.name, "")),
             *self._settings.args,
             "-T",
             *self._options,
@@ -63,6 +67,7 @@ class OpenSSH:
         self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
     ) -> None:
         """Start one client a node."""
+        self._look(nodes)
         for node in nodes:
             self._start(node, loop, reports, 0, loop.clock())
 
@@ -70,6 +75,13 @@ class OpenSSH:
         """End the clients that are still there."""
         for child in self._children.values():
             child.send_signal(signal.SIGTERM)
+
+    def _look(self, nodes: Sequence[Node]) -> None:
+        """Find out for which hosts the user has turned the look at changed keys off."""
+        port, args = self._settings.port, self._settings.args
+        hosts = [node.host for node in nodes]
+        if ssh_reading.checking(hosts, port, args):
+            self._checking |= {h.name: ssh_reading.checking([h], port, args) for h in hosts}
 
     def _start(
         self, node: Node, loop: Loop, reports: base.Reports, attempt: int, began: float
@@ -86,8 +98,13 @@ class OpenSSH:
             text = errors or line.noise.decode("utf-8", "replace")
             reports.ended(node.rank, causes.explain(code, text, node.host.name) if code else "")
 
+        def heard(data: bytes) -> None:
+            taken = causes.new_key(data.decode("utf-8", "replace"))
+            if taken:
+                reports.warned(taken)
+
         try:
-            child = Child(self.argv(node.host), loop, ended, os.environ)
+            child = Child(self.argv(node.host), loop, ended, os.environ, heard)
         except OSError as error:
             reports.ended(node.rank, f"ssh: {error.strerror}")
             return

@@ -13,7 +13,7 @@ import signal
 
 from .. import loop as loops
 from ..control import auth
-from . import base, causes, retries
+from . import base, causes, retries, ssh_reading
 from .child import Child
 
 TYPE_CHECKING = False
@@ -33,6 +33,7 @@ class Pdsh:
 
     def __init__(self, settings: base.Settings) -> None:
         self._settings = settings
+        self._checking = ""
         self._runs: list[_Run] = []
 
     def problem(self, nodes: Sequence[Node]) -> str:
@@ -49,6 +50,10 @@ class Pdsh:
             )
         if any(":" in node.host.name for node in nodes):
             return "pdsh takes no IPv6 address for a host; use ssh or openssh"
+        args = shlex.split(os.environ.get("PDSH_SSH_ARGS_APPEND", ""))
+        hosts = [node.host for node in nodes]
+        ssh_reading.check(hosts, self._settings.port, args)
+        self._checking = ssh_reading.checking(hosts, self._settings.port, args)
         return ""
 
     def commands(
@@ -82,7 +87,8 @@ class Pdsh:
             *(("-p", str(set_.port)) if set_.port else ()),
         ]
         theirs = os.environ.get("PDSH_SSH_ARGS_APPEND", "")
-        appended = f"{theirs} {shlex.join(ours)}".strip()
+        first = shlex.join(base.checking_words(self._checking))
+        appended = f"{first} {theirs} {shlex.join(ours)}".strip()
         return {**os.environ, "PDSH_RCMD_TYPE": "ssh", "PDSH_SSH_ARGS_APPEND": appended}
 
     def start(
@@ -196,6 +202,8 @@ class _Run:
             self._host_ended(self._nodes[host], int(text.rpartition(" ")[2]))
         else:
             self._said[host] = f"{self._said.get(host, '')}{text}\n"[-4096:]
+            if causes.new_key(text):
+                self._reports.warned(causes.new_key(text))
 
     def _host_ended(self, node: Node, code: int) -> None:
         said = self._said.get(node.host.name, "")

@@ -1,8 +1,8 @@
 """ssh without a client program: paramiko, all hosts at once, one thread a host.
 
-Reads what OpenSSH reads of ~/.ssh/config (HostName, Port, User, IdentityFile, IdentitiesOnly,
-HostKeyAlias, UserKnownHostsFile, ProxyJump, ProxyCommand) and known_hosts with hashed names and
-revoked keys, and asks the agent. A host whose key is not known is refused.
+The user's ssh configuration is read by OpenSSH's own client where there is one (`ssh_reading`);
+known_hosts may have hashed names and revoked keys, and the agent is asked. A host whose key is not
+known is refused, unless the user says otherwise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from .stdio import SessionLine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..loop import Loop
     from ..plan import Node
@@ -42,7 +42,10 @@ class Ssh:
             return "--launcher_args: --launcher ssh runs no program; openssh runs `ssh` with them"
         if find_spec("paramiko") is None:
             return "--launcher ssh: paramiko is not installed; pip install paramiko, or use openssh"
-        return ""
+        from . import ssh_reading
+
+        beyond = ssh_reading.beyond([node.host for node in nodes], self._settings.port)
+        return f"--launcher ssh: {beyond}; --launcher openssh can" if beyond else ""
 
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None
@@ -61,11 +64,18 @@ class Ssh:
 
         _allow_files(len(nodes))
         loop.open_to_threads()
-        dialer = sshclient.Dialer(self._settings)
+
+        def warn(text: str) -> None:
+            _post(loop, lambda: reports.warned(text))
+
+        def explain(text: str) -> None:
+            _post(loop, lambda: reports.said(text))
+
+        dialer = sshclient.Dialer(self._settings, warn)
         command = base.shell_line(base.node_argv(self._settings, "--stdio"))
         threading.stack_size(STACK)
         for node in nodes:
-            bridge = Bridge(dialer, node.host, command)
+            bridge = Bridge(dialer, node.host, command, explain)
             self._bridges.append(bridge)
             reports.line(node.rank, SessionLine(bridge.fd, bridge.write_fd))
             self._run(bridge, node.rank, loop, reports)
@@ -78,14 +88,19 @@ class Ssh:
     def _run(self, bridge: Bridge, rank: int, loop: Loop, reports: base.Reports) -> None:
         def work() -> None:
             cause = bridge.run()
-            with suppress(RuntimeError):
-                loop.post(lambda: over(cause))
+            _post(loop, lambda: over(cause))
 
         def over(cause: str) -> None:
             self._bridges.remove(bridge)
             reports.ended(rank, cause)
 
         threading.Thread(target=work, name=f"ssh-{rank}", daemon=True).start()
+
+
+def _post(loop: Loop, call: Callable[[], None]) -> None:
+    """Have the loop make a call, unless all is over by now."""
+    with suppress(RuntimeError):
+        loop.post(call)
 
 
 def _allow_files(nodes: int) -> None:

@@ -121,9 +121,8 @@ class Job:
         return self._report()
 
     def _reports(self, on_token: Callable[[str, str], None]) -> Reports:
-        return Reports(
-            self.on_line, on_token, self.on_session_end, self._on_broken, self._on_engine_line
-        )
+        said, ended = self._on_engine_line, self.on_session_end
+        return Reports(self.on_line, on_token, ended, self._on_broken, said, self._warn)
 
     # -- lines ------------------------------------------------------------------------------
 
@@ -186,6 +185,9 @@ class Job:
 
     def _on_engine_line(self, text: str) -> None:
         self._console.say(text, "debug")
+
+    def _warn(self, text: str) -> None:
+        self._console.say(text, "warning")
 
     def _fail_start(self, peer: Peer, cause: str) -> None:
         peer.hello = None

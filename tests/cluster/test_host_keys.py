@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .command import Dsrun
+    from .engines import Engine
     from .hosts import Cluster
 
 SOON = 12.0
@@ -92,24 +93,84 @@ def test_a_new_key_is_taken_when_asked_to_and_kept(
 
 
 @remote
-@pytest.mark.parametrize("options", [[], ["--accept_new_host_keys"]], ids=["strict", "accepting"])
-def test_a_changed_key_is_always_refused(
-    cluster: Cluster,
-    dsrun: Dsrun,
-    tmp_path: Path,
-    launcher: str,
-    options: list[str],
-    other_key: str,
+@pytest.mark.parametrize("checking", ["no", "off", "accept-new"])
+def test_a_new_key_is_taken_with_a_line_when_the_configuration_says_so(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str, checking: str
 ) -> None:
     path = script(tmp_path, HELLO)
+    with (
+        ssh_file(cluster, "known_hosts", "") as file,
+        ssh_file(cluster, "config", f"Host *\n StrictHostKeyChecking {checking}\n"),
+    ):
+        ended = dsrun(*on("n2", launcher), path)
+        assert file.read_text() != ""
+    assert (ended.returncode, ended.stdout) == (0, GREETING)
+    (line,) = re.findall("^dsrun: (n2: took its .*)$", ended.stderr, re.MULTILINE)
+    assert "never seen before" in line
+    assert launcher != "ssh" or fingerprint(cluster, "/run/n2/host_key.pub") in line
+
+
+def test_one_option_for_all_hosts_is_that_of_the_strictest(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    path = script(tmp_path, HELLO)
+    with (
+        ssh_file(cluster, "known_hosts", known(cluster, "n1")),
+        ssh_file(cluster, "config", "Host n2\n StrictHostKeyChecking no\n"),
+    ):
+        ended = dsrun(*on("n1 n2", "pdsh"), path)
+    assert (ended.returncode, "n2: unknown host key" in ended.stderr) == (UNUSABLE, True)
+
+
+STRICT = {
+    "strict": ("", []),
+    "accepting": ("", ["--accept_new_host_keys"]),
+    "careless": ("Host *\n StrictHostKeyChecking no\n", []),
+}
+
+
+@remote
+@pytest.mark.parametrize("how", STRICT)
+def test_a_changed_key_is_always_refused(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str, how: str, other_key: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    config, options = STRICT[how]
     known_hosts = cluster.path(f"{HOME}/.ssh/known_hosts")
     before = known_hosts.read_text()
-    with cluster.host("n2").sshd(HostKey=other_key), at_most(SOON):
+    with (
+        ssh_file(cluster, "config", config),
+        cluster.host("n2").sshd(HostKey=other_key),
+        at_most(SOON),
+    ):
         ended = dsrun(*on("n1 n2", launcher), *options, path)
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
     assert re.search("^dsrun:   n2: its host key has CHANGED", ended.stderr, re.MULTILINE)
     assert "ssh-keygen -R n2" in ended.stderr
     assert known_hosts.read_text() == before
+
+
+def test_a_changed_key_is_refused_over_every_engine(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, engine: Engine, other_key: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    config = STRICT["careless"][0]
+    with ssh_file(cluster, "config", config), cluster.host("n2").sshd(HostKey=other_key):
+        ended = dsrun(*engine.options, "--host", "n1:1,n2:1", path)
+    assert (ended.returncode, ended.stdout) == (UNUSABLE, ""), ended.stderr
+
+
+@pytest.mark.parametrize("launcher", ["openssh", "pdsh"])
+def test_options_of_the_users_own_take_no_changed_key(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str, other_key: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    own = "-o StrictHostKeyChecking=no"
+    options = ["--launcher_args", own] if launcher == "openssh" else []
+    with cluster.host("n2").sshd(HostKey=other_key):
+        ended = dsrun(*on("n2", launcher), *options, path, env={"PDSH_SSH_ARGS_APPEND": own})
+    assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
+    assert "n2: its host key has CHANGED" in ended.stderr
 
 
 @remote

@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .machines import HOME
-from .reaching import HELLO, UNUSABLE, at_most, known, on, remote, script, sessions, ssh_file
+from .reaching import (
+    HELLO,
+    UNUSABLE,
+    USAGE,
+    at_most,
+    known,
+    on,
+    remote,
+    script,
+    sessions,
+    ssh_file,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -119,10 +130,12 @@ def inner_network(cluster: Cluster) -> Iterator[None]:
 @remote
 def test_two_jumps(cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str) -> None:
     path = script(tmp_path, HELLO)
+    log = cluster.path("/run/n3/sshd.log")
+    before = log.read_text().count(f"from {cluster.host('n1').address}")
     with ssh_file(cluster, "config", "Host n2\n  ProxyJump n1,n3\n"):
         ended = dsrun(*on("n2", launcher), path)
-        seen = cluster.host("n2").run(["cat", "/run/n2/sshd.log"])
-    assert (ended.returncode, ended.stdout) == (0, GREETING), seen.stdout
+    assert (ended.returncode, ended.stdout) == (0, GREETING)
+    assert log.read_text().count(f"from {cluster.host('n1').address}") > before
 
 
 @remote
@@ -193,6 +206,158 @@ def test_one_port_for_all(cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launch
         options = ("--ssh_port", "2222", "--accept_new_host_keys")
         ended = dsrun(*on("n2", launcher), *options, path)
     assert (ended.returncode, ended.stdout) == (0, GREETING)
+
+
+ORDINARY = {
+    "no command": b"Host *\n ProxyCommand none\n",
+    "no jump": b"Host *\n ProxyJump none\n",
+    "final": b"Match final all\n IdentitiesOnly no\n",
+    "a key more": b"Host *\n IdentityFile ~/.ssh/none\n IdentityFile ~/.ssh/id_ed25519\n",
+    "included": b"Include conf.d/*\n",
+    "latin-1": b"# caf\xe9\nHost \xe9\n Port 3\nHost *\n User root\n",
+    "a shell's": b"Host n2\n ProxyCommand ssh -q -W %h:%p n1 2>/dev/null || false\n",
+}
+
+
+@pytest.mark.parametrize("what", ORDINARY)
+def test_ordinary_configurations_are_understood(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, what: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    host = "inner" if what == "included" else "n2"
+    folder = cluster.path(f"{HOME}/.ssh/conf.d")
+    folder.mkdir(exist_ok=True)
+    (folder / "a").write_text("Host inner\n HostName n2\n")
+    with ssh_file(cluster, "config", "") as config, at_most(20):
+        config.write_bytes(ORDINARY[what])
+        ended = dsrun(*on(host, "auto"), path)
+    assert (ended.returncode, ended.stdout) == (0, f"{host}:0| here is n2\n"), ended.stderr
+    assert "launcher: ssh (" in ended.stderr
+
+
+@remote
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Host other\n Port abc\n", "/.ssh/config line 2: Bad port 'abc'."),
+        ("nonsense\n", '/.ssh/config line 1: no argument after keyword "nonsense"'),
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--dry_run"]], ids=["run", "dry"])
+def test_a_configuration_that_cannot_be_read_is_told_at_once(
+    cluster: Cluster,
+    dsrun: Dsrun,
+    tmp_path: Path,
+    launcher: str,
+    text: str,
+    words: str,
+    options: list[str],
+) -> None:
+    with ssh_file(cluster, "config", text), at_most(5):
+        ended = dsrun(*on("n2", launcher), *options, script(tmp_path, HELLO))
+    assert (ended.returncode, ended.stdout) == (USAGE, "")
+    assert ended.stderr.startswith("dsrun: ssh configuration: ")
+    assert words in ended.stderr
+    assert ended.stderr.count("\n") == 1
+
+
+@remote
+def test_a_jump_host_that_is_itself(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    with ssh_file(cluster, "config", "Host *\n ProxyJump n1\n"), at_most(5):
+        ended = dsrun(*on("n1 n2", launcher), script(tmp_path, HELLO))
+    assert (ended.returncode, ended.stdout) == (USAGE, "")
+    assert ended.stderr == "dsrun: ssh configuration: jumphost loop via n1\n"
+
+
+def test_jump_hosts_in_a_circle(cluster: Cluster, dsrun: Dsrun, tmp_path: Path) -> None:
+    config = "Host n2\n ProxyJump n1\nHost n1\n ProxyJump n3\nHost n3\n ProxyJump n1\n"
+    with ssh_file(cluster, "config", config), at_most(12):
+        ended = dsrun(*on("n2", "ssh"), script(tmp_path, HELLO))
+    assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
+    assert "ProxyJump leads in a circle: n1 -> n3 -> n1" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@remote
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        ("ProxyJump nowhere", "Name or service not known"),
+        ("ProxyCommand no-such-program %h", "no-such-program: not found"),
+    ],
+)
+def test_a_bad_way_to_a_host_is_told_at_once(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str, way: str, words: str
+) -> None:
+    with ssh_file(cluster, "config", f"Host n2\n {way}\n"), at_most(12):
+        ended = dsrun(*on("n2", launcher), script(tmp_path, HELLO))
+    assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
+    (cause,) = re.findall("^dsrun:   n2: (.*)$", ended.stderr, re.MULTILINE)
+    assert re.search("the way to it|jump host nowhere|its ProxyCommand failed", cause)
+    assert words in cause
+
+
+def test_what_paramiko_cannot_do_goes_to_openssh(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    path = script(tmp_path, HELLO)
+    why = "n2: your ssh configuration sets BindAddress, which paramiko cannot do"
+    with ssh_file(cluster, "config", f"Host n2\n BindAddress {cluster.login.address}\n"):
+        found = dsrun(*on("n1 n2", "auto"), path)
+        told = dsrun(*on("n1 n2", "ssh"), path)
+    assert (found.returncode, sorted(found.stdout.splitlines())[1]) == (0, "n2:1| here is n2")
+    assert f"launcher: openssh (the ssh program; {why})" in found.stderr
+    assert told.returncode == USAGE
+    assert told.stderr == f"dsrun: --launcher ssh: {why}; --launcher openssh can\n"
+
+
+@remote
+def test_a_missing_key_file_is_named_where_nothing_else_works(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    with (
+        key_elsewhere(cluster) as key,
+        ssh_file(cluster, "config", "IdentityFile ~/.ssh/none\n"),
+        agent(cluster, key) as environ,
+    ):
+        refused = dsrun(*on("n2", launcher), path)
+        ended = dsrun(*on("n2", launcher), path, env=environ)
+    assert (ended.returncode, ended.stdout) == (0, GREETING)
+    assert "n2: authentication failed" in refused.stderr
+    assert launcher != "ssh" or f"{HOME}/.ssh/none is missing" in refused.stderr
+
+
+@remote
+def test_a_key_of_the_agent_that_the_configuration_names(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path = script(tmp_path, HELLO)
+    config = "IdentitiesOnly yes\nIdentityFile ~/.ssh/id_ed25519.pub\n"
+    public = cluster.path(f"{HOME}/.ssh/authorized_keys").read_text()
+    with (
+        key_elsewhere(cluster) as key,
+        ssh_file(cluster, "id_ed25519.pub", public),
+        ssh_file(cluster, "config", config),
+        agent(cluster, key) as environ,
+    ):
+        ended = dsrun(*on("n2", launcher), path, env=environ)
+    assert (ended.returncode, ended.stdout) == (0, GREETING)
+
+
+def test_a_key_that_others_may_read_is_named_over_openssh(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    key = cluster.path(f"{HOME}/.ssh/id_ed25519")
+    key.chmod(0o644)
+    try:
+        ended = dsrun(*on("n2", "openssh"), script(tmp_path, HELLO))
+    finally:
+        key.chmod(0o600)
+    assert ended.returncode == UNUSABLE
+    assert f"chmod 600 {HOME}/.ssh/id_ed25519" in ended.stderr
 
 
 @sessions

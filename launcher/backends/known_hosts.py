@@ -1,0 +1,151 @@
+"""The host keys that the user knows, as OpenSSH's files have them, and what becomes of others."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import threading
+
+import paramiko
+
+from .causes import Refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .ssh_config import HostConfig
+
+
+class KnownHosts:
+    """The known_hosts files, each read once, whichever thread asks first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._files: dict[str, tuple[paramiko.HostKeys, frozenset[str]]] = {}
+
+    def keys(self, name: str, files: Sequence[str]) -> dict[str, paramiko.PKey]:
+        """Return the keys known for a name, by type, without revoked ones."""
+        keys: dict[str, paramiko.PKey] = {}
+        for path in files:
+            known, revoked = self._read(path)
+            for kind, key in (known.lookup(name) or {}).items():
+                if key.get_base64() not in revoked:
+                    keys.setdefault(kind, key)
+        return keys
+
+    def revoked(self, key: paramiko.PKey, files: Sequence[str]) -> bool:
+        """Tell whether a key is marked @revoked in any of the files."""
+        return any(key.get_base64() in self._read(path)[1] for path in files)
+
+    def add(self, path: str, name: str, key: paramiko.PKey) -> None:
+        """Append a key to a file; nothing that is there is touched.
+
+        Raises:
+            Refused: it cannot be written.
+        """
+        try:
+            with self._lock:
+                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+                with open(path, "a", encoding="ascii") as file:
+                    file.write(f"{name} {key.get_name()} {key.get_base64()}\n")
+        except OSError as error:
+            raise Refused(f"its new host key cannot be kept in {path}: {error.strerror}") from None
+
+    def _read(self, path: str) -> tuple[paramiko.HostKeys, frozenset[str]]:
+        with self._lock:
+            if path not in self._files:
+                self._files[path] = _parse(path)
+            return self._files[path]
+
+
+def _parse(path: str) -> tuple[paramiko.HostKeys, frozenset[str]]:
+    """Return a file's keys, and its @revoked ones (paramiko knows no markers)."""
+    keys = paramiko.HostKeys()
+    revoked = set()
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return keys, frozenset()
+    for line in lines:
+        words = line.split()
+        if words[:1] == ["@revoked"] and len(words) > 3:
+            revoked.add(words[3])
+        elif words and words[0][0] not in "#@":
+            _add(keys, line)
+    return keys, frozenset(revoked)
+
+
+def _add(keys: paramiko.HostKeys, line: str) -> None:
+    """Add one line's key under every name of it; a line that is no key is passed over."""
+    try:
+        entry = paramiko.hostkeys.HostKeyEntry.from_line(line)
+    except (paramiko.SSHException, paramiko.hostkeys.InvalidHostKey):
+        return
+    if entry is not None and entry.key is not None:
+        for name in entry.hostnames or ():
+            keys.add(name, entry.key.get_name(), entry.key)
+
+
+class Policy(paramiko.MissingHostKeyPolicy):
+    """Decides on a host whose key is not known: refused, unless new ones are to be taken.
+
+    Args:
+        known: the files of known keys.
+        name: what the host is called in them.
+        config: what holds for the host.
+        accept: new keys are taken, whatever the configuration says (--accept_new_host_keys).
+        tell: told of a key that is taken.
+    """
+
+    def __init__(
+        self,
+        known: KnownHosts,
+        name: str,
+        config: HostConfig,
+        accept: bool,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._known = known
+        self._name = name
+        self._config = config
+        self._accept = accept
+        self._tell = tell
+
+    def missing_host_key(
+        self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
+    ) -> None:
+        """Decide on a key that no file holds; called by paramiko before any login."""
+        if self._known.revoked(key, self._config.known_hosts):
+            raise Refused(f"its host key is marked @revoked ({fingerprint(key)}): do not trust it")
+        if not (self._accept or self._config.takes_new_keys):
+            raise self.refusal(key)
+        self._known.add(self._config.known_hosts[0], self._name, key)
+        why = "--accept_new_host_keys" if self._accept else "StrictHostKeyChecking"
+        self._tell(f"{self._name}: took its host key {fingerprint(key)}, never seen before ({why})")
+
+    def refusal(self, key: paramiko.PKey) -> Refused:
+        """Return the refusal of a key that is not known, with what would accept it."""
+        host, _, port = self._name.strip("[").partition("]:")
+        scan = f"ssh-keyscan {f'-p {port} ' if port else ''}{host} >> ~/.ssh/known_hosts"
+        return Refused(
+            f"unknown host key {fingerprint(key)}; if that is its key: {scan}"
+            " (or --accept_new_host_keys)"
+        )
+
+
+def changed(key: paramiko.PKey, address: str, port: int) -> Refused:
+    """Return the refusal of a key that is not the one that is known."""
+    target = address if port == 22 else f"'[{address}]:{port}'"
+    return Refused(
+        f"its host key has CHANGED (now {fingerprint(key)}): not the host it was, or"
+        f" reinstalled; ssh-keygen -R {target} forgets the old one"
+    )
+
+
+def fingerprint(key: paramiko.PKey) -> str:
+    """Return a key's type and fingerprint as `ssh-keygen -l` writes it."""
+    digest = base64.b64encode(hashlib.sha256(key.asbytes()).digest()).decode().rstrip("=")
+    return f"{key.get_name()} SHA256:{digest}"

@@ -1,0 +1,61 @@
+"""ProxyCommand: a program whose standard input and output lead to the host's sshd."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from contextlib import suppress
+
+KEPT = 4096
+"""Bytes of its standard error that explain a failure."""
+
+LAST_WORDS = 0.5
+"""Seconds to wait for its end once the way has ended."""
+
+
+class ProxyCommand:
+    """A running ProxyCommand.
+
+    Attributes:
+        socket: the way to sshd, which ends when the program does.
+    """
+
+    def __init__(self, command: str) -> None:
+        """Start it in the user's shell, which it replaces (ssh_config(5), ProxyCommand).
+
+        Raises:
+            OSError: the shell cannot be started.
+        """
+        self.socket, theirs = socket.socketpair()
+        self._errors = os.memfd_create("proxy-command")
+        shell = os.environ.get("SHELL") or "/bin/sh"
+        with theirs:
+            self._process = subprocess.Popen(
+                [shell, "-c", f"exec {command}"],
+                stdin=theirs.fileno(),
+                stdout=theirs.fileno(),
+                stderr=self._errors,
+                start_new_session=True,  # an interrupt at the terminal is for us
+            )
+
+    def failure(self) -> str:
+        """Return why it has ended: its last line on standard error, else its exit code, or ""."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(LAST_WORDS)
+        size = os.fstat(self._errors).st_size
+        text = os.pread(self._errors, KEPT, max(0, size - KEPT)).decode("utf-8", "replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        code = self._process.returncode
+        return lines[-1][:200] if lines else f"exit code {code}" if code else ""
+
+    def close(self) -> None:
+        """End it."""
+        self.socket.close()
+        self._process.terminate()
+        try:
+            self._process.wait(1.0)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._errors)

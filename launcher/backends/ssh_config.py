@@ -1,0 +1,237 @@
+"""What an ssh configuration says of one host, and what of that paramiko cannot do. Pure.
+
+The text is that of `ssh -G`, in which OpenSSH has settled all but `~` and the tokens of some values
+(ssh_config(5), TOKENS).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ..values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import TypeAlias
+
+    Values: TypeAlias = Mapping[str, Sequence[str]]
+
+QUIET = frozenset(
+    [
+        *("host", "include", "sendenv", "setenv", "hashknownhosts", "updatehostkeys"),
+        *("gssapiauthentication", "gssapidelegatecredentials", "gssapikeyexchange"),
+        *("gssapitrustdns", "forwardagent", "addkeystoagent", "permitlocalcommand", "localcommand"),
+        *("forwardx11", "forwardx11trusted", "forwardx11timeout", "xauthlocation", "loglevel"),
+        *("controlmaster", "controlpath", "controlpersist", "compression", "visualhostkey"),
+        *("serveraliveinterval", "serveralivecountmax", "tcpkeepalive", "connecttimeout"),
+        *("connectionattempts", "ciphers", "macs", "kexalgorithms"),
+    ]
+)
+"""Keywords that say nothing of how to reach a host and of how to log in there."""
+
+USUAL_KEYS = tuple(f"~/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ed25519"))
+KNOWN = ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)
+KNOWN_TO_ALL = ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)
+
+LENIENT = frozenset({"no", "off", "false", "accept-new"})
+"""Values of StrictHostKeyChecking with which keys never seen are taken; `-G` writes no as false."""
+
+CARELESS = LENIENT - {"accept-new"}
+"""Those with which OpenSSH goes on when a key has changed."""
+
+
+class Unreadable(Exception):
+    """A configuration cannot be read; the text says where and why."""
+
+
+class HostConfig(NamedTuple):
+    """What holds for one host.
+
+    Attributes:
+        address: its HostName.
+        keys: the files of IdentityFile, whether or not they are there.
+        certificates: the files of CertificateFile.
+        agent: the agent's socket, "" for none.
+        known_as: HostKeyAlias, or "".
+        known_hosts: the files of known keys, the user's own first.
+        family: AddressFamily.
+        jumps: ProxyJump, or "".
+        command: ProxyCommand, or "".
+        checking: StrictHostKeyChecking.
+        values: all that was said, by keyword in lower case.
+    """
+
+    address: str
+    port: int
+    user: str
+    keys: tuple[str, ...]
+    certificates: tuple[str, ...]
+    only_these_keys: bool
+    agent: str
+    known_as: str
+    known_hosts: tuple[str, ...]
+    family: str
+    jumps: str
+    command: str
+    checking: str
+    values: Values
+
+    @property
+    def takes_new_keys(self) -> bool:
+        """Tell whether a host key that was never seen is to be taken."""
+        return self.checking in LENIENT
+
+
+class Account(NamedTuple):
+    """Who logs in from where: what tokens stand for."""
+
+    name: str
+    home: str
+    environ: Mapping[str, str]
+
+
+def parse(text: str) -> dict[str, list[str]]:
+    """Return what `ssh -G` has printed: all values of each keyword, in their order."""
+    values: dict[str, list[str]] = {}
+    for line in text.splitlines():
+        keyword, _, value = line.partition(" ")
+        values.setdefault(keyword.lower(), []).append(value.strip())
+    return values
+
+
+def settle(values: Values, name: str, account: Account) -> HostConfig:
+    """Return what holds for the host `name`, with the tokens filled that are left to us.
+
+    Raises:
+        Unreadable: the port is none.
+    """
+
+    def first(keyword: str, default: str = "") -> str:
+        value = values.get(keyword, [default])[0]
+        return "" if value.lower() == "none" else value
+
+    address, port = first("hostname", name), _port(first("port", "22"))
+    user, alias = first("user", account.name), first("hostkeyalias")
+    here = os.uname().nodename
+    tokens = dict(zip("%hnprkudilL", (
+        *("%", address, name, str(port), user, alias or address, account.name, account.home),
+        *(str(os.getuid()), here, here.partition(".")[0]),
+    ), strict=True))  # fmt: skip
+
+    def filled(text: str) -> str:
+        return re.sub("%(.)", lambda token: tokens.get(token[1], token[0]), text)
+
+    def path(text: str) -> str:
+        named = re.sub(r"\$\{(\w+)\}", lambda one: account.environ.get(one[1], ""), text)
+        return filled(re.sub("^~(?=/)", "%d", named))
+
+    def paths(keyword: str, default: Sequence[str]) -> tuple[str, ...]:
+        return tuple(path(one) for one in values.get(keyword, default) if one.lower() != "none")
+
+    known = (
+        *values.get("userknownhostsfile", KNOWN),
+        *values.get("globalknownhostsfile", KNOWN_TO_ALL),
+    )
+    return HostConfig(
+        address=address,
+        port=port,
+        user=user,
+        keys=paths("identityfile", USUAL_KEYS),
+        certificates=paths("certificatefile", ()),
+        only_these_keys=first("identitiesonly") == "yes",
+        agent=path(_agent(first("identityagent", "SSH_AUTH_SOCK"))),
+        known_as=filled(alias),
+        known_hosts=tuple(path(one) for line in known for one in line.split() if one != "none"),
+        family=first("addressfamily", "any").lower(),
+        jumps=filled(first("proxyjump")),
+        command=filled(first("proxycommand")),
+        checking=first("stricthostkeychecking", "ask").lower(),
+        values=values,
+    )
+
+
+def _port(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,5}", text) or not 1 <= int(text) <= 65535:
+        raise Unreadable(f"Port {text}: expected 1 to 65535")
+    return int(text)
+
+
+def _agent(value: str) -> str:
+    """Return IdentityAgent as a path: it may be the name of a variable, and has one by default."""
+    return "${SSH_AUTH_SOCK}" if value == "SSH_AUTH_SOCK" else re.sub(r"^\$(\w+)$", r"${\1}", value)
+
+
+CANNOT: tuple[tuple[str, frozenset[str]], ...] = (
+    ("PKCS11Provider", frozenset({"none"})),
+    ("SecurityKeyProvider", frozenset({"none", "internal"})),
+    ("KnownHostsCommand", frozenset({"none"})),
+    ("RevokedHostKeys", frozenset({"none"})),
+    ("VerifyHostKeyDNS", frozenset({"no", "false"})),
+    ("PubkeyAuthentication", frozenset({"yes", "true", "host-bound", "unbound"})),
+    ("ProxyUseFdpass", frozenset({"no"})),
+    ("BindAddress", frozenset({"none"})),
+    ("BindInterface", frozenset({"none"})),
+)
+"""What paramiko cannot do: keywords, and the values with which they ask nothing of it."""
+
+
+def beyond_paramiko(config: HostConfig, agent: str) -> str:
+    """Return what of a configuration paramiko cannot do, in words, or "".
+
+    Args:
+        config: what holds for a host.
+        agent: the socket of the one agent that paramiko asks.
+    """
+    found = next((keyword for keyword in _beyond(config, agent)), "")
+    return f"your ssh configuration sets {found}, which paramiko cannot do" if found else ""
+
+
+def _beyond(config: HostConfig, agent: str) -> Iterator[str]:
+    for keyword, harmless in CANNOT:
+        if not harmless.issuperset(map(str.lower, config.values.get(keyword.lower(), ()))):
+            yield keyword
+    if "publickey" not in config.values.get("preferredauthentications", ["publickey"])[0]:
+        yield "PreferredAuthentications without publickey"
+    if config.agent not in {"", agent}:
+        yield "IdentityAgent"
+    # paramiko finds a certificate that lies beside its key.
+    if not {f"{key}-cert.pub" for key in config.keys}.issuperset(config.certificates):
+        yield "CertificateFile"
+
+
+ASKED = frozenset(
+    [keyword.lower() for keyword, _ in CANNOT]
+    + ["preferredauthentications", "identityagent", "certificatefile"]
+)
+"""The keywords, in lower case, without which a configuration asks nothing of the kind."""
+
+
+class Jump(NamedTuple):
+    """One host of ProxyJump."""
+
+    name: str
+    user: str | None
+    port: int | None
+
+
+def parse_jump(text: str) -> Jump:
+    """Return the host of `[USER@]HOST[:PORT]`, an IPv6 address in brackets, or of an ssh:// URI.
+
+    Raises:
+        Unreadable: it is none of these.
+    """
+    rest = text.strip().removeprefix("ssh://").rstrip("/")
+    user, _, place = rest.rpartition("@")
+    found = re.fullmatch(r"(?:\[([^]]+)\]|([^\s:\[\]]+))(?::([^:]*))?", place)
+    if found is None:
+        raise Unreadable(f"ProxyJump {text!r}: expected [USER@]HOST[:PORT]")
+    return Jump(found[1] or found[2], user or None, _port(found[3]) if found[3] else None)
+
+
+def named_keys(config: HostConfig) -> tuple[str, ...]:
+    """Return the key files that the user has named: where none is, `-G` lists all usual ones."""
+    named = config.values.get("identityfile", ())
+    usual = [one for one in named if re.fullmatch(r"~/\.ssh/id_(\w+)", one)]
+    return () if len(usual) == len(named) > 2 or not named else config.keys

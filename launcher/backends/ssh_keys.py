@@ -1,0 +1,122 @@
+"""Logs in with the keys that the configuration names and the agent holds; nobody is ever asked."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import suppress
+
+import paramiko
+from paramiko.auth_strategy import AuthStrategy, InMemoryPrivateKey
+
+from .causes import Refused
+from .ssh_config import named_keys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paramiko.auth_strategy import AuthSource, SourceResult
+
+    from .ssh_config import HostConfig
+
+KINDS = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
+
+NO_KEY = "no key to offer (IdentityFile, ~/.ssh/id_*, or an agent)"
+
+
+class KeyFiles:
+    """The user's private keys, each file read once, whichever thread asks first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read: dict[str, paramiko.PKey | str] = {}
+
+    def load(self, path: str) -> paramiko.PKey | str:
+        """Return the key of a file, or why there is none, in words that follow its name."""
+        with self._lock:
+            if path not in self._read:
+                self._read[path] = _load(path)
+            return self._read[path]
+
+
+def _load(path: str) -> paramiko.PKey | str:
+    if not os.path.exists(path):
+        return "is missing"
+    for kind in KINDS:
+        try:
+            key = kind.from_private_key_file(path)
+            if os.path.exists(f"{path}-cert.pub"):
+                key.load_certificate(f"{path}-cert.pub")
+        except paramiko.PasswordRequiredException:
+            return "has a passphrase; ssh-add it"
+        except OSError as error:
+            return f"cannot be read ({error.strerror})"
+        except (paramiko.SSHException, ValueError, TypeError, IndexError):
+            continue
+        return key
+    return "is no key that paramiko can use; --launcher openssh may"
+
+
+class Login(AuthStrategy):
+    """Tries one key after the other, files first, as far as the configuration allows each."""
+
+    def __init__(self, files: KeyFiles, config: HostConfig) -> None:
+        super().__init__(paramiko.SSHConfig())
+        self._files = files
+        self._config = config
+
+    def get_sources(self) -> Iterator[AuthSource]:
+        """Yield what is tried, in order."""
+        for key in self._keys():
+            yield InMemoryPrivateKey(self._config.user, key)
+
+    def authenticate(self, transport: paramiko.Transport) -> list[SourceResult]:
+        """Log in.
+
+        Raises:
+            Refused: no key is accepted.
+        """
+        refused = ""
+        for source in self.get_sources():
+            try:
+                more = source.authenticate(transport)
+            except paramiko.SSHException as error:
+                refused = f"no key it accepts ({error})"
+                continue
+            if not more:
+                return []
+            refused = f"a key is not enough for it ({', '.join(more)})"
+        unused = self._unused()
+        told = [refused or ("no key to offer" if unused else NO_KEY), *unused]
+        raise Refused(f"authentication failed for {self._config.user}: {'; '.join(told)}")
+
+    def _keys(self) -> Iterator[paramiko.PKey]:
+        found = [self._files.load(path) for path in self._config.keys]
+        yield from (key for key in found if isinstance(key, paramiko.PKey))
+        if not self._config.agent:
+            return
+        agent = paramiko.Agent()
+        try:
+            yield from (key for key in agent.get_keys() if self._allows(key))
+        finally:
+            agent.close()
+
+    def _allows(self, key: paramiko.PKey) -> bool:
+        """Tell whether the agent may offer a key (ssh_config(5), IdentitiesOnly)."""
+        return not self._config.only_these_keys or key.get_base64() in map(
+            _public_half, self._config.keys
+        )
+
+    def _unused(self) -> list[str]:
+        """Return what was wrong with each key file that the user has named."""
+        wrong = [(path, self._files.load(path)) for path in named_keys(self._config)]
+        return [f"{path} {why}" for path, why in wrong if isinstance(why, str)]
+
+
+def _public_half(path: str) -> str:
+    """Return the public key that lies beside a private one, in base64, or ""."""
+    public = path if path.endswith(".pub") else f"{path}.pub"
+    with suppress(OSError, IndexError), open(public, encoding="utf-8", errors="replace") as file:
+        return file.readline().split()[1]
+    return ""

@@ -1,0 +1,263 @@
+"""Reads the user's ssh configuration as OpenSSH does: by asking `ssh -G HOST`.
+
+Where the files say nothing that matters here nobody is asked; where there is no `ssh` program,
+paramiko's reader has to do, which follows no Include.
+"""
+
+from __future__ import annotations
+
+import getpass
+import glob
+import os
+import re
+import shlex
+import shutil
+import threading
+from contextlib import suppress
+from functools import cache
+
+from ..errors import UsageError
+from . import ssh_config
+from .ssh_config import Account, HostConfig, Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from paramiko import SSHConfig
+
+    from ..resources.host import Host
+
+DEPTH = 16
+"""How deep files may include each other (`READCONF_MAX_DEPTH` of OpenSSH's readconf.c)."""
+
+AT_ONCE = 16
+"""How many `ssh -G` run at a time."""
+
+PATIENCE = 30.0
+"""Seconds for `ssh -G`, whose `Match exec` may run anything."""
+
+
+def account() -> Account:
+    """Return who runs this; the home is that of the user database, as for OpenSSH."""
+    import pwd
+
+    try:
+        entry = pwd.getpwuid(os.getuid())
+    except KeyError:
+        return Account(getpass.getuser(), os.path.expanduser("~"), os.environ)
+    return Account(entry.pw_name, entry.pw_dir, os.environ)
+
+
+class Reader:
+    """Says what holds for a host; one for all threads.
+
+    Args:
+        args: further arguments of the user's for `ssh`.
+    """
+
+    def __init__(self, args: Sequence[str] = ()) -> None:
+        self._args = tuple(args)
+        self._account = account()
+        self._ssh = shutil.which("ssh")
+        self._turns = threading.BoundedSemaphore(AT_ONCE)
+        self._planned: dict[tuple[str, str | None, int | None], HostConfig] = {}
+        self.keywords = frozenset(keywords(self._account.home))
+
+    @property
+    def is_quiet(self) -> bool:
+        """Tell whether the files say nothing of how to reach hosts."""
+        return self.keywords <= ssh_config.QUIET and not self._args
+
+    def lookup(self, name: str, user: str | None = None, port: int | None = None) -> HostConfig:
+        """Return what holds for a host; a user and a port that are given come first.
+
+        What was asked for the plan serves the first connection; later ones ask again.
+
+        Raises:
+            Unreadable: the configuration cannot be read; in ssh's own words where it was asked.
+        """
+        return self._planned.pop((name, user, port), None) or self._ask(name, user, port)
+
+    def plan(self, hosts: Sequence[Host], port: int | None) -> list[HostConfig]:
+        """Return what holds for each host, all asked at once, and keep it for `lookup`.
+
+        Raises:
+            Unreadable: as `lookup`.
+        """
+        from concurrent.futures import ThreadPoolExecutor
+
+        logins = [(host.name, host.user, host.port or port) for host in hosts]
+        new = [login for login in logins if login not in self._planned]
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            found = pool.map(lambda login: self._ask(*login), new)
+            self._planned.update(zip(new, found, strict=True))
+        return [self._planned[login] for login in logins]
+
+    def _ask(self, name: str, user: str | None, port: int | None) -> HostConfig:
+        given = {**({"user": [user]} if user else {}), **({"port": [str(port)]} if port else {})}
+        if self.is_quiet:
+            return ssh_config.settle(given, name, self._account)
+        if self._ssh is None:
+            found = by_paramiko(files(self._account.home), name)
+            return ssh_config.settle({**found, **given}, name, self._account)
+        to = [*(["-p", str(port)] if port else []), *(["-l", user] if user else [])]
+        with self._turns:
+            text = _run([self._ssh, *self._args, "-T", "-G", *to, "--", name])
+        return ssh_config.settle(ssh_config.parse(text), name, self._account)
+
+
+@cache
+def reader(args: tuple[str, ...] = ()) -> Reader:
+    """Return this process's one reader; `args` are the user's own for `ssh`."""
+    return Reader(args)
+
+
+def agent() -> str:
+    """Return the socket of the user's agent, "" for none; it is the only one paramiko asks."""
+    return os.environ.get("SSH_AUTH_SOCK", "")
+
+
+def checking(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> str:
+    """Return the StrictHostKeyChecking that is to stand before all else, "" for none.
+
+    A changed key is refused even where the user has set `no`, with which OpenSSH would go on. Hosts
+    that share an `ssh` command line get what the strictest of them has.
+
+    Args:
+        hosts: all whose options are the same.
+        port: as for `Reader.plan`.
+        args: the user's own arguments for `ssh`.
+
+    Raises:
+        UsageError: the configuration cannot be read.
+    """
+    said = f"{' '.join(args)} {' '.join(reader().keywords)}".lower()
+    if "stricthostkeychecking" not in said:
+        return ""
+    found = _plan(hosts, port, args)
+    if not any(config.checking in ssh_config.CARELESS for config in found):
+        return ""
+    return "accept-new" if all(config.takes_new_keys for config in found) else "yes"
+
+
+def check(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> None:
+    """Look whether the configuration can be read: OpenSSH reads all of it for any host.
+
+    Raises:
+        UsageError: it cannot, in ssh's own words.
+    """
+    if hosts and not reader().is_quiet:
+        _plan(hosts[:1], port, args)
+
+
+def beyond(hosts: Sequence[Host], port: int | None) -> str:
+    """Return what paramiko cannot do of what is set up for the first such host, or "".
+
+    Raises:
+        UsageError: the configuration cannot be read, in ssh's own words.
+    """
+    check(hosts, port)
+    if reader().keywords.isdisjoint(ssh_config.ASKED):
+        return ""
+    found = zip(hosts, _plan(hosts, port), strict=True)
+    words = ((host, ssh_config.beyond_paramiko(config, agent())) for host, config in found)
+    return next((f"{host.name}: {why}" for host, why in words if why), "")
+
+
+def _plan(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> list[HostConfig]:
+    try:
+        return reader(tuple(args)).plan(hosts, port)
+    except Unreadable as error:
+        raise UsageError(f"ssh configuration: {error}") from None
+
+
+def files(home: str) -> tuple[str, str]:
+    """Return the files that OpenSSH reads, in its order."""
+    return f"{home}/.ssh/config", "/etc/ssh/ssh_config"
+
+
+def keywords(home: str) -> Iterator[str]:
+    """Yield the keywords of the files, in lower case, with those of files that they include."""
+    for path in files(home):
+        yield from _keywords(path, home, os.path.dirname(path), 0)
+
+
+def _keywords(path: str, home: str, folder: str, depth: int) -> Iterator[str]:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        keyword, _, rest = re.sub(r"[\s=]+", " ", line.strip(), count=1).partition(" ")
+        keyword = keyword.strip('"').lower()
+        if keyword and not keyword.startswith("#"):
+            yield keyword
+        if keyword == "include" and depth < DEPTH:
+            for one in _included(rest, home, folder):
+                yield from _keywords(one, home, folder, depth + 1)
+
+
+def _included(patterns: str, home: str, folder: str) -> list[str]:
+    with suppress(ValueError):
+        names = [re.sub("^~(?=/)", home, name) for name in shlex.split(patterns)]
+        return [path for name in names for path in glob.glob(os.path.join(folder, name))]
+    return []
+
+
+def _run(argv: Sequence[str]) -> str:
+    """Return what `ssh -G` prints.
+
+    Raises:
+        Unreadable: it refuses, or takes too long.
+    """
+    import subprocess
+
+    try:
+        ran = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE
+        )
+    except OSError as error:
+        raise Unreadable(f"ssh: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise Unreadable(f"`ssh -G {argv[-1]}` took longer than {PATIENCE:.0f} s") from None
+    if ran.returncode:
+        said = ran.stderr.decode("utf-8", "replace").splitlines()
+        told = [line.strip() for line in said if line.strip() and "terminating, " not in line]
+        raise Unreadable("; ".join(told[:2])[:300] or f"ssh -G: exit code {ran.returncode}")
+    return ran.stdout.decode("utf-8", "surrogateescape")
+
+
+def by_paramiko(paths: Sequence[str], name: str) -> dict[str, list[str]]:
+    """Return what paramiko's reader makes of the files.
+
+    Raises:
+        Unreadable: it cannot read them; it raises much, and none of it names the place.
+    """
+    from paramiko import SSHConfig
+
+    config = SSHConfig()
+    for path in paths:
+        _parse(config, path)
+    try:
+        found: dict[str, object] = {**config.lookup(name)}
+    except Exception as error:
+        raise Unreadable(f"{paths[0]}: {type(error).__name__}: {error}") from None
+    return {
+        keyword: [*value] if isinstance(value, list) else [str(value or "none")]
+        for keyword, value in found.items()
+    }
+
+
+def _parse(config: SSHConfig, path: str) -> None:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return
+    left = iter(lines)
+    try:
+        config.parse(left)
+    except Exception as error:
+        raise Unreadable(f"{path} line {len(lines) - len([*left])}: {error}") from None
