@@ -56,6 +56,10 @@ def test_a_shell_file_that_is_missing_or_may_be_anybodys(tmp_path: Path) -> None
     script.chmod(0o666)
     with pytest.raises(PermissionError, match="writable by all"):
         after(script)
+    script.unlink()
+    os.mkfifo(script)
+    with pytest.raises(OSError, match="is no file"):
+        after(script)
 
 
 @pytest.mark.parametrize(

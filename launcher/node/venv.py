@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,14 +25,17 @@ def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, by
         folder: where it is sourced, which is where the workers run.
 
     Raises:
-        OSError: the file is missing, or is writable by somebody who is neither this user nor root.
+        OSError: the file is missing, no regular one, or not this user's and root's alone.
         ValueError: it failed; the text is how, and what it printed.
     """
     import subprocess
 
-    stat = os.stat(script)
-    if stat.st_uid not in {0, os.getuid()} or stat.st_mode & 0o002:
+    status = os.stat(script)
+    if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
         raise PermissionError(1, "belongs to another user or is writable by all", script)
+    if not stat.S_ISREG(status.st_mode):
+        # bash would wait for somebody to write to a pipe.
+        raise OSError(errno.EINVAL, "is no file", script)
     shell: list[str | bytes] = ["/bin/bash", "-c", '. "$0" >&2 && exec env -0', script]
     result = subprocess.run(shell, env=base, cwd=folder, capture_output=True, check=False)
     if result.returncode or not result.stdout:
