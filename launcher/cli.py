@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from .errors import UsageError
 from .options import Option, Options, table
-from .peers import IDLE, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
+from .peers import HOSTS, IDLE, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
 from .values import NamedTuple
 
 TYPE_CHECKING = False
@@ -55,6 +55,12 @@ class Command(NamedTuple):
     def like_torchrun(self) -> bool:
         """Whether the line uses torchrun's own names, and so expects its manners."""
         return bool(self.given & TORCHRUN_NAMES)
+
+    def with_torchruns_logs(self) -> Command:
+        """Return the command with torchrun's names of log files, where torchrun could have it."""
+        if self.options.log_layout or not self.like_torchrun or self.given & HOSTS:
+            return self
+        return self._replace(options=self.options.changed(log_layout="torchrun"))
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:

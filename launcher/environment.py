@@ -139,6 +139,7 @@ class Seat(NamedTuple):
     elastic: bool = False
     run_id: str = ""
     world: str = ""
+    error_file: str = ""
 
 
 def contract(seat: Seat) -> dict[str, str]:
@@ -171,6 +172,7 @@ def contract(seat: Seat) -> dict[str, str]:
         "LOCAL_SIZE": local,
         "DSRUN_JOB_ID": seat.job_id,
         **({"DSRUN_WORLD_INFO": seat.world} if seat.world else {}),
+        **({"TORCHELASTIC_ERROR_FILE": seat.error_file} if seat.error_file else {}),
     }
 
 
@@ -183,14 +185,14 @@ SET_BY = {
 }
 """Promised variables that an option says."""
 
-PROMISED = frozenset(contract(Seat(0, 0, 1, 1, 0, 1, "", 0, "", world="-")))
+PROMISED = frozenset(contract(Seat(0, 0, 1, 1, 0, 1, "", 0, "", world="-", error_file="-")))
 """The variables that every worker is promised, and nobody else sets."""
 
 ROUND = frozenset(
     {
         *("RANK", "WORLD_SIZE", "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"),
         *("NODE_RANK", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR", "MASTER_PORT"),
-        *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS"),
+        *("TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS", "TORCHELASTIC_ERROR_FILE"),
         *("SLURM_PROCID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS", "DSRUN_WORLD_INFO"),
     }
 )

@@ -241,11 +241,23 @@ class Options:
         "DIR", also=("enable_each_rank_log",), none="None",
     )  # fmt: skip
     redirects: str = option(
-        "0", "str", OUTPUT, "to the log only: 1 stdout, 2 stderr, 3 both", "N", also=("-r",)
+        "0",
+        "str",
+        OUTPUT,
+        "to the log only: 1 stdout, 2 stderr, 3 both; without --log_dir"
+        " to a folder of its own among the temporary files",
+        "N",
+        also=("-r",),
     )
     tee: str = option(
         "0", "str", OUTPUT, "to log and console, likewise (they always are, without -r)", "N",
         also=("-t",),
+    )  # fmt: skip
+    log_layout: str = option(
+        "", "str", OUTPUT,
+        "how files are named: dsrun, or torchrun (ID_*/attempt_N/LOCAL_RANK/stderr.log), as it is"
+        " for lines with its flags and without hosts",
+        "NAME", choices=("dsrun", "torchrun"),
     )  # fmt: skip
     logs_specs: str = option(
         "default", "str", OUTPUT, "who names the log files: an entry point of torchrun.logs_specs",

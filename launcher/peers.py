@@ -31,6 +31,9 @@ TORCHRUN_NAMES = frozenset(
     }
 )
 """A line that uses these comes from torchrun, which passes no --local_rank to the script."""
+HOSTS = frozenset({"host", "hostfile", "host_discovery_script", "watch_hostfile"})
+"""Options that name hosts, of which torchrun knows nothing."""
+
 PET = frozenset(
     {
         *("nnodes", "nproc_per_node", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "rdzv_conf"),

@@ -112,7 +112,7 @@ def run(command: Command) -> int:
     from . import belonging, rendezvous
     from .arrange import arrange, by_rank
 
-    command = rendezvous.completed(command)
+    command = rendezvous.completed(command.with_torchruns_logs())
     command = belonging.completed(command, os.environ)
     arrangement = arrange(command)
     options = command.options

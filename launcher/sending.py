@@ -7,7 +7,7 @@ import os
 from . import __version__, environment, files
 from .backends import ENGINES
 from .control.messages import Task
-from .elastic.asked import has_own_logs, is_elastic, notice, warm_modules
+from .elastic.asked import has_own_logs, has_private_logs, is_elastic, notice, warm_modules
 from .errors import UsageError
 from .folders import from_here, workdir
 from .manner import core_lists, manner
@@ -117,6 +117,8 @@ def _common(job_id: str, plan: Plan, options: Options, travel: Travel) -> Task:
         port=None,
         venv_script=wire(from_here(options.venv_script)) if options.venv_script else "",
         log_dir=wire(options.log_dir) if has_own_logs(options) else "",
+        log_private=has_private_logs(options),
+        log_layout=options.log_layout or "dsrun",
         # A node that is cut off must be still before the others can be in another round.
         lease=options.heartbeat_timeout / share,
         grace=options.grace,

@@ -139,6 +139,8 @@ BOTH = {1, 2}
             Options(console_ranks="8,9", local_ranks_filter="1"),
             {(0, 0): set(), (8, 0): set(), (9, 1): BOTH, (1, 1): set()},
         ),
+        (Options(tee="3"), {(0, 0): BOTH}),
+        (Options(redirects="3"), {(0, 0): set()}),
         (Options(redirects="1", log_dir="l"), {(0, 0): {2}, (9, 1): {2}}),
         (Options(redirects="2", log_dir="l"), {(0, 0): {1}}),
         # What is teed is shown, as with torchrun.
@@ -177,11 +179,6 @@ def test_the_rest_of_the_rules() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (
-            Options(redirects="3"),
-            "--redirects and --tee need --log_dir DIR, where the output goes",
-        ),
-        (Options(tee="1"), "--redirects and --tee need --log_dir DIR, where the output goes"),
         (
             Options(redirects="4", log_dir="l"),
             "--redirects '4': expected 0 to 3, or LOCAL_RANK:0-3 joined by commas",

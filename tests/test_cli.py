@@ -365,6 +365,21 @@ def test_a_variable_is_named_in_place_of_the_option_that_it_has_set() -> None:
     assert name_variables(said, ["--num-nodes=3", "--grace", "1"], environ) == said
 
 
+@pytest.mark.parametrize(
+    ("words", "layout"),
+    [
+        (["--nproc_per_node=2"], "torchrun"),
+        (["--nproc_per_node=2", "--host=a"], ""),
+        (["-H", "hosts", "--nnodes=2"], ""),
+        (["--num_gpus=2"], ""),
+        (["--nproc_per_node=2", "--log_layout=dsrun"], "dsrun"),
+        (["-H", "hosts", "--log_layout=torchrun"], "torchrun"),
+    ],
+)
+def test_lines_that_torchrun_could_have_have_its_log_files(words: list[str], layout: str) -> None:
+    assert understood(*words).with_torchruns_logs().options.log_layout == layout
+
+
 def test_help_shows_every_option_and_every_refused_one_within_the_width() -> None:
     shown = help_text()
     names = set(re.findall(r"--([a-z_]+)", shown))

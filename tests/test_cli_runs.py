@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -99,7 +100,6 @@ MISTAKES = [
     (("--num_gpus=2", "--console_ranks=1-2"), "--console_ranks 2: the ranks of this job are "),
     (("--num_gpus=2", "--local_ranks_filter=0,7"), "--local_ranks_filter 7: the local ranks of "),
     (("--log_dir", "l", "-r", "9"), "--redirects '9': expected 0 to 3"),
-    (("--redirects", "3"), "--redirects and --tee need --log_dir DIR"),
     (("--signals_to_handle", "SIGFOO"), "--signals_to_handle: no signal 'SIGFOO'"),
     (("--export", "=x"), "--export '=x': expected NAME or NAME=VALUE"),
     (("--export", "NOT_SET_HERE"), "--export NOT_SET_HERE: not set here"),
@@ -286,6 +286,64 @@ def test_what_torchruns_scripts_find(folder: Path) -> None:
     assert decode(world) == {"localhost": (0, 1)}
     assert 1024 < int(port) < 65536
     assert two == f"[default1]:SIGTERM {world} {port}"
+
+
+# What `record` of torch does with an exception (torch 2.13).
+RECORD = """
+import json, os, sys, traceback
+print("out", flush=True)
+try:
+    raise ValueError("boom")
+except ValueError as error:
+    said = {"py_callstack": traceback.format_exc(), "timestamp": "1"}
+    data = {"message": {"message": f"ValueError: {error}", "extraInfo": said}}
+    with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+        json.dump(data, file)
+sys.exit("something else")
+"""
+
+
+def test_what_a_worker_has_recorded_is_reported(folder: Path) -> None:
+    (folder / "x.py").write_text(RECORD)
+    done = dsrun(folder, "--num_gpus=1", "--report_file", "r.json", "x.py")
+    assert done.returncode == 1
+    lines = done.stderr.splitlines()
+    at = lines.index("  the exception that it recorded:")
+    assert lines[at + 1] == "    Traceback (most recent call last):"
+    assert "    ValueError: boom" in lines[at:]
+    assert "    something else" in lines[at:]
+    failure = json.loads((folder / "r.json").read_text())["first_failure"]
+    assert failure["message"] == "ValueError: boom"
+    assert failure["traceback"].endswith("ValueError: boom\n")
+    assert failure["log"] == ""
+
+
+def test_redirects_without_a_folder_make_one_and_name_it(folder: Path) -> None:
+    (folder / "x.py").write_text(RECORD)
+    words = ("--num_gpus=2", "--accelerator=cpu", "--redirects", "0:3", "x.py")
+    done = dsrun(folder, *words, env={"TMPDIR": str(folder)})
+    (made,) = folder.glob("dsrun-*")
+    first = done.stderr.splitlines()[0]
+    assert first == f"dsrun: localhost: log files in {made}"
+    assert stat.S_IMODE(made.stat().st_mode) == 0o700
+    assert (made / "rank-0000.out").read_text() == "out\n"
+    assert "localhost:0| out" not in done.stdout.splitlines()
+    assert json.loads((made / "rank-0000.json").read_text())["message"]
+
+
+def test_torchruns_lines_have_its_log_files_where_its_tools_look(folder: Path) -> None:
+    (folder / "x.py").write_text(RECORD)
+    done = dsrun(folder, "--nproc_per_node=1", "--log_dir=l", "-t3", "--rdzv_id", "me", "x.py")
+    (made,) = folder.glob("l/me_*/attempt_0/0")
+    assert {path.name for path in made.iterdir()} == {"stdout.log", "stderr.log", "error.json"}
+    assert (made / "stdout.log").read_text() == "out\n"
+    assert f"  its log: localhost:{made}/stderr.log (and stdout.log)" in done.stderr.splitlines()
+
+
+def test_nobody_needs_a_folder_to_see_all(folder: Path) -> None:
+    done = dsrun(folder, "--num_gpus=1", "--tee", "3", "x.py", env={"TMPDIR": str(folder)})
+    assert done.returncode == 0
+    assert list(folder.glob("dsrun-*")) == []
 
 
 @pytest.mark.parametrize(

@@ -243,8 +243,23 @@ def test_a_signal_ends_it_while_it_waits(tmp_path: Path) -> None:
 def test_the_order_is_what_changes_from_round_to_round() -> None:
     """All else is what the spare was started with, or no spare is taken."""
     seats = [
-        Seat(0, 1, 2, 4, 0, 2, "n1", 1, "job", elastic=True, world="a"),
-        Seat(9, 1, 2, 8, 3, 4, "n2", 2, "job", restarts=1, max_restarts=3, elastic=True, world="b"),
+        Seat(0, 1, 2, 4, 0, 2, "n1", 1, "job", elastic=True, world="a", error_file="a"),
+        Seat(
+            9,
+            1,
+            2,
+            8,
+            3,
+            4,
+            "n2",
+            2,
+            "job",
+            restarts=1,
+            max_restarts=3,
+            elastic=True,
+            world="b",
+            error_file="b",
+        ),
     ]
     before, after = (contract(seat) | of_slurm(seat, {"SLURM_PROCID": ""}) for seat in seats)
     assert {name for name in before if before[name] != after[name]} == ROUND

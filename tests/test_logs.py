@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.node.logs import named_log, own_log
+from dsrun.launcher.control.messages import Task
+from dsrun.launcher.node import recorded
+from dsrun.launcher.node.logs import RECORDED, JobFolder, job_folder, named_log, own_log
+from dsrun.launcher.program import Program
 
 NOBODY = 65534
 
@@ -68,14 +74,109 @@ def test_what_is_in_the_place_of_a_named_file_is_left_alone(tmp_path: Path, what
 
 
 def test_an_own_file_must_be_new_but_in_a_later_round(tmp_path: Path) -> None:
+    folder = JobFolder(str(tmp_path), "dsrun")
+    files = folder.files(7, 1, 0)
     for again in (False, True):
-        log = own_log(str(tmp_path), 7, pytest.fail, again=again)
+        (tmp_path / "rank-0007.json").write_text("of an earlier round")
+        log = own_log(files, pytest.fail, again=again)
         log.write(2, b"x")
         log.close()
+        assert not (tmp_path / "rank-0007.json").exists()
     assert (tmp_path / "rank-0007.err").read_bytes() == b"xx"
     with pytest.raises(FileExistsError):
-        own_log(str(tmp_path), 7, pytest.fail, again=False)
+        own_log(files, pytest.fail, again=False)
     (tmp_path / "rank-0008.out").symlink_to("rank-0007.err")
     for again in (False, True):
         with pytest.raises(OSError, match="rank-0008"):
-            own_log(str(tmp_path), 8, pytest.fail, again=again)
+            own_log(folder.files(8, 2, 0), pytest.fail, again=again)
+
+
+TASK = Task("1", "j", "h", Program("x"), "/", {}, None, None)
+
+
+def test_torchruns_names(tmp_path: Path) -> None:
+    """As `glob.glob("logs/my_*/attempt_0/*/stderr.log")` and its like look for them."""
+    task = TASK._replace(log_dir="logs", log_layout="torchrun", run_id="my/../id")
+    folder = job_folder(task, os.fsencode(tmp_path))
+    assert folder is not None
+    folder.check()
+    folder.make()
+    files = folder.files(7, 3, 2)
+    log = own_log(files, pytest.fail, again=False)
+    log.write(1, b"x")
+    log.close()
+    (made,) = (tmp_path / "logs").iterdir()
+    assert made.name == "my_.._id_j_h"
+    assert Path(files[RECORDED]) == made / "attempt_2" / "3" / "error.json"
+    found = {path.relative_to(made): path for path in made.rglob("*.log")}
+    assert set(map(str, found)) == {"attempt_2/3/stdout.log", "attempt_2/3/stderr.log"}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in found.values()} == {0o600}
+    folders = [made, *(path for path in made.rglob("*") if path.is_dir())]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o700}
+
+
+@pytest.mark.parametrize("what", ["", "ours", "link", "open", "file"])
+def test_a_folder_among_temporary_files_is_this_users_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    folder = job_folder(TASK._replace(log_private=True), b"/")
+    assert folder is not None
+    path = tmp_path / "dsrun-j"
+    assert folder.path == str(path)
+    folder.check()
+    assert not path.exists()  # other nodes may yet be unusable
+    if what == "link":
+        path.symlink_to(tmp_path)
+    elif what == "file":
+        path.touch(0o600)
+    elif what:
+        path.mkdir(0o700 if what == "ours" else 0o755)
+    if what in {"", "ours"}:
+        folder.make()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o700
+    else:
+        with pytest.raises(FileExistsError):
+            folder.make()
+
+
+def record(**found: object) -> bytes:
+    return json.dumps(found).encode()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (
+            record(
+                message={"message": "E: x", "extraInfo": {"py_callstack": "T", "timestamp": "1"}}
+            ),
+            ["E: x", "T"],
+        ),
+        (record(message="by a signal"), ["by a signal", ""]),
+        (record(message={"message": 3, "extraInfo": ["py_callstack"]}), ["", ""]),
+        (record(message={"message": "m" * 20000}), ["m" * recorded.KEPT, ""]),
+        (record(other=1), ["", ""]),
+        (b"[]", ["", ""]),
+        (b"", ["", ""]),
+        (b'{"message":', ["", ""]),
+        (b"\xff", ["", ""]),
+        (b"[" * 200_000, ["", ""]),
+        (record(message="x" * recorded.LIMIT), ["", ""]),
+    ],
+)
+def test_what_a_worker_has_recorded(content: bytes, expected: list[str]) -> None:
+    fd, path = recorded.in_memory()
+    # As another process of this user writes it.
+    code = "import sys; open(sys.argv[1], 'wb').write(sys.stdin.buffer.read())"
+    subprocess.run([sys.executable, "-S", "-c", code, path], input=content, check=True)
+    try:
+        assert recorded.read(path.encode()) == expected
+    finally:
+        os.close(fd)
+    assert recorded.read(path.encode()) == ["", ""]
+
+
+def test_a_pipe_in_the_place_of_what_is_recorded_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "error.json")
+    assert recorded.read(os.fsencode(tmp_path / "error.json")) == ["", ""]

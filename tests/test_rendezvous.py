@@ -242,7 +242,7 @@ def test_a_round_as_torchs_agent_tells_it() -> None:
 
 
 def test_the_files_that_the_agent_names() -> None:
-    files = {"DSRUN_LOG_OUT": "/o", "DSRUN_LOG_ERR": "", "TORCHELASTIC_ERROR_FILE": "/e"}
+    files = {"DSRUN_LOG_OUT": "/o", "DSRUN_LOG_ERR": "", "TORCHELASTIC_ERROR_FILE": ""}
     start = told.of_agent(Start(0, (0,), 1, 0, 1, "", 0, 1), [{**SAID[0], **files}])
     assert told.log_files(start, 0) == {1: "/o"}
-    assert told.variables(start, 0) == {"TORCHELASTIC_ERROR_FILE": "/e"}
+    assert told.variables(start, 0) == {}  # the error file is ours

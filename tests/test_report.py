@@ -92,7 +92,8 @@ dsrun: rank 5 (w1, local rank 1, pid 4321) exited with code 7 after 12.5 s
         ),
         (
             report(
-                failures=(failure(stderr="a\nb\n\n", stdout="x", log="/l/rank-0005"),), stopped=7
+                failures=(failure(stderr="a\nb\n\n", stdout="x", log="/l/rank-0005.err"),),
+                stopped=7,
             ),
             """\
 dsrun: rank 5 (w1, local rank 1, pid 4321) exited with code 7 after 12.5 s; 7 other ranks stopped
@@ -264,11 +265,42 @@ def test_a_module_that_lies_in_the_workers_folder(tmp_path: Path) -> None:
         assert (hint in shown.splitlines()) is bool(module)
 
 
+@pytest.mark.parametrize(
+    ("message", "traceback", "stderr", "shown"),
+    [
+        ("E: x", "Traceback:\n  f\nE: x\n", "other", ["Traceback:", "  f", "E: x"]),
+        ("by a signal", "", "other", ["by a signal"]),
+        ("E: x", "", "Traceback:\nE: x\n", []),
+        ("", "", "other", []),
+        ("\x1b[1mE", "\x1b[2J", "", ["?"]),
+    ],
+)
+def test_what_was_recorded_is_shown_but_where_the_output_ends_with_it(
+    message: str, traceback: str, stderr: str, shown: list[str]
+) -> None:
+    one = failure(code=1, stderr=stderr, message=message, traceback=traceback)
+    lines = words(report(failures=(one,))).split("\n")
+    head = "  the exception that it recorded:"
+    assert (head in lines) is bool(shown)
+    assert "\x1b" not in "".join(lines)
+    if shown and shown != ["?"]:
+        at = lines.index(head) + 1
+        assert lines[at : at + len(shown)] == [f"    {line}" for line in shown]
+
+
 # -- as JSON ------------------------------------------------------------------------------------
 
 
 def test_as_json() -> None:
-    first = failure(code=-9, hint="oom", stderr="e", stdout="o", log="/l/rank-0005")
+    first = failure(
+        code=-9,
+        hint="oom",
+        stderr="e",
+        stdout="o",
+        log="/l/rank-0005.err",
+        message="m",
+        traceback="t",
+    )
     ended = report(failures=(failure(at=113.0, rank=0, code=3), first), stopped=6, left=("x",))
     as_first = {
         "rank": 5,
@@ -282,7 +314,9 @@ def test_as_json() -> None:
         "hint": "oom",
         "stderr": "e",
         "stdout": "o",
-        "log": "/l/rank-0005",
+        "message": "m",
+        "traceback": "t",
+        "log": "/l/rank-0005.err",
     }
     as_second = {
         "rank": 0,
@@ -296,6 +330,8 @@ def test_as_json() -> None:
         "hint": "",
         "stderr": "",
         "stdout": "",
+        "message": "",
+        "traceback": "",
         "log": "",
     }
     assert as_json(ended) == {

@@ -37,6 +37,8 @@ class Task(NamedTuple):
         venv_script: a shell file sourced for the workers' environment, or "".
         manner: how workers are bound to cores, memory and NICs.
         log_dir: folder for per-rank files, "" for none.
+        log_private: they go to a folder of their own in the node's folder for temporary files.
+        log_layout: how they are named: `dsrun` or `torchrun`.
         lease: seconds of silence from the runner after which the job is stopped.
         grace: seconds between stop signal and SIGKILL.
         last_grace: the same where the runner is lost.
@@ -65,6 +67,8 @@ class Task(NamedTuple):
     venv_script: str = ""
     manner: Manner = Manner()
     log_dir: str = ""
+    log_private: bool = False
+    log_layout: str = "dsrun"
     lease: float = 15.0
     grace: float = 30.0
     last_grace: float = 30.0
@@ -266,11 +270,15 @@ class Done(NamedTuple):
     Attributes:
         tails: the last output of each worker that failed by itself: {rank: [stdout, stderr]}.
         reason: why the node ended the job by itself, or "".
+        recorded: what `record` of torch has kept of them: {rank: [message, traceback]}.
+        logs: where the log files of their standard error are: {rank: path}.
     """
 
     left: tuple[str, ...]
     tails: dict[str, list[str]]
     reason: str = ""
+    recorded: dict[str, list[str]] = {}  # noqa: RUF012
+    logs: dict[str, str] = {}  # noqa: RUF012
 
 
 def pack(kind: int, message: NamedTuple) -> bytes:

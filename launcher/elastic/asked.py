@@ -31,6 +31,12 @@ def has_own_logs(options: Options) -> bool:
     return options.logs_specs == "default"
 
 
+def has_private_logs(options: Options) -> bool:
+    """Tell whether output goes to log files only, and nobody says where they are to be."""
+    away = any(part.rpartition(":")[2] != "0" for part in options.redirects.split(","))
+    return away and not options.log_dir and has_own_logs(options)
+
+
 def is_elastic(options: Options) -> bool:
     """Tell whether torch's agent is needed: workers may be restarted, or nodes come and go."""
     some = options.min_elastic_nodes, options.max_elastic_nodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..control.messages import Exit
+from ..control.messages import Done
 from ..errors import TOO_FEW
 from .report import Failure, Loss, Report
 
@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..control.messages import Exit
     from .peer import Peer
 
 
@@ -113,10 +114,9 @@ class Account:
 
 
 def _failure(peer: Peer, ended: Exit) -> Failure:
-    stdout, stderr = ("", "")
-    if peer.done is not None:
-        stdout, stderr = peer.done.tails.get(str(ended.rank), ("", ""))
-    log_dir = peer.hello.log_dir if peer.hello else ""
+    rank, done = str(ended.rank), peer.done or Done((), {})
+    stdout, stderr = done.tails.get(rank, ("", ""))
+    message, traceback = done.recorded.get(rank, ("", ""))
     return Failure(
         at=ended.clock + peer.offset,
         rank=ended.rank,
@@ -127,5 +127,7 @@ def _failure(peer: Peer, ended: Exit) -> Failure:
         hint=ended.hint,
         stdout=stdout,
         stderr=stderr,
-        log=f"{log_dir}/rank-{ended.rank:04d}" if log_dir else "",
+        message=message,
+        traceback=traceback,
+        log=done.logs.get(rank, ""),
     )

@@ -12,7 +12,7 @@ from ..control.link import Link
 from ..errors import UsageError
 from . import bindings
 from .account import Account
-from .gathering import Gathering
+from .gathering import Gathering, listed
 from .orders import order, window, world_of
 from .peer import Peer
 from .report import Report, words
@@ -226,8 +226,12 @@ class Job:
         misfit = self._rules.misfit(plan, self._bare)
         if misfit:
             self._refuse(UsageError(misfit))
-        else:
-            self._start(plan, master, port)
+            return
+        if self._rules.names_logs:
+            folders = {p.name: f"log files in {p.hello.log_dir}" for p in self.peers if p.hello}
+            for line in listed(folders):
+                self._console.say(line)
+        self._start(plan, master, port)
 
     def _start(self, plan: Plan, master: str, port: int) -> None:
         self._running = True

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 TAIL_LINES = 20
 
+BESIDE = {".err": ".out", "/stderr.log": "stdout.log"}
+"""By the end of the name of standard error's log file: what is beside it."""
+
 
 class Failure(NamedTuple):
     """One worker that failed by itself.
@@ -32,6 +35,8 @@ class Failure(NamedTuple):
         at: when, in seconds on the runner's monotonic clock.
         code: exit code, or minus the number of the signal that killed it.
         hint: what the node knows of the cause, in words.
+        message, traceback: what `record` of torch has kept of it.
+        log: the log file of its standard error.
     """
 
     at: float
@@ -43,6 +48,8 @@ class Failure(NamedTuple):
     hint: str = ""
     stdout: str = ""
     stderr: str = ""
+    message: str = ""
+    traceback: str = ""
     log: str = ""
 
     @property
@@ -174,10 +181,20 @@ def _details(report: Report) -> list[str]:
         return []
     if not failure.pid:
         return []
-    lines = _tail(failure)
+    lines = [*_recorded(failure), *_tail(failure)]
     if failure.log:
-        lines.append(f"  its log: {failure.host}:{failure.log}.err (and .out)")
+        also = [f" (and {out})" for end, out in BESIDE.items() if failure.log.endswith(end)]
+        lines.append(f"  its log: {failure.host}:{plain(failure.log)}{''.join(also)}")
     return [*lines, *(f"  {plain(hint)}" for hint in hints(failure, *report.ran))]
+
+
+def _recorded(failure: Failure) -> list[str]:
+    """Show what it has recorded, unless its last output has that at its end."""
+    if not failure.message or failure.message.split("\n")[0] in failure.stderr:
+        return []
+    text = failure.traceback if failure.traceback.strip() else failure.message
+    lines = [plain(line) for line in text.rstrip().split("\n")[-TAIL_LINES:]]
+    return ["  the exception that it recorded:", *(f"    {line}" for line in lines)]
 
 
 def _tail(failure: Failure) -> list[str]:
@@ -246,5 +263,7 @@ def _failure_json(failure: Failure, report: Report) -> dict[str, object]:
         "hint": failure.hint,
         "stderr": failure.stderr,
         "stdout": failure.stdout,
+        "message": failure.message,
+        "traceback": failure.traceback,
         "log": failure.log,
     }

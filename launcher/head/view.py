@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..elastic.asked import has_own_logs, is_elastic
+from ..elastic.asked import has_private_logs, is_elastic
 from ..errors import UsageError
 from ..resources.ranges import parse_slots
 from ..values import NamedTuple
@@ -33,6 +33,7 @@ class Rules(NamedTuple):
         devices: accelerators are expected, so that it is worth a line if there is none.
         stdin: rank 0 reads this process's standard input.
         batches: the elastic plan that the number of workers has to fit, if there is one.
+        names_logs: nobody has said where log files go, so that it is worth a line.
         misfit: says what was asked for that a plan does not have, or ""; also given whether it is
             known that there are no accelerators.
         folder: where the workers run, as this machine calls it.
@@ -49,6 +50,7 @@ class Rules(NamedTuple):
     least: int | None = None
     devices: bool = False
     batches: BatchPlan | None = None
+    names_logs: bool = False
     misfit: Callable[[Plan, bool], str] = lambda _plan, _bare: ""
     folder: str = ""
 
@@ -83,7 +85,7 @@ def rules(options: Options, job_id: str) -> Rules:
     """Return how this job is watched, stopped and shown.
 
     Raises:
-        UsageError: an option about output is not understood, or lacks its --log_dir.
+        UsageError: an option about output is not understood.
     """
     return Rules(
         connect_timeout=options.connect_timeout,
@@ -95,15 +97,13 @@ def rules(options: Options, job_id: str) -> Rules:
         shown=_shown(options),
         label=_label(options.prefix, job_id, options.role),
         misfit=_misfit(options),
+        names_logs=has_private_logs(options),
     )
 
 
 def _shown(options: Options) -> Callable[[int, int], set[int]]:
     away = _streams("--redirects", options.redirects)
     both = _streams("--tee", options.tee)
-    to_files = options.redirects != "0" or options.tee != "0"
-    if to_files and not options.log_dir and has_own_logs(options):
-        raise UsageError("--redirects and --tee need --log_dir DIR, where the output goes")
     ranks = numbers("--console_ranks", options.console_ranks)
     locals_ = numbers("--local_ranks_filter", options.local_ranks_filter)
 

@@ -56,6 +56,14 @@ class Events(NamedTuple):
     took: Callable[[int], None]
 
 
+class LastWords(NamedTuple):
+    """The last of workers that failed by themselves, by rank; see `messages.Done`."""
+
+    tails: dict[str, list[str]]
+    recorded: dict[str, list[str]]
+    logs: dict[str, str]
+
+
 class Crew:
     """The workers of this node, from the first fork to the last reaped orphan."""
 
@@ -75,6 +83,7 @@ class Crew:
         self._events = events
         self.processes: list[Process] = []
         self.pumps: dict[tuple[int, int], Pump] = {}
+        self._logs: dict[int, RankLog] = {}
         self._credit = 0
         self._stop_signal: int | None = None
         self._kill_timer: loops.Timer | None = None
@@ -94,6 +103,7 @@ class Crew:
             SpawnFailed: one could not be started; those before it are running.
         """
         self._credit = credit
+        self._logs = logs
         for spec in specs:
             process = self._hire(spec)
             self.processes.append(process)
@@ -188,16 +198,20 @@ class Crew:
             self._kill_children()
         self._settle()
 
-    def tails(self) -> dict[str, list[str]]:
-        """Return the last output, both streams, of workers that failed by themselves, by rank."""
-        failed = [p for p in self.processes if p.status and not p.signalled]
-        return {
-            str(process.spec.rank): [
-                self.pumps[process.spec.rank, stream].tail.decode("utf-8", "replace")
-                for stream in (1, 2)
-            ]
-            for process in failed[:TOLD]
-        }
+    def last_words(self) -> LastWords:
+        """Return the last that is known of workers that failed by themselves, by rank."""
+        from . import recorded
+
+        failed = [p for p in self.processes if p.status and not p.signalled][:TOLD]
+        variable = recorded.VARIABLE.encode()
+        return LastWords(
+            {str(p.spec.rank): self._tails(p.spec.rank) for p in failed},
+            {str(p.spec.rank): recorded.read(p.spec.env.get(variable, b"")) for p in failed},
+            {str(p.spec.rank): self._logs[p.spec.rank].errors for p in failed if self._logs},
+        )
+
+    def _tails(self, rank: int) -> list[str]:
+        return [self.pumps[rank, stream].tail.decode("utf-8", "replace") for stream in (1, 2)]
 
     def running(self) -> list[Process]:
         """Return the workers that have not ended."""

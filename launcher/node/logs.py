@@ -5,12 +5,22 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from contextlib import suppress
+
+from ..environment import from_wire
+from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-NAMES = {1: "out", 2: "err"}
+    from ..control.messages import Task
+
+RECORDED = 0
+"""Beside the two streams: the file in which `record` of torch keeps an exception."""
+
+_NAMES = {RECORDED: "json", 1: "out", 2: "err"}
+_TORCHRUNS = {RECORDED: "error.json", 1: "stdout.log", 2: "stderr.log"}
 
 _FLAGS = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """How a log file is opened (open(2)): never a link, nor a pipe that waits for its reader."""
@@ -35,7 +45,7 @@ class RankLog:
         self._fds: dict[int, int] = {}
         try:
             for stream, path in paths.items():
-                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+                _make_folders(os.path.dirname(path))
                 self._fds[stream] = create(path)
         except OSError:
             self.close()
@@ -52,21 +62,105 @@ class RankLog:
                 self._warn(f"{self._paths[stream]}: {error.strerror}; log ends here")
                 return
 
+    @property
+    def errors(self) -> str:
+        """The path of standard error's file, "" for none."""
+        return self._paths.get(2, "")
+
     def close(self) -> None:
         """Close the files."""
         while self._fds:
             os.close(self._fds.popitem()[1])
 
 
-def own_log(folder: str, rank: int, warn: Callable[[str], None], *, again: bool) -> RankLog:
-    """Open `FOLDER/rank-0007.out` and `.err`; they must be new, unless this is `again`.
+class JobFolder(NamedTuple):
+    """Where the log files of one job are on this node.
+
+    Attributes:
+        path: the folder; all in it is this user's alone.
+        layout: how they are named in it: `dsrun`, by rank, or as `torchrun` has it.
+        private: it is in a folder that is everybody's, and must be this user's own.
+    """
+
+    path: str
+    layout: str
+    private: bool = False
+
+    def check(self) -> None:
+        """See that the folder can be made; what it is in is made, unless it is everybody's.
+
+        Raises:
+            OSError: it cannot be.
+        """
+        above = os.path.dirname(self.path)
+        if not self.private:
+            os.makedirs(above, mode=0o700, exist_ok=True)
+        elif not os.access(above, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), above)
+
+    def make(self) -> None:
+        """Make the folder, or see that it is there and this user's.
+
+        Raises:
+            OSError: it cannot be made, or is another user's.
+        """
+        if self.private:
+            _make_private(self.path)
+        else:
+            _make_folders(self.path)
+
+    def files(self, rank: int, local: int, attempt: int) -> dict[int, str]:
+        """Return the files of a rank, by stream."""
+        if self.layout == "dsrun":
+            return {
+                stream: os.path.join(self.path, f"rank-{rank:04d}.{name}")
+                for stream, name in _NAMES.items()
+            }
+        folder = os.path.join(self.path, f"attempt_{attempt}", str(local))
+        return {stream: os.path.join(folder, name) for stream, name in _TORCHRUNS.items()}
+
+
+def job_folder(task: Task, workdir: bytes) -> JobFolder | None:
+    """Return where a job's log files are, None where none are asked for."""
+    if not (task.log_dir or task.log_private):
+        return None
+    # As torchrun names it, with what makes it one of its kind: a shared folder may hold many.
+    torchruns = f"{task.run_id or 'none'}_{task.job_id}_{task.host}".replace("/", "_")
+    name = to_text(torchruns if task.log_layout == "torchrun" else task.job_id)
+    if not task.log_private:
+        folder = os.path.join(os.fsdecode(workdir), to_text(task.log_dir))
+        return JobFolder(os.path.join(folder, name), task.log_layout)
+    folder = os.environ.get("TMPDIR") or "/tmp"
+    return JobFolder(os.path.join(folder, f"dsrun-{name}"), task.log_layout, private=True)
+
+
+def to_text(wire: str) -> str:
+    """Return a text of the line as the file system's functions take it."""
+    return os.fsdecode(from_wire(wire))
+
+
+def _make_private(path: str) -> None:
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        found = os.lstat(path)
+        own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if not own or found.st_mode & 0o077:
+            raise
+
+
+def own_log(paths: Mapping[int, str], warn: Callable[[str], None], *, again: bool) -> RankLog:
+    """Open a rank's files; they must be new, unless this is `again`.
+
+    What an earlier round has recorded is forgotten: it is not this one's.
 
     Raises:
-        OSError: the folder or a file cannot be created.
+        OSError: a folder or a file cannot be created.
     """
-    path = os.path.join(folder, f"rank-{rank:04d}")
-    paths = {stream: f"{path}.{name}" for stream, name in NAMES.items()}
-    return RankLog(paths, _continued if again else _created, warn)
+    with suppress(FileNotFoundError):
+        os.unlink(paths[RECORDED])
+    streams = {stream: path for stream, path in paths.items() if stream != RECORDED}
+    return RankLog(streams, _continued if again else _created, warn)
 
 
 def named_log(paths: Mapping[int, str], warn: Callable[[str], None]) -> RankLog:
@@ -77,6 +171,14 @@ def named_log(paths: Mapping[int, str], warn: Callable[[str], None]) -> RankLog:
     """
     wanted = {stream: path for stream, path in paths.items() if path != os.devnull}
     return RankLog(wanted, _renewed, warn)
+
+
+def _make_folders(path: str) -> None:
+    """Make a folder and those above it; `makedirs` keeps its mode for the last alone."""
+    if path and not os.path.isdir(path):
+        _make_folders(os.path.dirname(path))
+        with suppress(FileExistsError):
+            os.mkdir(path, 0o700)
 
 
 def _created(path: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import suppress
 
 from .. import environment
 from ..control import messages
@@ -13,7 +14,7 @@ from ..errors import DsrunError
 from ..manner import Manner
 from ..program import Program
 from ..rendezvous import Rendezvous
-from . import facts, kernel, ports, told, venv
+from . import facts, kernel, ports, recorded, told, venv
 from .devices import Devices
 from .equipment import Equipment
 from .workers import Spec
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..control.messages import Slot
-    from .logs import RankLog
+    from .logs import JobFolder, RankLog
     from .workers import Process
 
 
@@ -67,6 +68,8 @@ class Outfit:
         self._path = environment.from_wire(self._base.get("PATH", os.defpath))
         if not self._problems:
             self._check_program()
+        self._folder: JobFolder | None = None
+        self._in_memory: list[int] = []
         self._find_devices()
         self._make_log_dir()
         self._reserve()
@@ -80,7 +83,7 @@ class Outfit:
             self._slots,
             port,
             self._problems,
-            _text(self._log_folder()),
+            _text(os.fsencode(self._folder.path)) if self._folder else "",
         )
 
     def let_store_in(self) -> None:
@@ -100,6 +103,8 @@ class Outfit:
             OSError: a log file cannot be created.
         """
         self._equipment = self._equip(start.slots)
+        while self._in_memory:  # of the last round's workers
+            os.close(self._in_memory.pop())
         bound = self._shares()
         specs = [
             self._spec(start, local, share)
@@ -270,6 +275,7 @@ class Outfit:
             elastic=task.elastic,
             run_id=task.run_id,
             world=start.world,
+            error_file=self._error_file(start, local),
         )
         entries = self._devices.entries(start.slots)
         alone = task.one_device or self._devices.alone
@@ -291,15 +297,32 @@ class Outfit:
         return {wire(name): wire(value) for name, value in env.items()}
 
     def _open_logs(self, specs: list[Spec], start: messages.Start) -> dict[int, RankLog]:
-        if not self.task.log_dir and not self.task.logs_specs:
+        if self._folder is None and not self.task.logs_specs:
             return {}
         from .logs import named_log, own_log
 
-        if self.task.logs_specs:
+        if self._folder is None:
             named = {one.rank: self._named_files(start, one.rank) for one in specs}
             return {rank: named_log(paths, self._note) for rank, paths in named.items()}
-        folder, again = os.fsdecode(self._log_folder()), start.generation > 1
-        return {one.rank: own_log(folder, one.rank, self._note, again=again) for one in specs}
+        self._folder.make()
+        files = {one.rank: self._files(start, one.rank - start.first_rank) for one in specs}
+        again = start.generation > 1
+        return {rank: own_log(paths, self._note, again=again) for rank, paths in files.items()}
+
+    def _files(self, start: messages.Start, local: int) -> dict[int, str]:
+        """Return the log files of a rank, by stream."""
+        assert self._folder is not None
+        return self._folder.files(start.first_rank + local, local, start.restarts)
+
+    def _error_file(self, start: messages.Start, local: int) -> str:
+        """Return where `record` of torch keeps a worker's exception, "" where that cannot be."""
+        if self._folder is not None:
+            return self._files(start, local)[0]
+        with suppress(OSError):
+            fd, path = recorded.in_memory()
+            self._in_memory.append(fd)
+            return path
+        return ""
 
     def _named_files(self, start: messages.Start, rank: int) -> dict[int, str]:
         folder = os.fsdecode(self.workdir)
@@ -308,19 +331,18 @@ class Outfit:
 
     def _make_log_dir(self) -> None:
         """Make --log_dir itself, so that it is known before the start whether it can be."""
-        if not self.task.log_dir or self._problems:
+        if not (self.task.log_dir or self.task.log_private):
+            return
+        from .logs import job_folder
+
+        self._folder = job_folder(self.task, self.workdir)
+        if self._folder is None or self._problems:
             return
         try:
-            os.makedirs(os.path.dirname(self._log_folder()), mode=0o700, exist_ok=True)
+            self._folder.check()
         except OSError as error:
-            self._check(f"--log_dir {self.task.log_dir}: {(error.strerror or str(error)).lower()}")
-
-    def _log_folder(self) -> bytes:
-        """Return this job's log folder, b"" for none."""
-        if not self.task.log_dir:
-            return b""
-        wire = environment.from_wire
-        return os.path.join(self.workdir, wire(self.task.log_dir), wire(self.task.job_id))
+            where = self.task.log_dir or self._folder.path
+            self._check(f"--log_dir {where}: {(error.strerror or str(error)).lower()}")
 
 
 def _text(data: bytes) -> str:

@@ -14,7 +14,7 @@ from ..control.link import Link
 from ..errors import LOST
 from . import facts, kernel, ports
 from .arrivals import Arrivals
-from .crew import Crew, Events, Manners
+from .crew import Crew, Events, LastWords, Manners
 from .guard import PASSED
 from .outfit import Outfit
 from .workers import Process, SpawnFailed, Spec, spawn
@@ -374,19 +374,20 @@ class Session:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
 
     def _done(self, left: list[int]) -> None:
-        tails = self._crew.tails() if self._crew is not None else {}
+        last = self._crew.last_words() if self._crew is not None else LastWords({}, {}, {})
         if self._agency is None:
-            self._tell_done(left, tails)
+            self._tell_done(left, last)
         elif self._agency.over:
-            self._dismiss(lambda more: self._tell_done([*left, *more], tails))
+            self._dismiss(lambda more: self._tell_done([*left, *more], last))
         else:
             self._agency.rested()
 
-    def _tell_done(self, left: list[int], tails: dict[str, list[str]]) -> None:
+    def _tell_done(self, left: list[int], last: LastWords) -> None:
         words = tuple(map(kernel.stuck, left))
         if self._outfit is not None:
             self._outfit.let_port_go()  # who hears of the end may run the next job at once
-        self._send(messages.pack(frames.DONE, messages.Done(words, tails, self._reason)))
+        done = messages.Done(words, **last._asdict(), reason=self._reason)
+        self._send(messages.pack(frames.DONE, done))
         self._over = True
         if self._crew is not None and self._crew.may_stay():
             self._guard.let_stay()

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 LOGS = {1: "DSRUN_LOG_OUT", 2: "DSRUN_LOG_ERR"}
 """For each stream where the agent puts the name of its log file, if --logs_specs gives it one."""
 
-_OURS = {"LOCAL_RANK", *LOGS.values()}
-_FILES = {"TORCHELASTIC_ERROR_FILE", *LOGS.values()}
+_OURS = {"LOCAL_RANK", "TORCHELASTIC_ERROR_FILE", *LOGS.values()}
+_FILES = {*LOGS.values()}
 
 
 def round_of(order: Start, said: Sequence[Said], number: int) -> Start:

@@ -89,7 +89,9 @@ def test_the_first_failure_is_explained(
         "signal": None,
         "exit_code": 1,
         "hint": "",
-        "log": str(log.with_suffix("")),
+        "message": "",
+        "traceback": "",
+        "log": str(log),
     }
     job_id = found.pop("job_id")
     assert log.parent.name == job_id
