@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher import files
+from dsrun.launcher.elastic import configfile
+from dsrun.launcher.errors import UsageError
+from dsrun.launcher.head import hostwatch
+from dsrun.launcher.options import Options
+from dsrun.launcher.resources import allocation, source
+from dsrun.launcher.secret import shared_secret
+from dsrun.launcher.sending import travelling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -113,3 +120,41 @@ def test_what_the_status_forbids_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="not this one"):
         files.read(str(tmp_path / "file"), check=check)
     assert seen == [3]
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "--hostfile": lambda path: source.find(Options(hostfile=path)),
+    "--env_file": lambda path: travelling(Options(env_file=(path,))),
+    "--token_file": lambda path: shared_secret(Options(token_file=path)),
+    "--elastic_config": lambda path: configfile.read(path, "--elastic_config"),
+    "PBS_NODEFILE": lambda path: allocation.find({"PBS_JOBID": "1", "PBS_NODEFILE": path}),
+}
+
+
+@pytest.mark.parametrize("what", READERS)
+def test_every_file_that_a_user_names_is_read_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    monkeypatch.setattr(files, "COME", 0.01)
+    os.mkfifo(tmp_path / "fifo", 0o600)
+    with pytest.raises(UsageError, match="a pipe that nobody wrote to"):
+        READERS[what](str(tmp_path / "fifo"))
+    private = "others can read it" if what == "--token_file" else ""
+    shared = "writable by all" if what == "--env_file" else private
+    with pytest.raises(UsageError, match=shared or "is a device, not a file"):
+        READERS[what]("/dev/zero")
+
+
+def test_a_secret_may_come_from_a_pipe_and_be_asked_for_again() -> None:
+    with pipe(b"abc\n") as path:
+        options = Options(token_file=path)
+        assert [shared_secret(options) for _ in range(3)] == ["abc"] * 3
+
+
+def test_a_pipe_is_no_file_to_watch(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    heard: list[tuple[bytes, str]] = []
+    hostwatch.of_file(str(tmp_path / "fifo"))(lambda *answer: heard.append(answer))
+    assert heard == [(b"", f"{tmp_path}/fifo: is a pipe, not a file")]
+    with pytest.raises(UsageError, match="--watch_hostfile: no file "):
+        source.find(Options(hostfile=str(tmp_path / "fifo"), watch_hostfile=True))
