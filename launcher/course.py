@@ -12,7 +12,7 @@ from .errors import DsrunError, UsageError
 from .folders import workdir
 from .head.console import Console
 from .head.job import Job
-from .head.report import as_json, words
+from .head.report import as_json, crash_json, words
 from .head.view import opening, rules
 from .resources import source
 from .secret import shared_secret
@@ -128,6 +128,9 @@ def run(
     except DsrunError as error:
         story = {"job_id": job_id, "exit_code": error.exit_code, "error": str(error)}
         _write_report(options, story)
+        raise
+    except Exception as error:
+        _write_report(options, crash_json(job_id, error))
         raise
     finally:
         console.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 
-from ..errors import LOST
+from ..errors import INTERNAL, LOST
 from ..exitcodes import as_shell
 from ..plain import plain
 from ..values import NamedTuple
@@ -239,6 +239,17 @@ def as_json(report: Report) -> dict[str, object]:
         "signal": report.stop_signal or None,
         "left": list(report.left),
         **({"bindings": bindings.as_json(report.bound)} if report.bound else {}),
+    }
+
+
+def crash_json(job_id: str, error: Exception) -> dict[str, object]:
+    """Return the same for a job that ended because dsrun itself failed."""
+    said = f"{type(error).__name__}: {error}"
+    return {
+        "job_id": job_id,
+        "exit_code": INTERNAL,
+        "cause": "internal error",
+        "error": plain(said.replace("\n", " ")),
     }
 
 
