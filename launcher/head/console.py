@@ -82,9 +82,13 @@ class Console:
 
     def say(self, text: str, level: str = "info") -> None:
         """Print a line (or several) of dsrun's own on standard error."""
-        if LEVELS.index(level) >= self._level:
+        if self.shows(level):
             block = "".join(f"dsrun: {line}\n" for line in plain(text).split("\n"))
             self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
+
+    def shows(self, level: str) -> bool:
+        """Tell whether lines of this level are printed."""
+        return LEVELS.index(level) >= self._level
 
     def tell(self, text: str) -> None:
         """Print the report of a job, which is wanted even where dsrun is told to be quiet."""

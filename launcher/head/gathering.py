@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from collections import deque
+
 from .. import loop as loops
 from ..control import frames, messages
 from ..errors import NodeError
 from ..plan import settle
+from ..resources.ranges import runs_of, spell
 from . import checks
 from .peer import seated
 
@@ -25,7 +29,10 @@ SAY_AFTER = 3.0
 """Seconds until a line says so where there is no terminal; then every fifth time as long."""
 
 NAMED = 5
-"""Hosts named in one line; the rest are counted."""
+"""Hosts, or runs of them, named in one line; the rest are counted."""
+
+HELD = 8
+"""Lines of an engine's own that are kept until somebody has to wait."""
 
 
 class Gathering:
@@ -65,6 +72,7 @@ class Gathering:
         self._last = loop.after(start_timeout, self._out_of_time)
         self._hurried = False
         self._ticks = 0
+        self._held: deque[str] | None = deque(maxlen=HELD)
         loop.after(SHOW_AFTER, self._tick)
 
     def close(self) -> None:
@@ -87,6 +95,13 @@ class Gathering:
         if failed and not self._closed:
             self.give_up(failed)
         return bool(failed)
+
+    def said(self, text: str) -> None:
+        """Take in a line of the engine's own: it is shown from the first line on that says wait."""
+        if self._closed or self._held is None or self._console.shows("debug"):
+            self._console.say(text, "debug" if self._closed else "info")
+        else:
+            self._held.append(text)
 
     @property
     def words(self) -> str:
@@ -200,7 +215,8 @@ class Gathering:
         self._console.status(f"dsrun: {text}")
         seconds = self._ticks * SHOW_AFTER
         if seconds == SAY_AFTER or seconds % (5 * SAY_AFTER) == 0:
-            self._console.say(text)
+            self._console.say("\n".join([text, *(self._held or ())]))
+            self._held = None
         self._loop.after(SHOW_AFTER, self._tick)
 
 
@@ -209,16 +225,30 @@ def _unfit(peer: Peer) -> str:
 
 
 def listed(causes: Mapping[str, str]) -> list[str]:
-    """Return a line for every cause, given by host; hosts that share one share the line."""
+    """Return a line for every cause, given by host; hosts that share one share the line.
+
+    Causes that differ by the host's own name or address alone are one: they stand as HOST and
+    ADDRESS in the line of several.
+    """
     hosts: dict[str, list[str]] = {}
     for host, cause in causes.items():
-        hosts.setdefault(cause, []).append(host)
-    return [f"{_some(names)}: {cause}" for cause, names in hosts.items()]
+        hosts.setdefault(_nameless(cause, host), []).append(host)
+    return [
+        f"{_some(names)}: {cause if len(names) > 1 else causes[names[0]]}"
+        for cause, names in hosts.items()
+    ]
+
+
+def _nameless(cause: str, host: str) -> str:
+    named = re.sub(rf"(?<![\w.-]){re.escape(host)}(?![\w-])", "HOST", cause)
+    return re.sub(r"\b(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b", "ADDRESS", named)
 
 
 def _some(names: Sequence[str]) -> str:
-    rest = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{rest}"
+    runs = runs_of(names)
+    rest = sum(len(run) for run in runs[NAMED:])
+    told = ", ".join(spell(run) for run in runs[:NAMED])
+    return f"{told} and {rest} more" if rest else told
 
 
 def waiting_line(total: int, waiting: Sequence[str]) -> str:

@@ -121,7 +121,7 @@ class Job:
         return self._report()
 
     def _reports(self, on_token: Callable[[str, str], None]) -> Reports:
-        said, ended = self._on_engine_line, self.on_session_end
+        said, ended = self._gathering.said, self.on_session_end
         return Reports(self.on_line, on_token, ended, self._on_broken, said, self._warn)
 
     # -- lines ------------------------------------------------------------------------------
@@ -182,9 +182,6 @@ class Job:
         elif not self._running and not self._gathering.abandon():
             for peer in waiting:
                 self._fail_start(peer, cause)
-
-    def _on_engine_line(self, text: str) -> None:
-        self._console.say(text, "debug")
 
     def _warn(self, text: str) -> None:
         self._console.say(text, "warning")

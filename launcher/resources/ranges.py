@@ -52,6 +52,36 @@ def expand(pattern: str) -> list[str]:
     return ["".join(choice) for choice in product(*choices)]
 
 
+def runs_of(names: Iterable[str]) -> list[list[str]]:
+    """Return names in their order, those together whose last number counts up by one."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _next(runs[-1][-1]) == name:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return runs
+
+
+def _next(name: str) -> str:
+    before, number, after = _numbered(name)
+    return f"{before}{int(number) + 1:0{len(number)}}{after}" if number else ""
+
+
+def _numbered(name: str) -> tuple[str, str, str]:
+    """Return what is before the last number of a name, the number, "" for none, and the rest."""
+    found = re.fullmatch(r"(.*?)([0-9]{1,15})([^0-9]*)", name, re.DOTALL)
+    return (found[1], found[2], found[3]) if found else (name, "", "")
+
+
+def spell(run: Sequence[str]) -> str:
+    """Return a run of names as `expand` reads it: `n[1-3]`; two are written out."""
+    if len(run) < 3:
+        return ", ".join(run)
+    (before, low, after), (_, high, _) = _numbered(run[0]), _numbered(run[-1])
+    return f"{before}[{low}-{high}]{after}"
+
+
 def parse_slots(text: str, separator: str = ",") -> tuple[Slot, ...]:
     """The slots of `0,2-3` or `GPU-8932f937,MIG-4cf1`, in the order in which they are written.
 
