@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from . import stray
 from .backends import BACKENDS
 from .elastic.asked import bounds, grows
 from .errors import UsageError, conflict
@@ -49,6 +50,7 @@ def arrange(command: Command) -> Arrangement:
     if not any(command.program[:1]):
         empty = " (its word is empty: a variable that is not set?)" if command.program else ""
         raise UsageError(f"no script{empty}: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
+    stray.check(command, workdir(options))
     found = source.find(options) if command.rendezvous is None else source.this_machine()
     hosts = _select(options, found)
     hosts, alone = _bare_nodes(options, hosts, command)
@@ -339,8 +341,10 @@ def _address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | N
     """Return node 0's address for the workers; --local_addr tells it where this is node 0.
 
     Raises:
-        UsageError: --local_addr names one node, and this starts several.
+        UsageError: --local_addr names one node, and this starts several; --master_addr another's.
     """
+    if options.master_addr is not None:
+        _check_master(options.master_addr, hosts)
     if options.local_addr is None or options.node_rank:
         return options.master_addr
     if len(hosts) == 1:
@@ -351,6 +355,30 @@ def _address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | N
             " are found and tried out; --master_addr names node 0's"
         )
     return options.local_addr
+
+
+def _check_master(address: str, hosts: Sequence[Host]) -> None:
+    """See that the master's address is one, and not that of a node other than the first.
+
+    Raises:
+        UsageError: it is.
+    """
+    from .addresses import same_host
+    from .resources.names import check_name
+
+    try:
+        check_name(address)
+    except UsageError:
+        raise UsageError(
+            f"--master_addr {address!r}: expected a host name or an address alone;"
+            " --master_port names the port"
+        ) from None
+    first, *others = (host.name for host in hosts)
+    if not same_host(first, address) and any(same_host(name, address) for name in others):
+        raise UsageError(
+            f"--master_addr {address}: the master is on node 0, which is {first};"
+            f" leave it out, or list {address} first"
+        )
 
 
 def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from . import reportfile
+from . import executable, reportfile
 from .elastic.asked import limits
 from .errors import DsrunError, UsageError
 from .folders import workdir
@@ -69,7 +69,9 @@ def settled(arrangement: Arrangement, options: Options) -> Course:
     plan, travel = arrangement.plan, travelling(options)
     if options.report_file is not None:
         reportfile.check(options.report_file)
-    _check_script(plan, options)
+    if plan.launcher in {"local", "none"} or any(source.is_here(n.host) for n in plan.nodes):
+        _check_script(plan, options)
+        _check_log_dir(options)
     if plan.launcher == "none":
         shared_secret(options)
     watched = rules(options, job_id)._replace(
@@ -221,13 +223,23 @@ def _level(options: Options) -> str:
 
 
 def _check_script(plan: Plan, options: Options) -> None:
-    """Look for the script where this machine is a node; elsewhere the nodes look for it."""
+    """Look for the script, as this machine is a node; elsewhere the nodes look for it."""
     program = plan.program
     by_name = program.module or (program.no_python and "/" not in program.script)
-    here = plan.launcher in {"local", "none"} or any(source.is_here(n.host) for n in plan.nodes)
-    full = os.path.join(workdir(options), program.script)
-    if here and not by_name and not options.venv_script and not os.path.exists(full):
+    full = os.path.join(workdir(options), program.script.removeprefix("./"))
+    if by_name or options.venv_script:
+        return
+    if not os.path.exists(full):
         raise UsageError(f"no such script: {full}")
+    why = executable.fault(full) if program.no_python else ""
+    if why:
+        raise UsageError(f"--no_python {full}: {why}")
+
+
+def _check_log_dir(options: Options) -> None:
+    folder = os.path.join(workdir(options), options.log_dir)
+    if options.log_dir and os.path.exists(folder) and not os.path.isdir(folder):
+        raise UsageError(f"--log_dir {options.log_dir}: is a file; name a folder")
 
 
 def _expects_devices(plan: Plan, options: Options) -> bool:

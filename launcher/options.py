@@ -322,10 +322,22 @@ class Options:
         False, "bool", STOPPING, "go on without nodes that are lost, and restart failed workers"
     )
     min_elastic_nodes: int | None = option(
-        None, "int", STOPPING, "nodes that an elastic job needs (1)", "N", none="-1"
+        None,
+        "int",
+        STOPPING,
+        "nodes that an elastic job needs (1)",
+        "N",
+        none="-1",
+        positive=True,
     )
     max_elastic_nodes: int | None = option(
-        None, "int", STOPPING, "nodes that it takes; others are spares (all)", "N", none="-1"
+        None,
+        "int",
+        STOPPING,
+        "nodes that it takes; others are spares (all)",
+        "N",
+        none="-1",
+        positive=True,
     )
     max_restarts: int | None = option(
         None, "int", STOPPING, "restarts of all workers after a failure, for the whole job (0)", "N"

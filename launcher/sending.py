@@ -38,8 +38,8 @@ def travelling(options: Options) -> Travel:
     from ..accelerator import detect
 
     named: dict[str, str] = {}
-    for path, wanted in _env_files(options):
-        named |= _env_file(path, wanted=wanted)
+    for path, place in _env_files(options):
+        named |= _env_file(path, place)
     named |= environment.exports(options.export, os.environ)
     try:
         named |= detect.named(options.accelerator, "--accelerator")
@@ -48,30 +48,40 @@ def travelling(options: Options) -> Travel:
     return environment.travel(os.environ, named, detect.prefixes())
 
 
-def _env_files(options: Options) -> list[tuple[str, bool]]:
-    """Return (path, must exist) of every environment file, later ones winning."""
-    named = os.environ.get("DS_ENV_FILE", "")
-    own = [os.path.expanduser(named)] if os.sep in named else []
-    names = ENV_FILES if not named else () if own else (named,)
+def _env_files(options: Options) -> list[tuple[str, str]]:
+    """Return (path, what names it) of every environment file, later ones winning.
+
+    Nothing names those that are read where they are there.
+    """
     folders = (os.path.expanduser("~"), ".")
-    usual = [(os.path.join(folder, name), False) for folder in folders for name in names]
-    return [*usual, *((path, True) for path in (*own, *options.env_file))]
+    usual = [os.path.join(folder, name) for folder in folders for name in ENV_FILES]
+    own = os.environ.get("DS_ENV_FILE", "")
+    if own:
+        known = [os.path.join(folder, own) for folder in folders]
+        usual = [os.path.expanduser(own)] if os.sep in own else [*filter(os.path.exists, known)]
+        usual = usual or known[1:]
+    place = "DS_ENV_FILE " if own else ""
+    return [
+        *((path, place) for path in usual),
+        *((path, "--env_file ") for path in options.env_file),
+    ]
 
 
-def _env_file(path: str, *, wanted: bool) -> dict[str, str]:
+def _env_file(path: str, place: str) -> dict[str, str]:
     def check(status: os.stat_result) -> None:
         if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
-            raise UsageError(f"{path}: belongs to another user or is writable by all; not read")
+            raise UsageError(f"{shown}: belongs to another user or is writable by all; not read")
 
+    shown = f"{place}{path}"
     try:
         text = files.read(path, check=check).decode("utf-8-sig", "surrogateescape")
     except FileNotFoundError:
-        if wanted:
-            raise UsageError(f"--env_file {path}: no such file") from None
+        if place:
+            raise UsageError(f"{shown}: no such file") from None
         return {}
     except OSError as error:
-        raise UsageError(f"{path}: {(error.strerror or str(error)).lower()}") from None
-    return environment.parse_env_file(text, path)
+        raise UsageError(f"{shown}: {(error.strerror or str(error)).lower()}") from None
+    return environment.parse_env_file(text, shown)
 
 
 def _logs_specs(options: Options) -> tuple[str, ...]:

@@ -73,21 +73,17 @@ def test_how_far_a_job_may_shrink_grow_and_fail(given: dict[str, Any], expected:
 
 
 CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
-    ({"nnodes": "3:2"}, "--nnodes 3:2: expected N or MIN:MAX, such as 2 or 1:4"),
-    ({"nnodes": "0:2"}, "--nnodes 0:2: expected N or MIN:MAX, such as 2 or 1:4"),
-    ({"nnodes": "1:²"}, "--nnodes 1:²: expected N or MIN:MAX, such as 2 or 1:4"),
+    ({"nnodes": "3:2"}, "--nnodes 3:2: expected N or MIN:MAX, such as 2 or 1:4, MIN first"),
+    ({"nnodes": "0:2"}, "--nnodes 0:2: expected N or MIN:MAX, such as 2 or 1:4, MIN first"),
+    ({"nnodes": "1:²"}, "--nnodes 1:²: expected N or MIN:MAX, such as 2 or 1:4, MIN first"),
     (
         {"elastic_training": True, "min_elastic_nodes": 3, "max_elastic_nodes": 2},
-        "an elastic job of 3 to 2 nodes: expected 1 <= least <= most",
+        "--min_elastic_nodes 3: is more than --max_elastic_nodes 2; expected at most that",
     ),
-    (
-        {"elastic_training": True, "min_elastic_nodes": 0},
-        "an elastic job of 0 to 4 nodes: expected 1 <= least <= most",
-    ),
-    ({"nnodes": "5:8"}, "an elastic job needs 5 nodes, but there are 4"),
+    ({"nnodes": "5:8"}, "--nnodes 5:8: there are 4 nodes; ask for at most that, or name more"),
     (
         {"max_restarts": 1, "min_elastic_nodes": 5, "max_elastic_nodes": 6},
-        "an elastic job needs 5 nodes, but there are 4",
+        "--min_elastic_nodes 5: there are 4 nodes; ask for at most that, or name more",
     ),
 ]
 

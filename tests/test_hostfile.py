@@ -15,6 +15,8 @@ from dsrun.launcher.resources.ranges import MAX_HOSTS, expand, parse_slots, show
 
 T = TypeVar("T", str, bytes)
 
+NO_ITEM = "an item is empty; expected hosts joined by commas, without blanks: n1,n2"
+URL = "a URL is no host; name the host alone (--ssh_port gives its ssh port)"
 NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; no number alone)"
 COMMA = "no commas here: one host a line, or a list as in --host n1,n2"
 OPTIONS = "expected 'slots=N', 'max_slots=N' or 'port=N'"
@@ -160,23 +162,32 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
         ("..", f":1: '..' {NAME_RULE}"),
         ("h%x", f":1: 'h%x' {NAME_RULE}"),
         ("rechnerä", f":1: 'rechnerä' {NAME_RULE}"),
-        ("n\x1b]0;x\x07", ":1: 'n\\x1b]0;x\\x07': a bracket has no partner"),
+        (
+            "n\x1b]0;x\x07",
+            ":1: 'n\\x1b]0;x\\x07': a bracket has no partner; expected such as n[1-4]",
+        ),
         ("12", f":1: '12' {NAME_RULE}"),
         ("[1-4]", f":1: '[1-4]': '1-4' {NAME_RULE}"),
         ("h" * 300, f":1: '{'h' * 57}...' {NAME_RULE}"),
         ("@n1", ":1: '@n1': '' is not a user name"),
         ("a@b@n1", ":1: 'a@b@n1': 'a@b' is not a user name"),
         ("me@", f":1: 'me@': '' {NAME_RULE}"),
-        ("h:1:2", ":1: 'h:1:2' is not an IPv6 address"),
-        ("::1::2", ":1: '::1::2' is not an IPv6 address"),
-        ("fe80::1%$(id)", ":1: 'fe80::1%$(id)' is not an IPv6 address"),
-        ("fe80::1%", ":1: 'fe80::1%' is not an IPv6 address"),
+        ("h:1:2", ":1: 'h:1:2' is neither HOST:N nor an IPv6 address (--ssh_port gives a port)"),
+        ("::1::2", ":1: '::1::2' is neither HOST:N nor an IPv6 address (--ssh_port gives a port)"),
+        (
+            "fe80::1%$(id)",
+            ":1: 'fe80::1%$(id)' is neither HOST:N nor an IPv6 address (--ssh_port gives a port)",
+        ),
+        (
+            "fe80::1%",
+            ":1: 'fe80::1%' is neither HOST:N nor an IPv6 address (--ssh_port gives a port)",
+        ),
         ("h[1-99999999]", ":1: 'h[1-99999999]': more than 100000 hosts"),
         ("h[1-400]x[1-400]", ":1: 'h[1-400]x[1-400]': more than 100000 hosts"),
         ("h[4-1]", ":1: 'h[4-1]': the range '4-1' runs backwards"),
-        ("h[1-", ":1: 'h[1-': a bracket has no partner"),
-        ("h1]", ":1: 'h1]': a bracket has no partner"),
-        ("h[1[2]]", ":1: 'h[1[2]]': a bracket has no partner"),
+        ("h[1-", ":1: 'h[1-': a bracket has no partner; expected such as n[1-4]"),
+        ("h1]", ":1: 'h1]': a bracket has no partner; expected such as n[1-4]"),
+        ("h[1[2]]", ":1: 'h[1[2]]': a bracket has no partner; expected such as n[1-4]"),
         ("h[]", ":1: 'h[]': expected a number or a range such as 0-3, not ''"),
         ("h[a-c]", ":1: 'h[a-c]': expected a number or a range such as 0-3, not 'a-c'"),
         ("h[1,,2]", ":1: 'h[1,,2]': expected a number or a range such as 0-3, not ''"),
@@ -313,9 +324,16 @@ def test_a_user_in_the_host_list() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", f"'' {NAME_RULE}"),
-        ("h,", f"'h,': '' {NAME_RULE}"),
-        ("h,,k", f"'h,,k': '' {NAME_RULE}"),
+        ("", f"'': {NO_ITEM}"),
+        ("h,", f"'h,': {NO_ITEM}"),
+        ("h,,k", f"'h,,k': {NO_ITEM}"),
+        ("h k", "'h k': several hosts are joined by commas: n1,n2"),
+        ("h;k", "'h;k': several hosts are joined by commas: n1,n2"),
+        ("h slots=4", "'h slots=4': several hosts are joined by commas: n1,n2"),
+        ("h=4", "'h=4': the slots of a host are written n1:4"),
+        ("h{1..4}", "'h{1..4}': a range is written in square brackets: n[1-4]"),
+        ("http://h:22", f"'http://h:22': {URL}"),
+        ("ssh://me@h", f"'ssh://me@h': {URL}"),
         ("h:0-3,4", "'4': not a host; the slots of a host are joined by '+', as in 'h:0-3+5'"),
         ("h:0,4-5", "'h:0': one number is a count of slots; slot 0 alone is written '0-0'"),
         ("h:", f"'h:': {SLOT_RULE}, not ''"),
@@ -328,8 +346,8 @@ def test_a_user_in_the_host_list() -> None:
         ("h:5000", f"'h:5000': {SLOTS_RULE}, not '5000'"),
         ("a,a:2", "host 'a' is listed twice; write it once, with all its slots"),
         ("a,-oX", f"'-oX' {NAME_RULE}"),
-        ("h[1,2", "'h[1,2': a bracket has no partner"),
-        ("h:1:2", "'h:1:2' is not an IPv6 address"),
+        ("h[1,2", "'h[1,2': a bracket has no partner; expected such as n[1-4]"),
+        ("h:1:2", "'h:1:2' is neither HOST:N nor an IPv6 address (--ssh_port gives a port)"),
         ("[h]x", "'[h]x': expected a number or a range such as 0-3, not 'h'"),
     ],
 )

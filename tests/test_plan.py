@@ -278,9 +278,9 @@ def test_the_same_command_on_every_node(
             ["--launcher=local", "--host=localhost,x1"],
             "--launcher local: x1 is not this machine",
         ),
-        (["--nnodes=4:1"], "--nnodes 4:1: expected N or MIN:MAX, such as 2 or 1:4"),
-        (["--nnodes=x"], "--nnodes x: expected N or MIN:MAX, such as 2 or 1:4"),
-        (["--nnodes=0"], "--nnodes 0: expected N or MIN:MAX, such as 2 or 1:4"),
+        (["--nnodes=4:1"], "--nnodes 4:1: expected N or MIN:MAX, such as 2 or 1:4, MIN first"),
+        (["--nnodes=x"], "--nnodes x: expected N or MIN:MAX, such as 2 or 1:4, MIN first"),
+        (["--nnodes=0"], "--nnodes 0: expected N or MIN:MAX, such as 2 or 1:4, MIN first"),
         (
             ["--nnodes=2", "--num_nodes=1"],
             "conflicting options: --nnodes 2 and --num_nodes 1; give one of them",

@@ -237,12 +237,12 @@ PYTHON = os.fsencode(sys.executable)
         (
             Program("./here.py", no_python=True),
             b"",
-            "no such program: ./here.py (--no_python runs an executable file)",
+            "--no_python {folder}/here.py: is not executable (chmod +x {folder}/here.py)",
         ),
         (
             Program("./sub", no_python=True),
             b"",
-            "no such program: ./sub (--no_python runs an executable file)",
+            "--no_python {folder}/sub: is a folder, not a program",
         ),
     ],
 )

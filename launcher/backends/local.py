@@ -33,7 +33,12 @@ class Local:
             return ""
         import shutil
 
-        return "" if shutil.which(python) else f"--python {python}: no such program"
+        if shutil.which(python):
+            return ""
+        from .. import executable
+
+        why = executable.fault(python) if "/" in python else "there is no such program on PATH"
+        return f"--python {python}: {why}; name a Python 3.10 or newer"
 
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None

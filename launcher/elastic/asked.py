@@ -128,7 +128,7 @@ def bounds(nnodes: str) -> tuple[int, int]:
     least, colon, most = nnodes.partition(":")
     most = most if colon else least
     if not (least.isdecimal() and most.isdecimal() and 1 <= int(least) <= int(most)):
-        raise UsageError(f"--nnodes {nnodes}: expected N or MIN:MAX, such as 2 or 1:4")
+        raise UsageError(f"--nnodes {nnodes}: expected N or MIN:MAX, such as 2 or 1:4, MIN first")
     return int(least), int(most)
 
 
@@ -147,10 +147,12 @@ def _nodes(options: Options, nodes: int) -> tuple[int, int]:
     unbounded = 1 << 30 if grows(options) else nodes
     most = unbounded if most is None else most
     least = (1 if options.elastic_training else min(nodes, most)) if least is None else least
-    if not 1 <= least <= most:
-        raise UsageError(f"an elastic job of {least} to {most} nodes: expected 1 <= least <= most")
+    asked = options.min_elastic_nodes
+    said = f"--nnodes {options.nnodes}" if asked is None else f"--min_elastic_nodes {asked}"
     if least > nodes:
-        raise UsageError(f"an elastic job needs {least} nodes, but there are {nodes}")
+        raise UsageError(f"{said}: there are {nodes} nodes; ask for at most that, or name more")
+    if least > most:
+        raise UsageError(f"{said}: is more than --max_elastic_nodes {most}; expected at most that")
     return least, most
 
 

@@ -186,7 +186,11 @@ class Gathering:
         if address:
             self._finish(address)
         else:
-            self.give_up(reasons)
+            given, first = self._plan.master_addr, self._peers[0].name
+            asked = (
+                [f"--master_addr {given}: is it an address of node 0, {first}?"] if given else []
+            )
+            self.give_up([*reasons, *asked])
 
     def _finish(self, address: str) -> None:
         self.close()

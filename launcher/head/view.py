@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ..elastic.asked import has_private_logs, is_elastic
 from ..errors import UsageError
 from ..resources.ranges import parse_slots
@@ -149,13 +151,11 @@ def numbers(where: str, text: str) -> frozenset[int | str]:
     Raises:
         UsageError: they are no numbers; `where` names the option.
     """
-    try:
+    with suppress(UsageError):
         numbers = parse_slots(text) if text else ()
-        if not all(isinstance(number, int) for number in numbers):
-            raise UsageError("they are numbers")
-        return frozenset(numbers)
-    except UsageError as error:
-        raise UsageError(f"{where} {text!r}: expected ranks such as 0,8-15 ({error})") from None
+        if all(isinstance(number, int) for number in numbers):
+            return frozenset(numbers)
+    raise UsageError(f"{where} {text!r}: expected ranks such as 0,8-15, each once")
 
 
 def _streams(where: str, text: str) -> Callable[[int], set[int]]:

@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 
-from .. import __version__
+from .. import __version__, executable
 from ..addresses import lines_of, own_addresses, same_host
 from ..control.messages import Hello
 
@@ -75,10 +75,14 @@ def program_problem(
 
 def _executable_problem(script: bytes, workdir: bytes, path: bytes) -> str:
     folders = [workdir] if b"/" in script else path.split(b":")
-    full = [os.path.join(folder, script) for folder in folders]
-    if any(os.access(one, os.X_OK) and not os.path.isdir(one) for one in full):
+    full = [os.fsdecode(os.path.join(folder, script.removeprefix(b"./"))) for folder in folders]
+    there = [one for one in full if os.path.exists(one)]
+    faults = [executable.fault(one) for one in there]
+    if "" in faults:
         return ""
-    return f"no such program: {os.fsdecode(script)} (--no_python runs an executable file)"
+    if not there:
+        return f"no such program: {os.fsdecode(script)} (--no_python runs an executable file)"
+    return f"--no_python {there[0]}: {faults[0]}"
 
 
 def version_problem(runner: str) -> str:

@@ -340,6 +340,8 @@ class Outfit:
             return
         try:
             self._folder.check()
+        except FileExistsError:
+            self._check(f"--log_dir {self.task.log_dir}: is a file; name a folder")
         except OSError as error:
             where = self.task.log_dir or self._folder.path
             self._check(f"--log_dir {where}: {(error.strerror or str(error)).lower()}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import signal
@@ -145,11 +146,13 @@ def _take_streams(spec: Spec, streams: tuple[int, int, int]) -> None:
 
 def _reason(spec: Spec, error: BaseException) -> str:
     program = os.fsdecode(spec.argv[0])
-    if isinstance(error, OSError) and error.errno == 7:
+    if isinstance(error, OSError) and error.errno == errno.E2BIG:
         name, size = _largest(spec)
         return (
             f"{program}: the arguments and environment are too long; largest: {name}, {size} bytes"
         )
+    if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
+        return f"{program}: neither a program of this machine nor a script that begins with #!"
     if isinstance(error, OSError):
         return f"{os.fsdecode(error.filename or program)}: {error.strerror}"
     return f"{program}: {error!r}"

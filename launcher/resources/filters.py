@@ -6,6 +6,7 @@ DeepSpeed's own tests (tests/unit/launcher/test_run.py).
 
 from __future__ import annotations
 
+import re
 from fnmatch import filter as matching
 
 from ..errors import UsageError
@@ -48,6 +49,7 @@ def named(
 
 def _node_and_slots(token: str, known: Mapping[str, Host]) -> tuple[str, Slots]:
     """The two halves of a token; the longest known name wins, as IPv6 addresses hold colons."""
+    _check_joint(token, known)
     enclosed = ENCLOSED.fullmatch(token)
     node, colon, after = token.rpartition(":")
     tail: str | None = after
@@ -58,6 +60,13 @@ def _node_and_slots(token: str, known: Mapping[str, Host]) -> tuple[str, Slots]:
     if not node:
         raise UsageError("expected NODE or NODE:SLOT,SLOT (an @ joins several)")
     return node, None if tail is None else tuple(dict.fromkeys(written(tail)))
+
+
+def _check_joint(token: str, known: Mapping[str, Host]) -> None:
+    first, *others = re.split(r"[,;\s]+", token)
+    if any(part.partition(":")[0] in known for part in others):
+        meant = quoted("@".join([first, *others]))
+        raise UsageError(f"hosts are joined by @, their slots by commas: {meant}")
 
 
 def _matches(node: str, known: Mapping[str, Host], source: str) -> list[Host]:

@@ -30,6 +30,15 @@ _ITEM = re.compile(r",((?:[^,\[]+|\[[^\]]*\]?)*)")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
 
+_MEANT = {
+    "{": "a range is written in square brackets: n[1-4]",
+    " ": "several hosts are joined by commas: n1,n2",
+    ";": "several hosts are joined by commas: n1,n2",
+    "=": "the slots of a host are written n1:4",
+}
+"""What is meant where a sign stands in an item of --host that can be in none."""
+
+
 def parse_hostfile(data: bytes, name: str) -> list[Host]:
     """The hosts of a hostfile, in its order; `hostfile.example` shows all that may stand in one.
 
@@ -183,6 +192,11 @@ def _number(text: str, field: str) -> int:
 
 
 def _hosts_of_item(item: str, where: str) -> list[Host]:
+    if not item:
+        raise UsageError("an item is empty; expected hosts joined by commas, without blanks: n1,n2")
+    meant = next((_MEANT[sign] for sign in _MEANT if sign in item), "")
+    if meant:
+        raise UsageError(meant)
     if item.replace("-", "").isdigit():
         raise UsageError("not a host; the slots of a host are joined by '+', as in 'h:0-3+5'")
     user, address = _login(item)
@@ -200,10 +214,22 @@ def _counted_or_listed(text: str) -> tuple[Slot, ...]:
 
 
 def _login(text: str) -> tuple[str | None, str]:
+    if "//" in text:
+        raise UsageError("a URL is no host; name the host alone (--ssh_port gives its ssh port)")
     user, at, address = text.rpartition("@")
     if at and not _USER.fullmatch(user):
         raise UsageError(f"{quoted(user)} is not a user name")
     return (user if at else None), address
+
+
+def _ipv6(address: str) -> str:
+    try:
+        check_name(address)
+    except UsageError:
+        raise UsageError(
+            f"{quoted(address)} is neither HOST:N nor an IPv6 address (--ssh_port gives a port)"
+        ) from None
+    return address
 
 
 def _names(address: str) -> tuple[list[str], str | None]:
@@ -212,7 +238,7 @@ def _names(address: str) -> tuple[list[str], str | None]:
     if enclosed:
         names, tail = [enclosed[1]], enclosed[2]
     elif address.count(":") > 1:
-        names, tail = [address], None
+        names, tail = [_ipv6(address)], None
     else:
         stem, colon, after = address.partition(":")
         names, tail = expand(stem), after if colon else None
