@@ -193,7 +193,13 @@ HINT = (
         ("curl: option --local_rank=0: is unknown", True),
         ("getopt.GetoptError: option --local_rank not recognized", True),
         ("ERROR: Could not consume arg: --local_rank=0", True),  # fire
+        ("Unrecognized switch: --local_rank=0  (-h will show valid options).", True),  # perl
+        ("awk: not an option: --local_rank=0", True),
+        ("gcc: error: unrecognized command-line option \u2018--local_rank=0\u2019", True),
+        ("Error: Got unexpected extra argument (--local_rank=0)", True),  # click
+        ("arguments are not used by the HfArgumentParser: ['--local_rank=0']", True),
         ("KeyError: unknown device of local_rank 0", False),
+        ("RuntimeError: CUDA error: invalid argument\n  at local_rank 0", False),
         ("sh: 0: Illegal option --", False),  # of something else that a script of Python's ran
         ("usage: t.py\nt.py: error: unrecognized arguments: --local_rank=0", True),
         ("t.py: error: unrecognized arguments: --x --local-rank=3", True),
@@ -232,6 +238,7 @@ def test_a_script_that_asks_and_has_nobody_to_answer(
         ("", "Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.", True),
         ("error: unknown gnu long option\n\nUsage:\n ps [options]", "", True),
         ("hostname: unrecognized option: local_rank=0", "", True),
+        ("", "what is --local_rank=3?", True),
         ("RuntimeError: invalid combination", "", False),
     ],
 )

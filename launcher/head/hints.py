@@ -27,24 +27,22 @@ NO_INPUT_HINT = (
 _NO_INPUT = re.compile(r"(^(bdb\.)?BdbQuit|^EOFError: EOF when reading a line|^\(Pdb\).*)\Z", re.M)
 
 # What programs say of an option that they do not have, on the line that names it: argparse, click,
-# absl and gflags, fire, getopt of glibc, musl and Python, Perl's Getopt::Long, git, boost, cobra,
-# clap, Go's flag, bash, node, find, ip.
+# absl and gflags, fire, getopt of glibc, musl and Python, Perl, git, gcc, boost, cobra, clap, Go's
+# flag, bash, node, awk, find, ip, transformers.
 _UNKNOWN = (
-    r"unrecogni[sz]ed (arguments?|options?)|no such option|could not consume arg"
-    r"|(unknown|bad|invalid|illegal|unexpected|unsupported)"
-    r" (gnu long |command.line )?(options?|flags?|arguments?|predicate|switch|parameter)"
-    r"|(invalid|illegal|unknown) option|not (recogni[sz]ed|expected)|wasn't expected|is unknown"
-    r"|provided but not defined"
+    r"(unrecogni[sz]ed|unknown|bad|invalid|illegal|unexpected|unsupported|no such) "
+    r"(command.line |gnu long |extra )?(options?|flags?|arguments?|predicate|switch|parameter)"
+    r"|could not consume arg|not (an option|recogni[sz]ed|expected)|wasn't expected|is unknown"
+    r"|provided but not defined|arguments are not used"
 )
-_NAMED = re.compile(
-    rf"(?i)({_UNKNOWN}).*\blocal[_-]rank|-local[_-]rank\b.*({_UNKNOWN})", re.MULTILINE
-)
+_NAMED = re.compile(rf"({_UNKNOWN}).*\blocal[_-]rank|-local[_-]rank\b.*({_UNKNOWN})", re.IGNORECASE)
 
-# What programs that have only short options, or name none, say of it; a script of Python's says
-# more. The last two are nvidia-smi's and procps'.
+# What programs that have only short options say of it, ssh, nvidia-smi and procps among them, and
+# any that repeats it. Of a script of Python's such words may mean something else.
 _UNNAMED = re.compile(
-    r"(?i)illegal option -|(invalid|unrecognized|unknown) option(:)? (-- )?['\"`]?-"
-    r"|invalid combination of input arguments|unknown gnu long option"
+    r"-local[_-]rank=[0-9]|illegal option -|(invalid|unrecognized|unknown) option:? (-- )?['\"`]?-"
+    r"|invalid combination of input arguments|unknown gnu long option",
+    re.IGNORECASE,
 )
 
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '([^'.]+)", re.MULTILINE)

@@ -76,6 +76,16 @@ def test_a_batch_script_needs_no_hostfile_and_no_ssh(
     assert "GPUs from SLURM_GPUS_PER_NODE" in ended.output
 
 
+def test_localhost_is_the_one_node_that_a_script_runs_on(
+    slurm: Slurm, tmp_path: Path, place: str
+) -> None:
+    """As the lines of DeepSpeed's users have it."""
+    script = f"{DSRUN} --hostfile '' --include localhost:0,1 {place}"
+    ended = batch(slurm, tmp_path, script, "--nodes=1", "--gpus-per-node=2")
+    assert ended.code == 0, ended.output
+    assert places(ended.output) == expected(("n1", 0, 0), ("n1", 1, 0))
+
+
 def test_filters_choose_among_the_allocation(slurm: Slurm, tmp_path: Path, place: str) -> None:
     script = f"{DSRUN} --exclude n2@n3:0 {place}"
     ended = batch(slurm, tmp_path, script, "--nodes=4", "--gpus-per-node=2")
