@@ -13,6 +13,9 @@ LOST = 75
 TOO_FEW = 76
 """Exit code: an elastic job had too few nodes for longer than --min_wait."""
 
+SWEPT = "its workers were swept"
+"""A guard's word on its node launcher's end: nothing is left there."""
+
 
 class DsrunError(Exception):
     """A fault that a person can mend: shown as one line (or one line a host), never as a traceback.

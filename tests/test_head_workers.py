@@ -6,7 +6,7 @@ import pytest
 
 from dsrun.launcher.control.messages import Exit, Started
 from dsrun.launcher.head.peer import Peer
-from dsrun.launcher.head.workers import LISTED, PATIENCE, Workers
+from dsrun.launcher.head.workers import LISTED, PATIENCE, Workers, may_run_on
 from dsrun.launcher.plan import lay_out
 from dsrun.launcher.resources.hostfile import Host
 
@@ -91,6 +91,27 @@ def test_who_runs_where() -> None:
     assert job.workers.table() == (
         "running: 1 of 4 ranks here\n  n0: rank 1, pid 101, up for 3 min 12 s"
     )
+
+
+ENDS = "its node launcher and guard end that within 45 s, unless both were stopped"
+
+
+@pytest.mark.parametrize(
+    ("launchers", "more"),
+    [
+        ((4710, 4711), f"; {ENDS}: then run there: kill -KILL 4711; kill -CONT 4710"),
+        ((), ""),
+        ((-1, 4711), ""),
+    ],
+)
+def test_what_may_run_on_where_a_node_is_lost(launchers: tuple[int, ...], more: str) -> None:
+    job = Watched()
+    job.end(3)
+    lost = job.workers.lost(job.peers[1])
+    assert may_run_on("n1", launchers, [*lost, 103, 107], 45.0) == (
+        f"may still run on n1: pids 102-103,107{more}"
+    )
+    assert job.workers.lost(job.peers[1]) == []
 
 
 def test_of_very_many_hosts_the_first_are_listed() -> None:

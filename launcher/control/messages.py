@@ -108,6 +108,7 @@ class Hello(NamedTuple):
         problems: why the job cannot run here, in words; nothing may start when there is one.
         clock: this machine's monotonic clock in seconds, when this was sent.
         log_dir: the folder of this job's log files here, "" for none.
+        pids: the guard, and the node launcher.
     """
 
     dsrun: str
@@ -122,6 +123,7 @@ class Hello(NamedTuple):
     problems: tuple[str, ...]
     clock: float
     log_dir: str = ""
+    pids: tuple[int, ...] = ()
 
 
 class Start(NamedTuple):

@@ -110,6 +110,9 @@ class Account:
             broken_pipe=self.broken_pipe,
             bound=tuple((peer.name, peer.bound) for peer in peers if peer.bound),
             left=tuple(f"{p.name}: {text}" for p in peers if p.done for text in p.done.left),
+            unseen=tuple(
+                peer.left for peer in peers if peer.left and not (peer.done or peer.swept)
+            ),
         )
 
 

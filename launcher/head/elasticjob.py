@@ -228,8 +228,10 @@ class ElasticJob(Job):
             return
         peer.lost = reason
         self._shards.lost(peer)
-        self._workers.lost(peer)
+        self._doubt(peer)
         self._console.say(f"lost {peer.name}: {reason}; going on without it", "warning")
+        if peer.left and explained:
+            self._console.say(peer.left, "warning")
         self._roster.lost(peer)
 
     def _cut(self, number: int, reason: str) -> None:

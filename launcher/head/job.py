@@ -9,7 +9,7 @@ from ..backends import ENGINES
 from ..backends.base import Reports
 from ..control import frames, messages
 from ..control.link import Link
-from ..errors import UsageError
+from ..errors import SWEPT, UsageError
 from . import bindings
 from .account import Account
 from .gathering import Gathering, listed
@@ -20,7 +20,7 @@ from .shards import ShardDesk
 from .stdin import Stdin
 from .suspension import Suspension
 from .unreached import WORDLESS, folded
-from .workers import Workers
+from .workers import Workers, may_run_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -166,6 +166,7 @@ class Job:
         """Take in a backend's word on the end of one node's session."""
         peer = self._by_rank[rank]
         if self._running or self._ending:
+            peer.swept |= SWEPT in cause
             if cause:
                 self._account.explain(peer.name, cause)
         else:
@@ -415,9 +416,16 @@ class Job:
         if over:
             peer.lost = reason
         self._shards.lost(peer)
-        self._workers.lost(peer)
+        self._doubt(peer)
         self._account.lost(peer.name, reason, self._loop.clock(), explained=explained)
         self._stop(signal.SIGTERM, self._rules.grace)
+
+    def _doubt(self, peer: Peer) -> None:
+        """Keep what may run on where a node is lost, until it says that nothing does."""
+        workers = self._workers.lost(peer)
+        if workers and peer.hello:
+            seconds = self._rules.lease + self._rules.grace
+            peer.left = may_run_on(peer.name, peer.hello.pids, workers, seconds)
 
     # -- the end ----------------------------------------------------------------------------
 

@@ -22,6 +22,8 @@ class Peer:
         node: its node in the plan, or in the present round of an elastic job.
         failed: why it cannot take part, "" while it may.
         lost: why it was lost after the start, "" while it was not.
+        left: what may still run there, in words, where it was lost and its end was not seen.
+        swept: its guard has said that nothing is left.
         offset: what to add to its clock to get the runner's, in seconds; the smallest seen
             difference is the one with the least delay in it.
     """
@@ -35,6 +37,8 @@ class Peer:
         self.bound: Bound | None = None
         self.failed = ""
         self.lost = ""
+        self.left = ""
+        self.swept = False
         self.offset = float("inf")
         self._owed = 0
 
@@ -44,6 +48,8 @@ class Peer:
         self.hello = None
         self.done = None
         self.bound = None
+        self.left = ""
+        self.swept = False
 
     def hang_up(self) -> None:
         """Close its line, if it stands: a node launcher without one ends all that it has."""

@@ -85,6 +85,7 @@ class Report(NamedTuple):
         bound: what the workers of each host were bound to, where that was asked for.
         left: what could not be ended, in words.
         ran: what every worker ran, and in which folder.
+        unseen: what may run on where nodes were lost, in words.
     """
 
     job_id: str
@@ -101,6 +102,7 @@ class Report(NamedTuple):
     bound: tuple[tuple[str, Bound], ...] = ()
     left: tuple[str, ...] = ()
     ran: tuple[Program | None, str] = (None, "")
+    unseen: tuple[str, ...] = ()
 
     @property
     def first(self) -> Failure | None:
@@ -129,6 +131,7 @@ def words(report: Report) -> str:
     """Return the report as the user reads it, "" for a job that ended well."""
     lines = [*_headline(report), *_details(report)]
     lines += [f"  could not be ended: {text}" for text in report.left]
+    lines += [f"  {text}" for text in report.unseen]
     return "\n".join(lines)
 
 
@@ -238,6 +241,7 @@ def as_json(report: Report) -> dict[str, object]:
         "stopped": report.stopped,
         "signal": report.stop_signal or None,
         "left": list(report.left),
+        "unseen": list(report.unseen),
         **({"bindings": bindings.as_json(report.bound)} if report.bound else {}),
     }
 

@@ -68,9 +68,12 @@ class Workers:
         if self._timer is None:
             self._timer = self._loop.after(PATIENCE, self._look)
 
-    def lost(self, peer: Peer) -> None:
-        """Know no more of a node's workers."""
-        self._running = {r: one for r, one in self._running.items() if one.host != peer.name}
+    def lost(self, peer: Peer) -> list[int]:
+        """Know no more of a node's workers; return the processes of those that ran."""
+        theirs = [one for one in self._running.values() if one.host == peer.name]
+        for one in theirs:
+            del self._running[one.rank]
+        return [one.pid for one in theirs]
 
     def begin_again(self) -> None:
         """Forget who has ended: there is another round."""
@@ -109,3 +112,23 @@ class Workers:
             f"{ended} of {ended + len(left)} ranks{self.place} have ended;"
             f" still running: {some}{rest}"
         )
+
+
+def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seconds: float) -> str:
+    """Return what may be left on a node whose end was not seen, and how it ends.
+
+    Args:
+        host: its name.
+        launchers: its guard and its node launcher, where they are known.
+        workers: the processes of its workers.
+        seconds: for the node to see that its line is gone, and to end its workers.
+    """
+    many = "s" if len(workers) > 1 else ""
+    text = f"may still run on {host}: pid{many} {show_slots(workers)}"
+    if len(launchers) != 2 or min(launchers) <= 1:
+        return text
+    guard, launcher = launchers
+    return (
+        f"{text}; its node launcher and guard end that within {seconds:.0f} s, unless both were"
+        f" stopped: then run there: kill -KILL {launcher}; kill -CONT {guard}"
+    )

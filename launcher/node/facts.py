@@ -114,6 +114,7 @@ def hello(
         problems=tuple(problem for problem in problems if problem),
         clock=time.monotonic(),
         log_dir=log_dir,
+        pids=(os.getppid(), os.getpid()),
     )
 
 

@@ -16,7 +16,7 @@ import sys
 import time
 from contextlib import suppress
 
-from ..errors import LOST
+from ..errors import LOST, SWEPT
 from ..loop import READ, Loop
 from ..values import NamedTuple
 from . import descendants, kernel
@@ -179,7 +179,7 @@ class _Watch:
         if self._ended_by_us:
             why = f"showed no sign of life for {self._every * SIGNS:g} s, and was killed"
         named = "".join(f"; could not be ended: {kernel.stuck(pid)}" for pid in left)
-        sys.stderr.write(f"the node launcher {why}; its workers were swept{named}\n")
+        sys.stderr.write(f"the node launcher {why}; {SWEPT}{named}\n")
         sys.stderr.flush()
         return LOST
 

@@ -73,12 +73,32 @@ def test_a_node_launcher_is_stopped_for_good(
     )
 
 
+@here_and_there
+def test_both_halves_are_stopped_for_good(cluster: Cluster, tmp_path: Path, launcher: str) -> None:
+    """Nobody is left to end the workers: the report says what may run on, and how it ends."""
+    with Job(cluster, tmp_path, WITH_SESSION, "--heartbeat_timeout", "2", launcher=launcher) as job:
+        host = job.hosts[-1]
+        guard, node_launcher = job.launchers(host)
+        workers = [inner(pid) for pid in job.pids(host) if parent(pid) == node_launcher]
+        for pid in (guard, node_launcher):
+            os.kill(pid, signal.SIGSTOP)
+        returncode, errors = job.wait(3 + 2 * PROMPT)
+        found = re.search(r"(?m)^  may still run on (\S+): pids? ([\d,-]+); .*: (kill .*)$", errors)
+        assert found is not None, errors
+        machine = next(one for one in cluster.machines if one.name == host)
+        machine.run(["sh", "-c", found[3]])
+        job.clean(PROMPT)
+    assert returncode == LOST
+    assert all(str(pid) in found[2] for pid in (min(workers), max(workers)))
+
+
 def test_the_loss_is_told_in_words(cluster: Cluster, tmp_path: Path) -> None:
     """Not only that the line ended, but what ended it."""
     with Job(cluster, tmp_path, OBEDIENT) as job:
         kill(job.launchers("n2")[1])
         errors = job.wait(1 + PROMPT)[1]
     assert re.search(r"dsrun: lost n2 .*the node launcher was killed by SIGKILL", errors)
+    assert "may still run" not in errors
 
 
 def test_a_killed_guard_is_told_in_words(cluster: Cluster, tmp_path: Path) -> None:

@@ -105,6 +105,7 @@ def test_the_first_failure_is_explained(
         "stopped": 3,
         "signal": None,
         "left": [],
+        "unseen": [],
     }
 
 
