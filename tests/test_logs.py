@@ -153,6 +153,10 @@ def record(**found: object) -> bytes:
             ),
             ["E: x", "T"],
         ),
+        (
+            record(message={"message": "\ud800", "extraInfo": {"py_callstack": "\udcff"}}),
+            ["?", "?"],
+        ),
         (record(message="by a signal"), ["by a signal", ""]),
         (record(message={"message": 3, "extraInfo": ["py_callstack"]}), ["", ""]),
         (record(message={"message": "m" * 20000}), ["m" * recorded.KEPT, ""]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .. import world_info
 from ..control.messages import Start
 
 TYPE_CHECKING = False
@@ -15,8 +16,6 @@ LONGEST = 8 * 1024
 
 def world_of(plan: Plan) -> str:
     """Return DSRUN_WORLD_INFO of a settled plan; "" where torch knows the nodes, not the plan."""
-    from .. import world_info
-
     if plan.rendezvous is not None:
         return ""
     nodes = {node.host.name: (node.share or node).slots or () for node in plan.nodes}

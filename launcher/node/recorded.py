@@ -38,10 +38,9 @@ def read(path: bytes) -> list[str]:
         return ["", ""]
     message = _item(found, "message")
     if isinstance(message, str):  # by a handler of a signal's
-        return [message[:KEPT], ""]
+        return [_text(message)[:KEPT], ""]
     traceback = _item(_item(message, "extraInfo"), "py_callstack")
-    text = _item(message, "message")
-    return [_text(text)[:KEPT], _text(traceback)[-KEPT:]]
+    return [_text(_item(message, "message"))[:KEPT], _text(traceback)[-KEPT:]]
 
 
 def _content(path: bytes) -> bytes:
@@ -56,4 +55,5 @@ def _item(found: object, name: str) -> object:
 
 
 def _text(found: object) -> str:
-    return found if isinstance(found, str) else ""
+    """Return a text; JSON can hold halves of characters, which no terminal takes."""
+    return found.encode("utf-8", "replace").decode() if isinstance(found, str) else ""

@@ -23,9 +23,12 @@ BOOM = """
     print("pid", os.getpid(), flush=True)
     if rank == 2:
         wait_for_file("go")
+        with open(os.environ["TORCHELASTIC_ERROR_FILE"], "w") as file:
+            file.write('{"message": "as @record does"}')
         raise ValueError("boom")
     time.sleep(60)
 """
+RECORDED = ["  the exception that it recorded:", "    as @record does"]
 REPORT = "report.json"
 
 
@@ -66,7 +69,7 @@ def test_the_first_failure_is_explained(
     assert re.fullmatch(
         rf"dsrun: {who} exited with code 1 after \d+\.\d s; 3 other ranks stopped", headline
     )
-    assert details[0] == "  the end of its standard error:"
+    assert details[:3] == [*RECORDED, "  the end of its standard error:"]
     assert "    ValueError: boom" in details
     log = log_file(tmp_path / "logs", 2, "err")
     assert details[-1] == f"  its log: {host}:{log.with_suffix('')}.err (and .out)"
@@ -89,7 +92,7 @@ def test_the_first_failure_is_explained(
         "signal": None,
         "exit_code": 1,
         "hint": "",
-        "message": "",
+        "message": "as @record does",
         "traceback": "",
         "log": str(log),
     }
@@ -136,6 +139,34 @@ def test_exit_codes_are_the_first_failures(dsrun: Dsrun, tmp_path: Path, code: i
     assert done.returncode == code
     assert f" exited with code {code} after " in report_lines(done)[0]
     assert TRACEBACK not in done.stderr
+
+
+@pytest.mark.usefixtures("torch_is_here")
+def test_what_torchs_record_keeps_of_an_exception_is_reported(
+    dsrun: Dsrun, cluster: Cluster, tmp_path: Path
+) -> None:
+    work = script(
+        tmp_path,
+        """
+        from torch.distributed.elastic.multiprocessing.errors import record
+
+        @record
+        def main():
+            if rank == 1:
+                raise ValueError("boom")
+            time.sleep(60)
+
+        main()
+        """,
+    )
+    done = dsrun(*hostfile(cluster, tmp_path, 1, 1), "--report_file", REPORT, work)
+    assert done.returncode == 1
+    first = read_report(tmp_path)["first_failure"]
+    assert (first["rank"], first["message"]) == (1, "ValueError: boom")
+    assert first["traceback"].startswith("Traceback (most recent call last):\n")
+    assert first["traceback"].endswith("ValueError: boom\n")
+    # The worker's own output ends with it.
+    assert "recorded" not in done.stderr
 
 
 def test_a_job_that_ends_well_says_nothing(dsrun: Dsrun, cluster: Cluster, tmp_path: Path) -> None:
