@@ -181,7 +181,7 @@ def test_a_size_that_the_nodes_tell_is_refused_before_the_start(folder: Path) ->
     assert (done.returncode, done.stdout) == (69, "")
     assert done.stderr.splitlines() == [
         "dsrun: the job cannot start, nothing was left running:",
-        "dsrun:   --elastic_config: world size 5 is not in the elastic plan: min_gpus is 1,"
+        "dsrun:   DSRUN_ELASTIC_CONFIG: world size 5 is not in the elastic plan: min_gpus is 1,"
         " max_gpus is 4; the nearest in it: 4",
     ]
 

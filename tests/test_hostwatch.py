@@ -167,7 +167,10 @@ def test_a_large_answer_is_read_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"host": "n1", "host_discovery_script": "x"}, "--host and --host_discovery_script: give"),
+        (
+            {"host": "n1", "host_discovery_script": "x"},
+            "conflicting options: --host and --host_discovery_script; give",
+        ),
         ({"host": "n1", "watch_hostfile": True}, "--watch_hostfile: there is no hostfile to watch"),
         (
             {"hostfile": "no/such", "watch_hostfile": True},
