@@ -5,7 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from .errors import UsageError
-from .options import Option, Options, table
+from .option import Option
+from .options import Options, table
 from .peers import HOSTS, IDLE, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
 from .values import NamedTuple
 

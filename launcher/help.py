@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import textwrap
 
-from .options import GROUPS, Option, all_options
+from .option import GROUPS, Option
+from .options import all_options
 from .peers import REFUSED
 
 HEAD = """\
