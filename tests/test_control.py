@@ -212,8 +212,8 @@ def test_a_link_writes_more_than_the_socket_holds(ends: Ends) -> None:
 @pytest.mark.parametrize(
     ("stream", "reason"),
     [
-        (frames.pack(77, b"x"), "an unknown frame (77)"),
-        (frames.pack(9, b"x"), "frame 9 not understood: not JSON: "),
+        (frames.pack(77, b"x"), "it sent an invalid frame: no kind 77 is expected"),
+        (frames.pack(9, b"x"), "it sent an invalid frame of kind 9: not JSON: "),
         (b"\xff" * 5, "not a control line: a frame of 4294967295 bytes"),
     ],
 )

@@ -179,10 +179,10 @@ def test_messages_with_other_fields_are_refused(body: bytes, match: str) -> None
 
 
 KINDS = [
-    (messages.Stop(15, 1.0), {"number": "15"}, "number: expected int"),
+    (messages.Stop(15, 1.0), {"number": "15"}, "number: expected Signal"),
     (messages.Stop(15, 1.0), {"grace": None}, "grace: expected float"),
     (messages.Exit(0, 1, 0, False, 0.0), {"signalled": 1}, "signalled: expected bool"),
-    (messages.Exit(0, 1, 0, False, 0.0), {"rank": 1.5}, "rank: expected int"),
+    (messages.Exit(0, 1, 0, False, 0.0), {"rank": 1.5}, "rank: expected Rank"),
     (messages.Note("x"), {"text": ["x"]}, "text: expected str"),
     (messages.Start(0, (0,), 1, 0, 1, "m", 1, 1), {"slots": [0.5]}, "slots: expected tuple"),
     (messages.Start(0, (0,), 1, 0, 1, "m", 1, 1), {"slots": 3}, "slots: expected tuple"),
@@ -192,7 +192,7 @@ KINDS = [
     (messages.Done((), {}), {"recorded": {"0": ["x"]}}, "recorded: expected dict"),
     (messages.Done((), {}), {"logs": {"0": 1}}, "logs: expected dict"),
     (TASK, {"env": {"A": 1}}, "env: expected dict"),
-    (TASK, {"port": "1"}, "port: expected int"),
+    (TASK, {"port": "1"}, "port: expected Port"),
     (TASK, {"program": ["x"]}, "program: expected Program"),
     (auth.Claim("a", "b"), {"proof": 3}, "proof: expected str"),
 ]

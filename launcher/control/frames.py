@@ -16,8 +16,17 @@ NOISE_LIMIT = 64 * 1024
 FRAME_LIMIT = 64 * 1024 * 1024
 """Largest body in bytes; a job's whole environment and arguments travel in one frame."""
 
+NODE_LIMIT = 4 * 1024 * 1024
+"""Largest body that a node may send, in bytes: a worker's question has 1 MiB at most."""
+
 AUTH_LIMIT = 4096
 """Largest body in bytes before the other end has shown who it is."""
+
+MOST = 1 << 62
+"""What no number in a message reaches, be it seconds, bytes or ranks."""
+
+DIGITS = 20
+"""Longest whole number in a message: 64 bits and a sign."""
 
 # runner -> node
 JOB = 1  # what will run, from where, with which environment
@@ -56,6 +65,7 @@ _HEAD = struct.Struct("!BI")
 _OUTPUT = struct.Struct("!IB")
 _ASK = struct.Struct("!III")
 _ANSWER = struct.Struct("!I")
+_COUNT = struct.Struct("!Q")
 
 
 class BadFrame(Exception):
@@ -79,12 +89,26 @@ def unpack_json(body: bytes) -> dict[str, object]:
         BadFrame: the body is not a JSON object.
     """
     try:
-        message = json.loads(body)
+        message = _JSON.decode(body.decode())
     except (ValueError, RecursionError) as error:
         raise BadFrame(f"not JSON: {error}") from None
     if not isinstance(message, dict):
         raise BadFrame("not a JSON object")
     return message
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > DIGITS:
+        raise BadFrame(f"a number of {len(digits)} digits")
+    return int(digits)
+
+
+def _no_number(name: str) -> float:
+    raise BadFrame(f"{name} is no number")
+
+
+_JSON = json.JSONDecoder(parse_int=_whole, parse_constant=_no_number)
+"""Takes neither Infinity and NaN, which are no JSON, nor numbers that take minutes to read."""
 
 
 def pack_output(rank: int, stream: int, data: bytes) -> bytes:
@@ -139,6 +163,34 @@ def unpack_answer(body: bytes) -> tuple[int, bytes]:
     return _ANSWER.unpack_from(body)[0], body[_ANSWER.size :]
 
 
+def pack_count(kind: int, count: int) -> bytes:
+    """Return a CREDIT or TOOK frame: so many bytes."""
+    return pack(kind, _COUNT.pack(count))
+
+
+def unpack_count(body: bytes) -> int:
+    """Return the number of bytes in a CREDIT or TOOK frame's body.
+
+    Raises:
+        BadFrame: the body has another length.
+    """
+    if len(body) != _COUNT.size:
+        raise BadFrame("not a count")
+    count: int = _COUNT.unpack(body)[0]
+    return count
+
+
+def unpack_signal(body: bytes) -> int:
+    """Return the number in a SIGNAL frame's body.
+
+    Raises:
+        BadFrame: the body is not one byte.
+    """
+    if len(body) != 1:
+        raise BadFrame("not a signal")
+    return body[0]
+
+
 def pack_beat(clock: float) -> bytes:
     """Return a node's BEAT, which carries its monotonic clock in seconds."""
     return pack(BEAT, repr(clock).encode())
@@ -148,13 +200,13 @@ def unpack_beat(body: bytes) -> float:
     """Return the clock of a node's BEAT.
 
     Raises:
-        BadFrame: the body is no finite number.
+        BadFrame: the body is no such number.
     """
     try:
         clock = float(body)
     except ValueError:
         raise BadFrame("not a clock") from None
-    if clock - clock != 0:
+    if not abs(clock) < MOST:
         raise BadFrame("not a clock")
     return clock
 

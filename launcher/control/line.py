@@ -13,6 +13,10 @@ class LineClosed(Exception):
     """The other end is gone, or speaks something else; the text says which."""
 
 
+class NotFrames(LineClosed):
+    """What arrived is no stream of frames."""
+
+
 class Line:
     """Frames in and out of two descriptors that never block.
 
@@ -94,7 +98,7 @@ class Line:
         try:
             return self._decoder.feed(data)
         except frames.BadFrame as error:
-            raise LineClosed(f"not a control line: {error}") from None
+            raise NotFrames(f"not a control line: {error}") from None
 
     def wait_for_one(self, seconds: float) -> tuple[int, bytes] | None:
         """Wait for the next frame, before there is a loop; None when none came.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .. import loop as loops
+from ..plain import plain
 from . import frames
-from .line import Line, LineClosed
+from .line import Line, LineClosed, NotFrames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,11 +14,19 @@ if TYPE_CHECKING:
     Handler = Callable[[bytes], None]
 
 
+UNREAD = 2 * frames.FRAME_LIMIT
+"""Bytes that may wait for the other end to read them: a JOB, and what a reader owes in a moment."""
+
+QUOTED = 200
+"""Characters of a reason that are shown: it may quote what the other end has sent."""
+
+
 class Link:
     """Serves one line: `handlers` by kind of frame, `on_closed` once with the reason.
 
     Attributes:
         heard: when the last frame arrived, on the loop's clock.
+        fault: what the other end did that no node launcher or runner does, "" for nothing.
     """
 
     def __init__(
@@ -32,6 +41,7 @@ class Link:
         self._handlers = handlers
         self._on_closed = on_closed
         self.heard = loop.clock()
+        self.fault = ""
         loop.watch(line.read_fd, loops.READ, self._receive)
         self._await_room()
         loop.after(0.0, lambda: self._take(line.early()))
@@ -43,13 +53,16 @@ class Link:
 
     def send(self, frame: bytes) -> None:
         """Send one packed frame; nothing happens on a line that is closed."""
-        if self._line is None:
+        line = self._line
+        if line is None:
             return
         try:
-            self._line.send(frame)
+            line.send(frame)
         except LineClosed as closed:
             self._lose(str(closed))
             return
+        if line.pending > UNREAD:
+            self._blame("it does not read what it is sent")
         self._await_room()
 
     def close(self) -> None:
@@ -66,6 +79,9 @@ class Link:
         self._take(self._line.early())
         try:
             arrived = self._line.receive()
+        except NotFrames as error:
+            self._blame(str(error))
+            return
         except LineClosed as closed:
             self._lose(str(closed))
             return
@@ -82,12 +98,16 @@ class Link:
         try:
             handler = self._handlers[kind]
         except KeyError:
-            self._lose(f"an unknown frame ({kind})")
+            self._blame(f"it sent an invalid frame: no kind {kind} is expected")
             return
         try:
             handler(body)
         except frames.BadFrame as error:
-            self._lose(f"frame {kind} not understood: {error}")
+            self._blame(f"it sent an invalid frame of kind {kind}: {error}")
+
+    def _blame(self, fault: str) -> None:
+        self.fault = plain(fault)[:QUOTED]
+        self._lose(self.fault)
 
     def _flush(self) -> None:
         if self._line is None:

@@ -9,18 +9,27 @@ from __future__ import annotations
 from ..manner import Manner
 from ..rendezvous import Rendezvous
 from ..values import NamedTuple
-from . import frames
+from . import frames, kinds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
+    from typing import TypeVar
 
     M = TypeVar("M", bound=tuple[object, ...])
 
     from ..program import Program
 
 Slot = int | str
+
+# What is asked of such a field beyond its type is in `kinds`.
+Port = int
+Size = int
+Count = int
+Rank = int
+Pid = int
+Code = int
+Signal = int
+Name = str
 
 
 class Task(NamedTuple):
@@ -63,7 +72,7 @@ class Task(NamedTuple):
     workdir: str
     env: dict[str, str]
     slots: tuple[Slot, ...] | None
-    port: int | None
+    port: Port | None
     venv_script: str = ""
     manner: Manner = Manner()
     log_dir: str = ""
@@ -112,18 +121,31 @@ class Hello(NamedTuple):
     """
 
     dsrun: str
-    hostname: str
+    hostname: Name
     machine: str
     python: str
     accelerator: str
     devices: tuple[str, ...]
-    slots: int
-    port: int | None
-    addresses: tuple[str, ...]
+    slots: Count
+    port: Port | None
+    addresses: tuple[Name, ...]
     problems: tuple[str, ...]
     clock: float
     log_dir: str = ""
     pids: tuple[int, ...] = ()
+
+
+class Probe(NamedTuple):
+    """PROBE: which of these addresses of node 0 do you reach, at this port?"""
+
+    candidates: tuple[Name, ...]
+    port: Port
+
+
+class Probed(NamedTuple):
+    """PROBED: for each candidate "", or in words why it is not reached."""
+
+    verdicts: tuple[str, ...]
 
 
 class Start(NamedTuple):
@@ -139,16 +161,16 @@ class Start(NamedTuple):
         world: DSRUN_WORLD_INFO of the workers, "" for none.
     """
 
-    first_rank: int
+    first_rank: Rank
     slots: tuple[Slot, ...]
-    world_size: int
-    node_rank: int
-    nodes: int
-    master_addr: str
-    master_port: int
-    credit: int
+    world_size: Rank
+    node_rank: Rank
+    nodes: Rank
+    master_addr: Name
+    master_port: Port
+    credit: Size
     only: int | None = None
-    otherwise: tuple[str, ...] = ()
+    otherwise: tuple[Name, ...] = ()
     generation: int = 0
     restarts: int = 0
     max_restarts: int = 0
@@ -159,7 +181,7 @@ class Start(NamedTuple):
 class Join(NamedTuple):
     """JOIN: torch's agent is ready for a round; `port` is where its store can be had."""
 
-    port: int
+    port: Port
 
 
 class Ranks(NamedTuple):
@@ -171,12 +193,12 @@ class Ranks(NamedTuple):
         restarts: how often workers were restarted after a failure on this node.
     """
 
-    first_rank: int
-    world_size: int
-    node_rank: int
-    nodes: int
+    first_rank: Rank
+    world_size: Rank
+    node_rank: Rank
+    nodes: Rank
     master_addr: str
-    master_port: int
+    master_port: Port
     restarts: int
     max_restarts: int
 
@@ -205,8 +227,8 @@ class Placed(NamedTuple):
         nic: the network card nearest to the device, "" for none.
     """
 
-    rank: int
-    pid: int
+    rank: Rank
+    pid: Pid
     device: str
     address: str
     node: int | None
@@ -225,14 +247,14 @@ class Bound(NamedTuple):
 class Started(NamedTuple):
     """STARTED: the workers here run; `pids` are their processes, in the order of `ranks`."""
 
-    ranks: tuple[int, ...]
-    pids: tuple[int, ...]
+    ranks: tuple[Rank, ...]
+    pids: tuple[Pid, ...]
 
 
 class Stop(NamedTuple):
     """STOP: the signal for the workers, and the seconds until SIGKILL."""
 
-    number: int
+    number: Signal
     grace: float
 
 
@@ -246,9 +268,9 @@ class Exit(NamedTuple):
         hint: what the node knows of the cause, in words, or "".
     """
 
-    rank: int
-    pid: int
-    code: int
+    rank: Rank
+    pid: Pid
+    code: Code
     signalled: bool
     clock: float
     hint: str = ""
@@ -263,7 +285,7 @@ class Note(NamedTuple):
     """NOTE: a line for the user; `signal` when the node launcher itself was told to stop by one."""
 
     text: str
-    signal: int = 0
+    signal: Signal = 0
 
 
 class Done(NamedTuple):
@@ -283,6 +305,13 @@ class Done(NamedTuple):
     logs: dict[str, str] = {}  # noqa: RUF012
 
 
+class End(NamedTuple):
+    """END: the job is over; its exit code, and what is told of it."""
+
+    code: int
+    story: str
+
+
 def pack(kind: int, message: NamedTuple) -> bytes:
     """Return the frame that carries a message."""
     return frames.pack_json(kind, message._asdict())
@@ -299,8 +328,8 @@ def unpack(shape: type[M], body: bytes) -> M:
         message = shape(**fields)
     except TypeError as error:
         raise frames.BadFrame(f"{error}") from None
-    for name, kind in shape.__annotations__.items():
-        if not _KINDS[kind](getattr(message, name)):
+    for value, (name, kind) in zip(message, shape.__annotations__.items(), strict=True):
+        if not _KINDS[kind](value):
             raise frames.BadFrame(f"{name}: expected {kind}")
     return message
 
@@ -309,42 +338,4 @@ def _frozen(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _all(value: object, kind: Any) -> bool:
-    return isinstance(value, tuple) and all(isinstance(one, kind) for one in value)
-
-
-def _tails(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(tail, list) and len(tail) == 2 and _all(tuple(tail), str)
-        for tail in value.values()
-    )
-
-
-def _placed(row: list[object]) -> bool:
-    kinds = [_KINDS[kind] for kind in Placed.__annotations__.values()]
-    return len(row) == len(kinds) and all(fits(one) for fits, one in zip(kinds, row, strict=True))
-
-
-_PROGRAM = ("script", "args", "module", "no_python", "python", "local_rank", "folder_first")
-
-_KINDS: dict[str, Callable[[Any], bool]] = {
-    "str": lambda value: isinstance(value, str),
-    "bool": lambda value: isinstance(value, bool),
-    "int": lambda value: isinstance(value, int),
-    "int | None": lambda value: value is None or isinstance(value, int),
-    "float": lambda value: isinstance(value, (int, float)),
-    "tuple[str, ...]": lambda value: _all(value, str),
-    "tuple[int, ...]": lambda value: _all(value, int),
-    "tuple[Slot, ...]": lambda value: _all(value, (int, str)),
-    "tuple[Slot, ...] | None": lambda value: value is None or _all(value, (int, str)),
-    "dict[str, str]": lambda value: isinstance(value, dict) and _all(tuple(value.values()), str),
-    "dict[str, list[str]]": _tails,
-    "Program": lambda value: isinstance(value, tuple) and len(value) == len(_PROGRAM),
-    "tuple[dict[str, str], ...]": lambda value: _all(value, dict),
-    "Rendezvous | None": lambda value: (
-        value is None or (isinstance(value, tuple) and len(value) == len(Rendezvous._fields))
-    ),
-    "Manner": lambda value: isinstance(value, tuple) and len(value) == len(Manner()),
-    "tuple[Placed, ...]": lambda value: _all(value, list) and all(map(_placed, value)),
-}
-"""For each annotation that a message has: whether a value from the line is of that kind."""
+_KINDS = kinds.KINDS | {"tuple[Placed, ...]": kinds.rows(Placed)}

@@ -138,8 +138,10 @@ class ElasticJob(Job):
                 self._returns.expect(peer)
 
     def _on_join(self, peer: Peer, body: bytes) -> None:
+        self._must_run()
+        port = messages.unpack(messages.Join, body).port
         if not self._stopping and not peer.over:
-            self._rounds.joined(peer.number, messages.unpack(messages.Join, body).port)
+            self._rounds.joined(peer.number, port)
 
     def _send(self, numbers: Sequence[int], kind: int, body: bytes = b"") -> None:
         for number in numbers:
@@ -256,6 +258,7 @@ class ElasticJob(Job):
     # -- nodes that come --------------------------------------------------------------------
 
     def _on_left(self, peer: Peer, body: bytes) -> None:
+        self._must_run()
         left = messages.unpack(messages.Left, body)
         self._lose(peer, left.why, over=False)
         if left.unusable:
@@ -284,6 +287,8 @@ class ElasticJob(Job):
             self._gathering.hello(peer, body)
             return
         hello = messages.unpack(messages.Hello, body)
+        if peer.hello is not None:
+            raise frames.BadFrame("a second HELLO")
         problems = self._problems(peer, hello)
         if problems and peer.lost != problems[0]:
             peer.lost = problems[0]

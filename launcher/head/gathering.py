@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 
 from .. import loop as loops
 from ..control import frames, messages
@@ -69,6 +69,7 @@ class Gathering:
         self._refuse = refuse
         self._closed = False
         self._candidates: tuple[str, ...] = ()
+        self._probes: Counter[Peer] = Counter()
         self._last = loop.after(start_timeout, self._out_of_time)
         self._hurried = False
         self._ticks = 0
@@ -109,7 +110,13 @@ class Gathering:
         return waiting_line(len(self._peers), self._waiting())
 
     def hello(self, peer: Peer, body: bytes) -> None:
-        """Take a node's HELLO."""
+        """Take a node's HELLO.
+
+        Raises:
+            BadFrame: it is none, or the second one.
+        """
+        if peer.hello is not None:
+            raise frames.BadFrame("a second HELLO")
         peer.hello = messages.unpack(messages.Hello, body)
         peer.saw_clock(peer.hello.clock, self._loop.clock())
         if peer.hello.problems:
@@ -123,10 +130,21 @@ class Gathering:
             self._loop.after(self._patience, self._out_of_time)
 
     def probed(self, peer: Peer, body: bytes) -> None:
-        """Take a node's word on which addresses of the master it reaches."""
-        verdicts = frames.unpack_json(body).get("verdicts")
-        peer.verdicts = [str(one) for one in verdicts] if isinstance(verdicts, list) else []
-        if all(one.verdicts is not None for one in self._peers[1:]):
+        """Take a node's word on which addresses of the master it reaches.
+
+        Raises:
+            BadFrame: it is none, or the node was not asked.
+        """
+        verdicts = messages.unpack(messages.Probed, body).verdicts
+        if not self._probes[peer]:
+            raise frames.BadFrame("an answer to a question that was not asked")
+        self._probes[peer] -= 1
+        if self._probes[peer] or self._closed:
+            return  # its nodes have changed since
+        if len(verdicts) != len(self._candidates):
+            raise frames.BadFrame(f"{len(verdicts)} answers to {len(self._candidates)} questions")
+        peer.verdicts = verdicts
+        if not any(self._probes[one] for one in self._peers[1:]):
             self._choose_master()
 
     def _look(self) -> None:
@@ -174,14 +192,13 @@ class Gathering:
         if len(self._peers) == 1 or first.hello.port is None:
             self._finish(self._candidates[0])
             return
-        probe = frames.pack_json(
-            frames.PROBE, {"candidates": list(self._candidates), "port": self._port}
-        )
+        probe = messages.pack(frames.PROBE, messages.Probe(self._candidates, self._port))
         for peer in self._peers[1:]:
+            self._probes[peer] += 1
             peer.send(probe)
 
     def _choose_master(self) -> None:
-        verdicts = {peer.name: peer.verdicts or [] for peer in self._peers[1:]}
+        verdicts = {peer.name: peer.verdicts for peer in self._peers[1:]}
         address, reasons = checks.choose_master(self._candidates, verdicts, self._port)
         if address:
             self._finish(address)

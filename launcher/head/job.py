@@ -129,9 +129,11 @@ class Job:
     def on_line(self, rank: int, line: Line) -> None:
         """Serve the line to a node, and tell it at once what the job is."""
         peer = self._by_rank[rank]
-        peer.link = Link(
-            self._loop, line, self._handlers(peer), lambda reason: self._closed(peer, reason)
+        line.limit(frames.NODE_LIMIT)
+        link = Link(
+            self._loop, line, self._handlers(peer), lambda why: self._closed(peer, why, link.fault)
         )
+        peer.link = link
         peer.send(messages.pack(frames.JOB, self._task(peer.node)))
 
     def _handlers(self, peer: Peer) -> dict[int, Callable[[bytes], None]]:
@@ -143,22 +145,24 @@ class Job:
             frames.STARTED: lambda body: self._on_started(peer, body),
             frames.EXIT: lambda body: self._on_exit(peer, body),
             frames.NOTE: lambda body: self._on_note(peer, body),
-            frames.TOOK: self._on_took,
+            frames.TOOK: lambda body: self._on_took(peer, body),
             frames.DONE: lambda body: self._on_done(peer, body),
-            frames.ASK: lambda body: self._shards.asked(peer, body),
+            frames.ASK: lambda body: self._on_ask(peer, body),
             frames.BOUND: lambda body: self._on_bound(peer, body),
             frames.LEASE: lambda _body: self._suspension.granted(peer),
             frames.BEAT: lambda body: self._on_beat(peer, body),
         }
 
-    def _closed(self, peer: Peer, reason: str) -> None:
-        """Take in that a line ended; before HELLO its backend will say why."""
+    def _closed(self, peer: Peer, reason: str, fault: str) -> None:
+        """Take in that a line ended; before HELLO its backend will say why, but for our own."""
         peer.link = None
         if self._ending:
             self._leave_when_alone()
         elif self._running and not peer.over:
             told = f"the line to its node launcher ended ({reason})"
             self._lose(peer, told, explained=False)
+        elif not self._running and fault:
+            self._fail_start(peer, fault)
         elif not self._running and peer.hello:
             self._fail_start(peer, f"its node launcher left before the start ({reason})")
 
@@ -237,7 +241,7 @@ class Job:
         present = [peer for peer in self.peers if not peer.over]
         for peer in present:
             peer.count_silence(self._loop.clock())
-            peer.node = plan.nodes[peer.node.rank]
+            peer.seat(plan.nodes[peer.node.rank])
         self._label(plan)
         orders = [
             (peer, messages.pack(frames.START, self._order(peer.node, master, port)))
@@ -281,22 +285,32 @@ class Job:
     def _on_output(self, peer: Peer, body: bytes) -> None:
         rank, stream, data = frames.unpack_output(body)
         size = len(data)
+        peer.check_rank(rank)
+        peer.wrote(size, self._window)
         self._console.feed(rank, stream, data, lambda: peer.took(size, self._window))
 
-    def _on_took(self, body: bytes) -> None:
-        if self._stdin is not None:
-            self._stdin.took(int.from_bytes(body, "big"))
+    def _on_took(self, peer: Peer, body: bytes) -> None:
+        size = frames.unpack_count(body)
+        if self._stdin is None or peer is not self._first:
+            raise frames.BadFrame("input is taken where none was sent")
+        self._stdin.took(size)
+
+    def _on_ask(self, peer: Peer, body: bytes) -> None:
+        peer.check_rank(frames.unpack_ask(body)[0])
+        self._shards.asked(peer, body)
 
     def _on_beat(self, peer: Peer, body: bytes) -> None:
         peer.saw_clock(frames.unpack_beat(body), self._loop.clock())
         self._release(peer)
 
     def _on_started(self, peer: Peer, body: bytes) -> None:
+        self._must_run()
         self._workers.started(peer, messages.unpack(messages.Started, body))
 
     def _on_exit(self, peer: Peer, body: bytes) -> None:
-        self._release(peer)
         ended = messages.unpack(messages.Exit, body)
+        peer.check_end(ended.rank)
+        self._release(peer)
         peer.saw_clock(ended.clock, self._loop.clock())
         self._shards.ended(peer, ended.rank)
         self._workers.ended(ended)
@@ -309,6 +323,7 @@ class Job:
 
     def _on_note(self, peer: Peer, body: bytes) -> None:
         note = messages.unpack(messages.Note, body)
+        peer.noted()
         if note.signal == signal.SIGKILL:
             # An engine that has come to its end kills guards, and will say why it ended.
             ours = self._plan.launcher not in ENGINES
@@ -323,12 +338,23 @@ class Job:
 
     def _on_bound(self, peer: Peer, body: bytes) -> None:
         """Show what all workers are bound to, once every node has told."""
+        self._must_run()
         peer.bound = messages.unpack(messages.Bound, body)
         told = [(one.name, one.bound) for one in self.peers if one.bound]
         if len(told) == len(self.peers):
             self._console.say(bindings.table(told))
 
+    def _must_run(self) -> None:
+        """See that a frame is not heard of before its time.
+
+        Raises:
+            BadFrame: the job has not started.
+        """
+        if not self._running:
+            raise frames.BadFrame("the job has not started")
+
     def _on_done(self, peer: Peer, body: bytes) -> None:
+        self._must_run()
         peer.done = messages.unpack(messages.Done, body)
         self._end_when_over()
 
@@ -337,6 +363,7 @@ class Job:
             return
         now = self._loop.clock()
         for peer in self.peers:
+            peer.notes = 0
             if peer.link is not None and now - peer.link.heard >= self._rules.lease:
                 peer.hang_up()
                 self._lose(peer, f"no sign of life for {self._rules.lease:.0f} s")
@@ -440,18 +467,18 @@ class Job:
         self._ending = True
         self._account.ended = self._loop.clock()
         self._gathering.close()
-        end = frames.pack_json(frames.END, self._story())
+        end = messages.pack(frames.END, self._story())
         for peer in self.peers:
             peer.send(end)
         self._loop.after(HANG_UP, self._loop.stop)
         self._leave_when_alone()
 
-    def _story(self) -> dict[str, object]:
+    def _story(self) -> messages.End:
         if self._error is not None:
-            return {"code": self._error.exit_code, "story": f"dsrun: {self._error}\n"}
+            return messages.End(self._error.exit_code, f"dsrun: {self._error}\n")
         report = self._report()
         text = words(report)
-        return {"code": report.exit_code, "story": f"{text}\n" if text else ""}
+        return messages.End(report.exit_code, f"{text}\n" if text else "")
 
     def _leave_when_alone(self) -> None:
         if not any(peer.link for peer in self.peers if peer.hello):

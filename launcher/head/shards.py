@@ -56,7 +56,7 @@ class ShardDesk:
         self._shards = self._shards or Shards()
         try:
             answers = self._shards.ask(caller, worker, frames.unpack_json(said))
-        except (NotUnderstood, frames.BadFrame) as error:
+        except (NotUnderstood, frames.BadFrame, RecursionError) as error:
             peer, line = caller
             text = f"{peer.name}: rank {worker[1]}: a request to the shard queues that is none"
             self._console.say(f"{text}: {error}; its lines are closed", "warning")

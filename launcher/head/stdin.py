@@ -26,7 +26,13 @@ class Stdin:
         self._go_on()
 
     def took(self, size: int) -> None:
-        """Count what rank 0 has been given."""
+        """Count what rank 0 has been given.
+
+        Raises:
+            BadFrame: it is more than was sent.
+        """
+        if size > self._under_way:
+            raise frames.BadFrame(f"{size} bytes of input taken of {self._under_way}")
         stalled = self._under_way >= WINDOW
         self._under_way -= size
         if stalled and self._under_way < WINDOW:

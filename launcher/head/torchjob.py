@@ -51,11 +51,13 @@ class TorchJob(Job):
 
     def _on_ranks(self, peer: Peer, body: bytes) -> None:
         """Take in which ranks this node has from now on; those of former rounds are forgotten."""
+        self._must_run()
         ranks = messages.unpack(messages.Ranks, body)
         self._account.forget_exits()
         self._workers.begin_again()
         self._world_size = ranks.world_size
-        peer.node = peer.node._replace(rank=ranks.node_rank, first_rank=ranks.first_rank)
+        node = peer.node._replace(rank=ranks.node_rank, first_rank=ranks.first_rank)
+        peer.seat(node)
         self._label_workers(peer.node)
         self._console.say(_place(ranks, len(peer.node.slots or ())))
 
@@ -65,6 +67,7 @@ class TorchJob(Job):
 
     def _on_left(self, peer: Peer, body: bytes) -> None:
         """Take in that the agent has ended, and not well."""
+        self._must_run()
         left = messages.unpack(messages.Left, body)
         said = f"{self._rendezvous.words}: {left.why}"
         if self._account.has_failures:

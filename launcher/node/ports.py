@@ -164,6 +164,8 @@ def _begin(address: str, port: int) -> tuple[socket.socket | None, str]:
         probe = socket.socket(family, kind, proto)
     except OSError as error:
         return None, f"does not resolve ({error.strerror})"
+    except UnicodeError:
+        return None, "does not resolve (no name of a host)"
     probe.setblocking(False)
     try:
         probe.connect(target)

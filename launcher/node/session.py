@@ -128,20 +128,23 @@ class Session:
 
     def _on_job(self, body: bytes) -> None:
         task = messages.unpack(messages.Task, body)
+        if self._task is not None:
+            raise frames.BadFrame("a second JOB")
         self._task = task
         self._outfit = Outfit(task, self._note)
         self._send(messages.pack(frames.HELLO, self._outfit.hello()))
 
     def _on_probe(self, body: bytes) -> None:
-        asked = frames.unpack_json(body)
-        candidates = [str(one) for one in _list(asked.get("candidates"))]
-        verdicts = ports.reach(candidates, int(str(asked.get("port"))), REACH_TIMEOUT)
-        self._send(frames.pack_json(frames.PROBED, {"verdicts": verdicts}))
+        asked = messages.unpack(messages.Probe, body)
+        verdicts = ports.reach(asked.candidates, asked.port, REACH_TIMEOUT)
+        self._send(messages.pack(frames.PROBED, messages.Probed(tuple(verdicts))))
 
     def _on_start(self, body: bytes) -> None:
         start = messages.unpack(messages.Start, body)
         if self._task is None or self._outfit is None:
             raise frames.BadFrame("START before JOB")
+        if self._crew is not None or self._agency is not None:
+            raise frames.BadFrame("a second START")
         self._start_timer.cancel()
         self._guard.be_missed(self._loop, self._task.stillness)
         self._oom_kills = facts.out_of_memory_kills()
@@ -284,7 +287,7 @@ class Session:
         """Report the worker that did not start as one that ended with 126, the shell's code."""
         assert self._crew is not None
         crew = self._crew
-        rank = start.first_rank + len(crew.processes)
+        rank = start.first_rank + (start.only or 0) + len(crew.processes)
         failed = messages.Exit(rank, 0, 126, False, time.monotonic(), f"not started: {reason}")
         self._send(messages.pack(frames.EXIT, failed))
         if self._agency is not None:
@@ -306,7 +309,7 @@ class Session:
         self._when_settled(act)
 
     def _on_signal_frame(self, body: bytes) -> None:
-        crew, number = self._crew, body[0]
+        crew, number = self._crew, frames.unpack_signal(body)
         if crew is None:
             return
 
@@ -325,7 +328,7 @@ class Session:
 
     def _on_credit(self, body: bytes) -> None:
         if self._crew is not None:
-            self._crew.grant(int.from_bytes(body, "big"))
+            self._crew.grant(frames.unpack_count(body))
 
     def _on_input(self, body: bytes) -> None:
         if self._crew is not None:
@@ -337,12 +340,12 @@ class Session:
             self._send(frames.pack(frames.LEASE, body))
 
     def _on_end_frame(self, body: bytes) -> None:
-        end = frames.unpack_json(body)
+        end = messages.unpack(messages.End, body)
         if self._tells:
-            self.code = int(str(end.get("code", LOST)))
             from ..plain import plain
 
-            sys.stderr.write(plain(str(end.get("story", ""))))
+            self.code = end.code
+            sys.stderr.write(plain(end.story))
         self._loop.stop()
 
     # -- the crew's events ------------------------------------------------------------------
@@ -351,7 +354,7 @@ class Session:
         self._send(frames.pack_output(rank, stream, data))
 
     def _took(self, count: int) -> None:
-        self._send(frames.pack(frames.TOOK, count.to_bytes(8, "big")))
+        self._send(frames.pack_count(frames.TOOK, count))
 
     def _exited(self, process: Process) -> None:
         assert process.status is not None
@@ -453,7 +456,3 @@ def _started(processes: Sequence[Process]) -> messages.Started:
     return messages.Started(
         tuple(one.spec.rank for one in processes), tuple(one.pid for one in processes)
     )
-
-
-def _list(value: object) -> list[object]:
-    return value if isinstance(value, list) else []
