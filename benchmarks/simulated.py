@@ -117,7 +117,7 @@ def run(
     parts = ("job", plan, loop, console, told, lambda node: base._replace(host=node.host.name))
     part = Part(backend, plan.nodes)
     job = ElasticJob(Elastic(limits, lambda _node: part), *parts) if limits else Job(*parts)
-    run_announced(job, [part], plan.nodes, loop, options)
+    run_announced(job, [part], plan.nodes, loop, options, console)
     spent = time.process_time() - before
     console.close()
     _, _, used = os.wait4(backend.pid, 0)

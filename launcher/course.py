@@ -179,7 +179,7 @@ def _see_through(
             look_for_another(job, plan, loop, options, pin)
 
         return dialled.run_shared(job, split, plan, loop, options, console, opened)
-    return dialled.run_announced(job, split, dialling, loop, options)
+    return dialled.run_announced(job, split, dialling, loop, options, console)
 
 
 def _signals(options: Options) -> list[int]:

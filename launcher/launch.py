@@ -14,6 +14,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
+from contextlib import suppress
 
 from .errors import INTERNAL, LOST, USAGE, DsrunError
 
@@ -21,11 +23,16 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .control.auth import Claim
     from .control.line import Line
+    from .control.tls import TlsLine
     from .node.guard import Guard
 
 DIAL_TIMEOUT = 10.0
 """Seconds for each of the runner's addresses to answer."""
+
+DIAL_AGAIN = 300.0
+"""Seconds for which a runner that drops calls is dialled: as long as it waits by default."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -89,19 +96,53 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
     """
     # The guard first: it shall not carry what only the node launcher needs.
     guard = _begin(keep)
-    from .control import auth, frames, messages, tls
+    from .control import auth, tls
 
-    addresses, _, port = target.rpartition(":")
     token = auth.new_token()
     # On a line of its own, whatever a start-up file has printed without an end.
     os.write(1, f"\n{auth.announce(node, token)}\n".encode())
     try:
-        line, _ = tls.dial(addresses.split(","), int(port), pin, DIAL_TIMEOUT)
+        line = _dial(target, pin, auth.Claim(node, token))
     except tls.CannotDial as error:
         sys.stderr.write(f"dsrun: {error}\n")
         return LOST
-    line.send(messages.pack(frames.AUTH, auth.Claim(node, token)))
     return _serve(line, guard)
+
+
+def _dial(target: str, pin: str, claim: Claim) -> TlsLine:
+    """Dial until the runner serves this node: it drops callers while its port is crowded.
+
+    Raises:
+        CannotDial: it is not there, or has dropped this node for too long.
+    """
+    from .control import tls
+
+    addresses, _, port = target.rpartition(":")
+    began, attempt = time.monotonic(), 0
+    while True:
+        try:
+            line, _ = tls.dial(addresses.split(","), int(port), pin, DIAL_TIMEOUT)
+            if _is_served(line, claim):
+                return line
+            line.close()
+            error = tls.CannotDial(f"the runner at {target} hung up", dropped=True)
+        except tls.CannotDial as failed:
+            error = failed
+        if not error.dropped or time.monotonic() - began > DIAL_AGAIN:
+            raise error
+        from .backends.retries import pause
+
+        time.sleep(pause(attempt))
+        attempt += 1
+
+
+def _is_served(line: TlsLine, claim: Claim) -> bool:
+    from .control import frames, messages
+    from .control.line import LineClosed
+
+    with suppress(LineClosed):
+        line.send(messages.pack(frames.AUTH, claim))
+    return line.hears(DIAL_TIMEOUT)
 
 
 def serve_line(line: Line) -> int:

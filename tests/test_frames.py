@@ -194,7 +194,7 @@ KINDS = [
     (TASK, {"env": {"A": 1}}, "env: expected dict"),
     (TASK, {"port": "1"}, "port: expected Port"),
     (TASK, {"program": ["x"]}, "program: expected Program"),
-    (auth.Claim("a", "b"), {"proof": 3}, "proof: expected str"),
+    (auth.Claim("a", "b"), {"proof": 3}, "proof: expected Name"),
 ]
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING
+from contextlib import suppress
 
 import pytest
 
@@ -16,91 +14,9 @@ from dsrun.launcher.control.line import LineClosed
 from dsrun.launcher.head.door import Door
 from dsrun.launcher.loop import Loop
 
-if TYPE_CHECKING:
-    from dsrun.launcher.head.door import Verdict
+from .doors import HERE, Runner, claim, dialled, enter, runner
 
-HERE = ["127.0.0.1"]
-
-
-class Runner:
-    """The real door on a loop of its own in a thread; callers that enter are echoed.
-
-    Attributes:
-        claims: those that entered.
-        verdict: what it says to each claim.
-    """
-
-    def __init__(self) -> None:
-        context, self.pin = tls.make_certificate()
-        self.loop = Loop()
-        self.loop.open_to_threads()
-        self.claims: list[auth.Claim] = []
-        self.lines: list[tls.TlsLine] = []
-        self.asked = threading.Event()
-        self.verdict: Verdict = "yes"
-        self.door = Door(self.loop, context, HERE, 0, self._verify, self._enter)
-        self._thread = threading.Thread(target=self.loop.run)
-        self._thread.start()
-
-    def _verify(self, _claim: auth.Claim) -> Verdict:
-        self.asked.set()
-        return self.verdict
-
-    def _enter(self, claim: auth.Claim, line: tls.TlsLine) -> None:
-        self.claims.append(claim)
-        self.lines.append(line)
-        line.send(frames.pack(frames.WELCOME))
-        self.loop.watch(line.read_fd, 1, lambda: self._echo(line))
-        self._echo(line)
-
-    def _echo(self, line: tls.TlsLine) -> None:
-        try:
-            for kind, body in line.receive():
-                line.send(frames.pack(kind, body))
-            if line.pending:
-                self.loop.watch(line.write_fd, 2, lambda: self._more(line))
-        except LineClosed:
-            self.loop.unwatch(line.read_fd)
-
-    def _more(self, line: tls.TlsLine) -> None:
-        line.flush()
-        if not line.pending:
-            self.loop.unwatch(line.write_fd, 2)
-
-    def close(self) -> None:
-        def end() -> None:
-            self.door.close()
-            for line in self.lines:
-                self.loop.unwatch(line.read_fd)
-                line.close()
-            self.loop.stop()
-
-        self.loop.post(end)
-        self._thread.join(10)
-        assert not self._thread.is_alive()
-
-
-@pytest.fixture
-def runner() -> Iterator[Runner]:
-    with closing(Runner()) as runner:
-        yield runner
-
-
-@contextmanager
-def dialled(runner: Runner, pin: str | None = None) -> Iterator[tls.TlsLine]:
-    line, seen = tls.dial(HERE, runner.door.port, runner.pin if pin is None else pin, 10.0)
-    with closing(line):
-        assert seen == runner.pin
-        yield line
-
-
-def claim(line: tls.TlsLine) -> None:
-    line.send(messages.pack(frames.AUTH, auth.Claim("w0", "token")))
-
-
-def enter(line: tls.TlsLine) -> None:
-    claim(line)
-    assert line.wait_for_one(10.0) == (frames.WELCOME, b"")
+__all__ = ["runner"]
 
 
 def test_the_right_pin(runner: Runner) -> None:
@@ -232,7 +148,7 @@ def test_a_port_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(OSError, match="Address already in use"):
-            Door(Loop(), context, HERE, port, lambda _: "no", lambda _claim, _line: None)
+            Door(Loop(), context, HERE, port, str, print, print)
 
 
 def test_certificates_are_new_every_time() -> None:

@@ -13,6 +13,7 @@ import hmac
 import secrets
 
 from ..values import NamedTuple
+from .kinds import Name
 
 ANNOUNCEMENT = "DSRUN-TOKEN"
 """The word before the token on the node launcher's standard output."""
@@ -28,10 +29,10 @@ class Claim(NamedTuple):
         host: what its machine calls itself, for messages; "" where the runner knows.
     """
 
-    node: str
-    proof: str
-    digest: str = ""
-    host: str = ""
+    node: Name
+    proof: Name
+    digest: Name = ""
+    host: Name = ""
 
 
 def new_token() -> str:

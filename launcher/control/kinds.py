@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 
     Check: TypeAlias = Callable[[Any], bool]
 
+# A field of one of these is of its type, and of those values that the table below allows.
+Port = int
+Size = int
+Count = int
+Rank = int
+Pid = int
+Code = int
+Signal = int
+Name = str
+
 LONGEST_NAME = 255
 """Characters of a host's name or address (RFC 1035, 2.3.4)."""
 

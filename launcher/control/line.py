@@ -106,8 +106,10 @@ class Line:
         What arrives with it in one piece stays to be received.
         """
         deadline = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self.read_fd, select.POLLIN)
         while (left := deadline - time.monotonic()) > 0:
-            select.select([self.read_fd], [], [], left)
+            poll.poll(left * 1000)
             try:
                 arrived = self.receive()
             except LineClosed:
@@ -116,6 +118,13 @@ class Line:
                 self._early = arrived[1:]
                 return arrived[0]
         return None
+
+    def hears(self, seconds: float) -> bool:
+        """Wait for the next frame, which stays to be received; tell whether one came."""
+        first = self.wait_for_one(seconds)
+        if first is not None:
+            self._early.insert(0, first)
+        return first is not None
 
     def close(self) -> None:
         """Close both descriptors; may be called twice."""

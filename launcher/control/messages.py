@@ -10,6 +10,7 @@ from ..manner import Manner
 from ..rendezvous import Rendezvous
 from ..values import NamedTuple
 from . import frames, kinds
+from .kinds import Code, Count, Name, Pid, Port, Rank, Signal, Size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,16 +21,6 @@ if TYPE_CHECKING:
     from ..program import Program
 
 Slot = int | str
-
-# What is asked of such a field beyond its type is in `kinds`.
-Port = int
-Size = int
-Count = int
-Rank = int
-Pid = int
-Code = int
-Signal = int
-Name = str
 
 
 class Task(NamedTuple):

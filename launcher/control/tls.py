@@ -73,8 +73,20 @@ def client_context() -> ssl.SSLContext:
     return context
 
 
+HUNG_UP = (ConnectionError, TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+
+
 class CannotDial(Exception):
-    """No address of the runner answered as it should; the text names each with its reason."""
+    """No address of the runner answered as it should; the text names each with its reason.
+
+    Attributes:
+        dropped: at one of them somebody answered, and hung up or fell silent in the handshake, as
+            the runner does while strangers crowd its port.
+    """
+
+    def __init__(self, message: str, *, dropped: bool) -> None:
+        super().__init__(message)
+        self.dropped = dropped
 
 
 def dial(addresses: Sequence[str], port: int, pin: str, seconds: float) -> tuple[TlsLine, str]:
@@ -92,17 +104,20 @@ def dial(addresses: Sequence[str], port: int, pin: str, seconds: float) -> tuple
     Raises:
         CannotDial: none of them did.
     """
-    reasons = []
+    reasons, dropped = [], False
     for address in addresses:
+        shaking = False
         try:
-            return _connect(address, port, pin, seconds)
-        except (OSError, ssl.SSLError) as error:
-            reasons.append(f"{address}:{port}: {error.strerror or error}")
-    raise CannotDial("cannot reach the runner at " + "; ".join(reasons))
+            plain = socket.create_connection((address, port), timeout=seconds)
+            shaking = True
+            return _shake_hands(plain, pin)
+        except (OSError, UnicodeError) as error:
+            reasons.append(f"{address}:{port}: {getattr(error, 'strerror', None) or error}")
+            dropped = dropped or (shaking and isinstance(error, HUNG_UP))
+    raise CannotDial("cannot reach the runner at " + "; ".join(reasons), dropped=dropped)
 
 
-def _connect(address: str, port: int, pin: str, seconds: float) -> tuple[TlsLine, str]:
-    plain = socket.create_connection((address, port), timeout=seconds)
+def _shake_hands(plain: socket.socket, pin: str) -> tuple[TlsLine, str]:
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         secure = client_context().wrap_socket(plain)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from ..addresses import addresses_towards
 from ..backends.base import Dial
 from ..control import tls
-from ..errors import UsageError
+from ..elastic.asked import is_elastic
+from ..errors import NodeError, UsageError
 from ..secret import WARNING, control_port, shared_secret
 from .dialling import Announced, Sharing, target
 from .door import Door
+from .refusals import Refusals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from ssl import SSLContext
 
     from ..backends.base import Part
@@ -27,7 +31,12 @@ if TYPE_CHECKING:
 
 
 def run_announced(
-    job: Job, parts: Parts, dialling: Sequence[Node], loop: Loop, options: Options
+    job: Job,
+    parts: Parts,
+    dialling: Sequence[Node],
+    loop: Loop,
+    options: Options,
+    console: Console,
 ) -> Report:
     """Run a job whose node launchers an engine starts; they dial with tokens that it shows.
 
@@ -35,15 +44,11 @@ def run_announced(
         DsrunError: the job cannot be started.
     """
     context, pin = tls.make_certificate()
-    who = Announced(dialling, job.on_line, job.on_session_end)
+    who = Announced(dialling, job.on_line, job.on_session_end, returns=is_elastic(options))
     addresses = addresses_towards([node.host.name for node in dialling]) or ("127.0.0.1",)
-    door = _open(loop, context, addresses, options.control_port or 0, who)
-    who.door = door
-    try:
+    with _open(loop, context, addresses, options.control_port or 0, who, console) as door:
         dial = Dial(target(addresses, door.port), pin, who.again)
         return job.run(parts, dial, who.announce)
-    finally:
-        door.close()
 
 
 def run_shared(
@@ -66,29 +71,43 @@ def run_shared(
     if not secret:
         console.say(WARNING, "warning")
     context, pin = tls.make_certificate()
-
-    def warn(text: str) -> None:
-        console.say(text, "warning")
-
-    who = Sharing(plan, secret, pin, job.on_line, warn, job.call_off)
-    port = control_port(options, plan.master_port)
-    door = _open(loop, context, ("",), port, who)
-    opened(pin)
-    try:
+    who = Sharing(plan, secret, pin, job.on_line, job.call_off)
+    with _open(loop, context, ("",), control_port(options, plan.master_port), who, console):
+        opened(pin)
         return job.run(parts, None, lambda _node, _token: None)
-    finally:
-        door.close()
 
 
+@contextmanager
 def _open(
     loop: Loop,
     context: SSLContext,
     addresses: Sequence[str],
     port: int,
     who: Announced | Sharing,
+    console: Console,
+) -> Iterator[Door]:
+    """Open the door; a start that fails meanwhile tells of those who were rejected."""
+    refusals = Refusals(loop, lambda text: console.say(text, "warning"))
+    door = who.door = _door(loop, context, addresses, port, who, refusals)
+    try:
+        yield door
+    except NodeError as error:
+        raise NodeError("\n  ".join(filter(None, (str(error), refusals.summary)))) from None
+    finally:
+        door.close()
+        refusals.tell()
+
+
+def _door(
+    loop: Loop,
+    context: SSLContext,
+    addresses: Sequence[str],
+    port: int,
+    who: Announced | Sharing,
+    refusals: Refusals,
 ) -> Door:
     try:
-        return Door(loop, context, addresses, port, who.verify, who.enter)
+        return Door(loop, context, addresses, port, who.verify, who.enter, refusals.add)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         alone = " (with --no_ssh one process alone is --node_rank 0)"

@@ -23,15 +23,26 @@ if TYPE_CHECKING:
     from ..plan import Node, Plan
 
     Enter = Callable[[int, Line], None]
-    Warn = Callable[[str], None]
 
 
 class Announced:
     """Node launchers started by an engine: each dials with the token that it announced before."""
 
-    def __init__(self, nodes: Sequence[Node], enter: Enter, refuse: Callable[[int, str], None]):
-        """Await `nodes`; `refuse` is told of one whose engine has put it where it is not to be."""
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        enter: Enter,
+        refuse: Callable[[int, str], None],
+        *,
+        returns: bool = False,
+    ) -> None:
+        """Await `nodes`; `refuse` is told of one whose engine has put it where it is not to be.
+
+        The door is closed once all are here, unless a node that was lost `returns`.
+        """
         self._nodes = nodes
+        self._returns = returns
+        self._awaited = {node.rank for node in nodes}
         self._enter = enter
         self._refuse = refuse
         self._tokens: dict[str, str] = {}
@@ -43,7 +54,7 @@ class Announced:
         node = self._place(who)
         if node is None or who in self._tokens:
             return
-        if node.rank in self._ranks.values():
+        if node.rank in self._ranks.values() or node.rank not in self._awaited:
             self._refuse(node.rank, "the engine has started two node launchers for it")
             return
         self._ranks[who] = node.rank
@@ -53,6 +64,7 @@ class Announced:
 
     def again(self, rank: int) -> None:
         """Take in another token for a node: its node launcher is started once more."""
+        self._awaited.add(rank)
         for who in [one for one in self._tokens if self._rank(one) == rank]:
             del self._tokens[who]
             self._ranks.pop(who, None)
@@ -61,13 +73,16 @@ class Announced:
         """Tell whether a caller is who it says; "wait" while its token is still on its way."""
         token = self._tokens.get(claim.node)
         if token is None:
-            return "wait" if self._may_come(claim.node) else "no"
+            return door.WAIT if self._may_come(claim.node) else door.NO_PROOF
         known = claim.node in self._ranks and auth.same(token, claim.proof)
-        return "yes" if known else "no"
+        return door.YES if known else door.NO_PROOF
 
     def enter(self, claim: auth.Claim, line: TlsLine) -> None:
         """Hand the line of a node over, once."""
         rank = self._ranks.pop(claim.node)
+        self._awaited.discard(rank)
+        if self.door is not None and not self._awaited and not self._returns:
+            self.door.close()
         self._enter(rank, line)
 
     def _rank(self, who: str) -> int:
@@ -97,7 +112,6 @@ class Sharing:
         secret: str,
         fingerprint: str,
         enter: Enter,
-        warn: Warn,
         call_off: Callable[[str], None],
     ) -> None:
         """Await the plan's nodes; `call_off` is told why the job cannot come about."""
@@ -107,17 +121,16 @@ class Sharing:
         self._fingerprint = fingerprint
         self._digest = digest(plan)
         self._enter = enter
-        self._warn = warn
         self._call_off = call_off
+        self.door: door.Door | None = None
 
     def verify(self, claim: auth.Claim) -> door.Verdict:
         """Tell whether a caller knows the secret."""
         proof = auth.prove(self._secret, self._fingerprint, f"node {claim.node}")
         if auth.same(proof, claim.proof) and claim.node in self._ranks:
-            return "yes"
+            return door.YES
         node = plain(claim.node[:20])
-        self._warn(f"node {node}: turned away, its DSRUN_TOKEN is not this one's")
-        return "no"
+        return f"node {node}: turned away, its DSRUN_TOKEN is not this one's"
 
     def enter(self, claim: auth.Claim, line: TlsLine) -> None:
         """Hand the line of a node over, once, after showing it in turn who this is.
@@ -131,9 +144,15 @@ class Sharing:
             line.close()
             self._call_off(fault)
             return
-        self._came[claim.node] = claim.host
         proof = auth.prove(self._secret, self._fingerprint, f"runner {claim.node}")
-        line.send(frames.pack(frames.WELCOME, proof.encode()))
+        try:
+            line.send(frames.pack(frames.WELCOME, proof.encode()))
+        except LineClosed:
+            line.close()  # gone again; it may come back
+            return
+        self._came[claim.node] = claim.host
+        if self.door is not None and len(self._came) == len(self._ranks):
+            self.door.close()
         self._enter(int(claim.node), line)
 
     def _fault(self, claim: auth.Claim) -> str:

@@ -1,4 +1,8 @@
-"""Where node launchers dial in: shakes hands, and hands over lines that proved themselves."""
+"""Where node launchers dial in: shakes hands, and hands over lines that proved themselves.
+
+Anybody may be at the other end. Whatever a caller without proof sends, does or leaves undone costs
+that caller its connection, and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -10,19 +14,26 @@ from ..addresses import any_address
 from ..control import auth, frames, messages
 from ..control.line import LineClosed
 from ..control.tls import TlsLine
+from .callers import KNOWN, PLACES, SHAKING, Caller, Callers, source_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Literal
+    from typing import TypeAlias
 
-    Verdict = Literal["yes", "no", "wait"]
+    Verdict: TypeAlias = str
+    """YES, WAIT, or why not."""
+
+    Step: TypeAlias = Callable[[Caller], Verdict]
+
+YES, WAIT = "yes", "wait"
+NO_PROOF = "no proof"
 
 PATIENCE = 5.0
 """Seconds for a caller to shake hands and say who it is."""
 
-AT_ONCE = 512
-"""Callers served before they have proved themselves; more wait in the kernel's queue."""
+REST = 0.1
+"""Seconds without accepting anybody once there are no descriptors left."""
 
 
 class Door:
@@ -40,8 +51,18 @@ class Door:
         port: int,
         verify: Callable[[auth.Claim], Verdict],
         enter: Callable[[auth.Claim, TlsLine], None],
+        rejected: Callable[[str, str], None],
     ) -> None:
-        """Listen; `enter` is given each line whose claim `verify` says yes to.
+        """Listen.
+
+        Args:
+            loop: what it runs on.
+            context: the certificate.
+            addresses: of this machine, "" for all.
+            port: on all of them, 0 for a free one.
+            verify: says what to do with a claim; "yes", "wait", or why it is rejected.
+            enter: is given each line whose claim it says yes to.
+            rejected: is told of every other caller: from where, and why.
 
         Raises:
             OSError: an address is not this machine's, or the port is taken.
@@ -50,8 +71,8 @@ class Door:
         self._context = context
         self._verify = verify
         self._enter = enter
-        self._callers: dict[int, _Caller] = {}
-        self._waiting: dict[str, list[_Caller]] = {}
+        self._rejected = rejected
+        self._callers = Callers()
         self._sockets: list[socket.socket] = []
         self.port = port
         for address in addresses:
@@ -61,107 +82,136 @@ class Door:
 
     def recheck(self, node: str) -> None:
         """Ask `verify` again about the callers for a node that it told to wait."""
-        for caller in self._waiting.pop(node, []):
-            if self._callers.get(caller.fd) is caller:
-                self._judge(caller)
+        for caller in self._callers.waiting(node):
+            self._serve(caller, self._judge)
 
     def close(self) -> None:
         """Stop listening and drop whoever has not entered."""
+        self._shut()
         for one in self._sockets:
-            self._loop.unwatch(one.fileno())
             one.close()
         self._sockets.clear()
-        for caller in list(self._callers.values()):
+        for caller in self._callers.all():
             self._drop(caller)
 
     def _open(self) -> None:
         for one in self._sockets:
             self._loop.watch(one.fileno(), loops.READ, _accepting(self._accept, one))
 
+    def _shut(self) -> None:
+        for one in self._sockets:
+            self._loop.unwatch(one.fileno())
+
     def _accept(self, listener: socket.socket) -> None:
-        if len(self._callers) >= AT_ONCE:
-            for one in self._sockets:
-                self._loop.unwatch(one.fileno())
+        try:
+            connection, address = listener.accept()
+        except (BlockingIOError, ConnectionError):
+            return  # gone again
+        except OSError:
+            # No descriptors, no memory: whoever waits would wake the loop again and again.
+            self._make_room()
+            self._shut()
+            self._loop.after(REST, self._open)
+            return
+        if len(self._callers) >= PLACES:
+            self._make_room()
+        connection.setblocking(False)
+        caller = Caller(connection, source_of(address[0]))
+        self._callers.add(caller)
+        caller.timer = self._loop.after(PATIENCE, lambda: self._reject(caller, NO_PROOF))
+        self._loop.watch(caller.fd, loops.READ, self._hearing(caller))
+
+    def _hearing(self, caller: Caller) -> loops.Callback:
+        return lambda: self._serve(caller, self._hear)
+
+    def _make_room(self) -> None:
+        if len(self._callers):
+            self._reject(self._callers.next_to_go(), NO_PROOF)
+
+    def _serve(self, caller: Caller, step: Step) -> None:
+        """Go a step further with a caller; whatever comes of that is the caller's loss alone.
+
+        This is the one place that catches everything: sockets, OpenSSL and parsers fail in more
+        ways than can be listed when the other end means them to, and nothing that somebody without
+        proof does may reach the loop. Our own faults show in what is told of the rejection.
+        """
+        if caller not in self._callers:
             return
         try:
-            plain, _ = listener.accept()
-        except OSError:
-            return
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        plain.setblocking(False)
-        secure = self._context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
-        caller = _Caller(secure)
-        self._callers[caller.fd] = caller
-        caller.timer = self._loop.after(PATIENCE, lambda: self._drop(caller))
-        self._loop.watch(caller.fd, loops.READ, lambda: self._shake(caller))
+            verdict = step(caller)
+        except (OSError, LineClosed, frames.BadFrame):
+            verdict = NO_PROOF
+        except Exception as error:
+            verdict = f"{type(error).__name__}: {error}"
+        if verdict == YES:
+            self._admit(caller)
+        elif verdict != WAIT:
+            self._reject(caller, verdict)
 
-    def _shake(self, caller: _Caller) -> None:
+    def _hear(self, caller: Caller) -> Verdict:
+        """Take in what a caller has sent.
+
+        Raises:
+            OSError, LineClosed, BadFrame: it is gone, or sends something else.
+        """
+        if caller.line is None and not self._shake(caller):
+            return WAIT
+        assert caller.line is not None
+        arrived = caller.line.receive()
+        if not arrived:
+            return WAIT
+        (kind, body), *more = arrived
+        if kind != frames.AUTH or more or caller.claim is not None:
+            raise frames.BadFrame("expected AUTH")
+        caller.claim = messages.unpack(auth.Claim, body)
+        caller.stage = KNOWN
+        return self._judge(caller)
+
+    def _shake(self, caller: Caller) -> bool:
+        """Go on with the handshake; tell whether it is done."""
         self._loop.unwatch(caller.fd, loops.WRITE)
+        if not isinstance(caller.socket, ssl.SSLSocket):
+            caller.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            caller.socket = self._context.wrap_socket(
+                caller.socket, server_side=True, do_handshake_on_connect=False
+            )
         try:
             caller.socket.do_handshake()
         except ssl.SSLWantReadError:
-            return
+            # A cipher is chosen once a whole TLS hello has come; half a hello is no progress.
+            caller.stage = SHAKING if caller.socket.cipher() else caller.stage
+            return False
         except ssl.SSLWantWriteError:
-            self._loop.watch(caller.fd, loops.WRITE, lambda: self._shake(caller))
-            return
-        except OSError:
-            self._drop(caller)
-            return
+            self._loop.watch(caller.fd, loops.WRITE, self._hearing(caller))
+            return False
         caller.line = TlsLine(caller.socket)
         caller.line.limit(frames.AUTH_LIMIT)
-        self._loop.watch(caller.fd, loops.READ, lambda: self._listen_to(caller))
-        self._listen_to(caller)
+        return True
 
-    def _listen_to(self, caller: _Caller) -> None:
-        assert caller.line is not None
-        try:
-            arrived = caller.line.receive()
-            if not arrived:
-                return
-            (kind, body), *more = arrived
-            if kind != frames.AUTH or more or caller.claim is not None:
-                raise frames.BadFrame("expected AUTH")
-            caller.claim = messages.unpack(auth.Claim, body)
-        except (LineClosed, frames.BadFrame):
-            self._drop(caller)
-            return
-        self._judge(caller)
+    def _judge(self, caller: Caller) -> Verdict:
+        assert caller.claim is not None
+        return self._verify(caller.claim)
 
-    def _judge(self, caller: _Caller) -> None:
+    def _admit(self, caller: Caller) -> None:
         assert caller.claim is not None
         assert caller.line is not None
-        verdict = self._verify(caller.claim)
-        if verdict == "wait":
-            self._waiting.setdefault(caller.claim.node, []).append(caller)
-            return
-        if verdict == "no":
-            self._drop(caller)
-            return
         self._forget(caller)
-        caller.line.limit(frames.FRAME_LIMIT)
+        caller.line.limit(frames.NODE_LIMIT)
         self._enter(caller.claim, caller.line)
 
-    def _drop(self, caller: _Caller) -> None:
+    def _reject(self, caller: Caller, reason: str) -> None:
+        self._drop(caller)
+        self._rejected(caller.source, reason)
+
+    def _drop(self, caller: Caller) -> None:
         self._forget(caller)
         caller.socket.close()
 
-    def _forget(self, caller: _Caller) -> None:
+    def _forget(self, caller: Caller) -> None:
         self._loop.unwatch(caller.fd)
         if caller.timer is not None:
             caller.timer.cancel()
-        if self._callers.pop(caller.fd, None) and len(self._callers) == AT_ONCE - 1:
-            self._open()
-
-
-class _Caller:
-    """Somebody at the door."""
-
-    def __init__(self, connection: ssl.SSLSocket) -> None:
-        self.socket = connection
-        self.fd = connection.fileno()
-        self.line: TlsLine | None = None
-        self.claim: auth.Claim | None = None
-        self.timer: loops.Timer | None = None
+        self._callers.remove(caller)
 
 
 def _accepting(accept: Callable[[socket.socket], None], one: socket.socket) -> loops.Callback:

@@ -7,6 +7,8 @@ alias) or several tasks share a host. Where the two contradict each other, nothi
 
 from __future__ import annotations
 
+import re
+
 from ..addresses import same_host
 
 TYPE_CHECKING = False
@@ -14,6 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..plan import Node
+
+
+MOST_NAMES = 4
+"""Names of one host that are looked at: the engine's and its own (`node.identity`)."""
+
+# What int() takes is more: digits of all scripts, and thousands of them.
+_NUMBER = re.compile("[0-9]{1,9}")
 
 
 class Misplaced(Exception):
@@ -38,13 +47,14 @@ def place(who: str, nodes: Sequence[Node]) -> Node | None:
     Raises:
         Misplaced: the number is one node's, and the name is another's.
     """
-    number, numbered, names = who.partition("@")
+    number, numbered, listed = who.partition("@")
     if not numbered:
         return next((node for node in nodes if node.host.name == who), None)
-    if not number.isdigit() or int(number) >= len(nodes):
+    if not _NUMBER.fullmatch(number) or int(number) >= len(nodes):
         return None
     counted = nodes[int(number)]
-    known = [n for n in nodes if any(same_host(n.host.name, name) for name in names.split(","))]
+    names = listed.split(",")[:MOST_NAMES]
+    known = [n for n in nodes if any(same_host(n.host.name, name) for name in names)]
     if not known or counted in known:
         return counted
     if len(known) == 1:

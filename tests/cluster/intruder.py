@@ -67,6 +67,27 @@ def many(count: int, connect: Callable[[str, int], Connection]) -> Callable[...,
     return lambda address, port: listen([connect(address, port) for _ in range(count)])
 
 
+def resetting(data: bytes = b"") -> Callable[..., None]:
+    """A way to intrude: connect, say this, and reset the connection."""
+
+    def reset(address: str, port: int) -> None:
+        for size in range(len(data) + 1):
+            connection = said(plain(address, port), data[:size])
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+        listen([])
+
+    return reset
+
+
+def hello() -> bytes:
+    """The first bytes of a TLS client's."""
+    written = ssl.MemoryBIO()
+    with suppress(ssl.SSLWantReadError):
+        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), written, False, "x").do_handshake()
+    return written.read()
+
+
 def listen(connections: list[Connection]) -> None:
     """Read until every connection has ended."""
     print("knocked", flush=True)
@@ -89,6 +110,10 @@ WAYS: dict[str, Callable[..., None]] = {
     "another frame first": saying(frame(HELLO, b"{}")),
     "an end": saying(frame(DONE, b'{"left": [], "tails": {}}')),
     "no JSON": saying(frame(AUTH, b"\xff\x00not json")),
+    "resets at every byte": resetting(hello()),
+    "a name that is no text": saying(claim("\ud800", "")),
+    "a digit that is none": saying(claim("\u00b2@n1", "x")),
+    "a number of many digits": saying(claim("9" * 3000 + "@n1", "x")),
     "deep JSON": saying(frame(AUTH, b"[" * 4000)),
     "a node of a wrong kind": saying(frame(AUTH, b'{"node": {}, "proof": "", "digest": ""}')),
     "a list of nodes": saying(frame(AUTH, b'{"node": ["n1"], "proof": "", "digest": ""}')),
@@ -101,8 +126,27 @@ WAYS: dict[str, Callable[..., None]] = {
     "the largest frame": saying(frame(AUTH, b"", (1 << 32) - 1)),
     "a hundred connections": many(100, plain),
     "a hundred handshakes": many(100, secure),
+    "thousands of connections": many(3000, plain),
     "this token": with_token,
 }
+
+
+PATIENT = {
+    *("silence", "silence after the handshake", "half a frame", "no token", "a wrong token"),
+    *("a hundred connections", "a hundred handshakes", "thousands of connections"),
+}
+"""Ways that may take the port's whole patience with a caller."""
+
+QUICK = sorted(WAYS.keys() - PATIENT - {"this token"})
+
+
+def one_after_the_other(address: str, port: int) -> None:
+    """Go all ways that take no time."""
+    for way in QUICK:
+        WAYS[way](address, port)
+
+
+WAYS["one way after the other"] = one_after_the_other
 
 
 if __name__ == "__main__":
