@@ -118,6 +118,7 @@ KINDS: dict[str, Check] = {
     "float": _number,
     "tuple[str, ...]": _list(_text),
     "tuple[Name, ...]": _list(_name),
+    "tuple[int, ...]": _list(_between(-MOST, MOST)),
     "tuple[Rank, ...]": _list(_between(0, MOST_RANKS)),
     "tuple[Pid, ...]": _list(_between(0, MOST_RANKS)),
     "tuple[Slot, ...]": _list(_slot),
