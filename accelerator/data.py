@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 _ROUNDS = 6
 """Statistics tell no order of ten samples or more from a true shuffle; with four, they do."""
 
+_TOO_FEW = {
+    "borrow": "a step would be more than an epoch; last='pad' repeats samples",
+    "drop": "last='drop' leaves nothing",
+}
+"""What is wrong with fewer samples than a step of all ranks, by `last`."""
+
 
 class ElasticSampler:
     """The samples of one rank, for the `sampler` of torch's DataLoader.
@@ -66,7 +72,7 @@ class ElasticSampler:
             last: what becomes of the samples that are left over.
 
         Raises:
-            ValueError: there is no such rank, or nothing to give it.
+            ValueError: there is no such rank, or fewer samples than a step of all ranks needs.
         """
         self.size = size
         self.rank = int(os.environ.get("RANK", "0")) if rank is None else rank
@@ -160,9 +166,9 @@ class ElasticSampler:
             raise ValueError(f"rank {self.rank} of {self.world_size}: they count from 0")
         if self.last not in {"borrow", "drop", "pad"}:
             raise ValueError(f"last={self.last!r}: it is 'borrow', 'drop' or 'pad'")
-        if not len(self):
+        if self.size < self.world_size * self.batch and self.last in _TOO_FEW:
             need = f"{self.world_size} ranks with {self.batch} each"
-            raise ValueError(f"{self.size} samples, and {need}: last='drop' leaves nothing")
+            raise ValueError(f"{self.size} samples, and {need}: {_TOO_FEW[self.last]}")
 
 
 class _Shuffled:

@@ -62,9 +62,9 @@ class World:
 class Job:
     """A job in which ranks come and go at random, until it has trained for some epochs."""
 
-    def __init__(self, chance: random.Random, epochs: int, last: Last, least: int = 1) -> None:
+    def __init__(self, chance: random.Random, epochs: int, last: Last) -> None:
         self.batch = chance.choice([1, 1, 2, 3, 8])
-        self.size = chance.randint(least, least + 200)
+        self.size = chance.randint(9 * self.batch, 9 * self.batch + 200)
         self.options: dict[str, Any] = {"last": last, "seed": chance.randrange(1000)}
         self.worlds = 0
         self.seen: list[tuple[int, int]] = []
@@ -108,7 +108,7 @@ def test_one_alone_sees_each_sample_once_an_epoch(seed: int) -> None:
 
 @pytest.mark.parametrize("chance", CHANCES)
 def test_drop_leaves_out_less_than_a_step_and_doubles_nothing(chance: int) -> None:
-    job = Job(random.Random(chance), 3, "drop", least=72)
+    job = Job(random.Random(chance), 3, "drop")
     for epoch in range(3):
         seen = Counter(sample for at, sample in job.seen if at == epoch)
         assert set(seen.values()) == {1}
@@ -117,7 +117,7 @@ def test_drop_leaves_out_less_than_a_step_and_doubles_nothing(chance: int) -> No
 
 @pytest.mark.parametrize("chance", CHANCES)
 def test_pad_doubles_less_than_a_step_and_leaves_out_nothing(chance: int) -> None:
-    job = Job(random.Random(chance), 3, "pad", least=72)
+    job = Job(random.Random(chance), 3, "pad")
     for epoch in range(3):
         seen = Counter(sample for at, sample in job.seen if at == epoch)
         assert len(seen) == job.size
@@ -151,6 +151,19 @@ def test_borrowed_samples_are_the_first_of_the_next_order() -> None:
     second = [sample for step in world.epoch(1) for sample in step]
     assert sorted(first[:10]) == sorted(first[10:] + second) == list(range(10))
     assert first[:10] != first[10:] + second
+
+
+@pytest.mark.parametrize("size", [12, 13, 23, 24, 25])
+def test_the_loop_over_epochs_trains_each_sample_once_in_each(size: int) -> None:
+    """As documented, by as many ranks as there can be for so few samples."""
+    world = World(4, size, None, batch=3)
+    seen: Counter[int] = Counter()
+    for epoch in range(6):
+        for sampler in world.samplers:
+            sampler.set_epoch(epoch)
+        seen.update(sample for step in world.epoch(3) for sample in step)
+    assert set(seen) == set(range(size))
+    assert set(seen.values()) <= {6, 7}, "the last step borrows from epoch 6"
 
 
 def test_no_batch_is_short_where_the_batch_is_told() -> None:
@@ -300,6 +313,7 @@ def test_rank_and_world_size_are_the_environments(monkeypatch: pytest.MonkeyPatc
         (5, {"rank": -1}, "rank -1 of 1: they count from 0"),
         (5, {"last": "keep"}, "last='keep': it is 'borrow', 'drop' or 'pad'"),
         (5, {"world_size": 3, "batch": 2, "last": "drop"}, "5 samples, and 3 ranks with 2 each"),
+        (5, {"world_size": 6}, "5 samples, and 6 ranks with 1 each: a step would be more than"),
     ],
 )
 def test_what_cannot_be_is_refused(size: int, options: dict[str, Any], complaint: str) -> None:
