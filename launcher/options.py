@@ -312,7 +312,7 @@ class Options:
         0.0, "float", STOPPING, "with fewer nodes than it needs, wait for more", "SECONDS"
     )
     cool_down: float = option(
-        300.0, "float", STOPPING, "without a node where three failures in a row began; 0 for never",
+        300.0, "float", STOPPING, "without a node where alone three failures began; 0 for never",
         "SECONDS",
     )  # fmt: skip
     change_notice: str = option(

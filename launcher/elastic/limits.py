@@ -15,7 +15,7 @@ class Limits(NamedTuple):
         uptime: a round must have lasted so long, or its failure is not worth a restart.
         final: exit codes that are not worth one either, those of signals as a shell has them.
         wait: how long too few nodes wait for more before the job ends.
-        cool: how long a node takes no part after failures in a row began there; 0 for never.
+        cool: how long a node takes no part after failures began there alone; 0 for never.
         notice: how long before a change that can wait the workers are told of it.
         patience: how long the nodes of a broken round may take until they are ready again.
     """

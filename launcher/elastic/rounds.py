@@ -8,7 +8,7 @@ by themselves after a failure, and are called where something has changed.
 from __future__ import annotations
 
 from ..values import NamedTuple
-from .bench import FAILURES, Bench
+from .bench import FAILURES, WINDOW, Bench
 from .budget import Budget
 
 TYPE_CHECKING = False
@@ -79,7 +79,7 @@ class Rounds:
         self._most = limits.most
         self._budget = Budget(limits, loop.clock)
         self._bench = Bench(limits.cool, loop.clock)
-        self._began = self._not_before = 0.0
+        self._began = self._not_before = self._held = 0.0
         self._alive = set(range(nodes))
         self._ports: dict[int, int] = {}
         self._retiring: set[int] = set()
@@ -221,26 +221,32 @@ class Rounds:
         return enough and len(self.members) > 1 and not self._finished
 
     def hold(self, seconds: float) -> None:
-        """Form no round for so long."""
-        self._not_before = max(self._not_before, self._loop.clock() + seconds)
+        """Form no round for so long, whatever happens."""
+        self._held = max(self._held, self._loop.clock() + seconds)
 
     def shrunk(self, generation: int) -> bool:
         """Tell whether that round has lost a node."""
         return self._shrunk == generation
 
     def _blame(self, node: int) -> None:
+        """Go on without a node that alone fails again and again, if the others are enough."""
+        name = self._calls.name(node)
+        for other in self._bench.blame(node):
+            back = self._calls.name(other)
+            self._calls.say(f"a failure began on {name}, too: {back} is not put aside any more")
         others = self._alive - self._bench.aside() - {node}
-        if self._bench.blame(node) and len(others) >= self._limits.least:
+        if self._bench.is_bad(node) and len(others) >= self._limits.least:
+            self._bench.put_aside(node)
             cool = self._limits.cool
-            name = self._calls.name(node)
-            row = f"{FAILURES} failures in a row began on {name}"
-            self._calls.say(f"{row}: going on without it for {cool:g} s")
+            why = f"{FAILURES} failures within {WINDOW / 60:g} minutes began on {name}"
+            self._calls.say(f"{why}, and none elsewhere: going on without it for {cool:g} s")
             self._loop.after(cool, self._consider)
 
     def _shrink(self) -> None:
         """Count nothing for a failure that the loss of a node has brought with it."""
         if self._present.failed and not self.shrunk(self.generation):
             self._budget.refund()
+            self._bench.excuse()
             self._not_before = 0.0
             self._calls.say("that restart is not counted: a node was lost")
         self._shrunk = self.generation
@@ -333,7 +339,7 @@ class Rounds:
         if late:
             self._wait_for(late)
             return
-        wait = self._not_before - self._loop.clock()
+        wait = max(self._not_before, self._held) - self._loop.clock()
         if wait > 0:
             self._loop.after(wait, self._look)
             return
