@@ -82,6 +82,8 @@ def torchrun() -> list[str]:
 
 def power_cuts(cluster: Cluster, rounds: int, heartbeat: float) -> None:
     """A host loses its power; it has it again for the next turn."""
+    # The next round waits until nobody can be in the former one any more.
+    missed = 9 / 8 * heartbeat
     command = dsrun("ssh", "--elastic_training", "--heartbeat_timeout", str(heartbeat))
 
     def measure(name: str) -> float:
@@ -90,14 +92,14 @@ def power_cuts(cluster: Cluster, rounds: int, heartbeat: float) -> None:
             cluster.host(name).power_off()
             taken = job.again(HOSTS_TO_CUT - 1) - began
         cluster.host(name).power_on()
-        return taken - heartbeat
+        return taken - missed
 
     hosts = cluster.names[0], cluster.names[-1]
     measures: dict[str, Measure] = {name: partial(measure, name) for name in hosts}
     figures = take_turns(measures, rounds)
-    print(figures.table(f"power cut to the next round, beyond {heartbeat:g} s", hosts[0]))
+    print(figures.table(f"power cut to the next round, beyond {missed:g} s", hosts[0]))
     for name in hosts:
-        bar(f"power cut of {name}, beyond {heartbeat:g} s, s", figures.median(name), 1.0)
+        bar(f"power cut of {name}, beyond {missed:g} s, s", figures.median(name), 1.0)
 
 
 if __name__ == "__main__":

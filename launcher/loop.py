@@ -132,7 +132,9 @@ class Loop:
             self._expire()
 
     def _wait(self) -> None:
-        for key, ready in self._selector.select(self._timeout()):
+        # A stop (SIGSTOP) ends the wait before it has seen what has arrived meanwhile: deadlines
+        # that have passed since then count only behind that.
+        for key, ready in self._selector.select(self._timeout()) or self._selector.select(0):
             for event in (READ, WRITE):
                 call = self._calls.get(key.fd, {}).get(event) if ready & event else None
                 if call is not None and not self._stopped:

@@ -114,7 +114,6 @@ def _common(job_id: str, plan: Plan, options: Options, travel: Travel) -> Task:
     """Return the Task of no node: what is the same for all."""
     wire = environment.to_wire
     rounds = is_elastic(options) and plan.rendezvous is None
-    share = 2 if rounds else 1
     sent = {"TORCHELASTIC_SIGNALS_TO_HANDLE": options.signals_to_handle, **travel.values}
     return Task(
         dsrun=__version__,
@@ -129,10 +128,11 @@ def _common(job_id: str, plan: Plan, options: Options, travel: Travel) -> Task:
         log_dir=wire(options.log_dir) if has_own_logs(options) else "",
         log_private=has_private_logs(options),
         log_layout=options.log_layout or "dsrun",
-        # A node that is cut off must be still before the others can be in another round.
-        lease=options.heartbeat_timeout / share,
+        # A cable may be out for half of the timeout: TCP is as slow again to notice it is back.
+        # What is left must do for the workers of a node that is cut off (`Task.last_grace`).
+        lease=options.heartbeat_timeout * (15 / 16 if rounds else 1.0),
         grace=options.grace,
-        last_grace=min(options.grace, options.heartbeat_timeout / 8) if rounds else options.grace,
+        last_grace=min(options.grace, options.heartbeat_timeout / 16) if rounds else options.grace,
         elastic=rounds or plan.rendezvous is not None,
         notice=wire(notice(options)),
         rendezvous=plan.rendezvous,

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 Slot = int | str
 
+BEATS = 16
+"""Signs of life that each end gives in the time after which it misses the other's: a cable that was
+out may bring back few of them in time."""
+
 
 class Task(NamedTuple):
     """JOB: what a node is asked to get ready for.
@@ -88,12 +92,11 @@ class Task(NamedTuple):
 
     @property
     def stillness(self) -> float:
-        """Seconds that the node launcher may stand still.
+        """Seconds that the node launcher may stand still, for its guard sees it only now and then.
 
-        Where the runner forms rounds, the lease is half of what it waits for itself, and by then
-        the workers here must have gone.
+        Where the runner forms rounds, the workers must have gone by the end of the lease.
         """
-        return self.lease * (1.5 if self.elastic else 1.0)
+        return self.lease * (0.8 if self.elastic else 1.0)
 
 
 class Hello(NamedTuple):

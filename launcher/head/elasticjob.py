@@ -41,6 +41,11 @@ SETTLE = 1.0
 workers often feel first, is known by then."""
 
 
+ISOLATED = 1 / 8
+"""Of the time after which a node is missed, what the next round waits for beyond it. A node that is
+cut off stops its workers after 15/16 of that time, with 1/16 for their grace."""
+
+
 class Elastic(NamedTuple):
     """What an elastic job has beside a Job's.
 
@@ -235,6 +240,12 @@ class ElasticJob(Job):
         if peer.left and explained:
             self._console.say(peer.left, "warning")
         self._roster.lost(peer)
+
+    def _miss(self, peer: Peer) -> None:
+        """Lose a silent node; its workers have the time to end before others have their ranks."""
+        if not peer.over and peer.number in self._rounds.members:
+            self._rounds.hold(self._rules.lease * ISOLATED)
+        super()._miss(peer)
 
     def _cut(self, number: int, reason: str) -> None:
         """Have nothing more to do with a node: without its line it ends its workers itself."""

@@ -365,11 +365,17 @@ class Job:
         for peer in self.peers:
             peer.notes = 0
             if peer.link is not None and now - peer.link.heard >= self._rules.lease:
-                peer.hang_up()
-                self._lose(peer, f"no sign of life for {self._rules.lease:.0f} s")
+                self._miss(peer)
             peer.send(frames.pack(frames.BEAT))
         last = min((peer.link.heard for peer in self.peers if peer.link), default=now)
-        self._loop.after(min(self._rules.lease / 4, last + self._rules.lease - now), self._beat)
+        self._loop.after(
+            min(self._rules.lease / messages.BEATS, last + self._rules.lease - now), self._beat
+        )
+
+    def _miss(self, peer: Peer) -> None:
+        """Lose a node that has been silent for too long."""
+        peer.hang_up()
+        self._lose(peer, f"no sign of life for {self._rules.lease:.0f} s")
 
     # -- stopping ---------------------------------------------------------------------------
 

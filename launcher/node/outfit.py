@@ -37,8 +37,8 @@ BOOT = (
 INTERVAL = 0.05
 """Seconds between two looks of torch's agent at its workers; it can only look."""
 
-PATIENCE = 4.0
-"""Leases for the first node of a round to answer; if it is lost, the runner knows after two."""
+PATIENCE = 2.0
+"""Leases for the first node of a round to answer; if it is lost, the runner knows by then."""
 
 BARRIER = 300.0
 """Seconds for which an agent that is done waits for the others, which is torch's own default."""

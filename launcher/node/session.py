@@ -114,12 +114,15 @@ class Session:
     def _beat(self) -> None:
         if not self._link.open or self._task is None:
             return
-        silent = self._loop.clock() - self._link.heard
-        if silent > self._task.lease and not self._suspended:
-            self._give_up(f"nothing heard of it for {silent:.0f} s")
+        lease = self._task.lease
+        silent = 0.0 if self._suspended else self._loop.clock() - self._link.heard
+        if silent >= lease:
+            reason = f"heard nothing from the runner for {silent:.0f} s"
+            self._note_loss(reason)  # if the network is only slow, the runner knows why
+            self._give_up(reason)
             return
         self._send(frames.pack_beat(time.monotonic()))
-        self._loop.after(self._task.lease / 4, self._beat)
+        self._loop.after(min(lease / messages.BEATS, lease - silent), self._beat)
 
     def _send(self, frame: bytes) -> None:
         self._link.send(frame)
