@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .corelist import format_cpus
 from .values import NamedTuple
+from .wording import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,12 +60,12 @@ def _summary(machine: Machine) -> str:
     cores = machine.topology.cores
     threads = sum(len(core.cpus) for core in cores)
     parts = [
-        _count(len({core.package for core in cores}), "socket"),
-        _count(len({core.node for core in cores}), "NUMA node"),
-        _count(len(cores), "core"),
-        *([_count(threads, "thread")] if threads > len(cores) else []),
+        counted(len({core.package for core in cores}), "socket"),
+        counted(len({core.node for core in cores}), "NUMA node"),
+        counted(len(cores), "core"),
+        *([counted(threads, "thread")] if threads > len(cores) else []),
         *([f"{machine.title}: {len(machine.devices)}"] if machine.title else ["no accelerators"]),
-        *([f"{_count(machine.hidden, 'more cpu')} not to be used here"] if machine.hidden else []),
+        *([f"{counted(machine.hidden, 'more cpu')} not to be used here"] if machine.hidden else []),
     ]
     return f"{machine.name}: {', '.join(parts)}"
 
@@ -93,7 +94,7 @@ def _cores(cores: Sequence[Core]) -> Iterator[Branch]:
         mine = [core for core in cores if core.kind == kind]
         cpus = format_cpus(cpu for core in mine for cpu in core.cpus)
         slower = "slower " if kind else ""
-        yield f"{_count(len(mine), f'{slower}core')}: cpus {cpus}", _caches(mine)
+        yield f"{counted(len(mine), f'{slower}core')}: cpus {cpus}", _caches(mine)
 
 
 def _caches(cores: Sequence[Core]) -> list[Branch]:
@@ -153,7 +154,3 @@ def _lines(branches: Iterable[Branch], indent: str = "") -> Iterator[str]:
         last = at == len(rest) - 1
         yield f"{indent}{'└─ ' if last else '├─ '}{text}"
         yield from _lines(below, indent + ("   " if last else "│  "))
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"

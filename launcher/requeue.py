@@ -42,7 +42,8 @@ def requeue(code: int, environ: Mapping[str, str]) -> None:
     if "JobState=RUNNING" not in state:
         return  # cancelled by somebody, or being requeued as it is
     # Before the call: Slurm ends this process as well.
-    _say(f"exit code {code}: requeueing Slurm job {job}, restarted {restarts} times so far")
+    often = "once" if restarts == "1" else f"{restarts} times"
+    _say(f"exit code {code}: requeueing Slurm job {job}, restarted {often} so far")
     refused = output_of([scontrol, "requeue", job]).strip()
     if refused:
         _say(f"scontrol requeue {job}: {refused}")

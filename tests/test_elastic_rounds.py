@@ -390,7 +390,7 @@ def test_too_few_nodes_wait_for_more() -> None:
     assert job.rounds.left(0)
     job.join(1, 2)
     assert job.rounds.left(1)
-    assert job.said == ["1 nodes are left for a round of at least 2: waiting 30 s for more"]
+    assert job.said == ["1 node left for a round of at least 2: waiting 30 s for more"]
     job.join(2)
     job.clock.go(29)
     job.arrive(0)

@@ -11,7 +11,7 @@ from dsrun.launcher.elastic.asked import limits
 from dsrun.launcher.errors import UsageError
 from dsrun.launcher.head import hostwatch
 from dsrun.launcher.options import Options
-from dsrun.launcher.resources import source
+from dsrun.launcher.resources import discovery, source
 from dsrun.launcher.resources.discovery import discover
 from dsrun.launcher.resources.hostfile import parse_hostfile
 
@@ -147,6 +147,24 @@ def test_a_program_that_fails_is_told_of(tmp_path: Path, text: str, words: str) 
     assert heard(command)[1] == f"{command}: {words}"
     with pytest.raises(UsageError, match=words):
         discover(command)
+
+
+def test_a_program_that_takes_too_long_is_stopped_with_what_it_has_started(tmp_path: Path) -> None:
+    """Its own child has its output open, and would have kept the answer for ever."""
+    clock = Clock()
+    found: list[str] = []
+
+    def answer(_text: bytes, wrong: str) -> None:
+        found.append(wrong)
+        clock.loop.stop()
+
+    command = program(tmp_path, "echo n1; sleep 600; echo n2")
+    hostwatch.of_program(command, clock.loop)(answer)
+    clock.go(discovery.PATIENCE - 1)
+    assert not found
+    clock.now += 1
+    clock.loop.run()
+    assert found == [f"{command}: took longer than 60 s; stopped"]
 
 
 def test_a_program_that_there_is_not(tmp_path: Path) -> None:

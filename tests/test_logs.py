@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.control.messages import Task
+from dsrun.launcher import __version__
+from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.node import recorded
 from dsrun.launcher.node.logs import RECORDED, JobFolder, job_folder, named_log, own_log
+from dsrun.launcher.node.outfit import Outfit
 from dsrun.launcher.program import Program
 
 NOBODY = 65534
@@ -184,3 +189,28 @@ def test_what_a_worker_has_recorded(content: bytes, expected: list[str]) -> None
 def test_a_pipe_in_the_place_of_what_is_recorded_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "error.json")
     assert recorded.read(os.fsencode(tmp_path / "error.json")) == ["", ""]
+
+
+def test_a_disk_that_is_full_in_every_round_is_told_of_once(tmp_path: Path) -> None:
+    program = Program("true", no_python=True)
+    log_dir = str(tmp_path / "logs")
+    task = Task(__version__, "j", "n1", program, str(tmp_path), {}, (0,), None, log_dir=log_dir)
+    said: list[str] = []
+    outfit = Outfit(task, said.append)
+    for generation in (1, 2, 3):
+        start = Start(0, (0,), 1, 0, 1, "127.0.0.1", 1, 1, generation=generation)
+        _, logs = outfit.fit(start)
+        with full_disk():
+            logs[0].write(1, b"text")
+        logs[0].close()
+    (told,) = [text for text in said if "log ends here" in text]
+    assert told.startswith(log_dir)
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process can grow, which fails as a write to a full disk does."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

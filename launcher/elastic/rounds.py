@@ -8,6 +8,7 @@ by themselves after a failure, and are called where something has changed.
 from __future__ import annotations
 
 from ..values import NamedTuple
+from ..wording import counted
 from .bench import FAILURES, WINDOW, Bench
 from .budget import Budget
 
@@ -315,7 +316,7 @@ class Rounds:
         """Wait for more nodes, and tell whether there is any time for that."""
         if self._limits.wait and self._waiting is None:
             have, least, wait = len(self._choose()), self._limits.least, self._limits.wait
-            text = f"{have} nodes are left for a round of at least {least}"
+            text = f"{counted(have, 'node')} left for a round of at least {least}"
             self._calls.say(f"{text}: waiting {wait:g} s for more")
             self._waiting = self._loop.after(wait, self._calls.short)
         return self._waiting is not None

@@ -10,6 +10,7 @@ from ..errors import DsrunError, NodeError
 from ..exitcodes import as_shell
 from ..plan import Node
 from ..values import NamedTuple
+from ..wording import counted
 from . import checks
 from .checks import LOOPBACK
 from .job import Job
@@ -153,8 +154,7 @@ class ElasticJob(Job):
             self.peers[number].send(frames.pack(kind, body))
 
     def _notice(self, numbers: list[int]) -> None:
-        seconds = self._limits.notice
-        self._console.say(f"the nodes of the job will change in {seconds:g} s", "warning")
+        self._warn(f"the nodes of the job will change in {self._limits.notice:g} s")
         self._send(numbers, frames.NOTICE)
 
     def _fits(self, numbers: list[int]) -> bool:
@@ -182,7 +182,8 @@ class ElasticJob(Job):
         self._label(plan)
         hosts = ", ".join(node.host.name for node in plan.nodes)
         level = "info" if self._rounds.generation > 1 else "debug"
-        self._console.say(f"next round: {plan.world_size} workers on {hosts}", level)
+        size = counted(plan.world_size or 0, "worker")
+        self._console.say(f"next round: {size} on {hosts}", level)
 
     def _meeting_places(self, peers: Sequence[Peer]) -> list[str]:
         """Return where the others may reach the first node, the likeliest place first.
@@ -263,6 +264,7 @@ class ElasticJob(Job):
 
     def _too_few(self) -> None:
         if not self._stopping:
+            self._account.forget_exits()  # of workers of a former round: nobody has worked since
             self._account.gave_up(TOO_FEW, self._loop.clock())
             self._stop(signal.SIGTERM, self._rules.grace)
 
@@ -342,10 +344,10 @@ class ElasticJob(Job):
         if not least <= nodes <= most:
             raise DsrunError(f"this job takes {least} to {most} nodes, not {nodes}")
         there = sum(not peer.over for peer in self.peers)
-        self._console.say(f"asked for {nodes} nodes", "warning")
+        self._console.say(f"asked for {counted(nodes, 'node')}", "warning")
         self._rounds.resize(nodes)
         more = f"; there are {there} now" if there < nodes else ""
-        return f"rounds of at most {nodes} nodes from now on{more}"
+        return f"rounds of at most {counted(nodes, 'node')} from now on{more}"
 
     def list_hosts(self, hosts: Sequence[Host]) -> bool:
         """Take in which hosts may take part now: new ones are reached, others are let go.

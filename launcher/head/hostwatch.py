@@ -117,29 +117,43 @@ class _Question:
         self._loop = loop
         self._answer = answer
         self._text = b""
+        self._wrong = ""
         self._end: tuple[int, str] | None = None
         self._child = Child(argv, loop, self._ended, os.environ)
         os.close(self._child.stdin)
         loop.watch(self._child.stdout, loops.READ, self._heard)
-        self._last = loop.after(discovery.PATIENCE, lambda: self._child.send_signal(signal.SIGKILL))
+        self._last = loop.after(discovery.PATIENCE, lambda: self._stop(discovery.LATE))
 
     def _heard(self) -> None:
         data = os.read(self._child.stdout, 65536)
         self._text += data
-        if not data or len(self._text) > files.LIMIT:
+        if not data:
+            self._shut()
+        elif len(self._text) > files.LIMIT:
+            self._stop(f"its answer is longer than {files.LIMIT >> 20} MiB")
+
+    def _stop(self, wrong: str) -> None:
+        """End it, with what it has started itself, and wait for nothing more that it may say."""
+        self._wrong = wrong
+        self._child.signal_children(signal.SIGKILL)
+        self._child.send_signal(signal.SIGKILL)
+        self._shut()
+
+    def _shut(self) -> None:
+        if self._child.stdout >= 0:
             self._loop.unwatch(self._child.stdout)
             os.close(self._child.stdout)
             self._child.stdout = -1
             self._tell()
 
     def _ended(self, code: int, errors: str) -> None:
-        self._last.cancel()
         self._end = code, errors
         self._tell()
 
     def _tell(self) -> None:
         """Answer once the program has ended, and all that it has written is here."""
         if self._end is not None and self._child.stdout < 0:
+            self._last.cancel()
             code, errors = self._end
             wrong = discovery.failure(code, errors.encode()) if code else ""
-            self._answer(self._text, wrong)
+            self._answer(self._text, self._wrong or wrong)

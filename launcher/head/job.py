@@ -10,6 +10,7 @@ from ..backends.base import Reports
 from ..control import frames, messages
 from ..control.link import Link
 from ..errors import SWEPT, UsageError
+from ..wording import counted
 from . import bindings
 from .account import Account
 from .gathering import Gathering, listed
@@ -253,7 +254,8 @@ class Job:
         if self._rules.devices and self._bare:
             self._console.say(NO_DEVICES)
         where = f"{plan.nodes[0].host.name}: master {master}:{port}"
-        self._console.say(f"{plan.world_size} workers on {len(plan.nodes)} nodes; {where}", "debug")
+        size = counted(plan.world_size or 0, "worker")
+        self._console.say(f"{size} on {counted(len(plan.nodes), 'node')}; {where}", "debug")
         if self._rules.stdin:
             self._stdin = Stdin(self._loop, self._first.send)
         self._beat()

@@ -12,6 +12,7 @@ from ..errors import INTERNAL, LOST
 from ..exitcodes import as_shell
 from ..plain import plain
 from ..values import NamedTuple
+from ..wording import counted
 from . import bindings
 from .hints import hints
 
@@ -139,7 +140,7 @@ def _headline(report: Report) -> list[str]:
     ago = f"after {duration(report.ended - report.began)}"
     if report.stop_signal:
         name = signal.Signals(report.stop_signal).name
-        return [f"dsrun: stopped by {name} {ago}: {_count(report.stopped, 'rank')} told to stop"]
+        return [f"dsrun: stopped by {name} {ago}: {counted(report.stopped, 'rank')} told to stop"]
     if report.broken_pipe:
         return []
     cause = report.cause
@@ -173,8 +174,8 @@ def _signal_name(number: int) -> str:
 
 def _others(report: Report) -> str:
     also = len(report.failures) - isinstance(report.cause, Failure)
-    parts = [f"{_count(also, 'other rank')} failed after it"] if also > 0 else []
-    parts += [f"{_count(report.stopped, 'other rank')} stopped"] if report.stopped else []
+    parts = [f"{counted(also, 'other rank')} failed after it"] if also > 0 else []
+    parts += [f"{counted(report.stopped, 'other rank')} stopped"] if report.stopped else []
     return f"; {', '.join(parts)}" if parts else ""
 
 
@@ -208,10 +209,6 @@ def _tail(failure: Failure) -> list[str]:
     if not last:
         return ["  it printed nothing"]
     return [f"  the end of its standard {name}:", *(f"    {line}" for line in last)]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def duration(seconds: float) -> str:

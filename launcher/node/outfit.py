@@ -54,6 +54,7 @@ class Outfit:
     def __init__(self, task: messages.Task, note: Callable[[str], None]) -> None:
         self.task = task
         self._note = note
+        self._noted: set[str] = set()
         self._manner = Manner(*task.manner)
         self.program = Program(*task.program)
         self._problems: list[str] = []
@@ -303,11 +304,11 @@ class Outfit:
 
         if self._folder is None:
             named = {one.rank: self._named_files(start, one.rank) for one in specs}
-            return {rank: named_log(paths, self._note) for rank, paths in named.items()}
+            return {rank: named_log(paths, self._note_once) for rank, paths in named.items()}
         self._folder.make()
         files = {one.rank: self._files(start, one.rank - start.first_rank) for one in specs}
         again = start.generation > 1
-        return {rank: own_log(paths, self._note, again=again) for rank, paths in files.items()}
+        return {rank: own_log(paths, self._note_once, again=again) for rank, paths in files.items()}
 
     def _files(self, start: messages.Start, local: int) -> dict[int, str]:
         """Return the log files of a rank, by stream."""
@@ -323,6 +324,13 @@ class Outfit:
             self._in_memory.append(fd)
             return path
         return ""
+
+    def _note_once(self, text: str) -> None:
+        """Tell of a log that ends, for the same reason on one disk in every round and rank."""
+        reason = text.rpartition(": ")[2]
+        if reason not in self._noted:
+            self._noted.add(reason)
+            self._note(text)
 
     def _named_files(self, start: messages.Start, rank: int) -> dict[int, str]:
         folder = os.fsdecode(self.workdir)

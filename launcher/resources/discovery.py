@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 """Seconds that the program may take for an answer."""
 
+LATE = f"took longer than {PATIENCE:g} s; stopped"
+"""What is wrong with one that takes more."""
+
 
 def argv(command: str) -> list[str]:
     """Return the words of the command.
@@ -50,7 +53,7 @@ def discover(command: str) -> list[Host]:
     except OSError as error:
         raise UsageError(f"{where}: {(error.strerror or str(error)).lower()}") from None
     except subprocess.TimeoutExpired:
-        raise UsageError(f"{where}: no answer within {PATIENCE:g} s") from None
+        raise UsageError(f"{where}: {LATE}") from None
     if done.returncode:
         raise UsageError(f"{where}: {failure(done.returncode, done.stderr)}")
     return parse_hostfile(done.stdout, command)

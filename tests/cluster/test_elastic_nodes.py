@@ -258,7 +258,7 @@ def test_below_the_least_a_job_waits_and_goes_on(
                       "--min_wait", "60")  # fmt: skip
     up(running, 2, 2)
     os.kill(node_launcher(cluster, "n2"), signal.SIGKILL)
-    running.wait_for_output("1 nodes are left for a round of at least 2: waiting 60 s for more")
+    running.wait_for_output("1 node left for a round of at least 2: waiting 60 s for more")
     running.wait_for_output(r"(?s)(n2:1\| up 1 2 .*){2}", IMPORT)
     ended(running, tmp_path)
 
@@ -274,7 +274,7 @@ def test_below_the_least_for_too_long_a_job_ends(
     )  # fmt: skip
     up(running, 3, 3)
     with cluster.host("n2").powered_off(), cluster.host("n3").powered_off():
-        running.wait_for_output("1 nodes are left for a round of at least 2: waiting 2 s for more")
+        running.wait_for_output("1 node left for a round of at least 2: waiting 2 s for more")
         began = time.monotonic()
         done = running.wait()
     assert done.returncode == TOO_FEW
