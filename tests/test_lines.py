@@ -120,7 +120,8 @@ def test_a_long_line_in_one_block_stays_one_line() -> None:
     [
         (b"plain\r\n\ttext", b"plain\r\n\ttext"),
         (b"\x1b[31mred\x1b[0m \x1b[1;38;5;196mbold\x1b[m", None),
-        (b"\x1b[38:2::1:2:3mcolour\x1b[K\x1b[2K", None),
+        (b"\x1b[38:2::1:2:3mcolour\x1b[K\x1b[0K", None),
+        (b"\r\x1b[2Ka\x1b[1Kb\x1b[01Kc\x1b[0;1Kd", b"\rabcd"),
         (b"a\x1b]0;title\x07b", b"ab"),
         (b"a\x1b]0;title\x1b\\b", b"ab"),
         (b"a\x1b]52;c;ZXZpbA==\x07b", b"ab"),
@@ -183,13 +184,13 @@ def test_what_is_taken_out_does_not_make_another_whole(char: str) -> None:
 
 def test_only_colours_are_left_however_the_stream_is_cut() -> None:
     chance = random.Random(3)
-    pieces = [b"\x1b", b"[", b"]", b"P", b"\\", b"\x07", b"\n", b"0", b";", b"?", b" ", b"m", b"K"]
+    pieces = [b"\x1b", b"[", b"]", b"P", b"\\", b"\x07", b"\n", b"0", b"2", b"?", b" ", b"m", b"K"]
     pieces += [b"\xc2", b"\xe2", b"\x80", b"\x9b", b"\xae"]
     for _ in range(5000):
         data = b"".join(chance.choices([*pieces, b"J", b"x"], k=chance.randrange(1, 16))) + b"..J."
         for blocks in ([data], cut(data, chance)):
             left = sanitized(blocks)
-            assert not re.search(rb"\x1b(?!\[[0-9:;]*[mK])|\x07", left), blocks
+            assert not re.search(rb"\x1b(?!\[(?:[0-9:;]*m|0*K))|\x07", left), blocks
             assert not re.search("[\x80-\x9f\u202e]", left.decode(errors="replace")), blocks
 
 

@@ -59,6 +59,7 @@ class Console:
         self._screen = (LiveScreen if live else PlainScreen)(loop, self._write)
         self._labellers: dict[tuple[int, int], Labeller] = {}
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
+        self._painted = False
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:
         """Show these streams (1, 2) of a rank, its lines behind `text`."""
@@ -76,6 +77,7 @@ class Console:
             return
         if self._terminals[stream]:
             data = self._sanitizers[rank, stream].feed(data)
+            self._painted = self._painted or b"\x1b" in data
         lines = labeller.feed(data)
         self._screen.show(self._sinks[stream], lines, lambda: self._loop.post(written))
         self._screen.open_line((rank, self._sinks[stream]), labeller)
@@ -84,7 +86,7 @@ class Console:
         """Print a line (or several) of dsrun's own on standard error."""
         if self.shows(level):
             block = "".join(f"dsrun: {line}\n" for line in plain(text).split("\n"))
-            self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
+            self._show_own(block)
 
     def shows(self, level: str) -> bool:
         """Tell whether lines of this level are printed."""
@@ -94,7 +96,13 @@ class Console:
         """Print the report of a job, which is wanted even where dsrun is told to be quiet."""
         for (_, stream), labeller in self._labellers.items():
             self._screen.finish(self._sinks[stream], labeller)
-        self._screen.show(self._sinks[2], f"{plain(text)}\n".encode("utf-8", "replace"), None)
+        self._show_own(f"{plain(text)}\n")
+
+    def _show_own(self, block: str) -> None:
+        """Show text of dsrun's own, on a terminal without a colour that a rank has left behind."""
+        if self._painted and self._terminals[2]:
+            block, self._painted = f"\x1b[0m{block}", False
+        self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
 
     def status(self, text: str) -> None:
         """Show a line that replaces itself, on a terminal only; "" takes it away."""

@@ -21,13 +21,14 @@ _OVERWRITTEN = re.compile(rb"[^\n]*\r")
 # (ECMA-48; xterm's OSC, DCS, APC, PM, SOS). A string ends with its line at the latest.
 _MEANT = re.compile(
     rb"\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
-    rb"|\x1b\[(?:[0-;]*[ -/]*[@-JL-ln-~]|[<-?][0-?]*[ -/]*[@-~])"
+    rb"|\x1b\[(?:[0-;]*[ -/]*[@-JL-ln-~]|[<-?][0-?]*[ -/]*[@-~]|0*[1-9:;][0-9:;]*K)"
     rb"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
 )
 
-# What is left may be colour (SGR, `m`) or erase to the end of the line (`K`), and nothing else:
-# a terminal goes on with a sequence behind what was cut out of it, or behind a control character.
-_STRAY = re.compile(rb"\x1b(?!\[[0-9:;]*[mK])")
+# What is left may be colour (SGR, `m`) or erase to the end of the line (`K`; other numbers erase
+# the label, too), and nothing else: a terminal goes on with a sequence behind what was cut out of
+# it, or behind a control character.
+_STRAY = re.compile(rb"\x1b(?!\[(?:[0-9:;]*m|0*K))")
 
 # The beginning of a sequence, or of a character that may be hidden, whose end has not come yet.
 _BEGUN = re.compile(

@@ -242,7 +242,8 @@ def test_without_errors_the_output_is_shown(dsrun: Dsrun, tmp_path: Path) -> Non
 
 def test_a_report_cannot_harm_a_terminal(dsrun: Dsrun, tmp_path: Path) -> None:
     work = script(
-        tmp_path, r"os.write(2, b'<\x1b]52;c;QQ==\x07\x1b[2J\x9b\x07>\rbar\n'); sys.exit(3)"
+        tmp_path,
+        r"os.write(2, b'<\x1b[8m\x1b]52;c;QQ==\x07\x1b[2J\x9b\x07>\rbar\x1b[8m\n'); sys.exit(3)",
     )
     with Terminal() as terminal:
         done = dsrun(
@@ -251,7 +252,8 @@ def test_a_report_cannot_harm_a_terminal(dsrun: Dsrun, tmp_path: Path) -> None:
         )  # fmt: skip
         shown = terminal.rest()
     assert done.returncode == 3
-    report = shown.partition(b"exited with code 3")[2]
+    before, _, report = shown.partition(b"exited with code 3")
+    assert before.rpartition(b"\n")[2].startswith(b"\x1b[0mdsrun: rank 0 ")
     assert b"bar" in report
     assert b"\x1b" not in report
     assert b"\x07" not in report
