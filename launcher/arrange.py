@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from . import stray
+from . import master, stray
 from .backends import BACKENDS
 from .elastic.asked import bounds, grows
 from .errors import UsageError, conflict
@@ -12,6 +12,8 @@ from .folders import from_here, interpreter, workdir
 from .plan import Plan, lay_out
 from .program import Program
 from .resources import source
+from .resources.counts import is_count
+from .resources.host import MAX_SLOTS
 from .resources.membership import WORDS_FOR_ALL
 from .values import NamedTuple
 
@@ -59,7 +61,7 @@ def arrange(command: Command) -> Arrangement:
         nodes=lay_out(hosts),
         program=_program(command, several=_starts_several(command, hosts, alone=alone)),
         launcher=launcher,
-        master_addr=_address(options, hosts, alone=alone),
+        master_addr=master.address(options, hosts, alone=alone),
         master_port=options.master_port or None,  # 0: a free one, which nobody has to know before
         rendezvous=command.rendezvous,
     )
@@ -204,11 +206,9 @@ def number_of_gpus(options: Options) -> int | None:
     """
     if options.nproc_per_node is None or options.nproc_per_node in WORDS_FOR_ALL:
         return options.num_gpus
-    if not options.nproc_per_node.isdigit():
-        words = ", ".join(sorted(WORDS_FOR_ALL))
-        raise UsageError(
-            f"--nproc_per_node {options.nproc_per_node}: expected a number, or {words}"
-        )
+    if not (is_count(options.nproc_per_node) and 1 <= int(options.nproc_per_node) <= MAX_SLOTS):
+        valid = f"1 to {MAX_SLOTS}, or {', '.join(sorted(WORDS_FOR_ALL))}"
+        raise UsageError(f"--nproc_per_node {options.nproc_per_node}: expected {valid}")
     count = int(options.nproc_per_node)
     if options.num_gpus not in {None, count}:
         raise conflict(f"--nproc_per_node {count}", f"--num_gpus {options.num_gpus}")
@@ -335,50 +335,6 @@ def _program(command: Command, *, several: bool) -> Program:
         # As each peer has it: DeepSpeed 0.19's runner.py for several nodes, torchrun never.
         folder_first=several and not command.like_torchrun,
     )
-
-
-def _address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | None:
-    """Return node 0's address for the workers; --local_addr tells it where this is node 0.
-
-    Raises:
-        UsageError: --local_addr names one node, and this starts several; --master_addr another's.
-    """
-    if options.master_addr is not None:
-        _check_master(options.master_addr, hosts)
-    if options.local_addr is None or options.node_rank:
-        return options.master_addr
-    if len(hosts) == 1:
-        return options.master_addr or options.local_addr
-    if not alone:
-        raise UsageError(
-            f"--local_addr {options.local_addr}: this starts {len(hosts)} nodes, whose addresses"
-            " are found and tried out; --master_addr names node 0's"
-        )
-    return options.local_addr
-
-
-def _check_master(address: str, hosts: Sequence[Host]) -> None:
-    """See that the master's address is one, and not that of a node other than the first.
-
-    Raises:
-        UsageError: it is.
-    """
-    from .addresses import same_host
-    from .resources.names import check_name
-
-    try:
-        check_name(address)
-    except UsageError:
-        raise UsageError(
-            f"--master_addr {address!r}: expected a host name or an address alone;"
-            " --master_port names the port"
-        ) from None
-    first, *others = (host.name for host in hosts)
-    if not same_host(first, address) and any(same_host(name, address) for name in others):
-        raise UsageError(
-            f"--master_addr {address}: the master is on node 0, which is {first};"
-            f" leave it out, or list {address} first"
-        )
 
 
 def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from . import executable, reportfile
+from . import executable, reportfile, signals
 from .elastic.asked import limits
 from .errors import DsrunError, UsageError
 from .folders import workdir
@@ -188,12 +188,8 @@ def _signals(options: Options) -> list[int]:
     Raises:
         UsageError: --signals_to_handle names none.
     """
-    ends = []
-    for name in options.signals_to_handle.split(","):
-        number = getattr(signal, name.strip().upper(), None)
-        if not isinstance(number, signal.Signals):
-            raise UsageError(f"--signals_to_handle: no signal {name.strip()!r}; such as SIGTERM")
-        ends.append(number)
+    names = options.signals_to_handle.split(",")
+    ends = [signals.named("--signals_to_handle", name) for name in names]
     hung_up = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     return [one for one in ends if not (one == signal.SIGHUP and hung_up)]
 
@@ -224,6 +220,8 @@ def _level(options: Options) -> str:
 
 def _check_script(plan: Plan, options: Options) -> None:
     """Look for the script, as this machine is a node; elsewhere the nodes look for it."""
+    if not os.path.isdir(workdir(options)):
+        raise UsageError(f"--workdir {workdir(options)}: there is no such folder")
     program = plan.program
     by_name = program.module or (program.no_python and "/" not in program.script)
     full = os.path.join(workdir(options), program.script.removeprefix("./"))

@@ -89,6 +89,9 @@ def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
         if name in PROMISED:
             say = f"give {SET_BY[name]}" if name in SET_BY else "leave it out"
             raise UsageError(f"--export {name}: dsrun sets it for every worker; {say}")
+        if not given and ("," in name or " " in name):
+            several = " ".join(f"--export {one}" for one in name.replace(",", " ").split())
+            raise UsageError(f"--export {name}: names one variable; write {several}")
         if not given and name not in environ:
             raise UsageError(f"--export {name}: not set here; set it or write {name}=VALUE")
         named[name] = value if given else environ[name]

@@ -19,5 +19,7 @@ def exit_codes(option: str, text: str) -> list[int]:
     words = [word.strip() for word in text.split(",")] if text else []
     for word in words:
         if not (word.isascii() and word.isdigit() and 1 <= int(word) <= 255):
-            raise UsageError(f"{option}: expected exit codes 1 to 255, not {word!r}: 75,143")
+            raise UsageError(
+                f"{option}: expected exit codes 1 to 255, such as 75,143, not {word!r}"
+            )
     return [int(word) for word in words]

@@ -65,7 +65,10 @@ class Options:
     exclude: str = option(
         "", "str", HOSTS, "all but these, written the same way", "SPEC", also=("-e",)
     )
-    num_nodes: int | None = option(None, "int", HOSTS, "only the first N hosts", "N", none="-1")
+    num_nodes: int | None = option(
+        None, "int", HOSTS, "only the first N hosts", "N", none="-1",
+        valid="1 to the number of hosts (without it: all)",
+    )  # fmt: skip
     nnodes: str | None = option(
         None, "str", HOSTS, "torchrun's name for it; with --node_rank also without a hostfile", "N"
     )
@@ -139,8 +142,9 @@ class Options:
         False, "bool", START, "no launcher at all: run the same command on every node"
     )
     node_rank: int | None = option(
-        None, "int", START, "this node's place among them, with --no_ssh", "N", none="-1"
-    )
+        None, "int", START, "this node's place among them, with --no_ssh", "N", none="-1",
+        valid="0 to N-1, with N nodes",
+    )  # fmt: skip
     no_ssh_check: bool = option(
         False, "bool", START, "accepted from DeepSpeed; all hosts are reached at once anyway"
     )

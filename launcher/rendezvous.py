@@ -90,6 +90,10 @@ def completed(command: Command) -> Command:
     if options.standalone:
         return command
     conf = _settings(options.rdzv_conf)
+    if not options.rdzv_backend:
+        raise UsageError(
+            "--rdzv_backend '': expected static, c10d, etcd, etcd-v2 or a plugin's name"
+        )
     if options.rdzv_backend == OWN:
         waits = {} if "start_timeout" in command.given else _start_timeout(conf)
         return command._replace(options=options.changed(**waits, **_master(options)))

@@ -295,7 +295,7 @@ def test_a_shell_in_a_terminal_is_no_task(text: str, terminal: bool, member: boo
         ),
         (
             "PET_NODE_RANK=0 PET_RDZV_ENDPOINT=m:x",
-            "PET_RDZV_ENDPOINT: 'x': expected a number from 1 to 65535",
+            "PET_RDZV_ENDPOINT: 'm:x': expected HOST:PORT, with a port from 1 to 65535",
         ),
         (
             "PET_NODE_RANK=0 PET_RDZV_ENDPOINT=[m",

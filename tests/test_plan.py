@@ -291,7 +291,7 @@ def test_the_same_command_on_every_node(
         ),
         (
             ["--nproc_per_node=all"],
-            "--nproc_per_node all: expected a number, or auto, cpu, gpu, xpu",
+            "--nproc_per_node all: expected 1 to 4096, or auto, cpu, gpu, xpu",
         ),
         (
             ["--host=a", "--node_rank=1"],

@@ -143,8 +143,8 @@ def test_what_contradicts_it(words: str) -> None:
         ("--rdzv_conf a=1,b=", "--rdzv_conf 'b=': expected NAME=VALUE, joined by commas"),
         ("--rdzv_conf timeout=soon", "--rdzv_conf timeout=soon: expected a number of seconds"),
         (f"{C10D} --nnodes 2 --rdzv_endpoint h:0", "--rdzv_endpoint h:0: the command runs on"),
-        ("--rdzv_endpoint h:x", "--rdzv_endpoint: 'x': expected a number from 1 to 65535"),
-        ("--rdzv_endpoint h:70000", "--rdzv_endpoint: '70000': expected a number"),
+        ("--rdzv_endpoint h:x", "--rdzv_endpoint: 'h:x': expected HOST:PORT, with a port from 1"),
+        ("--rdzv_endpoint h:70000", "--rdzv_endpoint: 'h:70000': expected HOST:PORT"),
         (
             "--rdzv_endpoint h:1 --master_addr g",
             "conflicting options: --rdzv_endpoint h:1 and --master_addr g; give one of them",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import signal
-
+from .. import signals
 from ..errors import UsageError, conflict
 from ..exitcodes import exit_codes
 from .limits import Limits
@@ -22,7 +21,10 @@ waiting for, where others can go on."""
 GROWING = ("watch_hostfile", "host_discovery_script")
 """Options by which hosts can come that were not there at the start."""
 
-OURS = ("min_wait", "change_notice", "warm_workers", *GROWING)
+OURS = (
+    *("min_wait", "restart_window", "min_uptime", "no_restart_codes"),
+    *("change_notice", "warm_workers", *GROWING),
+)
 """Options that only an elastic job has a use for."""
 
 
@@ -91,9 +93,7 @@ def notice(options: Options) -> str:
     """
     named = options.change_notice
     if named.upper().startswith("SIG") and "/" not in named:
-        if named.upper() not in signal.Signals.__members__:
-            raise UsageError(f"--change_notice: no signal {named}; such as SIGUSR1, or a file")
-        return named.upper()
+        return signals.named("--change_notice", named).name
     return named
 
 

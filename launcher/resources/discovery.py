@@ -56,7 +56,7 @@ def discover(command: str) -> list[Host]:
         raise UsageError(f"{where}: {LATE}") from None
     if done.returncode:
         raise UsageError(f"{where}: {failure(done.returncode, done.stderr)}")
-    return parse_hostfile(done.stdout, command)
+    return parse_hostfile(done.stdout, where)
 
 
 def failure(code: int, errors: bytes) -> str:

@@ -148,9 +148,9 @@ def endpoint(variable: str, text: str) -> tuple[str | None, int | None]:
     enclosed = ENCLOSED.fullmatch(text)
     address, port = enclosed.groups("") if enclosed else text.partition(":")[::2]
     _check_address(variable, text, address)
-    return address, 0 if port == "0" else number(
-        {variable: port}, variable, least=1, most=_MAX_PORT
-    )
+    if port and not (is_count(port) and int(port) <= _MAX_PORT):
+        raise bad(variable, text, f"HOST:PORT, with a port from 1 to {_MAX_PORT}")
+    return address, int(port) if port else None
 
 
 def _check_address(variable: str, text: str, address: str) -> None:
