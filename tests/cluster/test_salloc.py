@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .command import Dsrun
+from .command import COMMAND, Dsrun, Running
 from .machines import wait_for
+from .test_terminal import CTRL_C, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,3 +76,19 @@ def test_a_signal_to_salloc_ends_the_job_that_runs(outside: Dsrun, tmp_path: Pat
     running.wait_for_output("up", 20)
     running.process.send_signal(signal.SIGTERM)
     assert running.wait(20).returncode == 143
+
+
+def test_ctrl_c_reaches_dsrun_inside(slurm: Slurm, tmp_path: Path) -> None:
+    (tmp_path / "patient.py").write_text("import time; print('up'); time.sleep(600)")
+    sized = ("--launcher=slurm", "--num_nodes=2", "--num_gpus=1", "patient.py")
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": False}
+    with terminal() as at:
+        pipes |= at.popen()
+        words = [*at.before, *COMMAND, *sized]
+        login = slurm.cluster.login
+        running = Running(login.popen(words, cwd=tmp_path, **pipes))
+        running.wait_for_output("up", 20)
+        at.type(CTRL_C)
+        done = running.wait(20)
+    assert done.returncode == 130, done.stderr
+    assert "dsrun: stopped by SIGINT" in done.stderr
