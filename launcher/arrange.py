@@ -308,9 +308,9 @@ def _against_paramiko(hosts: Sequence[Host], options: Options) -> str:
         return "--launcher_args are for a program"
     if find_spec("paramiko") is None:
         return "paramiko is not installed"
-    from .backends import ssh_reading
+    from .backends.beyond import better_by_openssh
 
-    return ssh_reading.beyond(hosts, options.ssh_port)
+    return better_by_openssh(hosts, options.ssh_port)
 
 
 def _starts_several(command: Command, hosts: Sequence[Host], *, alone: bool) -> bool:

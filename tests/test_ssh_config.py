@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.backends import ssh_config, ssh_reading
+from dsrun.launcher.backends import beyond, ssh_config, ssh_reading
 from dsrun.launcher.backends.ssh_config import Account, HostConfig, Jump, Unreadable
 
 from .needs import need
@@ -60,7 +60,7 @@ def test_what_ssh_tells_of_a_host() -> None:
 def test_what_holds_where_nothing_is_said() -> None:
     found = settled("", "fe80::1")
     assert (found.address, found.port, found.user) == ("fe80::1", 22, "me")
-    assert found.keys == tuple(f"/home/me/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ed25519"))
+    assert found.keys == tuple(f"/home/me/.ssh/id_{kind}" for kind in ssh_config.KINDS)
     assert found.known_hosts[0] == "/home/me/.ssh/known_hosts"
     assert (found.jumps, found.command, found.takes_new_keys) == ("", "", False)
 
@@ -218,3 +218,26 @@ def test_what_ssh_says_of_a_configuration_is_the_cause(
     with pytest.raises(Unreadable) as raised:
         ssh_reading.Reader(["-F", str(tmp_path / "config")]).lookup("n2")
     assert words in str(raised.value)
+
+
+# -- what only OpenSSH can do ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"id": "", "id.pub": "ssh-ed25519 AAAA me"}, ""),
+        ({"known": "h ssh-rsa A\n@cert-authority *.x ssh-rsa A\n", "id": ""}, "@cert-authority"),
+        ({"id": "", "id.pub": "sk-ssh-ed25519@openssh.com AAAA me"}, "id is a security key"),
+        ({}, "Kerberos ticket"),
+    ],
+)
+def test_signs_that_paramiko_would_not_get_in(
+    tmp_path: Path, files: dict[str, str], words: str
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    told = f"identityfile {tmp_path}/id\nuserknownhostsfile {tmp_path}/known\nidentityagent none\n"
+    found = beyond.against_paramiko(settled(told), {"KRB5CCNAME": "KCM:0"})
+    assert words in found
+    assert bool(words) == bool(found)

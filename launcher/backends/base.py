@@ -190,11 +190,6 @@ def output_of(argv: Sequence[str]) -> str:
     return printed.decode("utf-8", "replace")
 
 
-def checking_words(value: str) -> list[str]:
-    """Return the option for ssh that sets StrictHostKeyChecking, where there is a value."""
-    return ["-o", f"StrictHostKeyChecking={value}"] if value else []
-
-
 def ssh_options(settings: Settings) -> list[str]:
     """Return options for an `ssh` that an engine runs: it never asks, and gives up in time."""
     patience = max(1, round(settings.connect_timeout))

@@ -115,8 +115,7 @@ class Engine:
         ours = shlex.join(base.ssh_options(self._settings))
         theirs = os.environ.get(name, "")
         port = self._settings.port
-        checking = ssh_reading.checking(self._hosts, port, shlex.split(theirs))
-        first = shlex.join(base.checking_words(checking))
+        first = shlex.join(ssh_reading.overrides(self._hosts, port, shlex.split(theirs)))
         return {**os.environ, name: f"{first} {theirs} {ours}".strip()}
 
     # -- what all of them do ------------------------------------------------------------------

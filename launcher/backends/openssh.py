@@ -6,7 +6,9 @@ import math
 import os
 import shutil
 import signal
+from contextlib import suppress
 
+from ..errors import UsageError
 from . import base, causes, retries, ssh_reading
 from .child import Child
 from .stdio import SessionLine
@@ -27,7 +29,7 @@ class OpenSSH:
 
     def __init__(self, settings: base.Settings) -> None:
         self._settings = settings
-        self._checking: dict[str, str] = {}
+        self._first: dict[str, tuple[str, ...]] = {}
         self._children: dict[int, Child] = {}
         self._remote = base.shell_line(base.node_argv(settings, "--stdio"))
         self._options = _options(settings)
@@ -55,7 +57,7 @@ class OpenSSH:
         port = host.port or self._settings.port
         return [
             "ssh",
-            *base.checking_words(self._checking.get(host.name, "")),
+            *self._first.get(host.name, ()),
             *self._settings.args,
             "-T",
             *self._options,
@@ -67,7 +69,8 @@ class OpenSSH:
         self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
     ) -> None:
         """Start one client a node."""
-        self._look(nodes)
+        with suppress(UsageError):  # ssh will say so itself
+            self._look(nodes)
         for node in nodes:
             self._start(node, loop, reports, 0, loop.clock())
 
@@ -77,11 +80,11 @@ class OpenSSH:
             child.send_signal(signal.SIGTERM)
 
     def _look(self, nodes: Sequence[Node]) -> None:
-        """Find out for which hosts the user has turned the look at changed keys off."""
+        """Find out which options have to stand before the user's own for each host."""
         port, args = self._settings.port, self._settings.args
         hosts = [node.host for node in nodes]
-        if ssh_reading.checking(hosts, port, args):
-            self._checking |= {h.name: ssh_reading.checking([h], port, args) for h in hosts}
+        if ssh_reading.overrides(hosts, port, args):
+            self._first |= {h.name: ssh_reading.overrides([h], port, args) for h in hosts}
 
     def _start(
         self, node: Node, loop: Loop, reports: base.Reports, attempt: int, began: float

@@ -33,7 +33,7 @@ class Pdsh:
 
     def __init__(self, settings: base.Settings) -> None:
         self._settings = settings
-        self._checking = ""
+        self._first: tuple[str, ...] = ()
         self._runs: list[_Run] = []
 
     def problem(self, nodes: Sequence[Node]) -> str:
@@ -53,7 +53,7 @@ class Pdsh:
         args = shlex.split(os.environ.get("PDSH_SSH_ARGS_APPEND", ""))
         hosts = [node.host for node in nodes]
         ssh_reading.check(hosts, self._settings.port, args)
-        self._checking = ssh_reading.checking(hosts, self._settings.port, args)
+        self._first = ssh_reading.overrides(hosts, self._settings.port, args)
         return ""
 
     def commands(
@@ -87,7 +87,7 @@ class Pdsh:
             *(("-p", str(set_.port)) if set_.port else ()),
         ]
         theirs = os.environ.get("PDSH_SSH_ARGS_APPEND", "")
-        first = shlex.join(base.checking_words(self._checking))
+        first = shlex.join(self._first)
         appended = f"{first} {theirs} {shlex.join(ours)}".strip()
         return {**os.environ, "PDSH_RCMD_TYPE": "ssh", "PDSH_SSH_ARGS_APPEND": appended}
 

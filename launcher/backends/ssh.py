@@ -42,9 +42,9 @@ class Ssh:
             return "--launcher_args: --launcher ssh runs no program; openssh runs `ssh` with them"
         if find_spec("paramiko") is None:
             return "--launcher ssh: paramiko is not installed; pip install paramiko, or use openssh"
-        from . import ssh_reading
+        from .beyond import beyond_paramiko
 
-        beyond = ssh_reading.beyond([node.host for node in nodes], self._settings.port)
+        beyond = beyond_paramiko([node.host for node in nodes], self._settings.port)
         return f"--launcher ssh: {beyond}; --launcher openssh can" if beyond else ""
 
     def commands(

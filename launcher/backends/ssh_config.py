@@ -31,7 +31,8 @@ QUIET = frozenset(
 )
 """Keywords that say nothing of how to reach a host and of how to log in there."""
 
-USUAL_KEYS = tuple(f"~/.ssh/id_{kind}" for kind in ("rsa", "ecdsa", "ed25519"))
+KINDS = ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk")
+USUAL_KEYS = tuple(f"~/.ssh/id_{kind}" for kind in KINDS)
 KNOWN = ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)
 KNOWN_TO_ALL = ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)
 

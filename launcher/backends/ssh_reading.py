@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
     from ..resources.host import Host
 
-DEPTH = 16
-"""How deep files may include each other (`READCONF_MAX_DEPTH` of OpenSSH's readconf.c)."""
-
 AT_ONCE = 16
 """How many `ssh -G` run at a time."""
 
@@ -118,11 +115,12 @@ def agent() -> str:
     return os.environ.get("SSH_AUTH_SOCK", "")
 
 
-def checking(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> str:
-    """Return the StrictHostKeyChecking that is to stand before all else, "" for none.
+def overrides(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return options for `ssh` that are to stand before the user's own.
 
-    A changed key is refused even where the user has set `no`, with which OpenSSH would go on. Hosts
-    that share an `ssh` command line get what the strictest of them has.
+    A changed key is refused even where the user has set StrictHostKeyChecking to `no`, with which
+    OpenSSH would go on; and ssh runs our command in place of the user's RemoteCommand. Hosts that
+    share an `ssh` command line get what the strictest of them has.
 
     Args:
         hosts: all whose options are the same.
@@ -133,12 +131,12 @@ def checking(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) 
         UsageError: the configuration cannot be read.
     """
     said = f"{' '.join(args)} {' '.join(reader().keywords)}".lower()
-    if "stricthostkeychecking" not in said:
-        return ""
-    found = _plan(hosts, port, args)
+    own = ("-o", "RemoteCommand=none") if "remotecommand" in said else ()
+    found = plan(hosts, port, args) if "stricthostkeychecking" in said else []
     if not any(config.checking in ssh_config.CARELESS for config in found):
-        return ""
-    return "accept-new" if all(config.takes_new_keys for config in found) else "yes"
+        return own
+    checking = "accept-new" if all(config.takes_new_keys for config in found) else "yes"
+    return (*own, "-o", f"StrictHostKeyChecking={checking}")
 
 
 def check(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> None:
@@ -148,24 +146,15 @@ def check(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> 
         UsageError: it cannot, in ssh's own words.
     """
     if hosts and not reader().is_quiet:
-        _plan(hosts[:1], port, args)
+        plan(hosts[:1], port, args)
 
 
-def beyond(hosts: Sequence[Host], port: int | None) -> str:
-    """Return what paramiko cannot do of what is set up for the first such host, or "".
+def plan(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> list[HostConfig]:
+    """Return what holds for each host.
 
     Raises:
         UsageError: the configuration cannot be read, in ssh's own words.
     """
-    check(hosts, port)
-    if reader().keywords.isdisjoint(ssh_config.ASKED):
-        return ""
-    found = zip(hosts, _plan(hosts, port), strict=True)
-    words = ((host, ssh_config.beyond_paramiko(config, agent())) for host, config in found)
-    return next((f"{host.name}: {why}" for host, why in words if why), "")
-
-
-def _plan(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> list[HostConfig]:
     try:
         return reader(tuple(args)).plan(hosts, port)
     except Unreadable as error:
@@ -179,11 +168,13 @@ def files(home: str) -> tuple[str, str]:
 
 def keywords(home: str) -> Iterator[str]:
     """Yield the keywords of the files, in lower case, with those of files that they include."""
+    seen: set[str] = set()
     for path in files(home):
-        yield from _keywords(path, home, os.path.dirname(path), 0)
+        yield from _keywords(path, home, os.path.dirname(path), seen)
 
 
-def _keywords(path: str, home: str, folder: str, depth: int) -> Iterator[str]:
+def _keywords(path: str, home: str, folder: str, seen: set[str]) -> Iterator[str]:
+    seen.add(path)
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read().splitlines()
@@ -194,9 +185,9 @@ def _keywords(path: str, home: str, folder: str, depth: int) -> Iterator[str]:
         keyword = keyword.strip('"').lower()
         if keyword and not keyword.startswith("#"):
             yield keyword
-        if keyword == "include" and depth < DEPTH:
-            for one in _included(rest, home, folder):
-                yield from _keywords(one, home, folder, depth + 1)
+        for one in _included(rest, home, folder) if keyword == "include" else ():
+            if one not in seen:
+                yield from _keywords(one, home, folder, seen)
 
 
 def _included(patterns: str, home: str, folder: str) -> list[str]:

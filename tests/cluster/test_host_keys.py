@@ -174,20 +174,25 @@ def test_options_of_the_users_own_take_no_changed_key(
 
 
 @remote
-@pytest.mark.parametrize("options", [[], ["--accept_new_host_keys"]], ids=["strict", "accepting"])
+@pytest.mark.parametrize("how", STRICT)
 @pytest.mark.parametrize("also", ["known", "unknown"])
 def test_a_revoked_key_is_always_refused(
     cluster: Cluster,
     dsrun: Dsrun,
     tmp_path: Path,
     launcher: str,
-    options: list[str],
+    how: str,
     also: str,
 ) -> None:
     path = script(tmp_path, HELLO)
+    config, options = STRICT[how]
     key = cluster.path("/run/n2/host_key.pub").read_text().rpartition(" ")[0]
     text = known(cluster, "n1 n2" if also == "known" else "n1") + f"@revoked * {key}\n"
-    with ssh_file(cluster, "known_hosts", text) as file, at_most(SOON):
+    with (
+        ssh_file(cluster, "known_hosts", text) as file,
+        ssh_file(cluster, "config", config),
+        at_most(SOON),
+    ):
         ended = dsrun(*on("n2", launcher), *options, path)
         assert file.read_text() == text
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")

@@ -215,6 +215,21 @@ def test_another_version_on_one_host(
 
 
 @remote
+def test_an_sshd_that_says_nothing_costs_the_time_to_connect(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
+) -> None:
+    path, n2 = script(tmp_path, HELLO), cluster.host("n2")
+    pid = cluster.path("/run/n2/sshd.pid").read_text().strip()
+    n2.run(["kill", "-STOP", pid])
+    try:
+        with at_most(12):
+            found = causes(dsrun(*on("n2", launcher, "--connect_timeout", "2"), path))
+    finally:
+        n2.run(["kill", "-CONT", pid])
+    assert "did not answer" in found["n2"]
+
+
+@remote
 def test_causes_of_every_kind_are_told_together(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
 ) -> None:
