@@ -66,7 +66,9 @@ def arrange(command: Command) -> Arrangement:
         rendezvous=command.rendezvous,
     )
     said = f"hosts: {command.joined or found.words}; launcher: {why}"
-    notes = (*command.notes, *_notes(found, plan.program, command))
+    # Only a reason of the user's own setup has paramiko left aside.
+    aside = [f"launcher: {why}"] if launcher == "openssh" != options.launcher.lower() else []
+    notes = (*command.notes, *aside, *_notes(found, plan.program, command))
     return Arrangement(plan, said, elastic_plan(options, plan.world_size), notes)
 
 

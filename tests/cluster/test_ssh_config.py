@@ -232,7 +232,7 @@ def test_ordinary_configurations_are_understood(
         config.write_bytes(ORDINARY[what])
         ended = dsrun(*on(host, "auto"), path)
     assert (ended.returncode, ended.stdout) == (0, f"{host}:0| here is n2\n"), ended.stderr
-    assert "launcher: ssh (" in ended.stderr
+    assert " over ssh; " in ended.stderr
 
 
 @remote
@@ -317,7 +317,7 @@ def test_what_paramiko_cannot_do_goes_to_openssh(
         found = dsrun(*on("n1 n2", "auto"), path)
         told = dsrun(*on("n1 n2", "ssh"), path)
     assert (found.returncode, sorted(found.stdout.splitlines())[1]) == (0, "n2:1| here is n2")
-    assert f"launcher: openssh (the ssh program; {why})" in found.stderr
+    assert f"dsrun: launcher: openssh (the ssh program; {why})\n" in found.stderr
     assert told.returncode == USAGE
     assert told.stderr == f"dsrun: --launcher ssh: {why}; --launcher openssh can\n"
 
