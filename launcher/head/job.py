@@ -160,8 +160,8 @@ class Job:
         if self._ending:
             self._leave_when_alone()
         elif self._running and not peer.over:
-            told = f"the line to its node launcher ended ({reason})"
-            self._lose(peer, told, explained=False)
+            told = fault or f"the line to its node launcher ended ({reason})"
+            self._lose(peer, told, explained=bool(fault))
         elif not self._running and fault:
             self._fail_start(peer, fault)
         elif not self._running and peer.hello:
@@ -326,6 +326,8 @@ class Job:
     def _on_note(self, peer: Peer, body: bytes) -> None:
         note = messages.unpack(messages.Note, body)
         peer.noted()
+        if note.signal:
+            self._must_run()
         if note.signal == signal.SIGKILL:
             # An engine that has come to its end kills guards, and will say why it ended.
             ours = self._plan.launcher not in ENGINES
