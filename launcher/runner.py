@@ -184,8 +184,10 @@ def _refuse(error: DsrunError) -> int:
 def _bug() -> int:
     import traceback
 
-    traceback.print_exc()
+    from .plain import plain
+
     sys.stderr.write(
+        f"{plain(traceback.format_exc())}"
         "dsrun: this is a bug in dsrun, not in your job; please report the lines above\n"
     )
     return INTERNAL

@@ -547,6 +547,21 @@ def test_a_plan_with_bytes_that_are_no_text(folder: Path, options: Sequence[str]
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_bug_is_told_in_plain_text() -> None:
+    """What was in a stranger's message may be in that of an exception."""
+    code = (
+        "from dsrun.launcher import runner\n"
+        "def act(words): raise RuntimeError('\\x1b]0;t\\x07\\x9b')\n"
+        "runner.start(act)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).with_name("import"))}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 70
+    assert "RuntimeError: \\x1b]0;t\\x07\\x9b\ndsrun: this is a bug" in done.stderr
+
+
 def test_dsrun_by_another_name(folder: Path) -> None:
     (folder / "link").symlink_to(DSRUN[1])
     done = subprocess.run(
