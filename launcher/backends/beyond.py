@@ -68,8 +68,18 @@ def _no_key(config: HostConfig, environ: Mapping[str, str]) -> str:
         return ""
     if keys:
         return f"{keys[0]} is a security key, which paramiko cannot use"
-    ticket = "KRB5CCNAME" in environ or os.path.exists(f"/tmp/krb5cc_{os.getuid()}")
-    return "there is a Kerberos ticket and no key, and paramiko needs one" if ticket else ""
+    if "KRB5CCNAME" in environ or _has_ticket():
+        return "there is a Kerberos ticket and no key, and paramiko needs one"
+    return ""
+
+
+def _has_ticket() -> bool:
+    """Tell whether a ticket of this user's lies where MIT Kerberos has it: anybody may lay one."""
+    try:
+        status = os.lstat(os.path.join("/tmp", f"krb5cc_{os.getuid()}"))
+    except OSError:
+        return False
+    return status.st_uid == os.getuid()
 
 
 def _in_hardware(path: str) -> bool:
