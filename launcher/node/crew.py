@@ -91,6 +91,7 @@ class Crew:
         self._swept = self._killing = self._finished = False
         self._drain_timer: loops.Timer | None = None
         self._foreign: set[int] = set()
+        self._killed: set[int] = set()
         self._input = bytearray()
         self._input_ended = False
 
@@ -191,6 +192,7 @@ class Crew:
                 break
             if pid == 0:
                 break
+            self._killed.discard(pid)
             if pid in by_pid:
                 by_pid[pid].status = status
                 self._events.exited(by_pid[pid])
@@ -259,9 +261,9 @@ class Crew:
         self._loop.after(descendants.GIVE_UP, lambda: self._finish(self._children()))
 
     def _kill_children(self) -> None:
-        children = self._children()
-        if children:
-            descendants.end(self._others())
+        children = set(self._children()) - self._foreign
+        if children - self._killed:
+            self._killed = descendants.end(self._others()) | children
         for pid in children:
             self._send(pid, signal.SIGKILL)
 

@@ -25,13 +25,16 @@ GIVE_UP = 30.0
 """Seconds after SIGKILL until a process that does not die is named and left to the kernel."""
 
 
-def end(spared: Collection[int] = ()) -> None:
+def end(spared: Collection[int] = ()) -> set[int]:
     """Stop all descendants until a look finds no other, then kill them.
 
     What has come through, whoever calls finds among its children when it reaps.
 
     Args:
         spared: children that are left alone, with all that has come from them.
+
+    Returns:
+        the pids of those that were killed: each dies, and none of them need be killed once more.
     """
     ours, met = {os.getpid()}, set()
     last = time.monotonic() + PATIENCE
@@ -42,8 +45,7 @@ def end(spared: Collection[int] = ()) -> None:
             met.update(new)
             if time.monotonic() > last:
                 break
-        for pid in ours - {os.getpid()}:
-            _send(pid, signal.SIGKILL, ours)
+        return {pid for pid in ours - {os.getpid()} if _send(pid, signal.SIGKILL, ours)}
 
 
 def pids() -> list[int]:
@@ -80,13 +82,15 @@ def _below(spared: Collection[int]) -> list[tuple[int, int]]:
     return found
 
 
-def _send(pid: int, number: int, ours: set[int]) -> None:
-    """Signal a process that is the child of one of ours, and count it in."""
+def _send(pid: int, number: int, ours: set[int]) -> bool:
+    """Signal a process that is the child of one of ours, and count it in; tells whether it was."""
     with suppress(OSError):  # it has ended, or is another user's
         fd = os.pidfd_open(pid)
         try:
             if kernel.parent(pid) in ours:
                 ours.add(pid)
                 signal.pidfd_send_signal(fd, number)
+                return True
         finally:
             os.close(fd)
+    return False

@@ -205,12 +205,14 @@ def _sweep() -> list[int]:
     """End all that is left below this process; return what has not ended after SIGKILL."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     last = time.monotonic() + descendants.GIVE_UP
+    known: set[int] = set()
     _reap()
     while left := kernel.children():
-        descendants.end()
+        if not known.issuperset(left):
+            known = descendants.end().union(left)
         ours = [pid for pid in left if kernel.send(pid, signal.SIGKILL)]
         patience = max(0.0, last - time.monotonic())
         if not ours or signal.sigtimedwait({signal.SIGCHLD}, patience) is None:
             break
-        _reap()
+        known -= _reap().keys()
     return left
