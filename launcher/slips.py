@@ -23,10 +23,10 @@ OURS = TORCHRUN_NAMES | {
 """Options that hardly any script has itself."""
 
 _PYTHON = re.compile(r"(.*/)?python[0-9.]*")
-_LAUNCHERS = {"torchrun", "deepspeed", "accelerate"}
+_LAUNCHERS = {"torchrun", "deepspeed"}
 _SHELL = re.compile(rb"#!\s*(\S*/env\s+(-\S+\s+)*)?\S*\b(sh|bash|dash|zsh|ksh|csh|tcsh|fish)\b")
-# pip and setuptools write scripts that are both, where the path of their python is long.
-_BOTH = re.compile(rb"^['\"]+exec['\"]", re.MULTILINE)
+# What is a script of both has its second line in quotes; pip writes such, where paths are long.
+_BOTH = re.compile(rb"#![^\n]*\n\s*['\"]")
 
 
 def check(program: Program, folder: str) -> None:
@@ -90,4 +90,4 @@ def _kind(path: str) -> str:
         return ""
     if head.startswith(b"\x7fELF"):
         return "a program"
-    return "a shell script" if _SHELL.match(head) and not _BOTH.search(head) else ""
+    return "a shell script" if _SHELL.match(head) and not _BOTH.match(head) else ""

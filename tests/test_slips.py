@@ -18,6 +18,7 @@ FILES = {
     "plain.sh": b"import os\n",
     "uv.py": b"#!/usr/bin/env -S uv run --script\n",
     "both": b"#!/bin/sh\n'''exec' \"/a long path/python\" \"$0\" \"$@\"\n' '''\nimport sys\n",
+    "old": b'#!/bin/bash\n""":"\nexec python "$0" "$@"\n"""\nimport sys\n',
     "torchrun": b"import torch\n",
 }
 
@@ -52,7 +53,17 @@ def test_what_is_no_script_of_pythons(folder: str, script: str, message: str) ->
 
 @pytest.mark.parametrize(
     "script",
-    ["train.py", "plain.sh", "uv.py", "both", "nowhere.sh", "folder.sh", "/dev/tty", "torchrun"],
+    [
+        "train.py",
+        "plain.sh",
+        "uv.py",
+        "both",
+        "old",
+        "nowhere.sh",
+        "folder.sh",
+        "/dev/tty",
+        "torchrun",
+    ],
 )
 def test_what_may_be_one(folder: str, script: str) -> None:
     check(Program(script), folder)
