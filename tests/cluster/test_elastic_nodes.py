@@ -131,7 +131,7 @@ def test_thousands_of_hosts_that_cannot_be_reached_cost_the_training_nothing(
     up(running, 2, 2)
     (tmp_path / "new").rename(tmp_path / "hosts")
     assert sorted(up(running, 3, 3)) == placed("n1", "n2", "n3")
-    told = r"(?s)(dsrun: \d+ hosts could not be reached: x\d+ .. x\d+: its name does not .*){2}"
+    told = r"(?s)(dsrun: x\[\d+-\d+\]: its name does not resolve .*){2}"
     running.wait_for_output(told, IMPORT)
     assert longest_pause(tmp_path) < 2.0
     running.process.send_signal(signal.SIGTERM)
