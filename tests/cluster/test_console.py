@@ -60,7 +60,6 @@ def lines(text: str) -> list[str]:
         (("--console_ranks", "0,1-2"), ["n1:0| ", "n1:1| ", "n2:2| "]),
         (("--local_ranks_filter", "1"), ["n1:1| "]),
         (("--local-ranks-filter", "0", "--console-ranks", "0-1"), ["n1:0| "]),
-        (("--console_ranks", "7"), []),
         (("--color", "never"), ["n1:0| ", "n1:1| ", "n2:2| "]),
     ],
 )  # fmt: skip
