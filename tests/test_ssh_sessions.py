@@ -48,7 +48,7 @@ def server(greeting: bytes) -> Iterator[int]:
                 caller.close()
 
 
-def cause(launcher: str, port: int, patience: float) -> str:
+def cause(launcher: str, port: int, patience: float, host: str = "127.0.0.1") -> str:
     """Why no session comes about."""
     loop = Loop()
     settings = Settings("python3", "/", port=port, connect_timeout=patience)
@@ -64,7 +64,7 @@ def cause(launcher: str, port: int, patience: float) -> str:
 
     reports = Reports(nothing, nothing, ended, nothing, nothing, nothing)
     try:
-        backend.start(lay_out([Host("127.0.0.1", (0,))]), loop, reports, None)
+        backend.start(lay_out([Host(host, (0,))]), loop, reports, None)
         loop.run()
     finally:
         backend.close()
@@ -79,6 +79,13 @@ def test_a_mute_server_costs_the_time_to_connect(launcher: str) -> None:
         told = cause(launcher, port, 1.0)
     assert time.monotonic() - began < 10
     assert "did not answer" in told
+
+
+def test_what_nobody_has_foreseen_is_the_cause_of_the_one_host() -> None:
+    told = cause("ssh", 22, 1.0, host="a" * 70)
+    assert told.startswith("the ssh session broke: ")
+    assert "label" in told
+    assert told.isprintable()
 
 
 @sessions

@@ -111,11 +111,16 @@ class Engine:
         """Remove what this process of the engine's has left behind, if it was killed."""
 
     def with_ssh_options(self, name: str) -> dict[str, str]:
-        """Return this environment, with options for ssh behind the user's own in that variable."""
+        """Return this environment, with options for ssh behind the user's own in that variable.
+
+        Raises:
+            UsageError: the user's ssh configuration cannot be read.
+        """
         ours = shlex.join(base.ssh_options(self._settings))
         theirs = os.environ.get(name, "")
-        port = self._settings.port
-        first = shlex.join(ssh_reading.overrides(self._hosts, port, shlex.split(theirs)))
+        port, args = self._settings.port, shlex.split(theirs)
+        ssh_reading.check(self._hosts, port, args)
+        first = shlex.join(ssh_reading.overrides(self._hosts, port, args))
         return {**os.environ, name: f"{first} {theirs} {ours}".strip()}
 
     # -- what all of them do ------------------------------------------------------------------

@@ -229,6 +229,13 @@ def test_an_sshd_that_says_nothing_costs_the_time_to_connect(
     assert "did not answer" in found["n2"]
 
 
+def test_a_host_that_no_packet_reaches_is_told_what_to_look_at(
+    dsrun: Dsrun, tmp_path: Path
+) -> None:
+    found = causes(dsrun(*on("unreachable", "ssh"), script(tmp_path, HELLO)))
+    assert found["unreachable"].startswith("no route to it: it is down, a firewall rejects it, or")
+
+
 @remote
 def test_causes_of_every_kind_are_told_together(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str

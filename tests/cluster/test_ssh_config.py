@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .command import Dsrun
+    from .engines import Engine
     from .hosts import Cluster
 
 GREETING = "n2:0| here is n2\n"
@@ -259,6 +260,16 @@ def test_a_configuration_that_cannot_be_read_is_told_at_once(
     assert ended.stderr.startswith("dsrun: ssh configuration: ")
     assert words in ended.stderr
     assert ended.stderr.count("\n") == 1
+
+
+def test_no_engine_starts_with_a_configuration_that_cannot_be_read(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, engine: Engine
+) -> None:
+    with ssh_file(cluster, "config", "Port abc\n"), at_most(5):
+        ended = dsrun(*engine.options, "--host", "n1:1,n2:1", script(tmp_path, HELLO))
+    assert (ended.returncode, ended.stdout) == (USAGE, "")
+    assert "ssh configuration: " in ended.stderr
+    assert "Bad port 'abc'" in ended.stderr
 
 
 @remote
