@@ -13,7 +13,7 @@ from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
     Values: TypeAlias = Mapping[str, Sequence[str]]
@@ -108,21 +108,9 @@ def settle(values: Values, name: str, account: Account) -> HostConfig:
     Raises:
         Unreadable: the port is none.
     """
-
-    def first(keyword: str, default: str = "") -> str:
-        value = values.get(keyword, [default])[0]
-        return "" if value.lower() == "none" else value
-
-    address, port = first("hostname", name), _port(first("port", "22"))
-    user, alias = first("user", account.name), first("hostkeyalias")
-    here = os.uname().nodename
-    tokens = dict(zip("%hnprkudilL", (
-        *("%", address, name, str(port), user, alias or address, account.name, account.home),
-        *(str(os.getuid()), here, here.partition(".")[0]),
-    ), strict=True))  # fmt: skip
-
-    def filled(text: str) -> str:
-        return re.sub("%(.)", lambda token: tokens.get(token[1], token[0]), text)
+    address, port = _first(values, "hostname", name), _port(_first(values, "port", "22"))
+    user, alias = _first(values, "user", account.name), _first(values, "hostkeyalias")
+    filled = _filler([address, name, str(port), user, alias or address], account)
 
     def path(text: str) -> str:
         named = re.sub(r"\$\{(\w+)\}", lambda one: account.environ.get(one[1], ""), text)
@@ -141,16 +129,30 @@ def settle(values: Values, name: str, account: Account) -> HostConfig:
         user=user,
         keys=paths("identityfile", USUAL_KEYS),
         certificates=paths("certificatefile", ()),
-        only_these_keys=first("identitiesonly") == "yes",
-        agent=path(_agent(first("identityagent", "SSH_AUTH_SOCK"))),
+        only_these_keys=_first(values, "identitiesonly") == "yes",
+        agent=path(_agent(_first(values, "identityagent", "SSH_AUTH_SOCK"))),
         known_as=filled(alias),
         known_hosts=tuple(path(one) for line in known for one in line.split() if one != "none"),
-        family=first("addressfamily", "any").lower(),
-        jumps=filled(first("proxyjump")),
-        command=filled(first("proxycommand")),
-        checking=first("stricthostkeychecking", "ask").lower(),
+        family=_first(values, "addressfamily", "any").lower(),
+        jumps=filled(_first(values, "proxyjump")),
+        command=filled(_first(values, "proxycommand")),
+        checking=_first(values, "stricthostkeychecking", "ask").lower(),
         values=values,
     )
+
+
+def _first(values: Values, keyword: str, default: str = "") -> str:
+    """Return the value that counts, "" for none."""
+    value = values.get(keyword, [default])[0]
+    return "" if value.lower() == "none" else value
+
+
+def _filler(named: Sequence[str], account: Account) -> Callable[[str], str]:
+    """Return what fills tokens; `named` is for %h, %n, %p, %r and %k."""
+    here = os.uname().nodename
+    ours = ["%", account.name, account.home, str(os.getuid()), here, here.partition(".")[0]]
+    tokens = dict(zip("hnprk%udilL", [*named, *ours], strict=True))
+    return lambda text: re.sub("%(.)", lambda token: tokens.get(token[1], token[0]), text)
 
 
 def _port(text: str) -> int:
