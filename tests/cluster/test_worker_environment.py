@@ -323,5 +323,5 @@ def test_an_environment_file_that_is_no_such_thing(dsrun: Dsrun, tmp_path: Path)
     (tmp_path / "log").write_text("A=1\n" * 5_000_000)
     done = dsrun(*LOCAL, "--env_file", "log", tell.SCRIPT)
     assert done.returncode == 2
-    assert done.stderr.startswith("dsrun: log: larger than ")
+    assert done.stderr.startswith("dsrun: --env_file log: larger than ")
     assert done.stderr.count("\n") == 1
