@@ -93,7 +93,7 @@ def test_a_new_key_is_taken_when_asked_to_and_kept(
 
 
 @remote
-@pytest.mark.parametrize("checking", ["no", "off", "accept-new"])
+@pytest.mark.parametrize("checking", ["no", "accept-new"])
 def test_a_new_key_is_taken_with_a_line_when_the_configuration_says_so(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str, checking: str
 ) -> None:
