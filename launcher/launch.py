@@ -102,14 +102,14 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
     # On a line of its own, whatever a start-up file has printed without an end.
     os.write(1, f"\n{auth.announce(node, token)}\n".encode())
     try:
-        line = _dial(target, pin, auth.Claim(node, token))
+        line = dial(target, pin, auth.Claim(node, token))
     except tls.CannotDial as error:
         sys.stderr.write(f"dsrun: {error}\n")
         return LOST
     return _serve(line, guard)
 
 
-def _dial(target: str, pin: str, claim: Claim) -> TlsLine:
+def dial(target: str, pin: str, claim: Claim) -> TlsLine:
     """Dial until the runner serves this node: it drops callers while its port is crowded.
 
     Raises:

@@ -247,3 +247,33 @@ def test_a_proof_is_of_secret_certificate_and_role() -> None:
     assert auth.same(proof, auth.prove("s", "f", "node 1"))
     assert not auth.same(proof, proof[:-1])
     assert not auth.same(proof, "é")
+
+
+@pytest.mark.parametrize("body", [b"", b"\0" * 7, b"\0" * 9])
+def test_what_is_no_count(body: bytes) -> None:
+    with pytest.raises(frames.BadFrame, match=r"^not a count$"):
+        frames.unpack_count(body)
+    assert frames.unpack_count(frames.pack_count(frames.TOOK, 1 << 40)[5:]) == 1 << 40
+
+
+@pytest.mark.parametrize("body", [b"", b"\x0f\x0f"])
+def test_what_is_no_signal(body: bytes) -> None:
+    with pytest.raises(frames.BadFrame, match=r"^not a signal$"):
+        frames.unpack_signal(body)
+    assert frames.unpack_signal(b"\x0f") == 15
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"candidates": ["n1"]},
+        {"candidates": "n1", "port": 1},
+        {"candidates": ["n1"], "port": None},
+        {"candidates": ["a\0b"], "port": 1},
+        {"candidates": ["n1"], "port": 1 << 16},
+    ],
+)
+def test_a_probe_of_nothing_that_can_be_reached(wrong: dict[str, object]) -> None:
+    with pytest.raises(frames.BadFrame):
+        messages.unpack(messages.Probe, json.dumps(wrong).encode())

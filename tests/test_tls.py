@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import socket
 import threading
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import pytest
 
+from dsrun.launcher import launch
 from dsrun.launcher.addresses import addresses_towards, own_addresses
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.control.line import LineClosed
-from dsrun.launcher.head.door import Door
+from dsrun.launcher.head.door import NO_PROOF, Door
 from dsrun.launcher.loop import Loop
 
-from .doors import HERE, Runner, claim, dialled, enter, runner
+from .doors import HERE, TOKEN, Runner, claim, dialled, enter, runner
 
 __all__ = ["runner"]
 
@@ -163,3 +164,45 @@ def test_the_address_towards_a_host_comes_first() -> None:
     assert found[-len(own_addresses()) :] == own_addresses()
     assert addresses_towards(["no-such-host.invalid"]) == own_addresses()
     assert not [one for one in own_addresses() if one.startswith(("127.", "::1", "fe80"))]
+
+
+def test_who_is_dropped_dials_again(runner: Runner) -> None:
+    runner.verdict = NO_PROOF
+    lines: list[tls.TlsLine] = []
+
+    def dial() -> None:
+        where = f"127.0.0.1:{runner.door.port}"
+        lines.append(launch.dial(where, runner.pin, auth.Claim("w0", TOKEN)))
+
+    node = threading.Thread(target=dial)
+    node.start()
+    assert runner.asked.wait(10)
+    runner.verdict = "yes"
+    node.join(20)
+    with closing(lines[0]) as line:
+        assert line.early() == [(frames.WELCOME, b"")]
+
+
+def test_who_is_not_there_is_not_dialled_again() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        with pytest.raises(tls.CannotDial, match="Connection refused"):
+            launch.dial(f"127.0.0.1:{free.getsockname()[1]}", "x", auth.Claim("w0", TOKEN))
+
+
+@pytest.mark.parametrize(("spoken", "dropped"), [(b"", True), (b"SSH-2.0-OpenSSH_9.2\r\n", False)])
+def test_what_a_crowd_does_is_told_from_another_program(spoken: bytes, dropped: bool) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def greet() -> None:
+            caller, _ = server.accept()
+            with caller:
+                caller.recv(4096)
+                caller.sendall(spoken)
+
+        greeter = threading.Thread(target=greet)
+        greeter.start()
+        with pytest.raises(tls.CannotDial) as caught:
+            tls.dial(HERE, server.getsockname()[1], "x", 10.0)
+        greeter.join(10)
+    assert caught.value.dropped is dropped
