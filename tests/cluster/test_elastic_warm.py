@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,8 +14,6 @@ from .machines import wait_for
 from .rounds import IMPORT, elastic, ended, node_launcher
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .command import Dsrun
     from .hosts import Cluster, Process
 
@@ -33,11 +32,18 @@ while not os.path.exists(f"{folder}/end"):
 """
 
 
+MINE = """
+import os
+print("imported", flush=True)
+open(f"{os.path.dirname(__file__)}/imported-{os.uname().nodename}-{os.getpid()}", "w").close()
+"""
+
+
 @pytest.fixture
 def work(tmp_path: Path) -> str:
     """A worker that runs until a file says that it is to end, or to fail; it imports nothing."""
     (tmp_path / "train.py").write_text(WORKER)
-    (tmp_path / "mine.py").write_text("print('imported', flush=True)")
+    (tmp_path / "mine.py").write_text(MINE)
     return str(tmp_path / "train.py")
 
 
@@ -59,13 +65,13 @@ def test_the_next_round_has_imported(
     """But for a worker whose spare was killed; what a spare prints is the worker's."""
     warm = ("--warm_workers", "--warm_modules", "torch,mine")
     running = elastic(dsrun, work, "n1:2,n2:1", "--max_restarts", "2", *warm)
-    first = spares(cluster, 3)
+    first = ready(cluster, tmp_path, 3)
     assert "imported" not in running.stdout
     (tmp_path / "fail-2-0").touch()
     for label in ("n1:0", "n1:1", "n2:2"):
         both = rf"(?ms)^{label}[|] imported$.*^{label}[|] up {label[-1]} 1 True True$"
         running.wait_for_output(both, IMPORT)
-    second = spares(cluster, 3, *first)
+    second = ready(cluster, tmp_path, 3, *first)
     (victim,) = [p for p in second if "--local_rank=1" in p.argv]
     os.kill(victim.pid, signal.SIGKILL)
     (tmp_path / "fail-0-1").touch()
@@ -90,6 +96,20 @@ def test_no_spare_outlives_the_job(
     wait_for(lambda: not any(work in p.argv for p in cluster.processes()), "no spare")
 
 
+def ready(cluster: Cluster, folder: Path, count: int, *former: Process) -> list[Process]:
+    """So many spares, once they have imported `mine`, and have said so: they wait for an order."""
+    imported = len(former) + count
+    wait_for(lambda: len(list(folder.glob("imported-*"))) == imported, "imports", 2 * IMPORT)
+    found = spares(cluster, count, *former)
+    wait_for(lambda: all(state(one) == "S" for one in found), "spares at rest", IMPORT)
+    return found
+
+
+def state(process: Process) -> str:
+    stat = Path(f"/proc/{process.pid}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0]
+
+
 TAKING = """
 import os, sys, time
 warm = "torch" in sys.modules
@@ -109,11 +129,12 @@ def test_a_spare_has_a_line_to_the_shard_queues(
 ) -> None:
     """What its former self has taken, it takes again."""
     (tmp_path / "train.py").write_text(TAKING)
+    (tmp_path / "mine.py").write_text(MINE)
     modules = ("--export", f"PYTHONPATH={CHECKOUT}/tests/import")
-    warm = ("--warm_workers", "--warm_modules", "torch", "--shard_queue", *modules)
+    warm = ("--warm_workers", "--warm_modules", "torch,mine", "--shard_queue", *modules)
     running = elastic(dsrun, str(tmp_path / "train.py"), "n1:1", "--max_restarts", "1", *warm)
     running.wait_for_output("takes 0 False 0", IMPORT)
-    spares(cluster, 1)
+    ready(cluster, tmp_path, 1)
     (tmp_path / "fail-0-0").touch()
     running.wait_for_output("takes 1 True 0", IMPORT)
     (tmp_path / "fail-0-1").touch()
