@@ -31,15 +31,22 @@ class Arrangement(NamedTuple):
     """A plan and where it came from.
 
     Attributes:
-        said: for the user: where the hosts came from and which launcher was picked, and why.
+        source: where the hosts came from, in words.
+        choice: which launcher was picked, and why.
         batches: the elastic plan that the number of workers has to fit, if there is one.
         notes: lines that the user is to see, at the start as well as in a dry run.
     """
 
     plan: Plan
-    said: str
+    source: str
+    choice: str
     batches: BatchPlan | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def said(self) -> str:
+        """Both in one line."""
+        return f"hosts: {self.source}; launcher: {self.choice}"
 
 
 def arrange(command: Command) -> Arrangement:
@@ -65,11 +72,11 @@ def arrange(command: Command) -> Arrangement:
         master_port=options.master_port or None,  # 0: a free one, which nobody has to know before
         rendezvous=command.rendezvous,
     )
-    said = f"hosts: {command.joined or found.words}; launcher: {why}"
     # Only a reason of the user's own setup has paramiko left aside.
     aside = [f"launcher: {why}"] if launcher == "openssh" != options.launcher.lower() else []
     notes = (*command.notes, *aside, *_notes(found, plan.program, command))
-    return Arrangement(plan, said, elastic_plan(options, plan.world_size), notes)
+    batches = elastic_plan(options, plan.world_size)
+    return Arrangement(plan, command.joined or found.words, why, batches, notes)
 
 
 def _notes(found: source.Source, program: Program, command: Command) -> list[str]:

@@ -50,8 +50,8 @@ def run(words: Sequence[str]) -> int:
     if command.options.shard_queue and len(plan.nodes) > 1:
         raise UsageError("--shard_queue: no one dsrun sees all nodes here; use dsrun --no_ssh")
     batches = elastic_plan(command.options, plan.world_size)
-    said = "hosts: --world_info; launcher: by hand"
-    return launch(Arrangement(plan, said, batches, command.notes), command.options, rank)
+    arranged = Arrangement(plan, "--world_info", "by hand", batches, command.notes)
+    return launch(arranged, command.options, rank)
 
 
 def _take_world_info(words: list[str]) -> tuple[str, list[str]]:

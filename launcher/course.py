@@ -117,7 +117,7 @@ def run(
     console = Console(loop, colour=options.color, level=_level(options))
     try:
         console.say(arrangement.said, "debug")
-        console.say(opening(plan, arrangement.said, job_id), _loudness(plan, options))
+        console.say(opening(plan, arrangement.source, job_id), _loudness(plan, options))
         for note in arrangement.notes:
             console.say(note)
         _warn_of(course.travel, plan, console)

@@ -69,17 +69,18 @@ def _node_json(node: Node) -> dict[str, object]:
 
 def as_table(
     plan: Plan,
-    said: str,
+    source: str,
+    choice: str,
     commands: Commands,
     travel: Travel,
     workdir: str,
     notes: Sequence[str] = (),
 ) -> str:
-    """Return the plan for a person to read."""
+    """Return the plan for a person to read; `source` and `choice` are the arrangement's."""
     program = plan.program.argv(plan.program.python or "python", 0)
     facts = [
-        ("hosts", said.partition("; ")[0].removeprefix("hosts: ")),
-        ("launcher", said.rpartition("launcher: ")[2]),
+        ("hosts", source),
+        ("launcher", choice),
         ("workers", _workers(plan)),
         ("master", _master(plan)),
         ("program", shlex.join(program)),

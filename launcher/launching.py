@@ -43,8 +43,8 @@ def show(arrangement: Arrangement, options: Options) -> str:
     commands.sort(key=_in_order(plan))
     if options.json:
         return dryrun.as_json(plan, commands, travel, arrangement.notes)
-    said, folder = arrangement.said, workdir(options)
-    return dryrun.as_table(plan, said, commands, travel, folder, arrangement.notes)
+    told, folder = (arrangement.source, arrangement.choice), workdir(options)
+    return dryrun.as_table(plan, *told, commands, travel, folder, arrangement.notes)
 
 
 def _in_order(plan: Plan) -> Callable[[tuple[str, list[str]]], int]:

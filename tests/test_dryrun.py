@@ -58,7 +58,7 @@ def test_the_plan_as_json() -> None:
 
 
 TABLE = """\
-hosts     --host
+hosts     --host (a; b)
 launcher  ssh (why)
 workers   as many as the nodes have on 4 nodes
 master    found at the start:4000
@@ -90,7 +90,7 @@ commands:
 
 
 def test_the_plan_as_a_table() -> None:
-    shown = dryrun.as_table(PLAN, "hosts: --host; launcher: ssh (why)", COMMANDS, TRAVEL, "/work")
+    shown = dryrun.as_table(PLAN, "--host (a; b)", "ssh (why)", COMMANDS, TRAVEL, "/work")
     assert shown == TABLE.replace("{long}", "x" * 67)
 
 
@@ -98,9 +98,7 @@ def test_a_large_plan_is_cut_and_one_command_is_shown_once() -> None:
     hosts = [Host(f"w{at}", (0,)) for at in range(70)]
     plan = Plan(lay_out(hosts), Program("x", local_rank=False), "pdsh", "m", None)
     commands = [(host.name, ["pdsh", "all"]) for host in hosts]
-    shown = dryrun.as_table(
-        plan, "hosts: h; launcher: pdsh", commands, Travel({}, (), frozenset()), "/"
-    )
+    shown = dryrun.as_table(plan, "h", "pdsh", commands, Travel({}, (), frozenset()), "/")
     assert "workers   70 on 70 nodes\nmaster    m:a free port\n" in shown
     assert "\n63    w63   63     0\n... and 6 more nodes (--json shows all)\n\n" in shown
     assert "variables that travel:\n  none\n\n" in shown

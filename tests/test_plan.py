@@ -194,16 +194,16 @@ def test_hosts_of_a_line(words: list[str], hosts: list[Host], said: str) -> None
     ],
 )
 def test_the_line_that_opens_a_job(words: list[str], told: str) -> None:
-    plan, said, *_ = arranged(*words)
-    assert opening(plan, said, JOB) == f"{told}; job {JOB}"
+    plan, source, *_ = arranged(*words)
+    assert opening(plan, source, JOB) == f"{told}; job {JOB}"
 
 
 def test_the_line_that_opens_a_job_fits_a_terminal(tmp_path: Path) -> None:
     path = tmp_path / "a-name-that-is-long" / "hosts"
     path.parent.mkdir()
     path.write_text("x1\n")
-    plan, said, *_ = arranged("-H", str(path), "--launcher=ssh")
-    line = opening(plan, said, JOB)
+    plan, source, *_ = arranged("-H", str(path), "--launcher=ssh")
+    line = opening(plan, source, JOB)
     assert len(f"dsrun: {line}") == WIDTH
     assert line.startswith("1 node from hostfile /")
     assert line.endswith(f"g/hosts over ssh; job {JOB}")
@@ -225,14 +225,14 @@ TORCHRUN = ("--nnodes=3", "--node-rank=1", "--nproc-per-node=2", "--master-addr=
 
 
 def test_torchruns_static_form_needs_no_hosts() -> None:
-    plan, said, *_ = arranged(*TORCHRUN, "--master-port=1234")
+    plan, *words, _batches, _notes = arranged(*TORCHRUN, "--master-port=1234")
     assert [node.host.name for node in plan.nodes] == ["node-0", "node-1", "node-2"]
     assert seats(plan.nodes) == [
         (node, 2 * node + local, local, local) for node in range(3) for local in range(2)
     ]
     assert (plan.launcher, plan.master_addr, plan.master_port) == ("none", "10.0.0.1", 1234)
     assert not plan.program.local_rank
-    assert said == "hosts: this machine (no hostfile); launcher: none (--no_ssh)"
+    assert words == ["this machine (no hostfile)", "none (--no_ssh)"]
 
 
 @pytest.mark.parametrize(

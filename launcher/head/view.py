@@ -57,12 +57,12 @@ class Rules(NamedTuple):
     folder: str = ""
 
 
-def opening(plan: Plan, said: str, job_id: str) -> str:
+def opening(plan: Plan, source: str, job_id: str) -> str:
     """Return the words that open a job: how many nodes, where they are from, and its name.
 
-    `said` is the arrangement's; dsrun's own name goes before this line.
+    `source` is the arrangement's; dsrun's own name goes before this line.
     """
-    source = said.removeprefix("hosts: ").partition("; launcher: ")[0].partition(" (")[0]
+    source = source.partition(" (")[0]
     here = source == "this machine"
     count = len(plan.nodes)
     if plan.launcher == "none":
