@@ -17,6 +17,7 @@ from typing import Literal, NamedTuple
 from dsrun.launcher import environment
 from dsrun.launcher.backends.base import Dial, Part, Reports
 from dsrun.launcher.backends.child import Child
+from dsrun.launcher.common.loop import READ, Loop
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.elastic.limits import Limits
 from dsrun.launcher.head.console import Console
@@ -24,7 +25,6 @@ from dsrun.launcher.head.dialled import run_announced
 from dsrun.launcher.head.elasticjob import Elastic, ElasticJob
 from dsrun.launcher.head.job import Job
 from dsrun.launcher.head.view import rules
-from dsrun.launcher.loop import READ, Loop
 from dsrun.launcher.options import Options
 from dsrun.launcher.plan import Node, Plan, lay_out
 from dsrun.launcher.program import Program

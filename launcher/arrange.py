@@ -6,8 +6,9 @@ import os
 
 from . import master, stray
 from .backends import BACKENDS
+from .common.errors import UsageError, conflict
+from .common.values import NamedTuple
 from .elastic.asked import bounds, grows
-from .errors import UsageError, conflict
 from .folders import from_here, interpreter, workdir
 from .plan import Plan, lay_out
 from .program import Program
@@ -15,7 +16,6 @@ from .resources import source
 from .resources.counts import is_count
 from .resources.host import MAX_SLOTS
 from .resources.membership import WORDS_FOR_ALL
-from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

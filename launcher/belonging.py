@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import sys
 
+from .common.errors import UsageError
 from .elastic.asked import bounds
-from .errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

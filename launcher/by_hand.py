@@ -11,14 +11,14 @@ import os
 from . import world_info
 from .arrange import Arrangement, elastic_plan
 from .cli import parse
-from .errors import UsageError
+from .common.errors import UsageError
+from .common.secret import DEFAULT_MASTER_PORT
 from .folders import interpreter
 from .launching import launch
 from .plan import Plan, lay_out
 from .program import Program
 from .rendezvous import completed
 from .resources.host import Host
-from .secret import DEFAULT_MASTER_PORT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

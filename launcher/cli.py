@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from .errors import UsageError
+from .common.errors import UsageError
+from .common.values import NamedTuple
 from .option import Option
 from .options import Options, table
 from .peers import HOSTS, IDLE, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
-from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,18 +6,19 @@ import os
 import signal
 import time
 
-from . import executable, reportfile, signals
+from . import reportfile
+from .common import executable, signals
+from .common.errors import DsrunError, UsageError
+from .common.secret import shared_secret
+from .common.values import NamedTuple
 from .elastic.asked import limits
-from .errors import DsrunError, UsageError
 from .folders import workdir
 from .head.console import Console
 from .head.job import Job
 from .head.report import as_json, crash_json, words
 from .head.view import opening, rules
 from .resources import source
-from .secret import shared_secret
 from .sending import tasks, travelling
-from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
 
     from .arrange import Arrangement
     from .backends.base import Part
+    from .common.loop import Loop
     from .control.messages import Task
     from .elastic.limits import Limits
     from .environment import Travel
     from .head.report import Report
     from .head.view import Rules
-    from .loop import Loop
     from .options import Options
     from .plan import Node, Plan
     from .rendezvous import Rendezvous

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .corelist import format_cpus
-from .values import NamedTuple
-from .wording import counted
+from .common.cpu_list import format_cpus
+from .common.values import NamedTuple
+from .common.wording import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .backends.base import Part
+    from .common.loop import Loop
     from .elastic.limits import Limits
     from .head.console import Console
-    from .loop import Loop
     from .options import Options
     from .plan import Node
 

@@ -10,16 +10,16 @@ import sys
 import time
 from contextlib import suppress
 
-from .errors import LostError, NodeError, UsageError
+from .common.errors import LostError, NodeError, UsageError
+from .common.secret import control_port, shared_secret
 from .resources import source
 from .resources.host import Host
-from .secret import control_port, shared_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .common.loop import Loop
     from .control.tls import TlsLine
     from .head.job import Job
-    from .loop import Loop
     from .options import Options
     from .plan import Plan
 

@@ -17,7 +17,7 @@ import sys
 import time
 from contextlib import suppress
 
-from .errors import INTERNAL, LOST, USAGE, DsrunError
+from .common.errors import INTERNAL, LOST, USAGE, DsrunError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def _own_streams() -> tuple[int, int]:
 
 
 def _serve(line: Line, guard: Guard, *, tells: bool = False) -> int:
-    from .loop import Loop
+    from .common.loop import Loop
     from .node.session import Session
 
     return Session(line, Loop(), guard, tells=tells).run()

@@ -7,10 +7,10 @@ import sys
 from . import backends
 from .backends.base import Part, Settings, package_root
 from .backends.local import Local
+from .common.errors import UsageError
+from .common.loop import Loop
 from .elastic.asked import is_elastic
-from .errors import UsageError
 from .folders import workdir
-from .loop import Loop
 from .manner import binds
 from .plan import by_task
 from .resources import source

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from .corelist import parse_core_list
-from .errors import UsageError, conflict
-from .values import NamedTuple
+from .common.cpu_list import parse_core_list
+from .common.errors import UsageError, conflict
+from .common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .addresses import same_host
-from .errors import UsageError
+from .common.errors import UsageError
+from .common.network import same_host
 from .resources.names import check_name
 
 TYPE_CHECKING = False

@@ -6,8 +6,8 @@ plain host) has `slots=None` until `settle` is told what the node itself has fou
 
 from __future__ import annotations
 
-from .errors import UsageError
-from .values import NamedTuple
+from .common.errors import UsageError
+from .common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

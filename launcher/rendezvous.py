@@ -7,9 +7,9 @@ the other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`
 
 from __future__ import annotations
 
+from .common.errors import UsageError, conflict
+from .common.values import NamedTuple
 from .elastic.asked import bounds
-from .errors import UsageError, conflict
-from .values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import stat
 import sys
 import time
 
-from . import files
-from .errors import UsageError
-from .plain import plain
+from .common import files
+from .common.errors import UsageError
+from .common.text import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

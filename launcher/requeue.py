@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 
-from .errors import UsageError
-from .exitcodes import exit_codes
+from .common.errors import UsageError
+from .common.exit_codes import exit_codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import sys
 from contextlib import suppress
 
 from . import __version__
-from .errors import INTERNAL, DsrunError, OutputError, UsageError
+from .common.errors import INTERNAL, DsrunError, OutputError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def write(text: str) -> None:
 
 
 def _refuse(error: DsrunError) -> int:
-    from .plain import plain
+    from .common.text import plain
 
     for line in plain(str(error)).split("\n"):
         sys.stderr.write(f"dsrun: {line}\n")
@@ -184,7 +184,7 @@ def _refuse(error: DsrunError) -> int:
 def _bug() -> int:
     import traceback
 
-    from .plain import plain
+    from .common.text import plain
 
     sys.stderr.write(
         f"{plain(traceback.format_exc())}"

@@ -9,8 +9,8 @@ import shutil
 import sys
 
 from .arrange import by_rank, number_of_gpus, selected
+from .common.errors import UsageError
 from .elastic.asked import bounds
-from .errors import UsageError
 from .rendezvous import OWN
 from .sending import travelling
 

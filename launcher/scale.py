@@ -7,9 +7,9 @@ import re
 import socket
 
 from . import runner
-from .errors import NodeError, UsageError
+from .common.errors import NodeError, UsageError
+from .common.text import plain
 from .head import requests
-from .plain import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

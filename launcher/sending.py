@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 
-from . import __version__, environment, files
+from . import __version__, environment
 from .backends import ENGINES
+from .common import files
+from .common.errors import UsageError
 from .control.messages import Task
 from .elastic.asked import has_own_logs, has_private_logs, is_elastic, notice, warm_modules
-from .errors import UsageError
 from .folders import from_here, workdir
 from .manner import core_lists, manner
 from .rendezvous import UNNAMED

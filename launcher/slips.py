@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 
-from .errors import UsageError
+from .common.errors import UsageError
 from .peers import TORCHRUN_NAMES
 
 TYPE_CHECKING = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .errors import UsageError
+from .common.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from ..accelerator import detect
-from .corelist import format_cpus
+from .common.cpu_list import format_cpus
+from .common.errors import UsageError
 from .cores import binding, conflicts, numa, sysfs, topology
 from .drawing import Machine, Thing, draw
-from .errors import UsageError
 from .head import bindings
 from .manner import Manner, core_lists, manner
 from .node.devices import Devices

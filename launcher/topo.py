@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from . import runner
-from .errors import UsageError
+from .common.errors import UsageError
 
 HELP = """\
 usage: dsrun-topo [options]

@@ -7,7 +7,7 @@ import json
 import re
 import zlib
 
-from .errors import UsageError
+from .common.errors import UsageError
 from .resources.host import MAX_SLOTS, Slot
 from .resources.ranges import distinct, quoted
 

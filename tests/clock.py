@@ -1,6 +1,6 @@
 """Time for tests that do not wait."""
 
-from dsrun.launcher.loop import Loop
+from dsrun.launcher.common.loop import Loop
 
 
 class Clock:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.control.line import LineClosed
 from dsrun.launcher.head.door import NO_PROOF, Door
 from dsrun.launcher.head.refusals import Refusals
-from dsrun.launcher.loop import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

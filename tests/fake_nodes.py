@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from dsrun.launcher import backends, runner
+from dsrun.launcher.common.loop import READ
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.line import Line
-from dsrun.launcher.loop import READ
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import pytest
 
     from dsrun.launcher.backends.base import Dial, Reports, Settings
-    from dsrun.launcher.loop import Loop
+    from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.plan import Node
 
     History = Callable[[Sequence["FakeNode"]], Iterator[Callable[[], bool]]]

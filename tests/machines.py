@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from dsrun.launcher.corelist import format_cpus
+from dsrun.launcher.common.cpu_list import format_cpus
 from dsrun.launcher.cores.topology import Topology, read_topology
 
 GIB = 1 << 20

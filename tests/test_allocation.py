@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.resources.allocation import Allocation, find
 from dsrun.launcher.resources.host import Host, Slot
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from dsrun.launcher.loop import Loop
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.arrivals import RECENT, Arrivals
 
 

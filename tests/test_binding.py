@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.corelist import format_cpus, parse_core_list
+from dsrun.launcher.common.cpu_list import format_cpus, parse_core_list
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.cores import conflicts, numactl, shares
 from dsrun.launcher.cores.binding import Binding, Plan, plan
 from dsrun.launcher.cores.topology import Core, Topology, read_topology
 from dsrun.launcher.cores.ways import WAYS
-from dsrun.launcher.errors import UsageError
 from dsrun.launcher.manner import Manner
 
 from . import machines

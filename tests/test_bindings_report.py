@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from dsrun.launcher.common.cpu_list import format_cpus
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Bound, Placed
-from dsrun.launcher.corelist import format_cpus
 from dsrun.launcher.cores.topology import numa_nodes, read_topology
 from dsrun.launcher.head import bindings
-from dsrun.launcher.loop import Loop
 from dsrun.launcher.node.standing import AGAIN, PATIENCE, Watch, placed, standing
 from dsrun.launcher.node.workers import Process, spawn
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control.messages import Hello
-from dsrun.launcher.errors import UsageError
 from dsrun.launcher.head.checks import choose_master, master_candidates, problems
 from dsrun.launcher.head.gathering import waiting_line
 from dsrun.launcher.head.view import rules

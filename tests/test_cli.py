@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dsrun.launcher.cli import VARIABLES, Command, name_variables, parse
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.help import text as help_text
 from dsrun.launcher.options import all_options, table
 from dsrun.launcher.peers import PET, REFUSED

@@ -11,10 +11,10 @@ from typing import NamedTuple
 import pytest
 
 from dsrun.launcher.backends.stdio import SessionLine
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.line import Line, LineClosed
 from dsrun.launcher.control.link import Link
-from dsrun.launcher.loop import Loop
 
 BIG = b"x" * (3 << 20)
 """More than a socket's buffers hold."""

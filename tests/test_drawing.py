@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.corelist import kernels_list
+from dsrun.launcher.common.cpu_list import kernels_list
 from dsrun.launcher.cores.topology import read_topology
 from dsrun.launcher.drawing import Machine, Thing, draw
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.elastic.asked import is_elastic, limits, warm_modules
 from dsrun.launcher.elastic.limits import Limits
-from dsrun.launcher.errors import UsageError
 from dsrun.launcher.options import Options
 
 

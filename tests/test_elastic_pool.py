@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import dsrun.launcher.node
-from dsrun.launcher.loop import Loop
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node import kernel
 from dsrun.launcher.node.pool import Pool
 from dsrun.launcher.node.workers import Process, Spec

@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.environment import (
     Seat,
     Travel,
@@ -17,7 +18,6 @@ from dsrun.launcher.environment import (
     travel,
     worker,
 )
-from dsrun.launcher.errors import UsageError
 
 
 @pytest.mark.parametrize(

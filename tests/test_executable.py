@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.executable import fault
+from dsrun.launcher.common.executable import fault
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher import files
+from dsrun.launcher.common import files
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.common.secret import shared_secret
 from dsrun.launcher.elastic import configfile
-from dsrun.launcher.errors import UsageError
 from dsrun.launcher.head import hostwatch
 from dsrun.launcher.options import Options
 from dsrun.launcher.resources import allocation, source
-from dsrun.launcher.secret import shared_secret
 from dsrun.launcher.sending import travelling
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.errors import LOST
+from dsrun.launcher.common.errors import LOST
 
 from .specs import BOMB_LASTS, bomb
 
@@ -22,7 +22,7 @@ PATIENCE = 0.4
 
 BEGIN = f"""
 import os, signal, subprocess, sys
-from dsrun.launcher.loop import Loop
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.guard import stand_guard
 
 guard = stand_guard({PATIENCE})

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.backends.base import Part
+from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, kinds, messages
 from dsrun.launcher.control.line import Line
 from dsrun.launcher.control.link import Link
-from dsrun.launcher.errors import NodeError
 from dsrun.launcher.head.console import Console
 from dsrun.launcher.head.job import Job
 from dsrun.launcher.head.peer import OVERDRAFT, Peer
 from dsrun.launcher.head.view import rules
-from dsrun.launcher.loop import Loop
 from dsrun.launcher.options import Options
 from dsrun.launcher.plan import Plan, lay_out
 from dsrun.launcher.program import Program

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.arrange import relisted
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.elastic.asked import limits
-from dsrun.launcher.errors import UsageError
 from dsrun.launcher.head import hostwatch
 from dsrun.launcher.options import Options
 from dsrun.launcher.resources import discovery, source

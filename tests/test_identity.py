@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.backends import BACKENDS, ENGINES
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.node import identity
 
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
+from dsrun.launcher.common.text import plain
 from dsrun.launcher.head.lines import LONGEST, Labeller, Sanitizer
 from dsrun.launcher.head.screen import LATEST, REDRAW, ROWS, LiveScreen, PlainScreen, may_move
-from dsrun.launcher.plain import plain
 
 from .clock import Clock
 

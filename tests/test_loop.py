@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dsrun.launcher.loop import READ, WRITE, Loop
+from dsrun.launcher.common.loop import READ, WRITE, Loop
 
 from .clock import Clock
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.cores.ways import WAYS
-from dsrun.launcher.errors import UsageError
 from dsrun.launcher.manner import Manner, binds, core_lists, manner
 from dsrun.launcher.options import Options, all_options
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.resources import allocation, membership
 from dsrun.launcher.resources.membership import Membership, has_terminal
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.loop import Loop
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node import kernel
 from dsrun.launcher.node.crew import Crew, Events, Manners
 from dsrun.launcher.node.workers import Process, SpawnFailed, Spec

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.resources.nodelist import expand_nodelist, task_counts
 from dsrun.launcher.resources.ranges import MAX_HOSTS
 

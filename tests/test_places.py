@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.addresses import same_host
+from dsrun.launcher.common.network import same_host
 from dsrun.launcher.head.places import Misplaced, place
 from dsrun.launcher.plan import Node, Plan, by_task, lay_out
 from dsrun.launcher.program import Program

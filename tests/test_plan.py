@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher.arrange import Arrangement, arrange
 from dsrun.launcher.cli import parse
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.folders import workdir
 from dsrun.launcher.head.view import WIDTH, opening
 from dsrun.launcher.options import Options

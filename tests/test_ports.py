@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher import __version__
-from dsrun.launcher.addresses import any_address
+from dsrun.launcher.common.network import any_address
 from dsrun.launcher.node import facts, kernel, ports
 from dsrun.launcher.program import Program
 

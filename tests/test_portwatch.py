@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.loop import Loop
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.portwatch import PortWatch
 from dsrun.launcher.node.workers import Process
 

@@ -10,10 +10,10 @@ import pytest
 from dsrun.launcher import belonging
 from dsrun.launcher.arrange import arrange, by_rank
 from dsrun.launcher.cli import Command, parse
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Ranks, Start, Task
 from dsrun.launcher.elastic.asked import is_elastic, limits
-from dsrun.launcher.errors import UsageError
 from dsrun.launcher.launching import show
 from dsrun.launcher.node import told
 from dsrun.launcher.program import Program

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher import reportfile
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher import salloc
 from dsrun.launcher.cli import parse
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.options import Options
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import scale
-from dsrun.launcher.errors import DsrunError, NodeError, UsageError
+from dsrun.launcher.common.errors import DsrunError, NodeError, UsageError
+from dsrun.launcher.common.loop import READ, Loop
 from dsrun.launcher.head import requests
-from dsrun.launcher.loop import READ, Loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.resources.hostfile import Host, Slot, parse_hostfile, parse_hosts
 from dsrun.launcher.resources.select import select
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.program import Program
 from dsrun.launcher.slips import check, notes
 

@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.launcher import backends
 from dsrun.launcher.backends.base import Reports, Settings
-from dsrun.launcher.loop import Loop
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.plan import lay_out
 from dsrun.launcher.resources.hostfile import Host
 

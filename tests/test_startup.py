@@ -73,7 +73,7 @@ def dsrun(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 def test_the_runner_loads_nothing_heavy() -> None:
     found = loaded("import dsrun.launcher.runner")
-    assert "dsrun.launcher.errors" in found
+    assert "dsrun.launcher.common.errors" in found
     assert found & HEAVY == set()
 
 

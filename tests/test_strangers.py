@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.head.callers import KNOWN, SHAKING, SILENT, Caller, Callers, source_of
 from dsrun.launcher.head.dialling import Announced, Sharing
 from dsrun.launcher.head.door import NO_PROOF, Door
 from dsrun.launcher.head.refusals import MOST_SOURCES, Refusals
-from dsrun.launcher.loop import Loop
 from dsrun.launcher.plan import Plan, lay_out
 from dsrun.launcher.program import Program
 from dsrun.launcher.resources.host import Host

@@ -9,11 +9,11 @@ from contextlib import closing, suppress
 import pytest
 
 from dsrun.launcher import launch
-from dsrun.launcher.addresses import addresses_towards, own_addresses
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.common.network import addresses_towards, own_addresses
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.control.line import LineClosed
 from dsrun.launcher.head.door import NO_PROOF, Door
-from dsrun.launcher.loop import Loop
 
 from .doors import HERE, TOKEN, Runner, claim, dialled, enter, runner
 

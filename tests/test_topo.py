@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.corelist import kernels_list
+from dsrun.launcher.common.cpu_list import kernels_list
 from dsrun.launcher.cores.topology import numa_nodes, read_topology
 
 from .needs import need

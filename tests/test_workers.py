@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.loop import READ, Loop
+from dsrun.launcher.common.loop import READ, Loop
 from dsrun.launcher.node import kernel
 from dsrun.launcher.node.workers import Process, SpawnFailed, Spec, spawn
 

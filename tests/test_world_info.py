@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.errors import UsageError
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.orders import world_of
 from dsrun.launcher.plan import Plan, by_task, lay_out
 from dsrun.launcher.program import Program

@@ -11,15 +11,15 @@ from __future__ import annotations
 import os
 import sys
 
-from ..values import NamedTuple
+from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Literal, Protocol
 
+    from ..common.loop import Loop
     from ..control.line import Line
-    from ..loop import Loop
     from ..plan import Node
 
 # No quote but the double one, no backslash, dollar, per cent or exclamation mark: this travels

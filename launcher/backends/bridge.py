@@ -8,8 +8,8 @@ import socket
 import traceback
 from contextlib import suppress
 
+from ..common.text import plain
 from ..control.frames import MAGIC
-from ..plain import plain
 from . import causes
 from .causes import Refused
 

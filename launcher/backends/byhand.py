@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..loop import Loop
+    from ..common.loop import Loop
     from ..plan import Node
 
 

@@ -7,7 +7,7 @@ import select
 import signal
 from contextlib import suppress
 
-from .. import loop as loops
+from ..common import loop as loops
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import shlex
 import shutil
 import signal
 
-from .. import loop as loops
+from ..common import loop as loops
+from ..common.errors import LOST
+from ..common.values import NamedTuple
 from ..control import auth
-from ..errors import LOST
-from ..values import NamedTuple
 from . import base, causes, ssh_reading
 from .child import Child
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeAlias
 
-    from ..loop import Loop
+    from ..common.loop import Loop
     from ..plan import Node
     from ..resources.host import Host
 

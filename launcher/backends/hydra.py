@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..addresses import addresses_towards
+from ..common.network import addresses_towards
 from . import engine
 
 TYPE_CHECKING = False

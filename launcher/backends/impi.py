@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ..addresses import interface_of
+from ..common.network import interface_of
 from . import base, engine
 from .hydra import Hydra
 

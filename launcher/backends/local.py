@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..loop import Loop
+    from ..common.loop import Loop
     from ..plan import Node
 
 
@@ -35,7 +35,7 @@ class Local:
 
         if shutil.which(python):
             return ""
-        from .. import executable
+        from ..common import executable
 
         why = executable.fault(python) if "/" in python else "there is no such program on PATH"
         return f"--python {python}: {why}; name a Python 3.10 or newer"

@@ -8,7 +8,7 @@ import shutil
 import signal
 from contextlib import suppress
 
-from ..errors import UsageError
+from ..common.errors import UsageError
 from . import base, causes, retries, ssh_reading
 from .child import Child
 from .stdio import SessionLine
@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..loop import Loop
+    from ..common.loop import Loop
     from ..plan import Node
     from ..resources.host import Host
 

@@ -11,7 +11,7 @@ import shlex
 import shutil
 import signal
 
-from .. import loop as loops
+from ..common import loop as loops
 from ..control import auth
 from . import base, causes, retries, ssh_reading
 from .child import Child
@@ -20,7 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..loop import Loop
+    from ..common.loop import Loop
     from ..plan import Node
 
 FAN_OUT = 1024

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..addresses import same_host
+from ..common.network import same_host
 from ..resources import allocation
 from . import base, engine
 

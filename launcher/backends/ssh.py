@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..loop import Loop
+    from ..common.loop import Loop
     from ..plan import Node
 
 STACK = 512 * 1024

@@ -16,7 +16,7 @@ import threading
 from contextlib import suppress
 from functools import cache
 
-from ..errors import UsageError
+from ..common.errors import UsageError
 from . import ssh_config
 from .ssh_config import Account, HostConfig, Unreadable
 

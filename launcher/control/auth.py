@@ -12,7 +12,7 @@ import hashlib
 import hmac
 import secrets
 
-from ..values import NamedTuple
+from ..common.values import NamedTuple
 from .kinds import Name
 
 ANNOUNCEMENT = "DSRUN-TOKEN"

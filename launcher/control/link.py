@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import loop as loops
-from ..plain import plain
+from ..common import loop as loops
+from ..common.text import plain
 from . import frames
 from .line import Line, LineClosed, NotFrames
 

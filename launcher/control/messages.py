@@ -6,9 +6,9 @@ third of its start-up time.
 
 from __future__ import annotations
 
+from ..common.values import NamedTuple
 from ..manner import Manner
 from ..rendezvous import Rendezvous
-from ..values import NamedTuple
 from . import frames, kinds
 from .kinds import Code, Count, Name, Pid, Port, Rank, Signal, Size
 

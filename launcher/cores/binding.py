@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..corelist import format_cpus, parse_core_list
-from ..errors import UsageError
-from ..values import NamedTuple
+from ..common.cpu_list import format_cpus, parse_core_list
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
 from .memory import memory_rule
 from .seats import find_homes
 from .sharing import numa_order

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ..corelist import format_cpus
+from ..common.cpu_list import format_cpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...accelerator.sysfs import line, names, text
-from ..corelist import kernels_list
+from ..common.cpu_list import kernels_list
 
 __all__ = ["names", "number", "numbers", "text"]
 

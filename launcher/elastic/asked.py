@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from .. import signals
-from ..errors import UsageError, conflict
-from ..exitcodes import exit_codes
+from ..common import signals
+from ..common.errors import UsageError, conflict
+from ..common.exit_codes import exit_codes
 from .limits import Limits
 
 TYPE_CHECKING = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from math import isqrt, lcm
 
-from ..values import NamedTuple
+from ..common.values import NamedTuple
 from .settings import Settings, settings
 
 TYPE_CHECKING = False

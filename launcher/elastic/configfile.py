@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from .. import files
-from ..errors import UsageError
+from ..common import files
+from ..common.errors import UsageError
 from .batches import BatchPlan, plan
 
 

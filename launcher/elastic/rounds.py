@@ -7,8 +7,8 @@ by themselves after a failure, and are called where something has changed.
 
 from __future__ import annotations
 
-from ..values import NamedTuple
-from ..wording import counted
+from ..common.values import NamedTuple
+from ..common.wording import counted
 from .bench import FAILURES, WINDOW, Bench
 from .budget import Budget
 
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..loop import Loop, Timer
+    from ..common.loop import Loop, Timer
     from .limits import Limits
 
 NEWCOMERS = 120.0

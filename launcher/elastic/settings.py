@@ -6,7 +6,7 @@ its config reference), up to DeepSpeed 0.19.7; 0.19.8 has dropped the block.
 
 from __future__ import annotations
 
-from ..values import NamedTuple
+from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .. import runner
-from ..errors import UsageError
+from ..common.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

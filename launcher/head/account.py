@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..common.errors import TOO_FEW
 from ..control.messages import Done
-from ..errors import TOO_FEW
 from .report import Failure, Loss, Report
 
 TYPE_CHECKING = False

@@ -13,9 +13,9 @@ import socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..common.loop import Timer
     from ..control import auth
     from ..control.tls import TlsLine
-    from ..loop import Timer
 
 PLACES = 512
 """Callers served before they have proved themselves."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from ..plain import plain
+from ..common.text import plain
 from .lines import Labeller, Sanitizer
 from .screen import LiveScreen, PlainScreen, may_move
 from .writer import Writer
@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from ..loop import Loop
+    from ..common.loop import Loop
 
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 """SGR codes that labels of successive ranks get."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from ..addresses import addresses_towards
 from ..backends.base import Dial
+from ..common.errors import NodeError, UsageError
+from ..common.network import addresses_towards
+from ..common.secret import WARNING, control_port, shared_secret
 from ..control import tls
 from ..elastic.asked import is_elastic
-from ..errors import NodeError, UsageError
-from ..secret import WARNING, control_port, shared_secret
 from .dialling import Announced, Sharing, target
 from .door import Door
 from .refusals import Refusals
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from ..backends.base import Part
-    from ..loop import Loop
+    from ..common.loop import Loop
     from ..options import Options
     from ..plan import Node, Plan
     from .console import Console

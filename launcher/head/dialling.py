@@ -7,10 +7,10 @@ import json
 import os
 from contextlib import suppress
 
+from ..common.errors import NODE_UNUSABLE
+from ..common.text import plain
 from ..control import auth, frames
 from ..control.line import LineClosed
-from ..errors import NODE_UNUSABLE
-from ..plain import plain
 from . import door
 from .places import Misplaced, place
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 import ssl
 
-from .. import loop as loops
-from ..addresses import any_address
+from ..common import loop as loops
+from ..common.network import any_address
 from ..control import auth, frames, messages
 from ..control.line import LineClosed
 from ..control.tls import TlsLine

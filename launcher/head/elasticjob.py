@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 
+from ..common.errors import DsrunError, NodeError
+from ..common.exit_codes import as_shell
+from ..common.values import NamedTuple
+from ..common.wording import counted
 from ..control import frames, messages
 from ..elastic.rounds import Calls, Rounds
-from ..errors import DsrunError, NodeError
-from ..exitcodes import as_shell
 from ..plan import Node
-from ..values import NamedTuple
-from ..wording import counted
 from . import checks
 from .checks import LOOPBACK
 from .job import Job

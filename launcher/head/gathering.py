@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter, deque
 
-from .. import loop as loops
+from ..common import loop as loops
+from ..common.errors import NodeError
 from ..control import frames, messages
-from ..errors import NodeError
 from ..plan import settle
 from ..resources.ranges import runs_of, spell
 from . import checks

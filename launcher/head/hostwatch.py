@@ -9,17 +9,17 @@ from __future__ import annotations
 import os
 import signal
 
-from .. import files
-from .. import loop as loops
 from ..backends.child import Child
-from ..errors import UsageError
+from ..common import files
+from ..common import loop as loops
+from ..common.errors import UsageError
 from ..resources import discovery
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..loop import Loop
+    from ..common.loop import Loop
     from ..resources.host import Host
 
     Answer = Callable[[bytes, str], None]

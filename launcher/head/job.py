@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 
-from .. import loop as loops
 from ..backends import ENGINES
 from ..backends.base import Reports
+from ..common import loop as loops
+from ..common.errors import SWEPT, UsageError
+from ..common.wording import counted
 from ..control import frames, messages
 from ..control.link import Link
-from ..errors import SWEPT, UsageError
-from ..wording import counted
 from . import bindings
 from .account import Account
 from .gathering import Gathering, listed
@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..backends.base import Dial, Part
+    from ..common.errors import DsrunError
     from ..control.line import Line
     from ..control.messages import Task
-    from ..errors import DsrunError
     from ..plan import Node, Plan
     from .console import Console
     from .view import Rules

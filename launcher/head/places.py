@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ..addresses import same_host
+from ..common.network import same_host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..plain import plain
+from ..common.text import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..loop import Loop, Timer
+    from ..common.loop import Loop, Timer
 
 EVERY = 1.0
 """Seconds that one line stands for."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import signal
 
-from ..errors import INTERNAL, LOST
-from ..exitcodes import as_shell
-from ..plain import plain
-from ..values import NamedTuple
-from ..wording import counted
+from ..common.errors import INTERNAL, LOST
+from ..common.exit_codes import as_shell
+from ..common.text import plain
+from ..common.values import NamedTuple
+from ..common.wording import counted
 from . import bindings
 from .hints import hints
 

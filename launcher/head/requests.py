@@ -12,14 +12,14 @@ import socket
 import struct
 from contextlib import suppress
 
-from .. import loop as loops
-from ..errors import DsrunError
+from ..common import loop as loops
+from ..common.errors import DsrunError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..loop import Loop, Timer
+    from ..common.loop import Loop, Timer
 
 LIMIT = 4096
 """Bytes of a request, or of an answer."""

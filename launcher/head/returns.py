@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..loop import Loop, Timer
+    from ..common.loop import Loop, Timer
     from .peer import Peer
 
 FIRST = 5.0

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..loop import Loop
+    from ..common.loop import Loop
     from .lines import Labeller
 
     Write = Callable[[int, bytes, Callable[[], None] | None], None]

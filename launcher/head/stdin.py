@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .. import loop as loops
+from ..common import loop as loops
 from ..control import frames
 
 TYPE_CHECKING = False

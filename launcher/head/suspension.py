@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..loop import Loop
+    from ..common.loop import Loop
     from .peer import Peer
 
 HOLD_TIMEOUT = 0.5

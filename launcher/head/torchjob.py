@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import signal
 
+from ..common.errors import LostError, NodeError
 from ..control import frames, messages
-from ..errors import LostError, NodeError
 from .job import Job
 
 TYPE_CHECKING = False

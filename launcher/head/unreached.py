@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..loop import Loop
+    from ..common.loop import Loop
 
 WORDLESS = "its node launcher ended without a word"
 """The cause where a session has ended like any other, but too early."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
 from ..elastic.asked import has_private_logs, is_elastic
-from ..errors import UsageError
 from ..resources.ranges import parse_slots
-from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

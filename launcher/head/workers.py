@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from ..common.values import NamedTuple
 from ..resources.ranges import show_slots
-from ..values import NamedTuple
 from .report import duration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ..common.loop import Loop, Timer
     from ..control.messages import Exit, Started
-    from ..loop import Loop, Timer
     from .peer import Peer
 
 PATIENCE = 10.0

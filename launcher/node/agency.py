@@ -11,8 +11,8 @@ import signal
 from functools import partial
 
 from .. import environment
+from ..common.values import NamedTuple
 from ..control import frames, messages
-from ..values import NamedTuple
 from . import told
 from .desk import Desk, Visits
 from .notice import Notice
@@ -21,8 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..common.loop import Loop
     from ..control.messages import Left, Start
-    from ..loop import Loop
     from .crew import Crew
     from .outfit import Outfit
 

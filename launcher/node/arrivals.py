@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-    from ..loop import Loop
+    from ..common.loop import Loop
 
     Way = Literal["guard", "launcher"]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 import signal
 
-from .. import loop as loops
-from ..values import NamedTuple
+from ..common import loop as loops
+from ..common.values import NamedTuple
 from . import descendants, kernel
 from .pump import Pump
 from .workers import Process, Spec, spawn

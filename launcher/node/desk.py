@@ -11,9 +11,9 @@ import os
 import signal
 import socket
 
-from .. import loop as loops
+from ..common import loop as loops
+from ..common.values import NamedTuple
 from ..control.messages import Left
-from ..values import NamedTuple
 from . import kernel
 from .workers import spawn
 

@@ -8,8 +8,9 @@ import socket
 import sys
 import time
 
-from .. import __version__, executable
-from ..addresses import lines_of, own_addresses, same_host
+from .. import __version__
+from ..common import executable
+from ..common.network import lines_of, own_addresses, same_host
 from ..control.messages import Hello
 
 TYPE_CHECKING = False

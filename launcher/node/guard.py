@@ -16,9 +16,9 @@ import sys
 import time
 from contextlib import suppress
 
-from ..errors import LOST, SWEPT
-from ..loop import READ, Loop
-from ..values import NamedTuple
+from ..common.errors import LOST, SWEPT
+from ..common.loop import READ, Loop
+from ..common.values import NamedTuple
 from . import descendants, kernel
 
 TYPE_CHECKING = False

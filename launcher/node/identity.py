@@ -7,8 +7,8 @@ variables. Their names are those of Open MPI 4 and 5 (mpirun(1)), of MPICH's Hyd
 
 from __future__ import annotations
 
-from ..errors import UsageError
-from ..values import NamedTuple
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

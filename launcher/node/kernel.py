@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from ..addresses import lines_of
+from ..common.network import lines_of
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36

@@ -7,8 +7,8 @@ import os
 import stat
 from contextlib import suppress
 
+from ..common.values import NamedTuple
 from ..environment import from_wire
-from ..values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

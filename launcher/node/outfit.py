@@ -8,9 +8,9 @@ import sys
 from contextlib import suppress
 
 from .. import environment
+from ..common.errors import DsrunError
 from ..control import messages
 from ..cores import shares
-from ..errors import DsrunError
 from ..manner import Manner
 from ..program import Program
 from ..rendezvous import Rendezvous

@@ -7,9 +7,9 @@ import os
 import signal
 import socket
 
-from .. import loop as loops
+from ..common import loop as loops
+from ..common.values import NamedTuple
 from ..environment import ROUND
-from ..values import NamedTuple
 from . import kernel
 from .shards import VARIABLE
 from .workers import Process, SpawnFailed, Spec, spawn

@@ -8,8 +8,8 @@ import select
 import socket
 import time
 
-from ..addresses import any_address, lines_of
-from ..values import NamedTuple
+from ..common.network import any_address, lines_of
+from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import os
 
-from ..addresses import lines_of
+from ..common.network import lines_of
 from . import descendants, kernel, ports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .. import loop as loops
+    from ..common import loop as loops
     from .workers import Process
 
     Taken = Callable[[str], None]

@@ -8,10 +8,10 @@ import sys
 import time
 from contextlib import nullcontext
 
-from .. import loop as loops
+from ..common import loop as loops
+from ..common.errors import LOST
 from ..control import frames, messages
 from ..control.link import Link
-from ..errors import LOST
 from . import facts, kernel, ports
 from .arrivals import Arrivals
 from .crew import Crew, Events, LastWords, Manners
@@ -345,7 +345,7 @@ class Session:
     def _on_end_frame(self, body: bytes) -> None:
         end = messages.unpack(messages.End, body)
         if self._tells:
-            from ..plain import plain
+            from ..common.text import plain
 
             self.code = end.code
             sys.stderr.write(plain(end.story))

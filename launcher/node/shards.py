@@ -6,7 +6,7 @@ import os
 import socket
 from contextlib import contextmanager, suppress
 
-from .. import loop as loops
+from ..common import loop as loops
 from ..control import frames
 
 TYPE_CHECKING = False

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..loop import Loop
+    from ..common.loop import Loop
     from .workers import Process
 
     Tell = Callable[[Sequence[tuple[str, str]]], None]

@@ -8,7 +8,7 @@ import os
 import signal
 from contextlib import suppress
 
-from ..values import NamedTuple
+from ..common.values import NamedTuple
 from . import kernel
 
 TYPE_CHECKING = False

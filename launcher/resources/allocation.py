@@ -7,9 +7,9 @@ or MPI ranks, and there each node counts its own devices. `slurm` and `nodefile`
 
 from __future__ import annotations
 
-from .. import files
-from ..errors import UsageError
-from ..values import NamedTuple
+from ..common import files
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

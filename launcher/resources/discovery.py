@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from ..errors import UsageError
+from ..common.errors import UsageError
 from .hostfile import parse_hostfile
 
 TYPE_CHECKING = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from fnmatch import filter as matching
 
-from ..errors import UsageError
+from ..common.errors import UsageError
 from .host import listing
 from .hostfile import ENCLOSED
 from .ranges import expand, located, quoted, show_slots, written

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 import os
 
-from ..errors import UsageError
-from ..values import NamedTuple
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
 from .counts import bad, is_count, number
 from .host import MAX_SLOTS
 

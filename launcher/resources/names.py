@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ..errors import UsageError
+from ..common.errors import UsageError
 from .ranges import quoted
 
 # ssh takes a number alone for an IPv4 address; in a list of hosts it is a slip.

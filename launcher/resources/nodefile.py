@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from ..errors import UsageError
+from ..common.errors import UsageError
 from .counts import bad, is_count, number
 from .host import MAX_SLOTS, Host
 from .names import check_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from ..errors import UsageError
+from ..common.errors import UsageError
 from .counts import bad
 from .names import check_name
 from .ranges import MAX_HOSTS, expand, located, quoted

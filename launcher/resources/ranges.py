@@ -6,7 +6,7 @@ import re
 from itertools import product
 from math import prod
 
-from ..errors import UsageError
+from ..common.errors import UsageError
 from .host import MAX_SLOTS, Slot
 
 TYPE_CHECKING = False

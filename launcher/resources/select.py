@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..errors import UsageError, conflict
+from ..common.errors import UsageError, conflict
 from .host import MAX_SLOTS, listing
 
 TYPE_CHECKING = False

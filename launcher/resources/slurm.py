@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import re
 
-from ..errors import UsageError
-from ..values import NamedTuple
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
 from .counts import is_count, number
 from .host import MAX_SLOTS, Host
 from .nodelist import expand_nodelist, task_counts

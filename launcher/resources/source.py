@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import os
 
-from .. import files
-from ..errors import UsageError, conflict
-from ..values import NamedTuple
+from ..common import files
+from ..common.errors import UsageError, conflict
+from ..common.values import NamedTuple
 from .host import Host
 
 TYPE_CHECKING = False

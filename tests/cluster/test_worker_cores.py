@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.corelist import format_cpus
+from dsrun.launcher.common.cpu_list import format_cpus
 from dsrun.launcher.cores.topology import read_topology
 
 from ..needs import need

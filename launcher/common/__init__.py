@@ -1,0 +1,1 @@
+"""What every part stands on: errors, the loop, values, text, files and addresses."""
