@@ -20,7 +20,7 @@ from tempfile import TemporaryDirectory
 
 from dsrun.launcher.cores import binding, numactl, shares
 from dsrun.launcher.cores.topology import Topology, read_topology
-from dsrun.launcher.manner import Manner
+from dsrun.launcher.specs.binding_policy import Manner
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 

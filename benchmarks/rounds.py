@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import simulated
 from benchmarks.measure import Unfit, bar
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.elastic.limits import Limits
+from dsrun.launcher.specs.elastic_policy import Limits
 
 PORT = 29500
 ROUNDS = 10

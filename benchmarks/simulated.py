@@ -14,21 +14,21 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from dsrun.launcher import environment
 from dsrun.launcher.backends.base import Dial, Part, Reports
 from dsrun.launcher.backends.child import Child
 from dsrun.launcher.common.loop import READ, Loop
 from dsrun.launcher.control import auth, frames, messages, tls
-from dsrun.launcher.elastic.limits import Limits
 from dsrun.launcher.head.console import Console
 from dsrun.launcher.head.dialled import run_announced
 from dsrun.launcher.head.elasticjob import Elastic, ElasticJob
 from dsrun.launcher.head.job import Job
 from dsrun.launcher.head.view import rules
 from dsrun.launcher.options import Options
-from dsrun.launcher.plan import Node, Plan, lay_out
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs import environment
+from dsrun.launcher.specs.elastic_policy import Limits
+from dsrun.launcher.specs.plan import Node, Plan, lay_out
+from dsrun.launcher.specs.program import Program
 
 Answer = Callable[[int, bytes], Iterable[bytes]]
 """What a node sends back for a frame, given its rank and the frame's body."""

@@ -10,12 +10,12 @@ from .common.errors import UsageError, conflict
 from .common.values import NamedTuple
 from .elastic.asked import bounds, grows
 from .folders import from_here, interpreter, workdir
-from .plan import Plan, lay_out
-from .program import Program
 from .resources import source
 from .resources.counts import is_count
 from .resources.host import MAX_SLOTS
 from .resources.membership import WORDS_FOR_ALL
+from .specs.plan import Plan, lay_out
+from .specs.program import Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from .common.errors import UsageError
 from .common.secret import DEFAULT_MASTER_PORT
 from .folders import interpreter
 from .launching import launch
-from .plan import Plan, lay_out
-from .program import Program
-from .rendezvous import completed
 from .resources.host import Host
+from .specs.plan import Plan, lay_out
+from .specs.program import Program
+from .specs.rendezvous import completed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from .rendezvous import Rendezvous
+    from .specs.rendezvous import Rendezvous
 
 YES = {"1", "true", "yes", "on"}
 NO = {"", "0", "false", "no", "off"}

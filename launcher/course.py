@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from .backends.base import Part
     from .common.loop import Loop
     from .control.messages import Task
-    from .elastic.limits import Limits
-    from .environment import Travel
     from .head.report import Report
     from .head.view import Rules
     from .options import Options
-    from .plan import Node, Plan
-    from .rendezvous import Rendezvous
+    from .specs.elastic_policy import Limits
+    from .specs.environment import Travel
+    from .specs.plan import Node, Plan
+    from .specs.rendezvous import Rendezvous
 
 NOT_AN_END = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}
 """Signals that dsrun acts on beside those that end the job."""

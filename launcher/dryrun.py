@@ -12,8 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .environment import Travel
-    from .plan import Node, Plan
+    from .specs.environment import Travel
+    from .specs.plan import Node, Plan
 
     Commands = Sequence[tuple[str, list[str]]]
 

@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
     from .backends.base import Part
     from .common.loop import Loop
-    from .elastic.limits import Limits
     from .head.console import Console
     from .options import Options
-    from .plan import Node
+    from .specs.elastic_policy import Limits
+    from .specs.plan import Node
 
 
 def elastic_job(

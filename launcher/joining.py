@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .control.tls import TlsLine
     from .head.job import Job
     from .options import Options
-    from .plan import Plan
+    from .specs.plan import Plan
 
 AGAIN = 0.25
 """Seconds between two tries while node 0 does not listen yet."""

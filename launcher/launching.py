@@ -11,9 +11,9 @@ from .common.errors import UsageError
 from .common.loop import Loop
 from .elastic.asked import is_elastic
 from .folders import workdir
-from .manner import binds
-from .plan import by_task
 from .resources import source
+from .specs.binding_policy import binds
+from .specs.plan import by_task
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from .arrange import Arrangement
     from .backends.base import Backend
     from .options import Options
-    from .plan import Node, Plan
-    from .program import Program
+    from .specs.plan import Node, Plan
+    from .specs.program import Program
 
 
 def show(arrangement: Arrangement, options: Options) -> str:

@@ -109,8 +109,9 @@ def run(command: Command) -> int:
     Raises:
         DsrunError: it cannot be done; nothing is left running.
     """
-    from . import belonging, rendezvous
+    from . import belonging
     from .arrange import arrange, by_rank
+    from .specs import rendezvous
 
     command = rendezvous.completed(command.with_torchruns_logs())
     command = belonging.completed(command, os.environ)

@@ -11,8 +11,8 @@ import sys
 from .arrange import by_rank, number_of_gpus, selected
 from .common.errors import UsageError
 from .elastic.asked import bounds
-from .rendezvous import OWN
 from .sending import travelling
+from .specs.rendezvous import OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

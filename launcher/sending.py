@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import os
 
-from . import __version__, environment
+from . import __version__
 from .backends import ENGINES
 from .common import files
 from .common.errors import UsageError
 from .control.messages import Task
 from .elastic.asked import has_own_logs, has_private_logs, is_elastic, notice, warm_modules
 from .folders import from_here, workdir
-from .manner import core_lists, manner
-from .rendezvous import UNNAMED
+from .specs import environment
+from .specs.binding_policy import core_lists, manner
+from .specs.rendezvous import UNNAMED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .environment import Travel
     from .options import Options
-    from .plan import Node, Plan
-    from .program import Program
+    from .specs.environment import Travel
+    from .specs.plan import Node, Plan
+    from .specs.program import Program
 
 ENV_FILES = (".deepspeed_env", ".dsrun_env")
 """Read from the home folder, then from the current one, when they are there."""

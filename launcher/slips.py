@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from .program import Program
+    from .specs.program import Program
 
 HEAD = 512
 """Bytes of a script that are looked at."""

@@ -10,10 +10,10 @@ from .common.errors import UsageError
 from .cores import binding, conflicts, numa, sysfs, topology
 from .drawing import Machine, Thing, draw
 from .head import bindings
-from .manner import Manner, core_lists, manner
 from .node.devices import Devices
 from .node.equipment import Equipment
 from .node.standing import placed
+from .specs.binding_policy import Manner, core_lists, manner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dsrun.launcher.backends.base import Dial, Reports, Settings
     from dsrun.launcher.common.loop import Loop
-    from dsrun.launcher.plan import Node
+    from dsrun.launcher.specs.plan import Node
 
     History = Callable[[Sequence["FakeNode"]], Iterator[Callable[[], bool]]]
 

@@ -12,8 +12,8 @@ import pytest
 
 from dsrun.accelerator.base import Accelerator, mask
 from dsrun.accelerator.detect import VENDORS, detect, locate, masks, visible
-from dsrun.launcher.environment import STAY, travel
 from dsrun.launcher.node.devices import Devices
+from dsrun.launcher.specs.environment import STAY, travel
 
 CONTROLLER, DISPLAY, ACCELERATOR, NETWORK = 0x030200, 0x030000, 0x120000, 0x020000
 

@@ -19,7 +19,7 @@ from dsrun.launcher.cores import conflicts, numactl, shares
 from dsrun.launcher.cores.binding import Binding, Plan, plan
 from dsrun.launcher.cores.topology import Core, Topology, read_topology
 from dsrun.launcher.cores.ways import WAYS
-from dsrun.launcher.manner import Manner
+from dsrun.launcher.specs.binding_policy import Manner
 
 from . import machines
 from .machines import GIB, MACHINES, Machine, Made, known, topology
@@ -724,7 +724,7 @@ def test_a_numactl_that_is_no_program_is_left_out(tmp_path: Path) -> None:
 SHOW_AFFINITY = "import json, os; print(json.dumps(sorted(os.sched_getaffinity(0))))"
 SHOW_SHARES = """
 import json
-from dsrun.launcher.manner import Manner
+from dsrun.launcher.specs.binding_policy import Manner
 from dsrun.launcher.cores import shares
 said = []
 shares = shares.bound(Manner("core"), [None, None], "/nowhere", said.append)
@@ -833,7 +833,8 @@ def test_what_cannot_be_bound_is_told_before_the_start() -> None:
 def test_planning_loads_nothing_slow() -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
-        "from dsrun.launcher.manner import Manner; from dsrun.launcher.cores import shares\n"
+        "from dsrun.launcher.specs.binding_policy import Manner\n"
+        "from dsrun.launcher.cores import shares\n"
         "shares.bound(Manner('core'), [None] * 2, '', print)\n"
         "print(sorted(set(sys.modules) - before))"
     )

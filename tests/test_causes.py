@@ -15,8 +15,8 @@ from dsrun.launcher.backends import base, causes, retries
 from dsrun.launcher.backends.base import BOOT, Dial, Settings
 from dsrun.launcher.backends.openssh import OpenSSH
 from dsrun.launcher.backends.pdsh import Pdsh
-from dsrun.launcher.plan import lay_out
 from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.plan import lay_out
 
 from .needs import need
 

@@ -10,8 +10,8 @@ from dsrun.launcher.head.checks import choose_master, master_candidates, problem
 from dsrun.launcher.head.gathering import waiting_line
 from dsrun.launcher.head.view import rules
 from dsrun.launcher.options import Options
-from dsrun.launcher.plan import Node, lay_out
 from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.plan import Node, lay_out
 
 # -- the facts held together --------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from dsrun.launcher.control import auth, frames
 from dsrun.launcher.control.line import Line
 from dsrun.launcher.head.dialling import Announced, Sharing, digest, target
 from dsrun.launcher.head.door import NO_PROOF
-from dsrun.launcher.plan import Plan, lay_out
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
 
 
 def plan(*names: str, slots: int = 2, script: str = "train.py", **more: str) -> Plan:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 
 from dsrun.launcher import dryrun, world_info
-from dsrun.launcher.environment import Travel
-from dsrun.launcher.plan import Plan, lay_out
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
 
 TRAVEL = Travel(
     {"HF_TOKEN": "hush", "NCCL_DEBUG": "INFO", "OMP_X": "a b", "LONG": "x" * 71},

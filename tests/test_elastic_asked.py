@@ -8,8 +8,8 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.elastic.asked import is_elastic, limits, warm_modules
-from dsrun.launcher.elastic.limits import Limits
 from dsrun.launcher.options import Options
+from dsrun.launcher.specs.elastic_policy import Limits
 
 
 def asked(nodes: int = 4, **given: Any) -> Limits | None:

@@ -9,8 +9,8 @@ import pytest
 
 from dsrun.launcher.elastic.bench import FAILURES, WINDOW
 from dsrun.launcher.elastic.budget import LONGEST
-from dsrun.launcher.elastic.limits import Limits
 from dsrun.launcher.elastic.rounds import NEWCOMERS, Calls, Rounds
+from dsrun.launcher.specs.elastic_policy import Limits
 
 from .clock import Clock
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import dsrun.launcher.node
-from dsrun.launcher.environment import ROUND, Seat, contract, of_slurm
+from dsrun.launcher.specs.environment import ROUND, Seat, contract, of_slurm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

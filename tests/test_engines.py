@@ -10,9 +10,9 @@ import pytest
 from dsrun.launcher import backends
 from dsrun.launcher.backends.base import Settings
 from dsrun.launcher.backends.engine import Engine
-from dsrun.launcher.plan import Node, Plan, by_task, lay_out
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.host import Host
+from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
+from dsrun.launcher.specs.program import Program
 
 if TYPE_CHECKING:
     from pathlib import Path

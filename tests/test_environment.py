@@ -7,7 +7,7 @@ import os
 import pytest
 
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.environment import (
+from dsrun.launcher.specs.environment import (
     Seat,
     Travel,
     contract,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dsrun.launcher.control import auth, frames, messages
-from dsrun.launcher.program import Program
+from dsrun.launcher.specs.program import Program
 
 # -- frames -------------------------------------------------------------------------------------
 

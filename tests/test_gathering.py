@@ -7,10 +7,10 @@ import pytest
 from dsrun.launcher.head.console import Console
 from dsrun.launcher.head.gathering import SAY_AFTER, Gathering, listed
 from dsrun.launcher.head.peer import Peer
-from dsrun.launcher.plan import Plan, lay_out
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.host import Host
 from dsrun.launcher.resources.ranges import expand, runs_of, spell
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
 
 from .clock import Clock
 

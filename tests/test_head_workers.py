@@ -7,8 +7,8 @@ import pytest
 from dsrun.launcher.control.messages import Exit, Started
 from dsrun.launcher.head.peer import Peer
 from dsrun.launcher.head.workers import LISTED, PATIENCE, Workers, may_run_on
-from dsrun.launcher.plan import lay_out
 from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.plan import lay_out
 
 from .clock import Clock
 

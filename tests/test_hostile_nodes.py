@@ -21,16 +21,16 @@ from dsrun.launcher.head.job import Job
 from dsrun.launcher.head.peer import OVERDRAFT, Peer
 from dsrun.launcher.head.view import rules
 from dsrun.launcher.options import Options
-from dsrun.launcher.plan import Plan, lay_out
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.host import Host
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dsrun.launcher.backends.base import Dial, Reports
     from dsrun.launcher.head.report import Report
-    from dsrun.launcher.plan import Node
+    from dsrun.launcher.specs.plan import Node
 
 PLAN = Plan(lay_out([Host("good", (0, 1)), Host("bad", (0, 1))]), Program("x"), "ssh", None, None)
 TASK = messages.Task("", "job", "", Program("x"), "/", {}, None, None)

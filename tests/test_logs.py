@@ -19,7 +19,7 @@ from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.node import recorded
 from dsrun.launcher.node.logs import RECORDED, JobFolder, job_folder, named_log, own_log
 from dsrun.launcher.node.outfit import Outfit
-from dsrun.launcher.program import Program
+from dsrun.launcher.specs.program import Program
 
 NOBODY = 65534
 

@@ -6,9 +6,9 @@ import pytest
 
 from dsrun.launcher.common.network import same_host
 from dsrun.launcher.head.places import Misplaced, place
-from dsrun.launcher.plan import Node, Plan, by_task, lay_out
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.host import Host
+from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
+from dsrun.launcher.specs.program import Program
 
 
 def nodes(**slots: int) -> tuple[Node, ...]:

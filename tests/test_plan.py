@@ -14,10 +14,10 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.folders import workdir
 from dsrun.launcher.head.view import WIDTH, opening
 from dsrun.launcher.options import Options
-from dsrun.launcher.plan import Node, Plan, Worker, lay_out, settle
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.resources.source import find, is_here
+from dsrun.launcher.specs.plan import Node, Plan, Worker, lay_out, settle
+from dsrun.launcher.specs.program import Program
 
 JOB = "20261122-044357-a27273"
 

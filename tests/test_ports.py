@@ -13,7 +13,7 @@ import pytest
 from dsrun.launcher import __version__
 from dsrun.launcher.common.network import any_address
 from dsrun.launcher.node import facts, kernel, ports
-from dsrun.launcher.program import Program
+from dsrun.launcher.specs.program import Program
 
 
 def bind(port: int, *options: int, listen: bool = True) -> socket.socket:

@@ -16,8 +16,8 @@ from dsrun.launcher.control.messages import Ranks, Start, Task
 from dsrun.launcher.elastic.asked import is_elastic, limits
 from dsrun.launcher.launching import show
 from dsrun.launcher.node import told
-from dsrun.launcher.program import Program
-from dsrun.launcher.rendezvous import Rendezvous, completed
+from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.rendezvous import Rendezvous, completed
 
 if TYPE_CHECKING:
     from pathlib import Path

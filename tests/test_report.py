@@ -9,9 +9,9 @@ import pytest
 
 from dsrun.launcher.head.peer import Peer
 from dsrun.launcher.head.report import Failure, Loss, Report, as_json, words
-from dsrun.launcher.plan import lay_out
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.plan import lay_out
+from dsrun.launcher.specs.program import Program
 
 HOSTS = ("w0", "w1")
 

@@ -12,8 +12,8 @@ from dsrun.launcher.head.peer import Peer
 from dsrun.launcher.head.returns import AT_ONCE, FIRST, LONGEST, PACE, PATIENCE, RETRIES, Returns
 from dsrun.launcher.head.roster import CHANGED, NEW, Roster
 from dsrun.launcher.head.unreached import Unreached, folded
-from dsrun.launcher.plan import Node
 from dsrun.launcher.resources.host import Host
+from dsrun.launcher.specs.plan import Node
 
 from .clock import Clock
 

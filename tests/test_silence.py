@@ -12,7 +12,7 @@ import pytest
 from dsrun.launcher import __version__
 from dsrun.launcher.backends.base import Settings, node_argv, package_root
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.program import Program
+from dsrun.launcher.specs.program import Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

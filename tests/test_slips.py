@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.program import Program
 from dsrun.launcher.slips import check, notes
+from dsrun.launcher.specs.program import Program
 
 FILES = {
     "run.sh": b"#!/bin/sh\nexec python train.py\n",

@@ -13,8 +13,8 @@ import pytest
 from dsrun.launcher import backends
 from dsrun.launcher.backends.base import Reports, Settings
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.plan import lay_out
 from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.plan import lay_out
 
 from .needs import need
 

@@ -21,9 +21,9 @@ from dsrun.launcher.head.callers import KNOWN, SHAKING, SILENT, Caller, Callers,
 from dsrun.launcher.head.dialling import Announced, Sharing
 from dsrun.launcher.head.door import NO_PROOF, Door
 from dsrun.launcher.head.refusals import MOST_SOURCES, Refusals
-from dsrun.launcher.plan import Plan, lay_out
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.host import Host
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
 
 from .clock import Clock
 from .doors import HERE, Runner, dialled, enter, runner

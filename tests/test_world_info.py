@@ -15,9 +15,9 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.orders import world_of
-from dsrun.launcher.plan import Plan, by_task, lay_out
-from dsrun.launcher.program import Program
 from dsrun.launcher.resources.host import Host, Slot
+from dsrun.launcher.specs.plan import Plan, by_task, lay_out
+from dsrun.launcher.specs.program import Program
 from dsrun.launcher.world_info import decode, encode
 
 ARGUMENT_LIMIT = 131_071

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..common.loop import Loop
     from ..control.line import Line
-    from ..plan import Node
+    from ..specs.plan import Node
 
 # No quote but the double one, no backslash, dollar, per cent or exclamation mark: this travels
 # through shells of every kind. The current folder is dropped before anything is imported.

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ..common.loop import Loop
-    from ..plan import Node
     from ..resources.host import Host
+    from ..specs.plan import Node
 
     Words: TypeAlias = tuple[str, ...]
 

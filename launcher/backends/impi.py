@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..plan import Node
+    from ..specs.plan import Node
 
 
 class IntelMpi(Hydra):

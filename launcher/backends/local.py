@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..common.loop import Loop
-    from ..plan import Node
+    from ..specs.plan import Node
 
 
 class Local:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..common.loop import Loop
-    from ..plan import Node
     from ..resources.host import Host
+    from ..specs.plan import Node
 
 
 class OpenSSH:

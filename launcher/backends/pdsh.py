@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..common.loop import Loop
-    from ..plan import Node
+    from ..specs.plan import Node
 
 FAN_OUT = 1024
 

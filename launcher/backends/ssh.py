@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..common.loop import Loop
-    from ..plan import Node
+    from ..specs.plan import Node
 
 STACK = 512 * 1024
 """Bytes of stack for a host's thread; the default is eight times what it uses."""

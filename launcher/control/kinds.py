@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import signal
 
-from ..manner import Manner
-from ..program import Program
-from ..rendezvous import Rendezvous
+from ..specs.binding_policy import Manner
+from ..specs.program import Program
+from ..specs.rendezvous import Rendezvous
 from .frames import MOST
 
 TYPE_CHECKING = False

@@ -7,8 +7,8 @@ third of its start-up time.
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from ..manner import Manner
-from ..rendezvous import Rendezvous
+from ..specs.binding_policy import Manner
+from ..specs.rendezvous import Rendezvous
 from . import frames, kinds
 from .kinds import Code, Count, Name, Pid, Port, Rank, Signal, Size
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     M = TypeVar("M", bound=tuple[object, ...])
 
-    from ..program import Program
+    from ..specs.program import Program
 
 Slot = int | str
 

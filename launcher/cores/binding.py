@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..manner import Manner
+    from ..specs.binding_policy import Manner
     from .topology import Core, Topology
 
 # Those that give each core to one worker, and what others share when there are too few.

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..manner import Manner
+    from ..specs.binding_policy import Manner
     from .binding import Plan
 
 

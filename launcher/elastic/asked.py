@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common import signals
 from ..common.errors import UsageError, conflict
 from ..common.exit_codes import exit_codes
-from .limits import Limits
+from ..specs.elastic_policy import Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

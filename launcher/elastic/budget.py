@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .limits import Limits
+    from ..specs.elastic_policy import Limits
 
 LONGEST = 60.0
 """Seconds at most between a failure and the next round. The first restart waits for nothing, the

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..common.loop import Loop, Timer
-    from .limits import Limits
+    from ..specs.elastic_policy import Limits
 
 NEWCOMERS = 120.0
 """Seconds for which all others wait for a node that has not been ready yet."""

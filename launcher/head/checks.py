@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
     from ..control.messages import Hello
     from ..elastic.batches import BatchPlan
-    from ..plan import Node
+    from ..specs.plan import Node
 
 LOOPBACK = "127.0.0.1"
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..backends.base import Part
     from ..common.loop import Loop
     from ..options import Options
-    from ..plan import Node, Plan
+    from ..specs.plan import Node, Plan
     from .console import Console
     from .job import Job
     from .report import Report

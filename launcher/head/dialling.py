@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ..control.line import Line
     from ..control.tls import TlsLine
-    from ..plan import Node, Plan
+    from ..specs.plan import Node, Plan
 
     Enter = Callable[[int, Line], None]
 

@@ -10,7 +10,7 @@ from ..common.values import NamedTuple
 from ..common.wording import counted
 from ..control import frames, messages
 from ..elastic.rounds import Calls, Rounds
-from ..plan import Node
+from ..specs.plan import Node
 from . import checks
 from .checks import LOOPBACK
 from .job import Job
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..backends.base import Dial, Part
-    from ..elastic.limits import Limits
-    from ..plan import Plan
     from ..resources.host import Host
+    from ..specs.elastic_policy import Limits
+    from ..specs.plan import Plan
     from .report import Report
 
 ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"

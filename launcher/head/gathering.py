@@ -8,8 +8,8 @@ from collections import Counter, deque
 from ..common import loop as loops
 from ..common.errors import NodeError
 from ..control import frames, messages
-from ..plan import settle
 from ..resources.ranges import runs_of, spell
+from ..specs.plan import settle
 from . import checks
 from .peer import seated
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ..elastic.batches import BatchPlan
-    from ..plan import Plan
+    from ..specs.plan import Plan
     from .console import Console
     from .peer import Peer
 

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..program import Program
+    from ..specs.program import Program
     from .report import Failure
 
 LOCAL_RANK_HINT = (

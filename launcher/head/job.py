@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..common.errors import DsrunError
     from ..control.line import Line
     from ..control.messages import Task
-    from ..plan import Node, Plan
+    from ..specs.plan import Node, Plan
     from .console import Console
     from .view import Rules
 

@@ -7,7 +7,7 @@ from ..control.messages import Start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..plan import Node, Plan
+    from ..specs.plan import Node, Plan
 
 
 LONGEST = 8 * 1024

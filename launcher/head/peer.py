@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..control import frames
-from ..plan import lay_out
+from ..specs.plan import lay_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from ..control.link import Link
     from ..control.messages import Bound, Done, Hello
-    from ..plan import Node, Plan
+    from ..specs.plan import Node, Plan
 
 
 OVERDRAFT = 1 << 20

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..control.messages import Bound
-    from ..program import Program
+    from ..specs.program import Program
 
 TAIL_LINES = 20
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..control.messages import Left, Ranks
-    from ..plan import Plan
-    from ..rendezvous import Rendezvous
+    from ..specs.plan import Plan
+    from ..specs.rendezvous import Rendezvous
     from .peer import Peer
     from .report import Report
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ..elastic.batches import BatchPlan
     from ..options import Options
-    from ..plan import Node, Plan
+    from ..specs.plan import Node, Plan
 
 STREAMS = {0: set[int](), 1: {1}, 2: {2}, 3: {1, 2}}
 """torchrun's numbers for streams, as in --redirects 3."""

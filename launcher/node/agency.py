@@ -10,9 +10,9 @@ import os
 import signal
 from functools import partial
 
-from .. import environment
 from ..common.values import NamedTuple
 from ..control import frames, messages
+from ..specs import environment
 from . import told
 from .desk import Desk, Visits
 from .notice import Notice

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ...accelerator.nics import Nic
     from ..control.messages import Slot
-    from ..manner import Manner
+    from ..specs.binding_policy import Manner
     from .devices import Devices
 
 

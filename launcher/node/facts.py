@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..control.messages import Task
-    from ..program import Program
+    from ..specs.program import Program
     from .devices import Devices
 
 

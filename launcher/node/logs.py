@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 
 from ..common.values import NamedTuple
-from ..environment import from_wire
+from ..specs.environment import from_wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

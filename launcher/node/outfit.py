@@ -7,13 +7,13 @@ import os
 import sys
 from contextlib import suppress
 
-from .. import environment
 from ..common.errors import DsrunError
 from ..control import messages
 from ..cores import shares
-from ..manner import Manner
-from ..program import Program
-from ..rendezvous import Rendezvous
+from ..specs import environment
+from ..specs.binding_policy import Manner
+from ..specs.program import Program
+from ..specs.rendezvous import Rendezvous
 from . import facts, kernel, ports, recorded, told, venv
 from .devices import Devices
 from .equipment import Equipment

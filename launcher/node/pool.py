@@ -9,7 +9,7 @@ import socket
 
 from ..common import loop as loops
 from ..common.values import NamedTuple
-from ..environment import ROUND
+from ..specs.environment import ROUND
 from . import kernel
 from .shards import VARIABLE
 from .workers import Process, SpawnFailed, Spec, spawn

@@ -6,16 +6,16 @@ plain host) has `slots=None` until `settle` is told what the node itself has fou
 
 from __future__ import annotations
 
-from .common.errors import UsageError
-from .common.values import NamedTuple
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ..resources.host import Host, Slot
     from .program import Program
     from .rendezvous import Rendezvous
-    from .resources.host import Host, Slot
 
 
 class Worker(NamedTuple):

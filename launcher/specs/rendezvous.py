@@ -7,16 +7,16 @@ the other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`
 
 from __future__ import annotations
 
-from .common.errors import UsageError, conflict
-from .common.values import NamedTuple
-from .elastic.asked import bounds
+from ..common.errors import UsageError, conflict
+from ..common.values import NamedTuple
+from ..elastic.asked import bounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .cli import Command
-    from .options import Options
+    from ..cli import Command
+    from ..options import Options
 
 OWN = "static"
 UNNAMED = "none"
@@ -128,7 +128,7 @@ def _start_timeout(conf: Mapping[str, str]) -> dict[str, float]:
 
 def _master(options: Options) -> dict[str, str | int]:
     """Return the master's address and port as --rdzv_endpoint says them."""
-    from .resources.membership import endpoint
+    from ..resources.membership import endpoint
 
     found: dict[str, str | int] = {}
     address, port = endpoint("--rdzv_endpoint", options.rdzv_endpoint)
@@ -143,7 +143,7 @@ def _master(options: Options) -> dict[str, str | int]:
 
 
 def _check(options: Options) -> None:
-    from .options import all_options
+    from ..options import all_options
 
     for name, why in _CONTRADICTIONS.items():
         if getattr(options, name) != all_options()[name].default:

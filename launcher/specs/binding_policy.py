@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 
-from .common.cpu_list import parse_core_list
-from .common.errors import UsageError, conflict
-from .common.values import NamedTuple
+from ..common.cpu_list import parse_core_list
+from ..common.errors import UsageError, conflict
+from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from .options import Options
+    from ..options import Options
 
 TORCHRUN_WAYS = {"node": "numa", "socket": "socket", "exclusive": "exclusive"}
 """torchrun's names for some ways, where they are not ours (`--numa_binding`)."""

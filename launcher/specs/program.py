@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .common.values import NamedTuple
+from ..common.values import NamedTuple
 
 
 class Program(NamedTuple):

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 
-from .common.errors import UsageError
-from .common.values import NamedTuple
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Frozen values that both halves share: plan, program, environment and policies."""
