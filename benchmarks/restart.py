@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.jobs import HOSTFILE, dsrun, started
 from benchmarks.measure import CHECKOUT, WORKERS, Measure, bar, take_turns
-from dsrun.launcher.options import Options
+from dsrun.launcher.cli.options import Options
 from tests.cluster.hosts import Cluster
 
 STEP = str(WORKERS / "step.py")

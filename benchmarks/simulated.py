@@ -16,6 +16,7 @@ from typing import Literal, NamedTuple
 
 from dsrun.launcher.backends.base import Dial, Part, Reports
 from dsrun.launcher.backends.child import Child
+from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.loop import READ, Loop
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.head.console import Console
@@ -23,7 +24,6 @@ from dsrun.launcher.head.dialled import run_announced
 from dsrun.launcher.head.elasticjob import Elastic, ElasticJob
 from dsrun.launcher.head.job import Job
 from dsrun.launcher.head.view import rules
-from dsrun.launcher.options import Options
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs import environment
 from dsrun.launcher.specs.elastic_policy import Limits

@@ -21,9 +21,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .cli import Command
+    from .cli.options import Options
+    from .cli.parser import Command
     from .elastic.batches import BatchPlan
-    from .options import Options
     from .resources.host import Host
 
 
@@ -80,7 +80,7 @@ def arrange(command: Command) -> Arrangement:
 
 
 def _notes(found: source.Source, program: Program, command: Command) -> list[str]:
-    from . import slips
+    from .cli import slips
     from .resources.host import repeats
 
     slips.check(program, workdir(command.options))

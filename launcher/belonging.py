@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .cli import Command
-    from .options import Options
+    from .cli.options import Options
+    from .cli.parser import Command
     from .resources.membership import Membership
 
 

@@ -10,7 +10,7 @@ import os
 
 from . import world_info
 from .arrange import Arrangement, elastic_plan
-from .cli import parse
+from .cli.parser import parse
 from .common.errors import UsageError
 from .common.secret import DEFAULT_MASTER_PORT
 from .folders import interpreter
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .cli import Command
+    from .cli.parser import Command
 
 
 def run(words: Sequence[str]) -> int:

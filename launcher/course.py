@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from .arrange import Arrangement
     from .backends.base import Part
+    from .cli.options import Options
     from .common.loop import Loop
     from .control.messages import Task
     from .head.report import Report
     from .head.view import Rules
-    from .options import Options
     from .specs.elastic_policy import Limits
     from .specs.environment import Travel
     from .specs.plan import Node, Plan

@@ -8,7 +8,7 @@ from .common.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .options import Options
+    from .cli.options import Options
 
 
 def workdir(options: Options) -> str:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .backends.base import Part
+    from .cli.options import Options
     from .common.loop import Loop
     from .head.console import Console
-    from .options import Options
     from .specs.elastic_policy import Limits
     from .specs.plan import Node
 

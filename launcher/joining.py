@@ -17,10 +17,10 @@ from .resources.host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .cli.options import Options
     from .common.loop import Loop
     from .control.tls import TlsLine
     from .head.job import Job
-    from .options import Options
     from .specs.plan import Plan
 
 AGAIN = 0.25

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .arrange import Arrangement
     from .backends.base import Backend
-    from .options import Options
+    from .cli.options import Options
     from .specs.plan import Node, Plan
     from .specs.program import Program
 

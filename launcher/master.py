@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .options import Options
+    from .cli.options import Options
     from .resources.host import Host
 
 

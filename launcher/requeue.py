@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .options import Options
+    from .cli.options import Options
 
 
 def codes(options: Options, environ: Mapping[str, str]) -> frozenset[int]:

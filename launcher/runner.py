@@ -16,8 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .cli import Command
-    from .options import Options
+    from .cli.options import Options
+    from .cli.parser import Command
 
     Act = Callable[[list[str]], int]
 
@@ -64,7 +64,7 @@ def _open_streams() -> None:
 
 
 def _run(words: list[str]) -> int:
-    from .cli import name_variables
+    from .cli.parser import name_variables
 
     try:
         return _follow(words)
@@ -74,11 +74,11 @@ def _run(words: list[str]) -> int:
 
 
 def _follow(words: list[str]) -> int:
-    from .cli import parse
+    from .cli.parser import parse
 
     command = parse(words, os.environ)
     if command.help:
-        from .help import text
+        from .cli.help import text
 
         write(text())
         return 0

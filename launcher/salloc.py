@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import NoReturn
 
-    from .cli import Command
-    from .options import Options
+    from .cli.options import Options
+    from .cli.parser import Command
 
 SILENT = {"warning", "error", "critical"}
 """Levels of --log_level at which nobody wants to know that dsrun waits."""

@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .options import Options
+    from .cli.options import Options
     from .specs.environment import Travel
     from .specs.plan import Node, Plan
     from .specs.program import Program

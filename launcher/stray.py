@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .cli import Command
+    from .cli.parser import Command
 
 _JOINED = {"host": ",", "include": "@", "exclude": "@"}
 """Options that list hosts, and what joins these."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..accelerator.nics import Nic
+    from .cli.options import Options
     from .cores.binding import Plan
-    from .options import Options
 
 
 def survey(options: Options) -> str:

@@ -31,7 +31,7 @@ def run(words: list[str]) -> int:
     Raises:
         UsageError: an option is unknown or has a bad value, or cores cannot be bound so.
     """
-    from .cli import parse
+    from .cli.parser import parse
 
     command = parse(words, os.environ)
     if command.program:

@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from dsrun.launcher.cli import VARIABLES, Command, name_variables, parse
+from dsrun.launcher.cli.help import text as help_text
+from dsrun.launcher.cli.options import all_options, table
+from dsrun.launcher.cli.parser import VARIABLES, Command, name_variables, parse
+from dsrun.launcher.cli.peers import PET, REFUSED
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.help import text as help_text
-from dsrun.launcher.options import all_options, table
-from dsrun.launcher.peers import PET, REFUSED
 
 OPTIONS = all_options()
 

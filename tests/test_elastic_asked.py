@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.elastic.asked import is_elastic, limits, warm_modules
-from dsrun.launcher.options import Options
 from dsrun.launcher.specs.elastic_policy import Limits
 
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common import files
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.secret import shared_secret
 from dsrun.launcher.elastic import configfile
 from dsrun.launcher.head import hostwatch
-from dsrun.launcher.options import Options
 from dsrun.launcher.resources import allocation, source
 from dsrun.launcher.sending import travelling
 

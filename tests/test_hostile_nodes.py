@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.backends.base import Part
+from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, kinds, messages
@@ -20,7 +21,6 @@ from dsrun.launcher.head.console import Console
 from dsrun.launcher.head.job import Job
 from dsrun.launcher.head.peer import OVERDRAFT, Peer
 from dsrun.launcher.head.view import rules
-from dsrun.launcher.options import Options
 from dsrun.launcher.resources.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program

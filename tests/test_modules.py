@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.arrange import arrange
-from dsrun.launcher.cli import parse
+from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.modules import hidden, installed
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher import belonging
 from dsrun.launcher.arrange import arrange, by_rank
-from dsrun.launcher.cli import Command, parse
+from dsrun.launcher.cli.parser import Command, parse
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Ranks, Start, Task

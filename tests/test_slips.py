@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dsrun.launcher.cli.slips import check, notes
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.slips import check, notes
 from dsrun.launcher.specs.program import Program
 
 FILES = {

@@ -96,7 +96,7 @@ def test_a_dry_run_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None
     ran = dsrun(*words, folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
     found = imported(ran.stderr)
-    assert "dsrun.launcher.cli" in found
+    assert "dsrun.launcher.cli.parser" in found
     assert found & HEAVY == set()
 
 

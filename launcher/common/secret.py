@@ -10,7 +10,7 @@ from .errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..options import Options
+    from ..cli.options import Options
 
 LIMIT = 4096
 """Bytes of a secret."""

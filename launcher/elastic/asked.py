@@ -9,7 +9,7 @@ from ..specs.elastic_policy import Limits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..options import Options
+    from ..cli.options import Options
 
 DEEPSPEEDS = 100
 """Restarts of `--elastic_training` where nobody says how many: DeepSpeed's (0.19, launch.py)."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from ..backends.base import Part
+    from ..cli.options import Options
     from ..common.loop import Loop
-    from ..options import Options
     from ..specs.plan import Node, Plan
     from .console import Console
     from .job import Job

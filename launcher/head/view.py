@@ -13,8 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from ..cli.options import Options
     from ..elastic.batches import BatchPlan
-    from ..options import Options
     from ..specs.plan import Node, Plan
 
 STREAMS = {0: set[int](), 1: {1}, 2: {2}, 3: {1, 2}}

@@ -15,7 +15,7 @@ from .host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..options import Options
+    from ..cli.options import Options
 
 DEFAULT_HOSTFILE = "/job/hostfile"
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from ..options import Options
+    from ..cli.options import Options
 
 TORCHRUN_WAYS = {"node": "numa", "socket": "socket", "exclusive": "exclusive"}
 """torchrun's names for some ways, where they are not ours (`--numa_binding`)."""

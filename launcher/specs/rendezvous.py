@@ -15,8 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ..cli import Command
-    from ..options import Options
+    from ..cli.options import Options
+    from ..cli.parser import Command
 
 OWN = "static"
 UNNAMED = "none"
@@ -143,7 +143,7 @@ def _master(options: Options) -> dict[str, str | int]:
 
 
 def _check(options: Options) -> None:
-    from ..options import all_options
+    from ..cli.options import all_options
 
     for name, why in _CONTRADICTIONS.items():
         if getattr(options, name) != all_options()[name].default:

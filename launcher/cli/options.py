@@ -6,6 +6,7 @@ underscores), its default is the default, and `option(...)` says the rest. `cli.
 
 from __future__ import annotations
 
+from ..resources.host import MAX_SLOTS
 from .option import (
     CORES,
     ENVIRONMENT,
@@ -18,7 +19,6 @@ from .option import (
     Option,
     option,
 )
-from .resources.host import MAX_SLOTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from .common.errors import UsageError
-from .common.values import NamedTuple
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
 from .option import Option
 from .options import Options, table
 from .peers import HOSTS, IDLE, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from .specs.rendezvous import Rendezvous
+    from ..specs.rendezvous import Rendezvous
 
 YES = {"1", "true", "yes", "on"}
 NO = {"", "0", "false", "no", "off"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import re
 
-from .common.errors import UsageError
+from ..common.errors import UsageError
 from .peers import TORCHRUN_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from .specs.program import Program
+    from ..specs.program import Program
 
 HEAD = 512
 """Bytes of a script that are looked at."""

@@ -1,0 +1,1 @@
+"""The command line: the table of options, the parser, the help."""
