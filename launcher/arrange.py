@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from . import master, stray
+from . import master
 from .backends import BACKENDS
 from .common.errors import UsageError, conflict
 from .common.values import NamedTuple
 from .elastic.asked import bounds, grows
 from .folders import from_here, interpreter, workdir
-from .resources import source
+from .resources import source, stray
 from .resources.counts import is_count
 from .resources.host import MAX_SLOTS
 from .resources.membership import WORDS_FOR_ALL

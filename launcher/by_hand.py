@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 
-from . import world_info
 from .arrange import Arrangement, elastic_plan
 from .cli.parser import parse
 from .common.errors import UsageError
 from .common.secret import DEFAULT_MASTER_PORT
 from .folders import interpreter
 from .launching import launch
+from .resources import world_info
 from .resources.host import Host
 from .specs.plan import Plan, lay_out
 from .specs.program import Program

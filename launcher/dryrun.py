@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
-from . import world_info
+from .resources import world_info
 from .resources.ranges import show_slots
 
 TYPE_CHECKING = False

@@ -17,7 +17,7 @@ import pytest
 
 from dsrun.launcher import runner
 from dsrun.launcher.head.job import NO_DEVICES
-from dsrun.launcher.world_info import decode
+from dsrun.launcher.resources.world_info import decode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

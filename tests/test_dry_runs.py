@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher import runner, world_info
+from dsrun.launcher import runner
 from dsrun.launcher.backends.base import BOOT
+from dsrun.launcher.resources import world_info
 
 from .recorded import Record
 

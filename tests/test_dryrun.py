@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from dsrun.launcher import dryrun, world_info
+from dsrun.launcher import dryrun
+from dsrun.launcher.resources import world_info
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.environment import Travel
 from dsrun.launcher.specs.plan import Plan, lay_out

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.world_info import encode
+from dsrun.launcher.resources.world_info import encode
 
 BIN = Path(__file__).resolve().parent.parent / "bin"
 SMALL = {"max_train_batch_size": 64, "micro_batch_sizes": [4, 6], "max_gpus": 4, "version": 0.1}

@@ -16,9 +16,9 @@ import pytest
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.orders import world_of
 from dsrun.launcher.resources.host import Host, Slot
+from dsrun.launcher.resources.world_info import decode, encode
 from dsrun.launcher.specs.plan import Plan, by_task, lay_out
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.world_info import decode, encode
 
 ARGUMENT_LIMIT = 131_071
 WORLD: dict[str, tuple[Slot, ...]] = {"worker-1": (3, 1), "fe80::1%eth0": (0,), "a": ("GPU-8f", 2)}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .. import world_info
 from ..control.messages import Start
+from ..resources import world_info
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

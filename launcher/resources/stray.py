@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from .common.errors import UsageError
+from ..common.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .cli.parser import Command
+    from ..cli.parser import Command
 
 _JOINED = {"host": ",", "include": "@", "exclude": "@"}
 """Options that list hosts, and what joins these."""

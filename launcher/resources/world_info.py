@@ -7,9 +7,9 @@ import json
 import re
 import zlib
 
-from .common.errors import UsageError
-from .resources.host import MAX_SLOTS, Slot
-from .resources.ranges import distinct, quoted
+from ..common.errors import UsageError
+from .host import MAX_SLOTS, Slot
+from .ranges import distinct, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
