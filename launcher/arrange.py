@@ -317,7 +317,7 @@ def _against_paramiko(hosts: Sequence[Host], options: Options) -> str:
         return "--launcher_args are for a program"
     if find_spec("paramiko") is None:
         return "paramiko is not installed"
-    from .backends.beyond import better_by_openssh
+    from .backends.ssh.unsupported import better_by_openssh
 
     return better_by_openssh(hosts, options.ssh_port)
 

@@ -130,7 +130,7 @@ def dial(target: str, pin: str, claim: Claim) -> TlsLine:
             error = failed
         if not error.dropped or time.monotonic() - began > DIAL_AGAIN:
             raise error
-        from .backends.retries import pause
+        from .backends.ssh.retries import pause
 
         time.sleep(pause(attempt))
         attempt += 1

@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher import backends
-from dsrun.launcher.backends import base, causes, retries
+from dsrun.launcher.backends import base, causes
 from dsrun.launcher.backends.base import BOOT, Dial, Settings
-from dsrun.launcher.backends.openssh import OpenSSH
-from dsrun.launcher.backends.pdsh import Pdsh
+from dsrun.launcher.backends.ssh import retries
+from dsrun.launcher.backends.ssh.openssh import OpenSSH
+from dsrun.launcher.backends.ssh.pdsh import Pdsh
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.plan import lay_out
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.backends import beyond, ssh_config, ssh_reading
-from dsrun.launcher.backends.ssh_config import Account, HostConfig, Jump, Unreadable
+from dsrun.launcher.backends.ssh import config, config_reader, unsupported
+from dsrun.launcher.backends.ssh.config import Account, HostConfig, Jump, Unreadable
 
 from .needs import need
 
@@ -40,7 +40,7 @@ proxyjump a,b
 
 
 def settled(text: str, name: str = "n2") -> HostConfig:
-    return ssh_config.settle(ssh_config.parse(text), name, ME)
+    return config.settle(config.parse(text), name, ME)
 
 
 def test_what_ssh_tells_of_a_host() -> None:
@@ -54,13 +54,13 @@ def test_what_ssh_tells_of_a_host() -> None:
     assert (found.known_as, found.jumps, found.command) == ("al", "a,b", "")
     assert found.takes_new_keys
     assert found.agent == "/run/agent"
-    assert ssh_config.beyond_paramiko(found, "/run/agent") == ""
+    assert config.beyond_paramiko(found, "/run/agent") == ""
 
 
 def test_what_holds_where_nothing_is_said() -> None:
     found = settled("", "fe80::1")
     assert (found.address, found.port, found.user) == ("fe80::1", 22, "me")
-    assert found.keys == tuple(f"/home/me/.ssh/id_{kind}" for kind in ssh_config.KINDS)
+    assert found.keys == tuple(f"/home/me/.ssh/id_{kind}" for kind in config.KINDS)
     assert found.known_hosts[0] == "/home/me/.ssh/known_hosts"
     assert (found.jumps, found.command, found.takes_new_keys) == ("", "", False)
 
@@ -102,7 +102,7 @@ def test_a_port_that_is_none(port: str) -> None:
     ],
 )
 def test_jump_hosts(text: str, jump: Jump) -> None:
-    assert ssh_config.parse_jump(text) == jump
+    assert config.parse_jump(text) == jump
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_jump_hosts(text: str, jump: Jump) -> None:
 )
 def test_jump_hosts_that_are_none(text: str) -> None:
     with pytest.raises(Unreadable):
-        ssh_config.parse_jump(text)
+        config.parse_jump(text)
 
 
 @pytest.mark.parametrize(
@@ -127,22 +127,22 @@ def test_jump_hosts_that_are_none(text: str) -> None:
     ],
 )
 def test_what_paramiko_cannot_do(line: str, keyword: str) -> None:
-    told = ssh_config.beyond_paramiko(settled(f"{line}\n"), "/run/agent")
+    told = config.beyond_paramiko(settled(f"{line}\n"), "/run/agent")
     assert told == f"your ssh configuration sets {keyword}, which paramiko cannot do"
-    assert line.partition(" ")[0] in ssh_config.ASKED
-    assert line.partition(" ")[0] not in ssh_config.QUIET
+    assert line.partition(" ")[0] in config.ASKED
+    assert line.partition(" ")[0] not in config.QUIET
 
 
 def test_a_certificate_beside_its_key_is_found_by_paramiko() -> None:
     text = "identityfile ~/.ssh/k\ncertificatefile ~/.ssh/k-cert.pub\n"
-    assert ssh_config.beyond_paramiko(settled(text), "/run/agent") == ""
+    assert config.beyond_paramiko(settled(text), "/run/agent") == ""
 
 
 def test_keys_are_named_only_where_the_user_has_named_them() -> None:
     usual = "".join(f"identityfile ~/.ssh/id_{one}\n" for one in ("rsa", "ecdsa", "ed25519_sk"))
-    assert ssh_config.named_keys(settled(usual)) == ()
-    assert ssh_config.named_keys(settled("")) == ()
-    assert ssh_config.named_keys(settled("identityfile ~/.ssh/id_rsa")) == ("/home/me/.ssh/id_rsa",)
+    assert config.named_keys(settled(usual)) == ()
+    assert config.named_keys(settled("")) == ()
+    assert config.named_keys(settled("identityfile ~/.ssh/id_rsa")) == ("/home/me/.ssh/id_rsa",)
 
 
 # -- files --------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def test_the_keywords_of_files_and_of_what_they_include(tmp_path: Path) -> None:
     (folder / "conf.d" / "a").write_text("HostName = x\n")
     (folder / "other").write_text("ProxyJump\tn1\n")
     # This machine's own file is read as well.
-    found = {*ssh_reading.keywords(str(tmp_path))}
+    found = {*config_reader.keywords(str(tmp_path))}
     assert {"host", "user", "include", "port", "hostname", "proxyjump"} <= found
     assert "tunnel" not in found
 
@@ -165,9 +165,9 @@ def test_paramikos_reader_where_there_is_no_ssh(tmp_path: Path) -> None:
     text = b"Host n\xff\n Port 1\nHost n2\n User you\n ProxyCommand none\n IdentityFile ~/a\n"
     path = tmp_path / "config"
     path.write_bytes(text)
-    found = ssh_reading.by_paramiko([str(path), str(tmp_path / "none")], "n2")
-    assert ssh_config.settle(found, "n2", ME).user == "you"
-    assert ssh_config.settle(found, "n2", ME).command == ""
+    found = config_reader.by_paramiko([str(path), str(tmp_path / "none")], "n2")
+    assert config.settle(found, "n2", ME).user == "you"
+    assert config.settle(found, "n2", ME).command == ""
 
 
 @pytest.mark.parametrize(
@@ -186,7 +186,7 @@ def test_whatever_paramikos_reader_raises_is_one_line(
 ) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(Unreadable) as raised:
-        ssh_reading.by_paramiko([str(tmp_path / "config")], "n2")
+        config_reader.by_paramiko([str(tmp_path / "config")], "n2")
     assert words in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -195,7 +195,7 @@ def test_ssh_is_asked_with_the_user_and_port_that_are_given(tmp_path: Path) -> N
     need("ssh")
     path = tmp_path / "config"
     path.write_text("Match user you\n HostName x%%y\nMatch final all\n IdentityFile ~/.ssh/%n\n")
-    reader = ssh_reading.Reader(["-F", str(path)])
+    reader = config_reader.Reader(["-F", str(path)])
     found = reader.lookup("n2", "you", 77)
     assert (found.address, found.user, found.port) == ("x%y", "you", 77)
     assert found.keys[-1].endswith("/.ssh/n2")
@@ -216,7 +216,7 @@ def test_what_ssh_says_of_a_configuration_is_the_cause(
     need("ssh")
     (tmp_path / "config").write_bytes(text)
     with pytest.raises(Unreadable) as raised:
-        ssh_reading.Reader(["-F", str(tmp_path / "config")]).lookup("n2")
+        config_reader.Reader(["-F", str(tmp_path / "config")]).lookup("n2")
     assert words in str(raised.value)
 
 
@@ -238,6 +238,6 @@ def test_signs_that_paramiko_would_not_get_in(
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     told = f"identityfile {tmp_path}/id\nuserknownhostsfile {tmp_path}/known\nidentityagent none\n"
-    found = beyond.against_paramiko(settled(told), {"KRB5CCNAME": "KCM:0"})
+    found = unsupported.against_paramiko(settled(told), {"KRB5CCNAME": "KCM:0"})
     assert words in found
     assert bool(words) == bool(found)

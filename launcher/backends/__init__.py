@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
 BACKENDS = {
     "local": ("local", "Local"),
-    "ssh": ("ssh", "Ssh"),
-    "openssh": ("openssh", "OpenSSH"),
-    "pdsh": ("pdsh", "Pdsh"),
-    "openmpi": ("openmpi", "OpenMpi"),
-    "mpich": ("mpich", "Mpich"),
-    "impi": ("impi", "IntelMpi"),
-    "mvapich": ("mvapich", "Mvapich"),
-    "slurm": ("slurm", "Slurm"),
+    "ssh": ("ssh.paramiko", "Ssh"),
+    "openssh": ("ssh.openssh", "OpenSSH"),
+    "pdsh": ("ssh.pdsh", "Pdsh"),
+    "openmpi": ("engines.openmpi", "OpenMpi"),
+    "mpich": ("engines.mpich", "Mpich"),
+    "impi": ("engines.impi", "IntelMpi"),
+    "mvapich": ("engines.mvapich", "Mvapich"),
+    "slurm": ("engines.slurm", "Slurm"),
 }
 """Name to module and class; a module is imported when its backend is used."""
 
 ENGINES = frozenset({"openmpi", "mpich", "impi", "mvapich", "slurm"})
 """Those that start every node, this machine's too, and tell each which one it is."""
 
-BY_HAND = ("byhand", "ByHand")
+BY_HAND = ("none", "ByHand")
 """The way without a launcher: `--no_ssh`."""
 
 

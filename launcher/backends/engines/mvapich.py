@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import engine
+from . import base
 from .hydra import HYDRA, Hydra
 
 
@@ -13,7 +13,7 @@ class Mvapich(Hydra):
     mark = HYDRA
     tools = (*Hydra.tools, "mpirun")
 
-    def binding(self) -> list[engine.Words]:
+    def binding(self) -> list[base.Words]:
         """Return what turns its own binding off, where dsrun binds (user guides of 2 and 3)."""
         names = ("MV2_ENABLE_AFFINITY", "MVP_ENABLE_AFFINITY") if self._settings.bind else ()
         return [*super().binding(), *(("-genv", name, "0") for name in names)]

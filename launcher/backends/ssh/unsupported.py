@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 
-from . import ssh_config, ssh_reading
+from . import config as ssh_config
+from . import config_reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ..resources.host import Host
-    from .ssh_config import HostConfig
+    from ...resources.host import Host
+    from .config import HostConfig
 
 LOOKED_AT = 256
 """Hosts that are looked at beforehand; of the others it is told when they are reached."""
@@ -23,12 +24,12 @@ def beyond_paramiko(hosts: Sequence[Host], port: int | None) -> str:
     Raises:
         UsageError: the configuration cannot be read, in ssh's own words.
     """
-    ssh_reading.check(hosts, port)
-    if ssh_reading.reader().keywords.isdisjoint(ssh_config.ASKED):
+    config_reader.check(hosts, port)
+    if config_reader.reader().keywords.isdisjoint(ssh_config.ASKED):
         return ""
     some = hosts[:LOOKED_AT]
-    agent = ssh_reading.agent()
-    for host, config in zip(some, ssh_reading.plan(some, port), strict=True):
+    agent = config_reader.agent()
+    for host, config in zip(some, config_reader.plan(some, port), strict=True):
         told = ssh_config.beyond_paramiko(config, agent)
         if told:
             return f"{host.name}: {told}"
@@ -44,7 +45,7 @@ def better_by_openssh(hosts: Sequence[Host], port: int | None) -> str:
     told = beyond_paramiko(hosts, port)
     if told or not hosts:
         return told
-    (config,) = ssh_reading.plan(hosts[:1], port)
+    (config,) = config_reader.plan(hosts[:1], port)
     return against_paramiko(config, os.environ)
 
 

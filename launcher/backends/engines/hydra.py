@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..common.network import addresses_towards
-from . import engine
+from ...common.network import addresses_towards
+from . import base
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ HYDRA = "HYDRA build details"
 """In the version text of every Hydra but Intel's."""
 
 
-class Hydra(engine.Engine):
+class Hydra(base.Engine):
     """Runs `mpiexec` with the arguments that all of Hydra's descendants have."""
 
     tools: tuple[str, ...] = ("mpiexec.hydra", "mpiexec")
@@ -23,30 +23,30 @@ class Hydra(engine.Engine):
         *(("genvall", "genvnone"), ("genvlist", "genvnone")),
     )
 
-    def words(self, places: Sequence[engine.Placement]) -> list[engine.Words]:
+    def words(self, places: Sequence[base.Placement]) -> list[base.Words]:
         """Return mpiexec's arguments: each host with its tasks."""
         hosts = ",".join(f"{place.host}:{place.tasks}" for place in places)
         tasks = sum(place.tasks for place in places)
         return [*self.common(places), ("-hosts", hosts), ("-n", str(tasks))]
 
-    def common(self, places: Sequence[engine.Placement]) -> list[engine.Words]:
+    def common(self, places: Sequence[base.Placement]) -> list[base.Words]:
         """Return what says nothing of hosts; nothing of this machine's environment goes along."""
         near = addresses_towards([places[0].host, places[-1].host])[:1]
         here = [self.here(address) for address in near]
         return [*here, ("-genvnone",), ("-wdir", "/"), *self.binding()]
 
-    def lasting(self) -> list[engine.Words]:
+    def lasting(self) -> list[base.Words]:
         """Return what has mpiexec go on when a process has died (MPICH, "Using the Hydra")."""
         return [("-disable-auto-cleanup",)]
 
-    def here(self, address: str) -> engine.Words:
+    def here(self, address: str) -> base.Words:
         """Return what tells the hosts' agents to dial this address of this machine.
 
         By default they dial its name, which on many machines is 127.0.1.1 or unknown elsewhere.
         """
         return ("-localhost", address)
 
-    def binding(self) -> list[engine.Words]:
+    def binding(self) -> list[base.Words]:
         """Return what turns the engine's own binding off, where dsrun binds."""
         return [("-bind-to", "none")] if self._settings.bind else []
 

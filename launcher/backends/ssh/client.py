@@ -10,21 +10,22 @@ import time
 import paramiko
 from paramiko import Channel
 
-from . import causes, retries, ssh_reading
-from .causes import Refused
+from .. import causes
+from ..causes import Refused
+from . import config_reader, retries
+from .config import Jump, Unreadable, beyond_paramiko, parse_jump
+from .keys import KeyFiles, Login
 from .known_hosts import KnownHosts, Policy, changed
 from .proxy_command import ProxyCommand
-from .ssh_config import Jump, Unreadable, beyond_paramiko, parse_jump
-from .ssh_keys import KeyFiles, Login
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
-    from ..resources.host import Host
-    from .base import Settings
-    from .ssh_config import HostConfig
+    from ...resources.host import Host
+    from ..base import Settings
+    from .config import HostConfig
 
     class Closable(Protocol):
         """What a session has opened on the way."""
@@ -58,7 +59,7 @@ class Dialer:
         logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
         self._settings = settings
         self._tell = tell
-        self._reader = ssh_reading.reader()
+        self._reader = config_reader.reader()
         self._known = KnownHosts()
         self._keys = KeyFiles()
         self._opened: dict[Channel, list[Closable]] = {}
@@ -138,7 +139,7 @@ class Dialer:
             config = self._reader.lookup(*login)
         except Unreadable as error:
             raise Refused(f"ssh configuration: {error}") from None
-        beyond = beyond_paramiko(config, ssh_reading.agent())
+        beyond = beyond_paramiko(config, config_reader.agent())
         if beyond:
             raise Refused(f"{beyond}; --launcher openssh can")
         return config

@@ -9,13 +9,13 @@ import threading
 
 import paramiko
 
-from .causes import Refused
+from ..causes import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .ssh_config import HostConfig
+    from .config import HostConfig
 
 
 class KnownHosts:

@@ -8,7 +8,7 @@ import stat
 from contextlib import suppress
 from glob import escape, glob
 
-from . import engine
+from . import base as engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 
-from ..common.network import interface_of
-from . import base, engine
+from ...common.network import interface_of
+from .. import base
+from . import base as engine
 from .hydra import Hydra
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..specs.plan import Node
+    from ...specs.plan import Node
 
 
 class IntelMpi(Hydra):

@@ -16,9 +16,9 @@ import threading
 from contextlib import suppress
 from functools import cache
 
-from ..common.errors import UsageError
-from . import ssh_config
-from .ssh_config import Account, HostConfig, Unreadable
+from ...common.errors import UsageError
+from . import config as ssh_config
+from .config import Account, HostConfig, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from paramiko import SSHConfig
 
-    from ..resources.host import Host
+    from ...resources.host import Host
 
 AT_ONCE = 16
 """How many `ssh -G` run at a time."""

@@ -8,18 +8,19 @@ import shutil
 import signal
 from contextlib import suppress
 
-from ..common.errors import UsageError
-from . import base, causes, retries, ssh_reading
-from .child import Child
-from .stdio import SessionLine
+from ...common.errors import UsageError
+from .. import base, causes
+from ..child import Child
+from ..stdio import SessionLine
+from . import config_reader, retries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..common.loop import Loop
-    from ..resources.host import Host
-    from ..specs.plan import Node
+    from ...common.loop import Loop
+    from ...resources.host import Host
+    from ...specs.plan import Node
 
 
 class OpenSSH:
@@ -38,7 +39,7 @@ class OpenSSH:
         """Return why these nodes cannot be started this way, or ""."""
         if shutil.which("ssh") is None:
             return "--launcher openssh: no `ssh` on PATH; install OpenSSH's client, or use ssh"
-        ssh_reading.check([node.host for node in nodes], self._settings.port, self._settings.args)
+        config_reader.check([node.host for node in nodes], self._settings.port, self._settings.args)
         return ""
 
     def commands(
@@ -83,8 +84,8 @@ class OpenSSH:
         """Find out which options have to stand before the user's own for each host."""
         port, args = self._settings.port, self._settings.args
         hosts = [node.host for node in nodes]
-        if ssh_reading.overrides(hosts, port, args):
-            self._first |= {h.name: ssh_reading.overrides([h], port, args) for h in hosts}
+        if config_reader.overrides(hosts, port, args):
+            self._first |= {h.name: config_reader.overrides([h], port, args) for h in hosts}
 
     def _start(
         self, node: Node, loop: Loop, reports: base.Reports, attempt: int, began: float

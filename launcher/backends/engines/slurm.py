@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 
-from ..common.network import same_host
-from ..resources import allocation
-from . import base, engine
+from ...common.network import same_host
+from ...resources import allocation
+from .. import base
+from . import base as engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..specs.plan import Node
+    from ...specs.plan import Node
 
 OF_TASKS = (
     *("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK"),

@@ -9,8 +9,8 @@ from contextlib import suppress
 import paramiko
 from paramiko.auth_strategy import AuthStrategy, InMemoryPrivateKey
 
-from .causes import Refused
-from .ssh_config import named_keys
+from ..causes import Refused
+from .config import named_keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from paramiko.auth_strategy import AuthSource, SourceResult
 
-    from .ssh_config import HostConfig
+    from .config import HostConfig
 
 KINDS = (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey)
 

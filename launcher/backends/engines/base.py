@@ -13,21 +13,22 @@ import shlex
 import shutil
 import signal
 
-from ..common import loop as loops
-from ..common.errors import LOST
-from ..common.values import NamedTuple
-from ..control import auth
-from . import base, causes, ssh_reading
-from .child import Child
+from ...common import loop as loops
+from ...common.errors import LOST
+from ...common.values import NamedTuple
+from ...control import auth
+from .. import base, causes
+from ..child import Child
+from ..ssh import config_reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypeAlias
 
-    from ..common.loop import Loop
-    from ..resources.host import Host
-    from ..specs.plan import Node
+    from ...common.loop import Loop
+    from ...resources.host import Host
+    from ...specs.plan import Node
 
     Words: TypeAlias = tuple[str, ...]
 
@@ -119,8 +120,8 @@ class Engine:
         ours = shlex.join(base.ssh_options(self._settings))
         theirs = os.environ.get(name, "")
         port, args = self._settings.port, shlex.split(theirs)
-        ssh_reading.check(self._hosts, port, args)
-        first = shlex.join(ssh_reading.overrides(self._hosts, port, args))
+        config_reader.check(self._hosts, port, args)
+        first = shlex.join(config_reader.overrides(self._hosts, port, args))
         return {**os.environ, name: f"{first} {theirs} {ours}".strip()}
 
     # -- what all of them do ------------------------------------------------------------------

@@ -11,17 +11,18 @@ import shlex
 import shutil
 import signal
 
-from ..common import loop as loops
-from ..control import auth
-from . import base, causes, retries, ssh_reading
-from .child import Child
+from ...common import loop as loops
+from ...control import auth
+from .. import base, causes
+from ..child import Child
+from . import config_reader, retries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..common.loop import Loop
-    from ..specs.plan import Node
+    from ...common.loop import Loop
+    from ...specs.plan import Node
 
 FAN_OUT = 1024
 
@@ -52,8 +53,8 @@ class Pdsh:
             return "pdsh takes no IPv6 address for a host; use ssh or openssh"
         args = shlex.split(os.environ.get("PDSH_SSH_ARGS_APPEND", ""))
         hosts = [node.host for node in nodes]
-        ssh_reading.check(hosts, self._settings.port, args)
-        self._first = ssh_reading.overrides(hosts, self._settings.port, args)
+        config_reader.check(hosts, self._settings.port, args)
+        self._first = config_reader.overrides(hosts, self._settings.port, args)
         return ""
 
     def commands(

@@ -8,17 +8,17 @@ import socket
 import traceback
 from contextlib import suppress
 
-from ..common.text import plain
-from ..control.frames import MAGIC
-from . import causes
-from .causes import Refused
+from ...common.text import plain
+from ...control.frames import MAGIC
+from .. import causes
+from ..causes import Refused
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..resources.host import Host
-    from .sshclient import Channel, Dialer
+    from ...resources.host import Host
+    from .client import Channel, Dialer
 
 BLOCK = 128 * 1024
 

@@ -10,16 +10,16 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
-from . import base
+from .. import base
+from ..stdio import SessionLine
 from .bridge import Bridge
-from .stdio import SessionLine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..common.loop import Loop
-    from ..specs.plan import Node
+    from ...common.loop import Loop
+    from ...specs.plan import Node
 
 STACK = 512 * 1024
 """Bytes of stack for a host's thread; the default is eight times what it uses."""
@@ -42,7 +42,7 @@ class Ssh:
             return "--launcher_args: --launcher ssh runs no program; openssh runs `ssh` with them"
         if find_spec("paramiko") is None:
             return "--launcher ssh: paramiko is not installed; pip install paramiko, or use openssh"
-        from .beyond import beyond_paramiko
+        from .unsupported import beyond_paramiko
 
         beyond = beyond_paramiko([node.host for node in nodes], self._settings.port)
         return f"--launcher ssh: {beyond}; --launcher openssh can" if beyond else ""
@@ -60,7 +60,7 @@ class Ssh:
         self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
     ) -> None:
         """Open every session in a thread of its own; a line is there at once, and fills later."""
-        from . import sshclient
+        from . import client
 
         _allow_files(len(nodes))
         loop.open_to_threads()
@@ -71,7 +71,7 @@ class Ssh:
         def explain(text: str) -> None:
             _post(loop, lambda: reports.said(text))
 
-        dialer = sshclient.Dialer(self._settings, warn)
+        dialer = client.Dialer(self._settings, warn)
         command = base.shell_line(base.node_argv(self._settings, "--stdio"))
         threading.stack_size(STACK)
         for node in nodes:

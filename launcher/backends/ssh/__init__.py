@@ -1,0 +1,1 @@
+"""Backends that log in to every host: paramiko, OpenSSH's client, pdsh."""
