@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 
-from .arrange import Arrangement, elastic_plan
 from .cli.parser import parse
 from .common.errors import UsageError
 from .common.secret import DEFAULT_MASTER_PORT
-from .folders import interpreter
 from .launching import launch
+from .planning.folders import interpreter
+from .planning.planner import Arrangement, elastic_plan
 from .resources import world_info
 from .resources.host import Host
 from .specs.plan import Plan, lay_out

@@ -11,27 +11,27 @@ from .common import executable, signals
 from .common.errors import DsrunError, UsageError
 from .common.secret import shared_secret
 from .common.values import NamedTuple
-from .elastic.asked import limits
-from .folders import workdir
 from .head.console import Console
 from .head.job import Job
 from .head.report import as_json, crash_json, words
 from .head.view import opening, rules
+from .planning.elastic import limits
+from .planning.folders import workdir
+from .planning.tasks import tasks, travelling
 from .resources import source
-from .sending import tasks, travelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from .arrange import Arrangement
     from .backends.base import Part
     from .cli.options import Options
     from .common.loop import Loop
     from .control.messages import Task
     from .head.report import Report
     from .head.view import Rules
+    from .planning.planner import Arrangement
     from .specs.elastic_policy import Limits
     from .specs.environment import Travel
     from .specs.plan import Node, Plan

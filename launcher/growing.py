@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from .arrange import relisted
-from .elastic.asked import grows
 from .head import hostwatch, requests
 from .head.elasticjob import Elastic, ElasticJob
+from .planning.elastic import grows
+from .planning.planner import relisted
 from .resources import source
 
 TYPE_CHECKING = False

@@ -9,8 +9,8 @@ from .backends.base import Part, Settings, package_root
 from .backends.local import Local
 from .common.errors import UsageError
 from .common.loop import Loop
-from .elastic.asked import is_elastic
-from .folders import workdir
+from .planning.elastic import is_elastic
+from .planning.folders import workdir
 from .resources import source
 from .specs.binding_policy import binds
 from .specs.plan import by_task
@@ -19,9 +19,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .arrange import Arrangement
     from .backends.base import Backend
     from .cli.options import Options
+    from .planning.planner import Arrangement
     from .specs.plan import Node, Plan
     from .specs.program import Program
 
@@ -32,8 +32,8 @@ def show(arrangement: Arrangement, options: Options) -> str:
     Raises:
         UsageError: the plan cannot be carried out as it stands.
     """
-    from . import dryrun
     from .course import settled
+    from .planning import dry_run
 
     plan = arrangement.plan
     started = _as_started(plan, options)
@@ -42,9 +42,9 @@ def show(arrangement: Arrangement, options: Options) -> str:
     commands = [command for backend, nodes in split for command in backend.commands(nodes, None)]
     commands.sort(key=_in_order(plan))
     if options.json:
-        return dryrun.as_json(plan, commands, travel, arrangement.notes)
+        return dry_run.as_json(plan, commands, travel, arrangement.notes)
     told, folder = (arrangement.source, arrangement.choice), workdir(options)
-    return dryrun.as_table(plan, *told, commands, travel, folder, arrangement.notes)
+    return dry_run.as_table(plan, *told, commands, travel, folder, arrangement.notes)
 
 
 def _in_order(plan: Plan) -> Callable[[tuple[str, list[str]]], int]:

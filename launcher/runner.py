@@ -109,12 +109,12 @@ def run(command: Command) -> int:
     Raises:
         DsrunError: it cannot be done; nothing is left running.
     """
-    from . import belonging
-    from .arrange import arrange, by_rank
+    from .planning import cluster_environment
+    from .planning.planner import arrange, by_rank
     from .specs import rendezvous
 
     command = rendezvous.completed(command.with_torchruns_logs())
-    command = belonging.completed(command, os.environ)
+    command = cluster_environment.completed(command, os.environ)
     arrangement = arrange(command)
     options = command.options
     if options.json and not options.dry_run:

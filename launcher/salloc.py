@@ -8,10 +8,10 @@ import shlex
 import shutil
 import sys
 
-from .arrange import by_rank, number_of_gpus, selected
 from .common.errors import UsageError
-from .elastic.asked import bounds
-from .sending import travelling
+from .planning.elastic import bounds
+from .planning.planner import by_rank, number_of_gpus, selected
+from .planning.tasks import travelling
 from .specs.rendezvous import OWN
 
 TYPE_CHECKING = False

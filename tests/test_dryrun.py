@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from dsrun.launcher import dryrun
+from dsrun.launcher.planning import dry_run
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.environment import Travel
@@ -27,7 +27,7 @@ COMMANDS = [(f"w{at}", ["ssh", f"w{at}", "x y"]) for at in range(4)]
 
 
 def test_the_plan_as_json() -> None:
-    assert json.loads(dryrun.as_json(PLAN, COMMANDS, TRAVEL)) == {
+    assert json.loads(dry_run.as_json(PLAN, COMMANDS, TRAVEL)) == {
         "launcher": "ssh",
         "master_addr": None,
         "master_port": 4000,
@@ -91,7 +91,7 @@ commands:
 
 
 def test_the_plan_as_a_table() -> None:
-    shown = dryrun.as_table(PLAN, "--host (a; b)", "ssh (why)", COMMANDS, TRAVEL, "/work")
+    shown = dry_run.as_table(PLAN, "--host (a; b)", "ssh (why)", COMMANDS, TRAVEL, "/work")
     assert shown == TABLE.replace("{long}", "x" * 67)
 
 
@@ -99,18 +99,18 @@ def test_a_large_plan_is_cut_and_one_command_is_shown_once() -> None:
     hosts = [Host(f"w{at}", (0,)) for at in range(70)]
     plan = Plan(lay_out(hosts), Program("x", local_rank=False), "pdsh", "m", None)
     commands = [(host.name, ["pdsh", "all"]) for host in hosts]
-    shown = dryrun.as_table(plan, "h", "pdsh", commands, Travel({}, (), frozenset()), "/")
+    shown = dry_run.as_table(plan, "h", "pdsh", commands, Travel({}, (), frozenset()), "/")
     assert "workers   70 on 70 nodes\nmaster    m:a free port\n" in shown
     assert "\n63    w63   63     0\n... and 6 more nodes (--json shows all)\n\n" in shown
     assert "variables that travel:\n  none\n\n" in shown
     assert shown.endswith("commands:\n  w0, w1, w2, w3, w4 ...:\n    pdsh all")
     assert (
-        len(json.loads(dryrun.as_json(plan, commands, Travel({}, (), frozenset())))["nodes"]) == 70
+        len(json.loads(dry_run.as_json(plan, commands, Travel({}, (), frozenset())))["nodes"]) == 70
     )
 
 
 def test_a_plan_whose_slots_are_known_has_its_world_info() -> None:
     nodes = lay_out([Host("w0", (0, 2)), Host("w1", ("GPU-a",))])
     plan = Plan(nodes, Program("x"), "ssh", None, None)
-    text = json.loads(dryrun.as_json(plan, [], TRAVEL))["world_info"]
+    text = json.loads(dry_run.as_json(plan, [], TRAVEL))["world_info"]
     assert world_info.decode(text) == {"w0": (0, 2), "w1": ("GPU-a",)}

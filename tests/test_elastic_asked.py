@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.elastic.asked import is_elastic, limits, warm_modules
+from dsrun.launcher.planning.elastic import is_elastic, limits, warm_modules
 from dsrun.launcher.specs.elastic_policy import Limits
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.elastic.batches import HIGHLY_COMPOSITE, BatchPlan, Share, plan
+from dsrun.launcher.planning.batch_plan import HIGHLY_COMPOSITE, BatchPlan, Share, plan
 
 DOCUMENTED = {"max_train_batch_size": 2000, "micro_batch_sizes": [2, 4, 6]}
 """The config in DeepSpeed's documentation."""

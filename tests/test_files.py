@@ -15,10 +15,10 @@ from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common import files
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.secret import shared_secret
-from dsrun.launcher.elastic import configfile
 from dsrun.launcher.head import hostwatch
+from dsrun.launcher.planning import batch_config
+from dsrun.launcher.planning.tasks import travelling
 from dsrun.launcher.resources import allocation, source
-from dsrun.launcher.sending import travelling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -126,7 +126,7 @@ READERS: dict[str, Callable[[str], object]] = {
     "--hostfile": lambda path: source.find(Options(hostfile=path)),
     "--env_file": lambda path: travelling(Options(env_file=(path,))),
     "--token_file": lambda path: shared_secret(Options(token_file=path)),
-    "--elastic_config": lambda path: configfile.read(path, "--elastic_config"),
+    "--elastic_config": lambda path: batch_config.read(path, "--elastic_config"),
     "PBS_NODEFILE": lambda path: allocation.find({"PBS_JOBID": "1", "PBS_NODEFILE": path}),
 }
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.arrange import relisted
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.elastic.asked import limits
 from dsrun.launcher.head import hostwatch
+from dsrun.launcher.planning.elastic import limits
+from dsrun.launcher.planning.planner import relisted
 from dsrun.launcher.resources import discovery, source
 from dsrun.launcher.resources.discovery import discover
 from dsrun.launcher.resources.hostfile import parse_hostfile

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.arrange import arrange
 from dsrun.launcher.cli.parser import parse
-from dsrun.launcher.modules import hidden, installed
+from dsrun.launcher.planning.modules import hidden, installed
+from dsrun.launcher.planning.planner import arrange
 
 
 @pytest.fixture

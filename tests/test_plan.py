@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.arrange import Arrangement, arrange
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.folders import workdir
 from dsrun.launcher.head.view import WIDTH, opening
+from dsrun.launcher.planning.folders import workdir
+from dsrun.launcher.planning.planner import Arrangement, arrange
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.resources.source import find, is_here
 from dsrun.launcher.specs.plan import Node, Plan, Worker, lay_out, settle

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher import belonging
-from dsrun.launcher.arrange import arrange, by_rank
 from dsrun.launcher.cli.parser import Command, parse
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Ranks, Start, Task
-from dsrun.launcher.elastic.asked import is_elastic, limits
 from dsrun.launcher.launching import show
 from dsrun.launcher.node import told
+from dsrun.launcher.planning import cluster_environment
+from dsrun.launcher.planning.elastic import is_elastic, limits
+from dsrun.launcher.planning.planner import arrange, by_rank
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous, completed
 
@@ -84,8 +84,8 @@ def test_it_is_a_job_of_this_machine(words: str) -> None:
 def test_it_is_the_same_in_a_schedulers_task(scheduler: str) -> None:
     environ = dict(word.split("=", 1) for word in scheduler.split())
     asked = command(f"{C10D} --nnodes 2")
-    assert belonging.completed(asked, environ) == asked
-    assert belonging.completed(command("--nnodes 2"), environ).options.no_ssh
+    assert cluster_environment.completed(asked, environ) == asked
+    assert cluster_environment.completed(command("--nnodes 2"), environ).options.no_ssh
 
 
 @pytest.mark.parametrize(("here", "given", "said"), [(1, 0, True), (2, 0, False), (0, 1, True)])
@@ -97,7 +97,7 @@ def test_a_tasks_own_rank_counts_for_more_than_an_option_that_is_the_same_in_all
         f" SLURM_STEP_NUM_NODES=3 SLURM_STEP_NUM_TASKS=3 SLURM_NODEID={here} SLURM_PROCID={here}"
     )
     environ = dict(word.split("=", 1) for word in step.split())
-    found = belonging.completed(command(f"--no_ssh --node_rank {given}"), environ)
+    found = cluster_environment.completed(command(f"--no_ssh --node_rank {given}"), environ)
     assert found.options.node_rank == here
     line = (
         f"dsrun: --node_rank {given}: passed over: this is a task of srun (step 1.0, SLURM_NODEID),"
@@ -109,7 +109,7 @@ def test_a_tasks_own_rank_counts_for_more_than_an_option_that_is_the_same_in_all
 def test_no_number_of_nodes_is_refused_in_a_schedulers_task_too() -> None:
     environ = {"PET_NODE_RANK": "1", "PET_NNODES": "2", "PET_MASTER_ADDR": "h"}
     with pytest.raises(UsageError, match="--nnodes x: expected N or MIN:MAX"):
-        belonging.completed(command("--nnodes x"), environ)
+        cluster_environment.completed(command("--nnodes x"), environ)
 
 
 def test_standalone_stays_what_it_is() -> None:

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from .batches import BatchPlan, Share
+    from ..planning.batch_plan import BatchPlan, Share
 
     Rows = Sequence[tuple[int, Share]]
 
@@ -48,7 +48,7 @@ def run(words: list[str]) -> int:
     if "config" not in given:
         raise UsageError("no config: -c FILE; see dsrun-elastic -h")
     size = _size(given["world_size"]) if "world_size" in given else None
-    from .configfile import read
+    from ..planning.batch_config import read
 
     plan = read(given["config"], "--config")
     rows = _rows(plan, size, given["config"])

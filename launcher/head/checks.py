@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..control.messages import Hello
-    from ..elastic.batches import BatchPlan
+    from ..planning.batch_plan import BatchPlan
     from ..specs.plan import Node
 
 LOOPBACK = "127.0.0.1"

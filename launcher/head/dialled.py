@@ -9,7 +9,7 @@ from ..common.errors import NodeError, UsageError
 from ..common.network import addresses_towards
 from ..common.secret import WARNING, control_port, shared_secret
 from ..control import tls
-from ..elastic.asked import is_elastic
+from ..planning.elastic import is_elastic
 from .dialling import Announced, Sharing, target
 from .door import Door
 from .refusals import Refusals

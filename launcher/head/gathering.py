@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..elastic.batches import BatchPlan
+    from ..planning.batch_plan import BatchPlan
     from ..specs.plan import Plan
     from .console import Console
     from .peer import Peer

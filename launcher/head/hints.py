@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 
-from .. import modules
+from ..planning import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

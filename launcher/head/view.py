@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
-from ..elastic.asked import has_private_logs, is_elastic
+from ..planning.elastic import has_private_logs, is_elastic
 from ..resources.ranges import parse_slots
 
 TYPE_CHECKING = False
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from ..cli.options import Options
-    from ..elastic.batches import BatchPlan
+    from ..planning.batch_plan import BatchPlan
     from ..specs.plan import Node, Plan
 
 STREAMS = {0: set[int](), 1: {1}, 2: {2}, 3: {1, 2}}

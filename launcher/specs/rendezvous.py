@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..common.errors import UsageError, conflict
 from ..common.values import NamedTuple
-from ..elastic.asked import bounds
+from ..planning.elastic import bounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

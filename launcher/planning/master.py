@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from .common.errors import UsageError
-from .common.network import same_host
-from .resources.names import check_name
+from ..common.errors import UsageError
+from ..common.network import same_host
+from ..resources.names import check_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .cli.options import Options
-    from .resources.host import Host
+    from ..cli.options import Options
+    from ..resources.host import Host
 
 
 def address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | None:

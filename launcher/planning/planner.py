@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import os
 
+from ..backends import BACKENDS
+from ..common.errors import UsageError, conflict
+from ..common.values import NamedTuple
+from ..resources import source, stray
+from ..resources.counts import is_count
+from ..resources.host import MAX_SLOTS
+from ..resources.membership import WORDS_FOR_ALL
+from ..specs.plan import Plan, lay_out
+from ..specs.program import Program
 from . import master
-from .backends import BACKENDS
-from .common.errors import UsageError, conflict
-from .common.values import NamedTuple
-from .elastic.asked import bounds, grows
+from .elastic import bounds, grows
 from .folders import from_here, interpreter, workdir
-from .resources import source, stray
-from .resources.counts import is_count
-from .resources.host import MAX_SLOTS
-from .resources.membership import WORDS_FOR_ALL
-from .specs.plan import Plan, lay_out
-from .specs.program import Program
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .cli.options import Options
-    from .cli.parser import Command
-    from .elastic.batches import BatchPlan
-    from .resources.host import Host
+    from ..cli.options import Options
+    from ..cli.parser import Command
+    from ..resources.host import Host
+    from .batch_plan import BatchPlan
 
 
 class Arrangement(NamedTuple):
@@ -80,8 +80,8 @@ def arrange(command: Command) -> Arrangement:
 
 
 def _notes(found: source.Source, program: Program, command: Command) -> list[str]:
-    from .cli import slips
-    from .resources.host import repeats
+    from ..cli import slips
+    from ..resources.host import repeats
 
     slips.check(program, workdir(command.options))
     return [
@@ -125,7 +125,7 @@ def _check_named(options: Options, found: source.Source) -> None:
 
 
 def _select(options: Options, found: source.Source) -> list[Host]:
-    from .resources.select import select
+    from ..resources.select import select
 
     hosts = found.hosts
     if options.exclude and _is_bare(found):
@@ -159,7 +159,7 @@ def relisted(options: Options, data: bytes) -> list[Host]:
     Raises:
         UsageError: it cannot be understood.
     """
-    from .resources.hostfile import parse_hostfile
+    from ..resources.hostfile import parse_hostfile
 
     name = options.host_discovery_script or source.watched(options)
     return _select(options, source.Source(parse_hostfile(data, name), name))
@@ -176,7 +176,7 @@ def _is_alone(hosts: Sequence[Host]) -> bool:
 
 def _counted(host: Host, options: Options) -> Host:
     """Return this machine with its devices counted, so that some can be taken away."""
-    from ..accelerator import detect
+    from ...accelerator import detect
 
     try:
         environ = {**os.environ, **detect.named(options.accelerator, "--accelerator")}
@@ -284,7 +284,7 @@ def _in_slurm_job(hosts: Sequence[Host]) -> bool:
         return False
     import shutil
 
-    from .resources import allocation
+    from ..resources import allocation
 
     held = allocation.find(os.environ)
     names = {host.name for host in held.hosts} if held and held.scheduler == "slurm" else set()
@@ -317,7 +317,7 @@ def _against_paramiko(hosts: Sequence[Host], options: Options) -> str:
         return "--launcher_args are for a program"
     if find_spec("paramiko") is None:
         return "paramiko is not installed"
-    from .backends.ssh.unsupported import better_by_openssh
+    from ..backends.ssh.unsupported import better_by_openssh
 
     return better_by_openssh(hosts, options.ssh_port)
 
@@ -355,7 +355,7 @@ def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:
     path = options.elastic_config
     if path is None:
         return None
-    from .elastic.configfile import read
+    from .batch_config import read
 
     batches = read(path, "--elastic_config")
     try:

@@ -6,7 +6,7 @@ import json
 
 from ..common import files
 from ..common.errors import UsageError
-from .batches import BatchPlan, plan
+from .batch_plan import BatchPlan, plan
 
 
 def read(path: str, where: str) -> BatchPlan:

@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 import sys
 
-from .common.errors import UsageError
-from .elastic.asked import bounds
+from ..common.errors import UsageError
+from .elastic import bounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .cli.options import Options
-    from .cli.parser import Command
-    from .resources.membership import Membership
+    from ..cli.options import Options
+    from ..cli.parser import Command
+    from ..resources.membership import Membership
 
 
 def completed(command: Command, environ: Mapping[str, str]) -> Command:
@@ -27,7 +27,7 @@ def completed(command: Command, environ: Mapping[str, str]) -> Command:
     Raises:
         UsageError: what says so contradicts itself, or the user's own options.
     """
-    from .resources import membership
+    from ..resources import membership
 
     options = command.options
     if options.standalone or command.rendezvous is not None:

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from math import isqrt, lcm
 
 from ..common.values import NamedTuple
-from .settings import Settings, settings
+from .batch_settings import Settings, settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 
-from .common.errors import UsageError
+from ..common.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .cli.options import Options
+    from ..cli.options import Options
 
 
 def workdir(options: Options) -> str:

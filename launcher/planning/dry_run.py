@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 import shlex
 
-from .resources import world_info
-from .resources.ranges import show_slots
+from ..resources import world_info
+from ..resources.ranges import show_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .specs.environment import Travel
-    from .specs.plan import Node, Plan
+    from ..specs.environment import Travel
+    from ..specs.plan import Node, Plan
 
     Commands = Sequence[tuple[str, list[str]]]
 

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 
-from . import __version__
-from .backends import ENGINES
-from .common import files
-from .common.errors import UsageError
-from .control.messages import Task
-from .elastic.asked import has_own_logs, has_private_logs, is_elastic, notice, warm_modules
+from .. import __version__
+from ..backends import ENGINES
+from ..common import files
+from ..common.errors import UsageError
+from ..control.messages import Task
+from ..specs import environment
+from ..specs.binding_policy import core_lists, manner
+from ..specs.rendezvous import UNNAMED
+from .elastic import has_own_logs, has_private_logs, is_elastic, notice, warm_modules
 from .folders import from_here, workdir
-from .specs import environment
-from .specs.binding_policy import core_lists, manner
-from .specs.rendezvous import UNNAMED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .cli.options import Options
-    from .specs.environment import Travel
-    from .specs.plan import Node, Plan
-    from .specs.program import Program
+    from ..cli.options import Options
+    from ..specs.environment import Travel
+    from ..specs.plan import Node, Plan
+    from ..specs.program import Program
 
 ENV_FILES = (".deepspeed_env", ".dsrun_env")
 """Read from the home folder, then from the current one, when they are there."""
@@ -37,7 +37,7 @@ def travelling(options: Options) -> Travel:
     Raises:
         UsageError: an environment file, an --export or the --accelerator is not usable.
     """
-    from ..accelerator import detect
+    from ...accelerator import detect
 
     named: dict[str, str] = {}
     for path, place in _env_files(options):
@@ -90,7 +90,7 @@ def _logs_specs(options: Options) -> tuple[str, ...]:
     """Return what the LogsSpecs of --logs_specs is made with, () where the names are our own."""
     if has_own_logs(options):
         return ()
-    from .head.view import numbers
+    from ..head.view import numbers
 
     ranks = ",".join(map(str, numbers("--local_ranks_filter", options.local_ranks_filter)))
     wire = environment.to_wire

@@ -1,0 +1,1 @@
+"""From words to a plan, and to what the nodes are sent."""
