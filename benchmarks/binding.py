@@ -18,8 +18,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from dsrun.launcher.cores import binding, numactl, shares
-from dsrun.launcher.cores.topology import Topology, read_topology
+from dsrun.launcher.node.binding import apply, numactl
+from dsrun.launcher.node.binding import plan as binding
+from dsrun.launcher.node.binding.topology import Topology, read_topology
 from dsrun.launcher.specs.binding_policy import Manner
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -57,7 +58,7 @@ def measures(read: partial[Topology], workers: int) -> dict[str, Measure]:
         "planning, devices": partial(plan, topology, seats),
         "planning, no devices": partial(plan, topology, [None] * workers),
         "planning, uneven": partial(plan, topology, [None] * 37),
-        "bound here": partial(shares.bound, CORE, [None] * 2, os.defpath, _nothing),
+        "bound here": partial(apply.bound, CORE, [None] * 2, os.defpath, _nothing),
     }
     if tool := shutil.which("numactl"):
         one = binding.Binding(tuple(os.sched_getaffinity(0)), 1, (0,), "bind")

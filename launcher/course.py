@@ -174,7 +174,7 @@ def _see_through(
     from .head import dialled
 
     if plan.launcher == "none":
-        from .joining import look_for_another
+        from .node.join import look_for_another
 
         def opened(pin: str) -> None:
             look_for_another(job, plan, loop, options, pin)

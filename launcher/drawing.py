@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from .cores.topology import Core, Topology
+    from .node.binding.topology import Core, Topology
 
 GIB = 1 << 20
 """KiB in a GiB."""

@@ -59,7 +59,7 @@ def _run(words: list[str]) -> int:
 def _run_dialled(dial: str, pin: str, node: str = "", engine: str = "", rank: str = "") -> int:
     if node:
         return serve_dialled(dial, pin, node)
-    from .node.identity import left_out, who
+    from .node.engine_task import left_out, who
 
     found = who(engine or rank, os.environ, os.uname().nodename)
     if rank:

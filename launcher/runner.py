@@ -128,7 +128,7 @@ def run(command: Command) -> int:
         write(f"{show(arrangement, options)}\n")
         return 0
     if by_rank(options) and options.node_rank:
-        from .joining import join
+        from .node.join import join
 
         return join(arrangement.plan, options)
     from .launching import launch

@@ -7,12 +7,13 @@ import os
 from ..accelerator import detect
 from .common.cpu_list import format_cpus
 from .common.errors import UsageError
-from .cores import binding, conflicts, numa, sysfs, topology
 from .drawing import Machine, Thing, draw
 from .head import bindings
+from .node.binding import conflicts, numa, sysfs, topology
+from .node.binding import plan as binding
 from .node.devices import Devices
-from .node.equipment import Equipment
-from .node.standing import placed
+from .node.workers.devices import Equipment
+from .node.workers.observed_affinity import placed
 from .specs.binding_policy import Manner, core_lists, manner
 
 TYPE_CHECKING = False
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..accelerator.nics import Nic
     from .cli.options import Options
-    from .cores.binding import Plan
+    from .node.binding.plan import Plan
 
 
 def survey(options: Options) -> str:

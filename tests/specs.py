@@ -6,7 +6,7 @@ import os
 import sys
 import textwrap
 
-from dsrun.launcher.node.workers import Spec
+from dsrun.launcher.node.workers.spawn import Spec
 
 PYTHON = os.fsencode(sys.executable)
 ENV = {b"PATH": os.environb[b"PATH"], b"A": b"\xff\n"}

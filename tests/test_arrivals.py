@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node.arrivals import RECENT, Arrivals
+from dsrun.launcher.node.signals import RECENT, Arrivals
 
 
 class Clock:

@@ -15,10 +15,11 @@ import pytest
 
 from dsrun.launcher.common.cpu_list import format_cpus, parse_core_list
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.cores import conflicts, numactl, shares
-from dsrun.launcher.cores.binding import Binding, Plan, plan
-from dsrun.launcher.cores.topology import Core, Topology, read_topology
-from dsrun.launcher.cores.ways import WAYS
+from dsrun.launcher.node.binding import apply as shares
+from dsrun.launcher.node.binding import conflicts, numactl
+from dsrun.launcher.node.binding.plan import Binding, Plan, plan
+from dsrun.launcher.node.binding.policies import WAYS
+from dsrun.launcher.node.binding.topology import Core, Topology, read_topology
 from dsrun.launcher.specs.binding_policy import Manner
 
 from . import machines
@@ -725,7 +726,7 @@ SHOW_AFFINITY = "import json, os; print(json.dumps(sorted(os.sched_getaffinity(0
 SHOW_SHARES = """
 import json
 from dsrun.launcher.specs.binding_policy import Manner
-from dsrun.launcher.cores import shares
+from dsrun.launcher.node.binding import apply as shares
 said = []
 shares = shares.bound(Manner("core"), [None, None], "/nowhere", said.append)
 print(json.dumps([[(one.cpus, one.threads) for one in shares], said]))
@@ -834,11 +835,11 @@ def test_planning_loads_nothing_slow() -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
         "from dsrun.launcher.specs.binding_policy import Manner\n"
-        "from dsrun.launcher.cores import shares\n"
+        "from dsrun.launcher.node.binding import apply as shares\n"
         "shares.bound(Manner('core'), [None] * 2, '', print)\n"
         "print(sorted(set(sys.modules) - before))"
     )
     loaded = run([sys.executable, "-c", code])
-    assert "dsrun.launcher.cores.topology" in loaded
+    assert "dsrun.launcher.node.binding.topology" in loaded
     for name in ("pathlib", "glob", "fnmatch", "argparse", "logging", "typing", "torch"):
         assert f"'{name}'" not in loaded

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import dsrun.launcher.node
+import dsrun.launcher.node.elastic
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node import kernel
-from dsrun.launcher.node.pool import Pool
-from dsrun.launcher.node.workers import Process, Spec
+from dsrun.launcher.node import processes
+from dsrun.launcher.node.elastic.warm_workers import Pool
+from dsrun.launcher.node.workers.spawn import Process, Spec
 
 from .specs import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-PROGRAM = os.fsencode(Path(dsrun.launcher.node.__file__).with_name("warm.py"))
+PROGRAM = os.fsencode(Path(dsrun.launcher.node.elastic.__file__).with_name("warm_process.py"))
 SECONDS = 20.0
 """For what takes a fraction of a second on an idle machine."""
 
@@ -46,11 +46,11 @@ def pool(loop: Loop) -> Iterator[Pool]:
         argv = [*worker.argv[:2], PROGRAM, modules, *worker.argv[2:]]
         return worker._replace(argv=argv, stdin=stdin)
 
-    assert kernel.children() == [], "these tests count children"
+    assert processes.children() == [], "these tests count children"
     files = open_files()
     with closing(Pool(loop, made, delay=0.0)) as pool:
         yield pool
-    while kernel.children():
+    while processes.children():
         os.waitpid(-1, 0)
     until(loop, lambda: open_files() == files)
 
@@ -212,7 +212,7 @@ def test_nothing_starts_in_a_pool_that_is_closed(
     pool.close()
     loop.after(0.1, loop.stop)
     loop.run()
-    assert (pool.pids, kernel.children()) == ([], [])
+    assert (pool.pids, processes.children()) == ([], [])
 
 
 def test_a_spare_that_cannot_start_is_a_cold_worker(

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-import dsrun.launcher.node
+import dsrun.launcher.node.elastic
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PROGRAM = Path(dsrun.launcher.node.__file__).with_name("standin.py")
+PROGRAM = Path(dsrun.launcher.node.elastic.__file__).with_name("shim.py")
 SAID = {"RANK": "5", "LOCAL_RANK": "1", "TORCHELASTIC_RESTART_COUNT": "2"}
 SECONDS = 20.0
 """For what takes milliseconds on an idle machine."""

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-import dsrun.launcher.node
+import dsrun.launcher.node.elastic
 from dsrun.launcher.specs.environment import ROUND, Seat, contract, of_slurm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-PROGRAM = str(Path(dsrun.launcher.node.__file__).with_name("warm.py"))
+PROGRAM = str(Path(dsrun.launcher.node.elastic.__file__).with_name("warm_process.py"))
 PYTHON = (sys.executable, "-X", "utf8", "-u")
 SECONDS = 30.0
 """For what takes a fraction of a second on an idle machine."""

@@ -6,7 +6,7 @@ import pytest
 
 from dsrun.launcher.backends import BACKENDS, ENGINES
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.node import identity
+from dsrun.launcher.node import engine_task
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from dsrun.launcher.node import identity
     ],
 )
 def test_who_this_is(engine: str, environ: dict[str, str], expected: str) -> None:
-    assert identity.who(engine, environ, "here") == expected
+    assert engine_task.who(engine, environ, "here") == expected
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_who_this_is(engine: str, environ: dict[str, str], expected: str) -> Non
 )
 def test_who_cannot_be_told(engine: str, environ: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        identity.who(engine, environ, "here")
+        engine_task.who(engine, environ, "here")
 
 
 def test_every_engine_says_who_it_has_started() -> None:
-    assert set(identity.ENGINES) == ENGINES
+    assert set(engine_task.ENGINES) == ENGINES
     assert set(BACKENDS) >= ENGINES
 
 
@@ -54,4 +54,4 @@ def test_a_worker_does_not_take_the_engines_task_for_its_own_rank() -> None:
     theirs = ["OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess", "PMIX_RANK", "PMI_SIZE", "PMI_FD", "HYDI_X"]
     theirs += ["MPI_LOCALRANKID", "MV2_COMM_WORLD_SIZE", "PALS_LOCAL_RANKID", "HYDRA_LAUNCH_TYPE"]
     ours = ["PATH", "SLURM_JOB_ID", "I_MPI_FABRICS", "FI_PROVIDER", "UCX_TLS", "MV2_DEBUG"]
-    assert identity.left_out([*ours, *theirs]) == theirs
+    assert engine_task.left_out([*ours, *theirs]) == theirs

@@ -16,9 +16,9 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Start, Task
-from dsrun.launcher.node import recorded
-from dsrun.launcher.node.logs import RECORDED, JobFolder, job_folder, named_log, own_log
-from dsrun.launcher.node.outfit import Outfit
+from dsrun.launcher.node.workers import error_file
+from dsrun.launcher.node.workers.logs import RECORDED, JobFolder, job_folder, named_log, own_log
+from dsrun.launcher.node.workers.prepare import Outfit
 from dsrun.launcher.specs.program import Program
 
 NOBODY = 65534
@@ -164,31 +164,31 @@ def record(**found: object) -> bytes:
         ),
         (record(message="by a signal"), ["by a signal", ""]),
         (record(message={"message": 3, "extraInfo": ["py_callstack"]}), ["", ""]),
-        (record(message={"message": "m" * 20000}), ["m" * recorded.KEPT, ""]),
+        (record(message={"message": "m" * 20000}), ["m" * error_file.KEPT, ""]),
         (record(other=1), ["", ""]),
         (b"[]", ["", ""]),
         (b"", ["", ""]),
         (b'{"message":', ["", ""]),
         (b"\xff", ["", ""]),
         (b"[" * 200_000, ["", ""]),
-        (record(message="x" * recorded.LIMIT), ["", ""]),
+        (record(message="x" * error_file.LIMIT), ["", ""]),
     ],
 )
 def test_what_a_worker_has_recorded(content: bytes, expected: list[str]) -> None:
-    fd, path = recorded.in_memory()
+    fd, path = error_file.in_memory()
     # As another process of this user writes it.
     code = "import sys; open(sys.argv[1], 'wb').write(sys.stdin.buffer.read())"
     subprocess.run([sys.executable, "-S", "-c", code, path], input=content, check=True)
     try:
-        assert recorded.read(path.encode()) == expected
+        assert error_file.read(path.encode()) == expected
     finally:
         os.close(fd)
-    assert recorded.read(path.encode()) == ["", ""]
+    assert error_file.read(path.encode()) == ["", ""]
 
 
 def test_a_pipe_in_the_place_of_what_is_recorded_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "error.json")
-    assert recorded.read(os.fsencode(tmp_path / "error.json")) == ["", ""]
+    assert error_file.read(os.fsencode(tmp_path / "error.json")) == ["", ""]
 
 
 def test_a_disk_that_is_full_in_every_round_is_told_of_once(tmp_path: Path) -> None:

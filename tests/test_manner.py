@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.cli.options import Options, all_options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.cores.ways import WAYS
+from dsrun.launcher.node.binding.policies import WAYS
 from dsrun.launcher.specs.binding_policy import Manner, binds, core_lists, manner
 
 HOSTS = ("n1", "n2", "10.0.0.7", "fd00::7")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node import kernel
-from dsrun.launcher.node.crew import Crew, Events, Manners
-from dsrun.launcher.node.workers import Process, SpawnFailed, Spec
+from dsrun.launcher.node import processes
+from dsrun.launcher.node.workers.group import Crew, Events, Manners
+from dsrun.launcher.node.workers.spawn import Process, SpawnFailed, Spec
 
 from .specs import ENV, bomb, python, shell
 
@@ -27,14 +27,14 @@ def adopting() -> Iterator[None]:
 
     A crew takes all children of its process for its own, at the end at the latest.
     """
-    assert kernel.children() == [], "these tests would kill what others have started"
-    kernel.adopt_orphans()
+    assert processes.children() == [], "these tests would kill what others have started"
+    processes.adopt_orphans()
     yield
-    left = kernel.children()
+    left = processes.children()
     for pid in left:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    kernel._prctl(36, 0)
+    processes._prctl(36, 0)
     signal.set_wakeup_fd(-1)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     assert left == []
@@ -273,7 +273,7 @@ def test_the_background_may_stay_when_asked_for() -> None:
     watched = Watched(python(DAEMON.format(then="")), manners=Manners(allow_background=True))
     watched.to_the_end()
     assert watched.notes == []
-    (daemon,) = kernel.children()
+    (daemon,) = processes.children()
     os.kill(daemon, signal.SIGKILL)
     assert os.waitpid(daemon, 0)[1] == signal.SIGKILL
 

@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.common.network import any_address
-from dsrun.launcher.node import facts, kernel, ports
+from dsrun.launcher.node import facts, ports, processes
 from dsrun.launcher.specs.program import Program
 
 
@@ -193,7 +193,7 @@ def test_one_machine_has_one_name() -> None:
 
 @pytest.mark.parametrize(("launcher", "left"), [("1:0", True), ("self", False), ("none", False)])
 def test_what_a_dead_job_has_left_is_found(launcher: str, left: bool) -> None:
-    me = f"{os.getpid()}:{kernel.started(os.getpid())}"
+    me = f"{os.getpid()}:{processes.started(os.getpid())}"
     environ = {
         "PATH": os.environ["PATH"],
         "DSRUN_NODE_LAUNCHER": me if launcher == "self" else launcher,

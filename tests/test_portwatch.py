@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node.portwatch import PortWatch
-from dsrun.launcher.node.workers import Process
+from dsrun.launcher.node.port_watch import PortWatch
+from dsrun.launcher.node.workers.spawn import Process
 
 from .specs import shell
 from .test_ports import free_port

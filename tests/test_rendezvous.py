@@ -12,7 +12,7 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Ranks, Start, Task
 from dsrun.launcher.launching import show
-from dsrun.launcher.node import told
+from dsrun.launcher.node.elastic import agent_environment
 from dsrun.launcher.planning import cluster_environment
 from dsrun.launcher.planning.elastic import is_elastic, limits
 from dsrun.launcher.planning.planner import arrange, by_rank
@@ -232,17 +232,20 @@ def test_it_travels() -> None:
 
 def test_a_round_as_torchs_agent_tells_it() -> None:
     order = Start(0, (4, 5), 2, 0, 1, "", 0, 100)
-    start = told.round_of(order, SAID, 2)
+    start = agent_environment.round_of(order, SAID, 2)
     assert (start.slots, start.credit, start.generation) == ((4, 5), 100, 2)
-    assert told.ranks(start) == Ranks(3, 5, 1, 2, "h", 7, 1, 4)
-    assert told.variables(start, 1)["ROLE_RANK"] == "1"
+    assert agent_environment.ranks(start) == Ranks(3, 5, 1, 2, "h", 7, 1, 4)
+    assert agent_environment.variables(start, 1)["ROLE_RANK"] == "1"
     # Which device is whose, and so the local rank, is the node launcher's to say.
-    assert "LOCAL_RANK" not in told.variables(start, 1)
-    assert (told.variables(order, 0), told.log_files(order, 0)) == ({}, {})
+    assert "LOCAL_RANK" not in agent_environment.variables(start, 1)
+    assert (agent_environment.variables(order, 0), agent_environment.log_files(order, 0)) == (
+        {},
+        {},
+    )
 
 
 def test_the_files_that_the_agent_names() -> None:
     files = {"DSRUN_LOG_OUT": "/o", "DSRUN_LOG_ERR": "", "TORCHELASTIC_ERROR_FILE": ""}
-    start = told.of_agent(Start(0, (0,), 1, 0, 1, "", 0, 1), [{**SAID[0], **files}])
-    assert told.log_files(start, 0) == {1: "/o"}
-    assert told.variables(start, 0) == {}  # the error file is ours
+    start = agent_environment.of_agent(Start(0, (0,), 1, 0, 1, "", 0, 1), [{**SAID[0], **files}])
+    assert agent_environment.log_files(start, 0) == {1: "/o"}
+    assert agent_environment.variables(start, 0) == {}  # the error file is ours

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.common.cpu_list import kernels_list
-from dsrun.launcher.cores.topology import numa_nodes, read_topology
+from dsrun.launcher.node.binding.topology import numa_nodes, read_topology
 
 from .needs import need
 

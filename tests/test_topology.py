@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.cores.topology import Core, Topology, numa_nodes, read_topology
+from dsrun.launcher.node.binding.topology import Core, Topology, numa_nodes, read_topology
 
 from . import machines
 from .machines import GIB, MACHINES, Machine, Made, build, known, topology, write

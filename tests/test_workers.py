@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.common.loop import READ, Loop
-from dsrun.launcher.node import kernel
-from dsrun.launcher.node.workers import Process, SpawnFailed, Spec, spawn
+from dsrun.launcher.node import processes
+from dsrun.launcher.node.workers.spawn import Process, SpawnFailed, Spec, spawn
 
 from .specs import ENV, PYTHON, python, shell
 
@@ -131,12 +131,12 @@ def test_what_cannot_be_started_says_why_and_leaves_nothing(spec: Spec, reason: 
 
 def test_children_and_their_names() -> None:
     with subprocess.Popen(["sleep", "60"]) as child:
-        assert kernel.children() == [child.pid]
-        assert kernel.parent(child.pid) == os.getpid()
-        assert kernel.started(child.pid) >= kernel.started(os.getpid()) > 0
+        assert processes.children() == [child.pid]
+        assert processes.parent(child.pid) == os.getpid()
+        assert processes.started(child.pid) >= processes.started(os.getpid()) > 0
         child.kill()
-    assert kernel.children() == []
-    assert kernel.parent(child.pid) == kernel.started(child.pid) == 0
+    assert processes.children() == []
+    assert processes.parent(child.pid) == processes.started(child.pid) == 0
 
 
 def test_a_worker_dies_with_the_process_that_started_it() -> None:
@@ -144,7 +144,7 @@ def test_a_worker_dies_with_the_process_that_started_it() -> None:
     text = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent / "import")!r})
-from dsrun.launcher.node.workers import Spec, spawn
+from dsrun.launcher.node.workers.spawn import Spec, spawn
 print(spawn(Spec(0, [b"sleep", b"60"], {ENV!r}, b"/")).pid, flush=True)
 import signal; signal.pause()
 """
@@ -160,4 +160,4 @@ import signal; signal.pause()
     loop.run()
     late.cancel()
     os.close(fd)
-    assert kernel.started(worker) == 0 or kernel.stat(worker)[0] == "Z"
+    assert processes.started(worker) == 0 or processes.stat(worker)[0] == "Z"

@@ -12,7 +12,7 @@ import signal
 import time
 from contextlib import contextmanager, suppress
 
-from . import kernel
+from . import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def _urgency() -> Iterator[None]:
 def _below(spared: Collection[int]) -> list[tuple[int, int]]:
     """Return every descendant, parents first: its pid, and its start, which tell it from others."""
     children: dict[int, list[tuple[int, int]]] = {}
-    for pid in kernel.pids():
+    for pid in processes.pids():
         with suppress(OSError):
-            fields = kernel.stat(pid)
+            fields = processes.stat(pid)
             children.setdefault(int(fields[1]), []).append((pid, int(fields[19])))
     found: list[tuple[int, int]] = []
     parents = [os.getpid()]
@@ -87,7 +87,7 @@ def _send(pid: int, number: int, ours: set[int]) -> bool:
     with suppress(OSError):  # it has ended, or is another user's
         fd = os.pidfd_open(pid)
         try:
-            if kernel.parent(pid) in ours:
+            if processes.parent(pid) in ours:
                 ours.add(pid)
                 signal.pidfd_send_signal(fd, number)
                 return True

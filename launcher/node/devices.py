@@ -64,7 +64,7 @@ class Devices:
         """Return how many workers belong here when nobody says: one a device, else a NUMA node."""
         if self.visible:
             return len(self.visible)
-        from ..cores import topology
+        from .binding import topology
 
         return topology.numa_nodes(topology.read_topology(allowed=os.sched_getaffinity(0)))
 

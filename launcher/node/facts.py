@@ -125,12 +125,12 @@ def leftovers() -> list[str]:
     Every worker carries the pid and start time of its node launcher; a process whose launcher is
     no longer that one was left behind by a job whose guard was killed as well.
     """
-    from . import kernel
+    from . import processes
 
     found = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         owner = _launcher_of(name)
-        if owner and kernel.started(owner[0]) != owner[1] and _numbered_as_here(name):
+        if owner and processes.started(owner[0]) != owner[1] and _numbered_as_here(name):
             found.append(f"pid {name} of a dsrun job that is over")
     return found
 

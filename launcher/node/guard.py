@@ -19,7 +19,7 @@ from contextlib import suppress
 from ..common.errors import LOST, SWEPT
 from ..common.loop import READ, Loop
 from ..common.values import NamedTuple
-from . import descendants, kernel
+from . import descendants, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def stand_guard(seconds: float = UNTOLD) -> Guard:
     Must be called while the process has one thread. From now on the node launcher is missed after
     so many seconds of silence, until it says after how many.
     """
-    kernel.adopt_orphans()
+    processes.adopt_orphans()
     signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     guard = os.getpid()
@@ -102,7 +102,7 @@ def stand_guard(seconds: float = UNTOLD) -> Guard:
         theirs.close()
         # Out of the group that an engine kills as one: of the two, one must live to sweep.
         os.setsid()
-        kernel.adopt_orphans()
+        processes.adopt_orphans()
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         return Guard(guard, ours)
     ours.close()
@@ -166,7 +166,7 @@ class _Watch:
     def _look(self) -> None:
         """Count looks, not seconds: while this process is stopped as well, nobody is to blame."""
         if self._missed >= SIGNS:
-            self._ended_by_us = kernel.send(self._launcher, signal.SIGKILL)
+            self._ended_by_us = processes.send(self._launcher, signal.SIGKILL)
             return
         self._missed += 1
         self._timer = self._loop.after(self._every, self._look)
@@ -178,7 +178,7 @@ class _Watch:
         why = f"was killed by {signal.Signals(-code).name}"
         if self._ended_by_us:
             why = f"showed no sign of life for {self._every * SIGNS:g} s, and was killed"
-        named = "".join(f"; could not be ended: {kernel.stuck(pid)}" for pid in left)
+        named = "".join(f"; could not be ended: {processes.stuck(pid)}" for pid in left)
         sys.stderr.write(f"the node launcher {why}; {SWEPT}{named}\n")
         sys.stderr.flush()
         return LOST
@@ -207,10 +207,10 @@ def _sweep() -> list[int]:
     last = time.monotonic() + descendants.GIVE_UP
     known: set[int] = set()
     _reap()
-    while left := kernel.children():
+    while left := processes.children():
         if not known.issuperset(left):
             known = descendants.end().union(left)
-        ours = [pid for pid in left if kernel.send(pid, signal.SIGKILL)]
+        ours = [pid for pid in left if processes.send(pid, signal.SIGKILL)]
         patience = max(0.0, last - time.monotonic())
         if not ours or signal.sigtimedwait({signal.SIGCHLD}, patience) is None:
             break

@@ -12,12 +12,13 @@ from ..common import loop as loops
 from ..common.errors import LOST
 from ..control import frames, messages
 from ..control.link import Link
-from . import facts, kernel, ports
-from .arrivals import Arrivals
-from .crew import Crew, Events, LastWords, Manners
+from . import facts, ports
+from . import processes as kernel
 from .guard import PASSED
-from .outfit import Outfit
-from .workers import Process, SpawnFailed, Spec, spawn
+from .signals import Arrivals
+from .workers.group import Crew, Events, LastWords, Manners
+from .workers.prepare import Outfit
+from .workers.spawn import Process, SpawnFailed, Spec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..control.line import Line
-    from .agency import Agency
+    from .elastic.rounds import Agency
+    from .elastic.warm_workers import Pool
     from .guard import Guard
-    from .pool import Pool
-    from .portwatch import PortWatch
+    from .port_watch import PortWatch
     from .shards import Lines
 
 START_TIMEOUT = 600.0
@@ -208,11 +209,11 @@ class Session:
     # -- elastic jobs -----------------------------------------------------------------------
 
     def _begin_rounds(self, start: messages.Start) -> None:
-        from .agency import Agency, Calls
+        from .elastic.rounds import Agency, Calls
 
         assert self._outfit is not None
         if self._outfit.task.warm:
-            from .pool import Pool
+            from .elastic.warm_workers import Pool
 
             self._pool = Pool(self._loop, self._outfit.spare)
         try:
@@ -255,7 +256,7 @@ class Session:
         """Have told what the workers are bound to, where that is asked for."""
         if self._outfit is None or self._crew is None or not self._outfit.reports_bindings:
             return
-        from .standing import Watch, placed
+        from .workers.observed_affinity import Watch, placed
 
         bound = self._outfit.bound(start, self._crew.processes)
 
@@ -271,7 +272,7 @@ class Session:
         assert self._task is not None
         ranks = {process.spec.rank: process for process in self._crew.processes}
         if (rank0 := ranks.get(0)) and self._task.rendezvous is None:
-            from .portwatch import PortWatch
+            from .port_watch import PortWatch
 
             self._port_watch = PortWatch(self._loop, port, rank0, self._port_taken)
 

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .workers import Spec
+    from .workers.spawn import Spec
 
 VARIABLE = b"DSRUN_QUEUE_FD"
 """Tells a worker its descriptor, and the inode by which it knows that it still is that one."""

@@ -52,7 +52,9 @@ def spares(cluster: Cluster, count: int, *former: Process) -> list[Process]:
     known = {one.pid for one in former}
 
     def found() -> list[Process]:
-        warm = [p for p in cluster.processes() if any(a.endswith("/warm.py") for a in p.argv)]
+        warm = [
+            p for p in cluster.processes() if any(a.endswith("/warm_process.py") for a in p.argv)
+        ]
         return [p for p in warm if p.pid not in known]
 
     wait_for(lambda: len(found()) == count, f"{count} spares", 2 * IMPORT)

@@ -7,14 +7,14 @@ import os
 import stat
 from contextlib import suppress
 
-from ..common.values import NamedTuple
-from ..specs.environment import from_wire
+from ...common.values import NamedTuple
+from ...specs.environment import from_wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from ..control.messages import Task
+    from ...control.messages import Task
 
 RECORDED = 0
 """Beside the two streams: the file in which `record` of torch keeps an exception."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 
-from ...accelerator import sysfs
-from ..control.messages import Placed
+from ....accelerator import sysfs
+from ...control.messages import Placed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..common.loop import Loop
-    from .workers import Process
+    from ...common.loop import Loop
+    from .spawn import Process
 
     Tell = Callable[[Sequence[tuple[str, str]]], None]
 

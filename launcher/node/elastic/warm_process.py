@@ -3,7 +3,7 @@
 A program of its own, run by the Python that the workers have. Its two words stand within the
 worker's own command, from which it takes them out again:
 
-    python -u warm.py MODULES [-m] SCRIPT ARGUMENTS...
+    python -u warm_process.py MODULES [-m] SCRIPT ARGUMENTS...
 
 Standard input is a socket. One byte goes out when the modules are imported. What comes in, up to
 the end of the stream, is the order: the variables of the worker's round, as JSON. An end without an

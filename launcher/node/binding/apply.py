@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from ..common.values import NamedTuple
+from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..specs.binding_policy import Manner
-    from .binding import Plan
+    from ...specs.binding_policy import Manner
+    from .plan import Plan
 
 
 class Share(NamedTuple):
@@ -88,7 +88,8 @@ def bound(
 
 
 def _plan(manner: Manner, seats: Sequence[int | None], *, devices: bool = False) -> Plan:
-    from . import binding, conflicts, topology
+    from . import conflicts, topology
+    from . import plan as binding
 
     tree = topology.read_topology(allowed=os.sched_getaffinity(0))
     plan = binding.plan(tree, seats, manner, devices=devices)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ..common.cpu_list import format_cpus, parse_core_list
-from ..common.errors import UsageError
-from ..common.values import NamedTuple
+from ...common.cpu_list import format_cpus, parse_core_list
+from ...common.errors import UsageError
+from ...common.values import NamedTuple
+from .device_nodes import find_homes
 from .memory import memory_rule
-from .seats import find_homes
+from .policies import WAYS
 from .sharing import numa_order
-from .ways import WAYS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..specs.binding_policy import Manner
+    from ...specs.binding_policy import Manner
     from .topology import Core, Topology
 
 # Those that give each core to one worker, and what others share when there are too few.

@@ -7,12 +7,12 @@ import os
 import signal
 import socket
 
-from ..common import loop as loops
-from ..common.values import NamedTuple
-from ..specs.environment import ROUND
-from . import kernel
-from .shards import VARIABLE
-from .workers import Process, SpawnFailed, Spec, spawn
+from ...common import loop as loops
+from ...common.values import NamedTuple
+from ...specs.environment import ROUND
+from .. import processes
+from ..shards import VARIABLE
+from ..workers.spawn import Process, SpawnFailed, Spec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def _of_round(env: Mapping[bytes, bytes]) -> dict[str, str]:
 def _end(spare: Spare) -> None:
     """Kill a spare, if that has not happened."""
     if _lives(spare.process):
-        kernel.send(spare.process.pid, signal.SIGKILL)
+        processes.send(spare.process.pid, signal.SIGKILL)
     spare.line.close()
     for fd in (spare.process.stdin, spare.process.stdout, spare.process.stderr):
         os.close(fd)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...accelerator.sysfs import line, names, text
-from ..common.cpu_list import kernels_list
+from ....accelerator.sysfs import line, names, text
+from ...common.cpu_list import kernels_list
 
 __all__ = ["names", "number", "numbers", "text"]
 

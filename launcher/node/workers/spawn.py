@@ -8,8 +8,8 @@ import os
 import signal
 from contextlib import suppress
 
-from ..common.values import NamedTuple
-from . import kernel
+from ...common.values import NamedTuple
+from .. import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _become(spec: Spec, parent: int, streams: tuple[int, int, int], tell: int) -
     """Turn the forked child into the worker, or say why not and end; never returns."""
     try:
         os.setsid()
-        kernel.die_with_parent(signal.SIGKILL)
+        processes.die_with_parent(signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
         _default_signals()

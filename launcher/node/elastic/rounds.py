@@ -10,21 +10,21 @@ import os
 import signal
 from functools import partial
 
-from ..common.values import NamedTuple
-from ..control import frames, messages
-from ..specs import environment
-from . import told
-from .desk import Desk, Visits
-from .notice import Notice
+from ...common.values import NamedTuple
+from ...control import frames, messages
+from ...specs import environment
+from . import agent_environment
+from .agent_events import Desk, Visits
+from .change_notice import Notice
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..common.loop import Loop
-    from ..control.messages import Left, Start
-    from .crew import Crew
-    from .outfit import Outfit
+    from ...common.loop import Loop
+    from ...control.messages import Left, Start
+    from ..workers.group import Crew
+    from ..workers.prepare import Outfit
 
 
 STUCK = 2.0
@@ -184,9 +184,9 @@ class Agency:
     def _on_manned(self, said: list[dict[str, str]]) -> None:
         if self._order is not None:
             self._number += 1
-            self._start = told.round_of(self._order, said, self._number)
+            self._start = agent_environment.round_of(self._order, said, self._number)
         elif self._start is not None:
-            self._start = told.of_agent(self._start, said)
+            self._start = agent_environment.of_agent(self._start, said)
         self._manned = True
         self._hire()
 
@@ -195,7 +195,7 @@ class Agency:
             self._manned = False
             self._hired = self._start
             if self._order is not None:
-                self._calls.send(messages.pack(frames.RANKS, told.ranks(self._start)))
+                self._calls.send(messages.pack(frames.RANKS, agent_environment.ranks(self._start)))
             self._crew = self._calls.hire(self._start)
 
     def _on_stopped(self, number: int) -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ..control.messages import Bound, Placed
+from ...control.messages import Bound, Placed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...accelerator.nics import Nic
-    from ..control.messages import Slot
-    from ..specs.binding_policy import Manner
-    from .devices import Devices
+    from ....accelerator.nics import Nic
+    from ...control.messages import Slot
+    from ...specs.binding_policy import Manner
+    from ..devices import Devices
 
 
 class Equipment:
@@ -47,7 +47,7 @@ class Equipment:
         nic = self._nics[local] if self._manner.nics else None
         if nic is None:
             return {}
-        from ...accelerator import nics
+        from ....accelerator import nics
 
         found = nics.variables(nic, self._nics)
         return {name: value for name, value in found.items() if name not in env}
@@ -72,7 +72,7 @@ class Equipment:
     @cached_property
     def _nics(self) -> list[Nic | None]:
         """The NIC nearest to each device; none where the device's place is not known."""
-        from ...accelerator import nics
+        from ....accelerator import nics
 
         chosen = iter(nics.assign(nics.read(), [one for one in self._functions if one]))
         return [next(chosen) if one else None for one in self._functions]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 
-from ..common.cpu_list import format_cpus
+from ...common.cpu_list import format_cpus
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .binding import Binding
+    from .plan import Binding
 
 # Source: numactl(8). `--preferred` takes one node; `--preferred-many` is there since 2.0.15.
 _OPTIONS = {"bind": "-m", "preferred": "-p", "preferred-many": "-P", "interleave": "-i"}

@@ -11,17 +11,17 @@ import os
 import signal
 import socket
 
-from ..common import loop as loops
-from ..common.values import NamedTuple
-from ..control.messages import Left
-from . import kernel
-from .workers import spawn
+from ...common import loop as loops
+from ...common.values import NamedTuple
+from ...control.messages import Left
+from .. import processes
+from ..workers.spawn import spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .workers import Process, Spec
+    from ..workers.spawn import Process, Spec
 
 LIMIT = 65536
 
@@ -103,7 +103,7 @@ class Desk:
 
     def close(self) -> None:
         """End the agent and the stand-ins, which is the end of everything that it has decided."""
-        kernel.send(self.pid, signal.SIGKILL)
+        processes.send(self.pid, signal.SIGKILL)
         for line in (self._ours, *self._standins.values(), *([self._line] if self._line else [])):
             self._forget(line)
             line.close()

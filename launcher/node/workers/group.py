@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import signal
 
-from ..common import loop as loops
-from ..common.values import NamedTuple
-from . import descendants, kernel
-from .pump import Pump
-from .workers import Process, Spec, spawn
+from ...common import loop as loops
+from ...common.values import NamedTuple
+from .. import descendants, processes
+from .output_pipes import Pump
+from .spawn import Process, Spec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class Crew:
 
     def last_words(self) -> LastWords:
         """Return the last that is known of workers that failed by themselves, by rank."""
-        from . import recorded
+        from . import error_file as recorded
 
         failed = [p for p in self.processes if p.status and not p.signalled][:TOLD]
         variable = recorded.VARIABLE.encode()
@@ -224,7 +224,7 @@ class Crew:
     def signal_all(self, number: int) -> None:
         """Pass a signal to every worker once; it is theirs to make something of."""
         for process in self.running():
-            kernel.send(process.pid, number)
+            processes.send(process.pid, number)
 
     def stop(self, number: int, grace: float, *, told: bool = False) -> None:
         """Signal every worker now, kill what is left `grace` seconds later.
@@ -269,10 +269,10 @@ class Crew:
 
     def _children(self) -> list[int]:
         others = self._others()
-        return [pid for pid in kernel.children() if pid not in others]
+        return [pid for pid in processes.children() if pid not in others]
 
     def _send(self, pid: int, number: int, *, group: bool = False) -> None:
-        if not kernel.send(pid, number, group=group):
+        if not processes.send(pid, number, group=group):
             self._foreign.add(pid)
 
     # -- the end ----------------------------------------------------------------------------
@@ -296,7 +296,7 @@ class Crew:
 
     def _beyond(self) -> list[int]:
         """Return the processes that have become another user's, and cannot be ended from here."""
-        return sorted(self._foreign & set(kernel.children()))
+        return sorted(self._foreign & set(processes.children()))
 
     def may_stay(self) -> bool:
         """Tell whether what the job has left running is to be left alone."""

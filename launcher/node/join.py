@@ -10,18 +10,18 @@ import sys
 import time
 from contextlib import suppress
 
-from .common.errors import LostError, NodeError, UsageError
-from .common.secret import control_port, shared_secret
-from .resources import source
-from .resources.host import Host
+from ..common.errors import LostError, NodeError, UsageError
+from ..common.secret import control_port, shared_secret
+from ..resources import source
+from ..resources.host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .cli.options import Options
-    from .common.loop import Loop
-    from .control.tls import TlsLine
-    from .head.job import Job
-    from .specs.plan import Plan
+    from ..cli.options import Options
+    from ..common.loop import Loop
+    from ..control.tls import TlsLine
+    from ..head.job import Job
+    from ..specs.plan import Plan
 
 AGAIN = 0.25
 """Seconds between two tries while node 0 does not listen yet."""
@@ -90,8 +90,8 @@ def look_for_another(job: Job, plan: Plan, loop: Loop, options: Options, pin: st
 
 def _call(address: str, port: int, secret: str, plan: Plan) -> str:
     """Say there that this is node 0; return the fingerprint that was seen, "" for none."""
-    from .control import tls
-    from .control.line import LineClosed
+    from ..control import tls
+    from ..control.line import LineClosed
 
     try:
         line, seen = tls.dial([address], port, "", DIAL_TIMEOUT)
@@ -126,8 +126,8 @@ def _is_loopback(name: str) -> bool:
 
 def _claim(rank: str, secret: str, seen: str, plan: Plan) -> bytes:
     """Return the AUTH frame: the secret proved over the certificate that was seen."""
-    from .control import auth, frames, messages
-    from .head.dialling import digest
+    from ..control import auth, frames, messages
+    from ..head.dialling import digest
 
     proof = auth.prove(secret, seen, f"node {rank}")
     return messages.pack(frames.AUTH, auth.Claim(rank, proof, digest(plan), os.uname().nodename))
@@ -135,7 +135,7 @@ def _claim(rank: str, secret: str, seen: str, plan: Plan) -> bytes:
 
 def _dial(address: str, port: int, plan: Plan, options: Options) -> TlsLine:
     """Dial until node 0 answers; it may be started later than this one."""
-    from .control import tls
+    from ..control import tls
 
     secret = shared_secret(options)
     began = time.monotonic()
@@ -158,8 +158,8 @@ def _dial(address: str, port: int, plan: Plan, options: Options) -> TlsLine:
 
 def _introduce(line: TlsLine, seen: str, secret: str, plan: Plan, options: Options) -> TlsLine:
     """Prove the secret over the certificate that was seen, and have node 0 prove it too."""
-    from .control import auth, frames
-    from .control.line import LineClosed
+    from ..control import auth, frames
+    from ..control.line import LineClosed
 
     rank = str(options.node_rank)
     welcome = auth.prove(secret, seen, f"runner {rank}")
@@ -179,7 +179,7 @@ def _introduce(line: TlsLine, seen: str, secret: str, plan: Plan, options: Optio
 
 def _serve(line: TlsLine) -> int:
     """Become guard and node launcher; the guard's exit code is the job's."""
-    from .launch import serve_line
+    from ..launch import serve_line
 
     os.environ.pop("DSRUN_TOKEN", None)
     return serve_line(line)

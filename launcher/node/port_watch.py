@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 
 from ..common.network import lines_of
-from . import descendants, kernel, ports
+from . import descendants, ports, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..common import loop as loops
-    from .workers import Process
+    from .workers.spawn import Process
 
     Taken = Callable[[str], None]
 
@@ -64,7 +64,7 @@ class PortWatch:
 
 def _ours() -> set[int]:
     """Return the users that processes of the job have become, as with sudo."""
-    return {uid for pid in descendants.pids() for uid in kernel.uids(pid)}
+    return {uid for pid in descendants.pids() for uid in processes.uids(pid)}
 
 
 def _words(port: int, uid: int) -> str:

@@ -7,25 +7,28 @@ import os
 import sys
 from contextlib import suppress
 
-from ..common.errors import DsrunError
-from ..control import messages
-from ..cores import shares
-from ..specs import environment
-from ..specs.binding_policy import Manner
-from ..specs.program import Program
-from ..specs.rendezvous import Rendezvous
-from . import facts, kernel, ports, recorded, told, venv
-from .devices import Devices
-from .equipment import Equipment
-from .workers import Spec
+from ...common.errors import DsrunError
+from ...control import messages
+from ...specs import environment
+from ...specs.binding_policy import Manner
+from ...specs.program import Program
+from ...specs.rendezvous import Rendezvous
+from .. import facts, ports, venv
+from .. import processes as kernel
+from ..binding import apply
+from ..devices import Devices
+from ..elastic import agent_environment
+from . import error_file
+from .devices import Equipment
+from .spawn import Spec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..control.messages import Slot
+    from ...control.messages import Slot
     from .logs import JobFolder, RankLog
-    from .workers import Process
+    from .spawn import Process
 
 
 BOOT = (
@@ -167,7 +170,7 @@ class Outfit:
             equipment = self._equip(task.slots or tuple(range(self._slots)))
             if self._manner.way != "none":
                 environ = {**self._base, **task.env}
-                self._warn(shares.check(environ, self._manner, equipment.seats))
+                self._warn(apply.check(environ, self._manner, equipment.seats))
         except (ValueError, DsrunError) as error:
             self._check(str(error))
 
@@ -195,8 +198,8 @@ class Outfit:
 
     def agent(self, start: messages.Start, stdin: int) -> Spec:
         """Return torch's agent for this node, whose desk is its standard input."""
-        folder = os.path.dirname(__file__)
-        standin = [sys.executable, "-E", "-S", os.path.join(folder, "standin.py")]
+        folder = os.path.join(os.path.dirname(os.path.dirname(__file__)), "elastic")
+        standin = [sys.executable, "-E", "-S", os.path.join(folder, "shim.py")]
         settings = {
             "role": self.task.role,
             "workers": len(start.slots),
@@ -229,7 +232,9 @@ class Outfit:
         """Return what imports beforehand for such a worker, and awaits its order at `stdin`."""
         own = self.program.argv(_text(self._python), 0)
         at = len(worker.argv) - len(own) + 2  # behind the interpreter and its -u
-        program = os.path.join(os.path.dirname(__file__), "warm.py")
+        program = os.path.join(
+            os.path.dirname(os.path.dirname(__file__)), "elastic", "warm_process.py"
+        )
         words = [os.fsencode(program), ",".join(self.task.warm).encode()]
         return worker._replace(argv=[*worker.argv[:at], *words, *worker.argv[at:]], stdin=stdin)
 
@@ -238,15 +243,15 @@ class Outfit:
         pids = {one.spec.rank - start.first_rank: one.pid for one in processes}
         return self._equipment.bound(pids, start.first_rank)
 
-    def _shares(self) -> list[shares.Share]:
+    def _shares(self) -> list[apply.Share]:
         seats = self._equipment.seats
         if self._manner.way == "none":
-            return shares.unbound(len(seats))
+            return apply.unbound(len(seats))
         devices = self._equipment.devices
         path = _text(self._path)
-        return shares.bound(self._manner, seats, path, self._note, devices=devices)
+        return apply.bound(self._manner, seats, path, self._note, devices=devices)
 
-    def _spec(self, start: messages.Start, local: int, share: shares.Share) -> Spec:
+    def _spec(self, start: messages.Start, local: int, share: apply.Share) -> Spec:
         rank = start.first_rank + local
         argv = self.program.argv(_text(self._python), 0 if self.task.one_device else local)
         return Spec(
@@ -282,7 +287,7 @@ class Outfit:
         alone = task.one_device or self._devices.alone
         shown = entries[local : local + 1] if alone else entries
         promised = environment.contract(seat) | environment.of_slurm(seat, self._base)
-        promised |= told.variables(start, local)
+        promised |= agent_environment.variables(start, local)
         promised |= self._devices.mask(shown)
         promised |= self._equipment.variables(local, {**self._base, **task.env})
         promised["DSRUN_NODE_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
@@ -320,7 +325,7 @@ class Outfit:
         if self._folder is not None:
             return self._files(start, local)[0]
         with suppress(OSError):
-            fd, path = recorded.in_memory()
+            fd, path = error_file.in_memory()
             self._in_memory.append(fd)
             return path
         return ""
@@ -334,7 +339,7 @@ class Outfit:
 
     def _named_files(self, start: messages.Start, rank: int) -> dict[int, str]:
         folder = os.fsdecode(self.workdir)
-        files = told.log_files(start, rank - start.first_rank)
+        files = agent_environment.log_files(start, rank - start.first_rank)
         return {stream: os.path.join(folder, path) for stream, path in files.items()}
 
     def _make_log_dir(self) -> None:

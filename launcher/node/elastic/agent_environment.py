@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..control.messages import Ranks, Start
+from ...control.messages import Ranks, Start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..common.errors import UsageError
+from ...common.errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The workers of a node: prepared, started, watched, stopped."""
