@@ -19,11 +19,11 @@ from dsrun.launcher.backends.child import Child
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.loop import READ, Loop
 from dsrun.launcher.control import auth, frames, messages, tls
-from dsrun.launcher.head.console import Console
-from dsrun.launcher.head.dialled import run_announced
-from dsrun.launcher.head.elasticjob import Elastic, ElasticJob
-from dsrun.launcher.head.job import Job
-from dsrun.launcher.head.view import rules
+from dsrun.launcher.head.elastic.job import Elastic, ElasticJob
+from dsrun.launcher.head.fleet.accept import run_announced
+from dsrun.launcher.head.output.console import Console
+from dsrun.launcher.head.run.job import Job
+from dsrun.launcher.head.run.policy import rules
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs import environment
 from dsrun.launcher.specs.elastic_policy import Limits

@@ -11,7 +11,7 @@ import os
 from .cli.parser import parse
 from .common.errors import UsageError
 from .common.secret import DEFAULT_MASTER_PORT
-from .launching import launch
+from .head.run.start import launch
 from .planning.folders import interpreter
 from .planning.planner import Arrangement, elastic_plan
 from .resources import world_info

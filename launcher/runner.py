@@ -123,7 +123,7 @@ def run(command: Command) -> int:
         )
     requeued = _requeued(options)
     if options.dry_run:
-        from .launching import show
+        from .head.run.start import show
 
         write(f"{show(arrangement, options)}\n")
         return 0
@@ -131,7 +131,7 @@ def run(command: Command) -> int:
         from .node.join import join
 
         return join(arrangement.plan, options)
-    from .launching import launch
+    from .head.run.start import launch
 
     try:
         code = launch(arrangement, options)
@@ -146,14 +146,14 @@ def _requeued(options: Options) -> frozenset[int]:
     """Return the exit codes with which the job goes back to the queue."""
     if not options.requeue_on:
         return frozenset()
-    from .requeue import codes
+    from .head.run.requeue import codes
 
     return codes(options, os.environ)
 
 
 def _requeue(code: int, requeued: frozenset[int]) -> None:
     if code in requeued:
-        from .requeue import requeue
+        from .head.run.requeue import requeue
 
         requeue(code, os.environ)
 

@@ -9,7 +9,7 @@ import socket
 from . import runner
 from .common.errors import NodeError, UsageError
 from .common.text import plain
-from .head import requests
+from .head.elastic import scale_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _jobs() -> list[str]:
 
     Source: proc_net(5); the name of an abstract socket is shown behind an `@`.
     """
-    named = re.compile(rf" @{requests.name()}({requests.JOB})$")
+    named = re.compile(rf" @{scale_socket.name()}({scale_socket.JOB})$")
     with open("/proc/net/unix", encoding="ascii", errors="replace") as file:
         names = {found[1] for found in map(named.search, file) if found}
     return sorted(job for job in names if _is_there(job))
@@ -83,8 +83,8 @@ def _reached(job: str) -> socket.socket | None:
     line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     line.settimeout(PATIENCE)
     try:
-        line.connect(f"\0{requests.name(job)}")
-        if requests.trusted(line):
+        line.connect(f"\0{scale_socket.name(job)}")
+        if scale_socket.trusted(line):
             return line
     except OSError:
         pass
@@ -93,7 +93,7 @@ def _reached(job: str) -> socket.socket | None:
 
 
 def _ask(job: str, nodes: int) -> str:
-    line = _reached(job) if re.fullmatch(requests.JOB, job) else None
+    line = _reached(job) if re.fullmatch(scale_socket.JOB, job) else None
     if line is None:
         known = ", ".join(_jobs()) or "none"
         raise UsageError(f"dsrun-scale: no elastic job {job[:40]} here; known: {known}")
@@ -108,7 +108,7 @@ def _answer(line: socket.socket, job: str, request: dict[str, Any]) -> tuple[boo
     """Return whether a job has done what it was asked, and what it says of it."""
     try:
         line.send(json.dumps(request).encode())
-        answer = json.loads(line.recv(requests.LIMIT))
+        answer = json.loads(line.recv(scale_socket.LIMIT))
         done, words = answer["done"], answer["words"]
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
         done = words = None

@@ -8,7 +8,7 @@ from ..accelerator import detect
 from .common.cpu_list import format_cpus
 from .common.errors import UsageError
 from .drawing import Machine, Thing, draw
-from .head import bindings
+from .head.report import bindings
 from .node.binding import conflicts, numa, sysfs, topology
 from .node.binding import plan as binding
 from .node.devices import Devices

@@ -11,13 +11,13 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.control.line import LineClosed
-from dsrun.launcher.head.door import NO_PROOF, Door
-from dsrun.launcher.head.refusals import Refusals
+from dsrun.launcher.head.fleet.listener import NO_PROOF, Door
+from dsrun.launcher.head.fleet.refusals import Refusals
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dsrun.launcher.head.door import Verdict
+    from dsrun.launcher.head.fleet.listener import Verdict
 
 HERE = ["127.0.0.1"]
 TOKEN = "token"

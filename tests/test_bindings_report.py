@@ -17,7 +17,7 @@ from dsrun.launcher.common.cpu_list import format_cpus
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Bound, Placed
-from dsrun.launcher.head import bindings
+from dsrun.launcher.head.report import bindings
 from dsrun.launcher.node.binding.topology import numa_nodes, read_topology
 from dsrun.launcher.node.workers.observed_affinity import AGAIN, PATIENCE, Watch, placed, standing
 from dsrun.launcher.node.workers.spawn import Process, spawn

@@ -7,9 +7,9 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control.messages import Hello
-from dsrun.launcher.head.checks import choose_master, master_candidates, problems
-from dsrun.launcher.head.gathering import waiting_line
-from dsrun.launcher.head.view import rules
+from dsrun.launcher.head.fleet.checks import choose_master, master_candidates, problems
+from dsrun.launcher.head.fleet.startup import waiting_line
+from dsrun.launcher.head.run.policy import rules
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.plan import Node, lay_out
 

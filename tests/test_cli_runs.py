@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from dsrun.launcher import runner
-from dsrun.launcher.head.job import NO_DEVICES
+from dsrun.launcher.head.run.job import NO_DEVICES
 from dsrun.launcher.resources.world_info import decode
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 from dsrun.launcher.control import auth, frames
 from dsrun.launcher.control.line import Line
-from dsrun.launcher.head.dialling import Announced, Sharing, digest, target
-from dsrun.launcher.head.door import NO_PROOF
+from dsrun.launcher.head.fleet.authentication import Announced, Sharing, digest, target
+from dsrun.launcher.head.fleet.listener import NO_PROOF
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.elastic.bench import FAILURES, WINDOW
-from dsrun.launcher.elastic.budget import LONGEST
-from dsrun.launcher.elastic.rounds import NEWCOMERS, Calls, Rounds
+from dsrun.launcher.head.elastic.excluded_nodes import FAILURES, WINDOW
+from dsrun.launcher.head.elastic.restart_budget import LONGEST
+from dsrun.launcher.head.elastic.rounds import NEWCOMERS, Calls, Rounds
 from dsrun.launcher.specs.elastic_policy import Limits
 
 from .clock import Clock

@@ -15,7 +15,7 @@ from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common import files
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.secret import shared_secret
-from dsrun.launcher.head import hostwatch
+from dsrun.launcher.head.elastic import host_watch
 from dsrun.launcher.planning import batch_config
 from dsrun.launcher.planning.tasks import travelling
 from dsrun.launcher.resources import allocation, source
@@ -154,7 +154,7 @@ def test_a_secret_may_come_from_a_pipe_and_be_asked_for_again() -> None:
 def test_a_pipe_is_no_file_to_watch(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     heard: list[tuple[bytes, str]] = []
-    hostwatch.of_file(str(tmp_path / "fifo"))(lambda *answer: heard.append(answer))
+    host_watch.of_file(str(tmp_path / "fifo"))(lambda *answer: heard.append(answer))
     assert heard == [(b"", f"{tmp_path}/fifo: is a pipe, not a file")]
     with pytest.raises(UsageError, match="--watch_hostfile: no file "):
         source.find(Options(hostfile=str(tmp_path / "fifo"), watch_hostfile=True))

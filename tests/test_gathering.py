@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.console import Console
-from dsrun.launcher.head.gathering import SAY_AFTER, Gathering, listed
-from dsrun.launcher.head.peer import Peer
+from dsrun.launcher.head.fleet.node_connection import Peer
+from dsrun.launcher.head.fleet.startup import SAY_AFTER, Gathering, listed
+from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.resources.host import Host
 from dsrun.launcher.resources.ranges import expand, runs_of, spell
 from dsrun.launcher.specs.plan import Plan, lay_out

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.control.messages import Exit, Started
-from dsrun.launcher.head.peer import Peer
-from dsrun.launcher.head.workers import LISTED, PATIENCE, Workers, may_run_on
+from dsrun.launcher.head.fleet.node_connection import Peer
+from dsrun.launcher.head.run.workers import LISTED, PATIENCE, Workers, may_run_on
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.plan import lay_out
 

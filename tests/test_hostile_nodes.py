@@ -17,10 +17,10 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, kinds, messages
 from dsrun.launcher.control.line import Line
 from dsrun.launcher.control.link import Link
-from dsrun.launcher.head.console import Console
-from dsrun.launcher.head.job import Job
-from dsrun.launcher.head.peer import OVERDRAFT, Peer
-from dsrun.launcher.head.view import rules
+from dsrun.launcher.head.fleet.node_connection import OVERDRAFT, Peer
+from dsrun.launcher.head.output.console import Console
+from dsrun.launcher.head.run.job import Job
+from dsrun.launcher.head.run.policy import rules
 from dsrun.launcher.resources.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dsrun.launcher.backends.base import Dial, Reports
-    from dsrun.launcher.head.report import Report
+    from dsrun.launcher.head.report.report import Report
     from dsrun.launcher.specs.plan import Node
 
 PLAN = Plan(lay_out([Host("good", (0, 1)), Host("bad", (0, 1))]), Program("x"), "ssh", None, None)

@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.head import hostwatch
+from dsrun.launcher.head.elastic import host_watch
 from dsrun.launcher.planning.elastic import limits
 from dsrun.launcher.planning.planner import relisted
 from dsrun.launcher.resources import discovery, source
@@ -34,7 +34,7 @@ class Watched:
         self.said: list[str] = []
         self.read: list[bytes] = []
         self.clock = Clock()
-        hostwatch.HostWatch(
+        host_watch.HostWatch(
             self.clock.loop,
             lambda answer: answer(self.text, self.wrong),
             self.hosts,
@@ -55,7 +55,7 @@ class Watched:
         """Let the text be another one, and time for three looks at it pass."""
         self.text, self.wrong = text, wrong
         for _ in range(3):
-            self.clock.go(hostwatch.EVERY)
+            self.clock.go(host_watch.EVERY)
 
 
 def test_what_is_new_is_told_once() -> None:
@@ -123,7 +123,7 @@ def heard(command: str) -> tuple[bytes, str]:
         found.append((text, wrong))
         clock.loop.stop()
 
-    hostwatch.of_program(command, clock.loop)(answer)
+    host_watch.of_program(command, clock.loop)(answer)
     if not found:
         clock.loop.run()
     return found[0]
@@ -159,7 +159,7 @@ def test_a_program_that_takes_too_long_is_stopped_with_what_it_has_started(tmp_p
         clock.loop.stop()
 
     command = program(tmp_path, "echo n1; sleep 600; echo n2")
-    hostwatch.of_program(command, clock.loop)(answer)
+    host_watch.of_program(command, clock.loop)(answer)
     clock.go(discovery.PATIENCE - 1)
     assert not found
     clock.now += 1

@@ -9,8 +9,15 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from dsrun.launcher.common.text import plain
-from dsrun.launcher.head.lines import LONGEST, Labeller, Sanitizer
-from dsrun.launcher.head.screen import LATEST, REDRAW, ROWS, LiveScreen, PlainScreen, may_move
+from dsrun.launcher.head.output.labels import LONGEST, Labeller, Sanitizer
+from dsrun.launcher.head.output.terminal import (
+    LATEST,
+    REDRAW,
+    ROWS,
+    LiveScreen,
+    PlainScreen,
+    may_move,
+)
 
 from .clock import Clock
 

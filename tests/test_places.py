@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.common.network import same_host
-from dsrun.launcher.head.places import Misplaced, place
+from dsrun.launcher.head.fleet.match_node import Misplaced, place
 from dsrun.launcher.resources.host import Host
 from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
 from dsrun.launcher.specs.program import Program

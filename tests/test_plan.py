@@ -11,7 +11,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.head.view import WIDTH, opening
+from dsrun.launcher.head.run.policy import WIDTH, opening
 from dsrun.launcher.planning.folders import workdir
 from dsrun.launcher.planning.planner import Arrangement, arrange
 from dsrun.launcher.resources.hostfile import Host

@@ -11,7 +11,7 @@ from dsrun.launcher.cli.parser import Command, parse
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.messages import Ranks, Start, Task
-from dsrun.launcher.launching import show
+from dsrun.launcher.head.run.start import show
 from dsrun.launcher.node.elastic import agent_environment
 from dsrun.launcher.planning import cluster_environment
 from dsrun.launcher.planning.elastic import is_elastic, limits

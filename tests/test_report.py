@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.head.peer import Peer
-from dsrun.launcher.head.report import Failure, Loss, Report, as_json, words
+from dsrun.launcher.head.fleet.node_connection import Peer
+from dsrun.launcher.head.report.report import Failure, Loss, Report, as_json, words
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.plan import lay_out
 from dsrun.launcher.specs.program import Program

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher import reportfile
 from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.head.report import file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,23 +25,23 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give fil
 
 def refused(path: object, words: str) -> None:
     with pytest.raises(UsageError, match=words):
-        reportfile.check(str(path))
+        file.check(str(path))
 
 
 def test_a_report_is_written_to_a_new_file_an_old_one_and_a_link(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("x" * 1000)
     (tmp_path / "link").symlink_to("behind")
     for name in ("new", "old", "link"):
-        reportfile.check(str(tmp_path / name))
+        file.check(str(tmp_path / name))
         assert (tmp_path / "behind").exists() is False
-        reportfile.write(str(tmp_path / name), REPORT)
+        file.write(str(tmp_path / name), REPORT)
         assert json.loads((tmp_path / name).read_text()) == REPORT
 
 
 def test_a_look_beforehand_makes_and_changes_nothing(tmp_path: Path) -> None:
     (tmp_path / "old").write_text("x")
     for name in ("new", "old"):
-        reportfile.check(str(tmp_path / name))
+        file.check(str(tmp_path / name))
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("old", "x")]
 
 
@@ -70,7 +70,7 @@ def test_what_a_stranger_has_laid_is_refused(
         tmp_path.chmod(0o1777)
     os.lchown(path, NOBODY, NOBODY)
     refused(path, "is another user's; name another file")
-    reportfile.write(str(path), REPORT)
+    file.write(str(path), REPORT)
     assert capsys.readouterr().err == f"dsrun: --report_file {path}: is another user's\n"
     assert (target.read_text(), path.read_text()) == ("kept", "kept")
 
@@ -80,17 +80,17 @@ def test_a_colleagues_file_in_a_folder_of_ours_is_written_over(tmp_path: Path) -
     path = tmp_path / "r"
     path.touch()
     os.chown(path, NOBODY, NOBODY)
-    reportfile.check(str(path))
-    reportfile.write(str(path), REPORT)
+    file.check(str(path))
+    file.write(str(path), REPORT)
     assert json.loads(path.read_text()) == REPORT
 
 
 def test_a_pipe_gets_the_report(tmp_path: Path) -> None:
     path = tmp_path / "fifo"
     os.mkfifo(path)
-    reportfile.check(str(path))
+    file.check(str(path))
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    reportfile.write(str(path), REPORT)
+    file.write(str(path), REPORT)
     assert json.loads(os.read(reader, 4096)) == REPORT
     os.close(reader)
 
@@ -102,11 +102,11 @@ def test_a_pipe_that_nobody_reads_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
     reader: str,
 ) -> None:
-    monkeypatch.setattr(reportfile, "PATIENCE", 0.1)
+    monkeypatch.setattr(file, "PATIENCE", 0.1)
     path = tmp_path / "fifo"
     os.mkfifo(path)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if reader == "stalled" else -1
-    reportfile.write(str(path), {**REPORT, "error": "x" * 200_000})
+    file.write(str(path), {**REPORT, "error": "x" * 200_000})
     expected = {"none": "nobody reads it", "stalled": "takes nothing for 0.1 s"}[reader]
     assert capsys.readouterr().err == f"dsrun: --report_file {path}: {expected}\n"
     with suppress(OSError):
@@ -121,8 +121,8 @@ def test_a_stream_that_is_a_file_goes_on_behind_what_is_there(tmp_path: Path) ->
         fd = os.open(log, os.O_WRONLY | os.O_CREAT, 0o600)
         os.dup2(fd, 2)
         os.write(2, b"before\n")
-        reportfile.check("/dev/stderr")
-        reportfile.write("/dev/stderr", REPORT)
+        file.check("/dev/stderr")
+        file.write("/dev/stderr", REPORT)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     before, rest = log.read_text().split("\n", 1)
@@ -132,8 +132,8 @@ def test_a_stream_that_is_a_file_goes_on_behind_what_is_there(tmp_path: Path) ->
 def test_a_terminal_or_null_takes_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     keyboard, line = os.openpty()
     for path in ("/dev/null", os.ttyname(line)):
-        reportfile.check(path)
-        reportfile.write(path, REPORT)
+        file.check(path)
+        file.write(path, REPORT)
     assert stat.S_ISCHR(os.fstat(line).st_mode)
     assert b'"exit_code": 7' in os.read(keyboard, 4096)
     os.close(line)

@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.peer import Peer
-from dsrun.launcher.head.returns import AT_ONCE, FIRST, LONGEST, PACE, PATIENCE, RETRIES, Returns
-from dsrun.launcher.head.roster import CHANGED, NEW, Roster
-from dsrun.launcher.head.unreached import Unreached, folded
+from dsrun.launcher.head.elastic.membership import CHANGED, NEW, Roster
+from dsrun.launcher.head.elastic.reconnector import (
+    AT_ONCE,
+    FIRST,
+    LONGEST,
+    PACE,
+    PATIENCE,
+    RETRIES,
+    Returns,
+)
+from dsrun.launcher.head.elastic.unreached import Unreached, folded
+from dsrun.launcher.head.fleet.node_connection import Peer
 from dsrun.launcher.resources.host import Host
 from dsrun.launcher.specs.plan import Node
 
@@ -20,7 +28,7 @@ from .clock import Clock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.elastic.rounds import Rounds
+    from dsrun.launcher.head.elastic.rounds import Rounds
 
 
 class Job:

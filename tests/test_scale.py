@@ -16,7 +16,7 @@ import pytest
 from dsrun.launcher import scale
 from dsrun.launcher.common.errors import DsrunError, NodeError, UsageError
 from dsrun.launcher.common.loop import READ, Loop
-from dsrun.launcher.head import requests
+from dsrun.launcher.head.elastic import scale_socket
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,9 +58,9 @@ class Asked:
     def __init__(self) -> None:
         self.id = new_job()
         self.loop = Loop()
-        self.door = requests.door(self.id)
+        self.door = scale_socket.door(self.id)
         self.sizes: list[int] = []
-        requests.Requests(self.loop, self.door, self._resize)
+        scale_socket.Requests(self.loop, self.door, self._resize)
 
     def _resize(self, nodes: int) -> str:
         if nodes > 4:
@@ -78,7 +78,7 @@ class Asked:
         """Return a line to the job."""
         line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         line.settimeout(5)
-        line.connect(f"\0{requests.name(self.id)}")
+        line.connect(f"\0{scale_socket.name(self.id)}")
         return line
 
     def answer(self, request: bytes) -> Any:
@@ -86,7 +86,7 @@ class Asked:
         with self.call() as line:
             line.send(request)
             self.run()
-            return json.loads(line.recv(requests.LIMIT))
+            return json.loads(line.recv(scale_socket.LIMIT))
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_a_job_takes_a_number_and_says_what_follows(asked: Asked) -> None:
         b'{"nodes": 3',
         b'{"nodes": 99999999999999999999}',
         b'{"nodes": ' + b"9" * 4000 + b"}",
-        b'{"nodes": 3' + b" " * requests.LIMIT + b"}",
+        b'{"nodes": 3' + b" " * scale_socket.LIMIT + b"}",
         b'{"nodes": ' + b"[" * 4000,
         b"\xff\xfe\xd8",
         b"\0",
@@ -150,7 +150,7 @@ def test_who_leaves_without_waiting_is_no_matter(asked: Asked) -> None:
 
 
 def test_who_says_nothing_is_let_go(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(requests, "PATIENCE", 0.05)
+    monkeypatch.setattr(scale_socket, "PATIENCE", 0.05)
     with asked.call() as line:
         asked.run(0.2)
         assert line.recv(1) == b""
@@ -158,19 +158,19 @@ def test_who_says_nothing_is_let_go(asked: Asked, monkeypatch: pytest.MonkeyPatc
 
 def test_silent_callers_are_few(asked: Asked) -> None:
     with ExitStack() as stack:
-        lines = [stack.enter_context(asked.call()) for _ in range(requests.AT_ONCE + 3)]
+        lines = [stack.enter_context(asked.call()) for _ in range(scale_socket.AT_ONCE + 3)]
         for _ in lines:
             asked.run()
-        assert [line.recv(1) for line in lines[requests.AT_ONCE :]] == [b""] * 3
+        assert [line.recv(1) for line in lines[scale_socket.AT_ONCE :]] == [b""] * 3
         lines[0].send(b'{"nodes": 1}')
         asked.run()
-        assert json.loads(lines[0].recv(requests.LIMIT))["done"]
+        assert json.loads(lines[0].recv(scale_socket.LIMIT))["done"]
     asked.run()
 
 
 @needs_root
 def test_another_user_is_not_heard(asked: Asked) -> None:
-    argv = [sys.executable, "-c", ASK, requests.name(asked.id), NOBODY]
+    argv = [sys.executable, "-c", ASK, scale_socket.name(asked.id), NOBODY]
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
         assert process.stdout
         asked.loop.watch(process.stdout.fileno(), READ, asked.loop.stop)
@@ -197,12 +197,12 @@ def test_only_names_that_are_a_jobs_are_listed(
         "x",
         f"{fake}x",
         "x\n\nx",
-        f"x\n0: 0 0 0 1 0 0 @{requests.name(fake)}",
+        f"x\n0: 0 0 0 1 0 0 @{scale_socket.name(fake)}",
         "\u0662\u0660261122-010203-0a1b2c",
     ]
     with ExitStack() as stack:
         for name in names:
-            stack.enter_context(requests.door(name))
+            stack.enter_context(scale_socket.door(name))
         jobs = listed(capfdbinary)
     assert asked.id.encode() in jobs
     assert listed(capfdbinary) == jobs
@@ -211,7 +211,7 @@ def test_only_names_that_are_a_jobs_are_listed(
 @needs_root
 def test_sockets_of_other_users_are_no_jobs(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     job = new_job()
-    argv = [sys.executable, "-c", LISTEN, requests.name(job), NOBODY]
+    argv = [sys.executable, "-c", LISTEN, scale_socket.name(job), NOBODY]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdout.readline() == b"here\n"
@@ -236,7 +236,7 @@ def test_what_is_no_job(job: str) -> None:
 def answering(answer: bytes) -> Iterator[str]:
     """A job, by its id, that says this whatever it is asked."""
     job = new_job()
-    door = requests.door(job)
+    door = scale_socket.door(job)
     door.setblocking(True)
 
     def serve() -> None:

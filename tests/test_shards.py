@@ -20,7 +20,7 @@ import pytest
 from dsrun.accelerator.ledger import MOST_HELD, Ledger
 from dsrun.accelerator.shards import Shard, ShardQueue
 from dsrun.launcher.control import frames
-from dsrun.launcher.elastic.shards import MOST_QUEUES, NotUnderstood, Shards
+from dsrun.launcher.head.shards.queues import MOST_QUEUES, NotUnderstood, Shards
 
 from .cluster.machines import wait_for
 from .needs import need_modules

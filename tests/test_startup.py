@@ -112,7 +112,7 @@ def test_a_plain_local_job_loads_nothing_slow_on_the_node(
     assert "site" not in node
     assert node & (HEAVY | SLOW) == set()
     runner = imported(ran.stderr)
-    assert {"dsrun.launcher.runner", "dsrun.launcher.head.job"} <= runner
+    assert {"dsrun.launcher.runner", "dsrun.launcher.head.run.job"} <= runner
     assert runner & HEAVY == set()
     # Neither half loads the other one's rooms.
     assert not [name for name in node if name.startswith("dsrun.launcher.head")]

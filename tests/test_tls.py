@@ -13,7 +13,7 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.common.network import addresses_towards, own_addresses
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.control.line import LineClosed
-from dsrun.launcher.head.door import NO_PROOF, Door
+from dsrun.launcher.head.fleet.listener import NO_PROOF, Door
 
 from .doors import HERE, TOKEN, Runner, claim, dialled, enter, runner
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..cli.options import Options
     from ..common.loop import Loop
     from ..control.tls import TlsLine
-    from ..head.job import Job
+    from ..head.run.job import Job
     from ..specs.plan import Plan
 
 AGAIN = 0.25
@@ -127,7 +127,7 @@ def _is_loopback(name: str) -> bool:
 def _claim(rank: str, secret: str, seen: str, plan: Plan) -> bytes:
     """Return the AUTH frame: the secret proved over the certificate that was seen."""
     from ..control import auth, frames, messages
-    from ..head.dialling import digest
+    from ..head.fleet.authentication import digest
 
     proof = auth.prove(secret, seen, f"node {rank}")
     return messages.pack(frames.AUTH, auth.Claim(rank, proof, digest(plan), os.uname().nodename))

@@ -90,7 +90,7 @@ def _logs_specs(options: Options) -> tuple[str, ...]:
     """Return what the LogsSpecs of --logs_specs is made with, () where the names are our own."""
     if has_own_logs(options):
         return ()
-    from ..head.view import numbers
+    from ..head.run.policy import numbers
 
     ranks = ",".join(map(str, numbers("--local_ranks_filter", options.local_ranks_filter)))
     wire = environment.to_wire

@@ -1,0 +1,1 @@
+"""The runner's half of an elastic job."""

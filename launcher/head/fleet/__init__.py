@@ -1,0 +1,1 @@
+"""The nodes: connected, checked, recognized when they dial in."""

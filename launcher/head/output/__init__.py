@@ -1,0 +1,1 @@
+"""What the workers print, on its way to the console."""

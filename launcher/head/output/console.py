@@ -1,0 +1,145 @@
+"""What the user sees: the workers' lines, the bars that are still moving, and dsrun's own words."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from ...common.text import plain
+from .labels import Labeller, Sanitizer
+from .terminal import LiveScreen, PlainScreen, may_move
+from .writer import Writer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ...common.loop import Loop
+
+COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
+"""SGR codes that labels of successive ranks get."""
+
+LEVELS = ("debug", "info", "warning", "error", "critical")
+
+LAST_WRITE = 1.0
+"""Seconds for a stalled reader to take the rest at the end of the job."""
+
+
+class Console:
+    """Shows one job's output; everything that is printed goes through it.
+
+    A worker's standard output goes to dsrun's, its standard error to dsrun's.
+
+    Attributes:
+        on_broken_pipe: called from the loop once nobody reads what is written any more.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        *,
+        colour: str = "auto",
+        level: str = "info",
+    ) -> None:
+        """Open both streams."""
+        self._loop = loop
+        self._level = LEVELS.index(level)
+        self.on_broken_pipe: Callable[[], None] = _nothing
+        loop.open_to_threads()
+        # Where both are one file, one writer keeps their order.
+        self._sinks = {1: 1, 2: 1 if _same(1, 2) else 2}
+        self._writers = {sink: Writer(sink, self._failed(sink)) for sink in {*self._sinks.values()}}
+        self._terminals = {stream: os.isatty(sink) for stream, sink in self._sinks.items()}
+        moves = may_move(colour, os.environ)
+        self._coloured = {
+            stream: colour == "always" or (terminal and moves)
+            for stream, terminal in self._terminals.items()
+        }
+        live = moves and all(self._terminals.values())
+        self._screen = (LiveScreen if live else PlainScreen)(loop, self._write)
+        self._labellers: dict[tuple[int, int], Labeller] = {}
+        self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
+        self._painted = False
+
+    def label(self, rank: int, text: str, streams: Collection[int]) -> None:
+        """Show these streams (1, 2) of a rank, its lines behind `text`."""
+        coloured = f"\x1b[{COLOURS[rank % len(COLOURS)]}m{text}\x1b[0m" if text else ""
+        for stream in streams:
+            shown = coloured if self._coloured[stream] else text
+            self._labellers[rank, stream] = Labeller(shown.encode("utf-8", "surrogateescape"))
+            self._sanitizers[rank, stream] = Sanitizer()
+
+    def feed(self, rank: int, stream: int, data: bytes, written: Callable[[], None]) -> None:
+        """Show output of a rank; `written` is called from the loop when it has been taken."""
+        labeller = self._labellers.get((rank, stream))
+        if labeller is None:
+            written()
+            return
+        if self._terminals[stream]:
+            data = self._sanitizers[rank, stream].feed(data)
+            self._painted = self._painted or b"\x1b" in data
+        lines = labeller.feed(data)
+        self._screen.show(self._sinks[stream], lines, lambda: self._loop.post(written))
+        self._screen.open_line((rank, self._sinks[stream]), labeller)
+
+    def say(self, text: str, level: str = "info") -> None:
+        """Print a line (or several) of dsrun's own on standard error."""
+        if self.shows(level):
+            block = "".join(f"dsrun: {line}\n" for line in plain(text).split("\n"))
+            self._show_own(block)
+
+    def shows(self, level: str) -> bool:
+        """Tell whether lines of this level are printed."""
+        return LEVELS.index(level) >= self._level
+
+    def tell(self, text: str) -> None:
+        """Print the report of a job, which is wanted even where dsrun is told to be quiet."""
+        for (_, stream), labeller in self._labellers.items():
+            self._screen.finish(self._sinks[stream], labeller)
+        self._show_own(f"{plain(text)}\n")
+
+    def _show_own(self, block: str) -> None:
+        """Show text of dsrun's own, on a terminal without a colour that a rank has left behind."""
+        if self._painted and self._terminals[2]:
+            block, self._painted = f"\x1b[0m{block}", False
+        self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
+
+    def status(self, text: str) -> None:
+        """Show a line that replaces itself, on a terminal only; "" takes it away."""
+        self._screen.status(plain(text) if self._level <= 1 else "")
+
+    def close(self) -> None:
+        """Print what has no line end yet, and wait a moment for it all to be taken."""
+        self._screen.clear()
+        for (_, stream), labeller in self._labellers.items():
+            self._screen.finish(self._sinks[stream], labeller)
+        for writer in self._writers.values():
+            writer.close(LAST_WRITE)
+
+    def _write(self, stream: int, data: bytes, written: Callable[[], None] | None) -> None:
+        self._writers[stream if stream in self._writers else 1].put(data, written)
+
+    def _failed(self, stream: int) -> Callable[[int], None]:
+        def tell(number: int) -> None:
+            self._loop.post(lambda: self._on_failure(stream, number))
+
+        return tell
+
+    def _on_failure(self, stream: int, number: int) -> None:
+        name = {1: "standard output", 2: "standard error"}[stream]
+        if number == errno.EPIPE:
+            self.on_broken_pipe()
+        elif self._sinks[2] != stream:
+            self.say(f"{name} cannot be written ({os.strerror(number)}); going on", "warning")
+
+
+def _same(one: int, other: int) -> bool:
+    """Tell whether two descriptors are one file, so that their writes must keep their order."""
+    try:
+        return os.path.sameopenfile(one, other)
+    except OSError:
+        return False
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -1,0 +1,187 @@
+"""Where lines land: a terminal with a live part at its foot, or a file or pipe.
+
+On a terminal every rank's unfinished line (a progress bar, a prompt) stays at the foot and is
+drawn anew in place. In a file nothing can be: a moving line is written at most once a second, and
+one that merely waits for its end is written once it has waited, and continued if nothing came
+between.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ...common.loop import Loop
+    from .labels import Labeller
+
+    Write = Callable[[int, bytes, Callable[[], None] | None], None]
+    Key = tuple[int, int]
+
+REDRAW = 0.1
+"""Seconds between two drawings of the live part."""
+
+LATEST = 1.0
+"""Seconds between two states of one moving line in a file."""
+
+ROWS = 12
+"""Unfinished lines shown at once."""
+
+_INVISIBLE = re.compile(rb"\x1b\[[0-9;]*m")
+
+
+def may_move(colour: str, environ: Mapping[str, str]) -> bool:
+    """Tell whether a terminal may be coloured, and its cursor moved to draw lines anew.
+
+    Args:
+        colour: --color: auto, always or never.
+        environ: NO_COLOR (no-color.org) and TERM count; what has no TERM is no better than `dumb`.
+    """
+    wanted = colour == "always" or (colour == "auto" and not environ.get("NO_COLOR"))
+    return wanted and environ.get("TERM", "dumb") != "dumb"
+
+
+class PlainScreen:
+    """A file or a pipe."""
+
+    def __init__(self, loop: Loop, write: Write) -> None:
+        self._loop = loop
+        self._write = write
+        self._waiting: dict[Key, Labeller] = {}
+        self._timer = False
+        self._open: dict[int, bytes] = {}
+
+    def show(self, stream: int, lines: bytes, written: Callable[[], None] | None) -> None:
+        """Write whole lines."""
+        if lines and stream in self._open:
+            lines = self._continued(self._open.pop(stream), lines)
+        self._write(stream, lines, written)
+
+    def _continued(self, shown: bytes, lines: bytes) -> bytes:
+        """Go on with the line that stands open, or end it where another comes between."""
+        return lines[len(shown) :] if lines.startswith(shown) else b"\n" + lines
+
+    def open_line(self, key: Key, labeller: Labeller) -> None:
+        """Take note of a rank's unfinished line."""
+        if not labeller.carry:
+            self._waiting.pop(key, None)
+            return
+        self._waiting[key] = labeller
+        if not self._timer:
+            self._timer = True
+            self._loop.after(LATEST, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = False
+        waiting, self._waiting = self._waiting, {}
+        for key, labeller in waiting.items():
+            text = labeller.label + labeller.carry.rstrip(b"\r")
+            if labeller.moving:
+                self.show(key[1], text + b"\n", None)
+                labeller.moving = False
+            elif key[1] not in self._open and len(waiting) == 1:
+                self._write(key[1], text, None)
+                self._open[key[1]] = text
+
+    def status(self, text: str) -> None:
+        """Nothing here: a line that replaces itself has no place in a file."""
+
+    def clear(self) -> None:
+        """Nothing here: what was written stays."""
+
+    def finish(self, stream: int, labeller: Labeller) -> None:
+        """Write the last line of a stream, which had no end, with one."""
+        if line := labeller.end():
+            self.show(stream, line, None)
+
+
+class LiveScreen:
+    """A terminal."""
+
+    def __init__(self, loop: Loop, write: Write) -> None:
+        self._loop = loop
+        self._write = write
+        self._lines: dict[Key, Labeller] = {}
+        self._status = b""
+        self._drawn = 0
+        self._timer = False
+
+    def show(self, stream: int, lines: bytes, written: Callable[[], None] | None) -> None:
+        """Write whole lines above the live part."""
+        if not lines:
+            self._write(stream, b"", written)
+            return
+        self._write(stream, self._erased() + lines + self._picture(), written)
+
+    def open_line(self, key: Key, labeller: Labeller) -> None:
+        """Take note of a rank's unfinished line."""
+        if labeller.carry:
+            self._lines[key] = labeller
+            self._redraw_soon()
+        elif self._lines.pop(key, None) is not None:
+            self._redraw_soon()
+
+    def status(self, text: str) -> None:
+        """Show a line that replaces itself; "" takes it away."""
+        self._status = text.encode()
+        self._write(2, self._erased() + self._picture(), None)
+
+    def clear(self) -> None:
+        """Take the live part away."""
+        self._status = b""
+        self._lines.clear()
+        self._write(2, self._erased(), None)
+
+    def finish(self, stream: int, labeller: Labeller) -> None:
+        """Write the last line of a stream, which had no end, with one."""
+        if line := labeller.end():
+            self._write(stream, line, None)
+
+    def _redraw_soon(self) -> None:
+        if not self._timer:
+            self._timer = True
+            self._loop.after(REDRAW, self._redraw)
+
+    def _redraw(self) -> None:
+        self._timer = False
+        self._write(2, self._erased() + self._picture(), None)
+
+    def _erased(self) -> bytes:
+        """Return what takes the live part off the screen (ECMA-48: CUU, ED)."""
+        drawn, self._drawn = self._drawn, 0
+        up = b"\x1b[%dA" % (drawn - 1) if drawn > 1 else b""
+        return b"\r" + up + b"\x1b[J" if drawn else b""
+
+    def _picture(self) -> bytes:
+        """Return the live part: the latest unfinished lines and the status, cut to the width."""
+        width = _columns()
+        newest = [one for one in self._lines.values() if one.carry][-ROWS:]
+        rows = [_cut(one.label + one.carry.rstrip(b"\r"), width) for one in newest]
+        rows += [_cut(self._status, width)] if self._status else []
+        self._drawn = len(rows)
+        return b"\n".join(rows)
+
+
+def _columns() -> int:
+    """Return the width of the terminal; COLUMNS counts for more than what it says itself."""
+    asked = os.environ.get("COLUMNS", "")
+    if re.fullmatch("[1-9][0-9]{0,3}", asked):
+        return int(asked)
+    for fd in (2, 1):
+        try:
+            return os.get_terminal_size(fd).columns or 80
+        except OSError:
+            continue
+    return 80
+
+
+def _cut(line: bytes, width: int) -> bytes:
+    """Cut to the width of the terminal; a line that wraps could not be erased again."""
+    text = line.decode("utf-8", "replace")
+    if len(_INVISIBLE.sub(b"", line).decode("utf-8", "replace")) < width:
+        return line
+    hidden = len(text) - len(_INVISIBLE.sub(b"", line).decode("utf-8", "replace"))
+    return text[: width - 1 + hidden].encode() + b"\x1b[0m"

@@ -1,0 +1,1 @@
+"""How a job ended: in words, as JSON, in a file."""

@@ -1,0 +1,43 @@
+"""What the workers are bound to, gathered from all nodes and shown as one table."""
+
+from __future__ import annotations
+
+from ...control.messages import Bound, Placed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+HEAD = ("host", "rank", "device", "PCI address", "its node", "cpus", "memory", "NIC")
+NOTHING = "-"
+TITLE = "bindings, as each kernel tells them:"
+
+
+def workers(message: Bound) -> list[Placed]:
+    """Return the workers in a message that came over the line, where they are lists."""
+    return [Placed(*row) for row in message.workers]
+
+
+def table(seen: Iterable[tuple[str, Bound]], title: str = TITLE) -> str:
+    """Return a table with a line for each worker, of every host in turn."""
+    rows = [HEAD, *(_row(host, bound, one) for host, bound in seen for one in workers(bound))]
+    used = [at for at in range(len(HEAD)) if at < 3 or any(row[at] != NOTHING for row in rows[1:])]
+    widths = {at: max(len(row[at]) for row in rows) for at in used}
+    lines = ("  ".join(f"{row[at]:<{widths[at]}}" for at in used).rstrip() for row in rows)
+    return "\n".join([title, *(f"  {line}" for line in lines)])
+
+
+def as_json(seen: Iterable[tuple[str, Bound]]) -> list[dict[str, object]]:
+    """Return the same for --report_file: an object for each worker."""
+    return [
+        {"host": host, "accelerator": bound.accelerator, **one._asdict()}
+        for host, bound in seen
+        for one in workers(bound)
+    ]
+
+
+def _row(host: str, bound: Bound, one: Placed) -> Sequence[str]:
+    device = f"{bound.accelerator} {one.device}" if one.device else bound.accelerator
+    node = NOTHING if one.node is None else str(one.node)
+    found = (host, str(one.rank), device, one.address, node, one.cpus, one.memory, one.nic)
+    return [text or NOTHING for text in found]

@@ -1,0 +1,281 @@
+"""The end of a job, in words and as JSON. Pure.
+
+The cause is the first failure in time. Nodes tell when, on clocks of their own; what a clock
+differs by is taken off first, so that the order is that of the events, not of their arrival.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from ...common.errors import INTERNAL, LOST
+from ...common.exit_codes import as_shell
+from ...common.text import plain
+from ...common.values import NamedTuple
+from ...common.wording import counted
+from . import bindings
+from .hints import hints
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...control.messages import Bound
+    from ...specs.program import Program
+
+TAIL_LINES = 20
+
+BESIDE = {".err": ".out", "/stderr.log": "stdout.log"}
+"""By the end of the name of standard error's log file: what is beside it."""
+
+
+class Failure(NamedTuple):
+    """One worker that failed by itself.
+
+    Attributes:
+        at: when, in seconds on the runner's monotonic clock.
+        code: exit code, or minus the number of the signal that killed it.
+        hint: what the node knows of the cause, in words.
+        message, traceback: what `record` of torch has kept of it.
+        log: the log file of its standard error.
+    """
+
+    at: float
+    rank: int
+    local_rank: int
+    host: str
+    pid: int
+    code: int
+    hint: str = ""
+    stdout: str = ""
+    stderr: str = ""
+    message: str = ""
+    traceback: str = ""
+    log: str = ""
+
+    @property
+    def exit_code(self) -> int:
+        """What a shell would show: 128 + N for signal N (POSIX, 2.8.2)."""
+        return as_shell(self.code)
+
+
+class Loss(NamedTuple):
+    """A node, or what led to it, that was lost while the job ran.
+
+    Attributes:
+        host: its name, "" for what all nodes hang on.
+        code: the exit code that it stands for.
+        words: what to say in place of "lost HOST".
+    """
+
+    at: float
+    host: str
+    reason: str
+    code: int = LOST
+    words: str = ""
+
+
+class Report(NamedTuple):
+    """How a job ended.
+
+    Attributes:
+        began, ended: seconds on the runner's monotonic clock.
+        stopped: workers that were told to stop because of the cause.
+        stop_signal: the signal that dsrun got and passed on, 0 for none.
+        stop_is_clean: exit with 0 after a stop signal when every worker did.
+        bound: what the workers of each host were bound to, where that was asked for.
+        left: what could not be ended, in words.
+        ran: what every worker ran, and in which folder.
+        unseen: what may run on where nodes were lost, in words.
+    """
+
+    job_id: str
+    world_size: int
+    hosts: tuple[str, ...]
+    began: float
+    ended: float
+    failures: tuple[Failure, ...] = ()
+    losses: tuple[Loss, ...] = ()
+    stopped: int = 0
+    stop_signal: int = 0
+    stop_is_clean: bool = False
+    broken_pipe: bool = False
+    bound: tuple[tuple[str, Bound], ...] = ()
+    left: tuple[str, ...] = ()
+    ran: tuple[Program | None, str] = (None, "")
+    unseen: tuple[str, ...] = ()
+
+    @property
+    def first(self) -> Failure | None:
+        """The failure that came first in time."""
+        return min(self.failures, key=lambda failure: failure.at, default=None)
+
+    @property
+    def cause(self) -> Failure | Loss | None:
+        """What ended the job: whichever came first; None where it was asked to stop, or done."""
+        events: Sequence[Failure | Loss] = [*self.failures, *self.losses]
+        return min(events, key=lambda event: event.at, default=None)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of dsrun."""
+        if self.stop_signal:
+            return 0 if self.stop_is_clean else 128 + self.stop_signal
+        if self.broken_pipe:
+            return 128 + signal.SIGPIPE
+        if isinstance(self.cause, Failure):
+            return self.cause.exit_code
+        return self.cause.code if self.cause else LOST if self.left else 0
+
+
+def words(report: Report) -> str:
+    """Return the report as the user reads it, "" for a job that ended well."""
+    lines = [*_headline(report), *_details(report)]
+    lines += [f"  could not be ended: {text}" for text in report.left]
+    lines += [f"  {text}" for text in report.unseen]
+    return "\n".join(lines)
+
+
+def _headline(report: Report) -> list[str]:
+    ago = f"after {duration(report.ended - report.began)}"
+    if report.stop_signal:
+        name = signal.Signals(report.stop_signal).name
+        return [f"dsrun: stopped by {name} {ago}: {counted(report.stopped, 'rank')} told to stop"]
+    if report.broken_pipe:
+        return []
+    cause = report.cause
+    if cause is None:
+        return []
+    ago = f"after {duration(cause.at - report.began)}"
+    if isinstance(cause, Loss):
+        what = cause.words or f"lost {cause.host}"
+        return [f"dsrun: {what} {ago}: {cause.reason}{_others(report)}"]
+    where = f"rank {cause.rank} ({cause.host}, local rank {cause.local_rank}, pid {cause.pid})"
+    return [f"dsrun: {where} {_end(cause)} {ago}{_others(report)}"]
+
+
+def _end(failure: Failure) -> str:
+    """Say how a worker ended, as a verb."""
+    if not failure.pid:
+        return failure.hint
+    hint = f" ({failure.hint})" if failure.hint else ""
+    if failure.code >= 0:
+        return f"exited with code {failure.code}{hint}"
+    number = -failure.code
+    return f"was killed by {_signal_name(number)} (signal {number}){hint}"
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "an unknown signal"
+
+
+def _others(report: Report) -> str:
+    also = len(report.failures) - isinstance(report.cause, Failure)
+    parts = [f"{counted(also, 'other rank')} failed after it"] if also > 0 else []
+    parts += [f"{counted(report.stopped, 'other rank')} stopped"] if report.stopped else []
+    return f"; {', '.join(parts)}" if parts else ""
+
+
+def _details(report: Report) -> list[str]:
+    failure = report.cause
+    if not isinstance(failure, Failure) or report.stop_signal or report.broken_pipe:
+        return []
+    if not failure.pid:
+        return []
+    lines = [*_recorded(failure), *_tail(failure)]
+    if failure.log:
+        also = [f" (and {out})" for end, out in BESIDE.items() if failure.log.endswith(end)]
+        lines.append(f"  its log: {failure.host}:{plain(failure.log)}{''.join(also)}")
+    return [*lines, *(f"  {plain(hint)}" for hint in hints(failure, *report.ran))]
+
+
+def _recorded(failure: Failure) -> list[str]:
+    """Show what it has recorded, unless its last output has that at its end."""
+    if not failure.message or failure.message.split("\n")[0] in failure.stderr:
+        return []
+    text = failure.traceback if failure.traceback.strip() else failure.message
+    lines = [plain(line) for line in text.rstrip().split("\n")[-TAIL_LINES:]]
+    return ["  the exception that it recorded:", *(f"    {line}" for line in lines)]
+
+
+def _tail(failure: Failure) -> list[str]:
+    name, text = ("error", failure.stderr) if failure.stderr.strip() else ("output", failure.stdout)
+    # Of a progress bar only its last state counts.
+    lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")]
+    last = [plain(line) for line in lines[-TAIL_LINES:] if text.strip()]
+    if not last:
+        return ["  it printed nothing"]
+    return [f"  the end of its standard {name}:", *(f"    {line}" for line in last)]
+
+
+def duration(seconds: float) -> str:
+    """Return seconds as people say them: `3 min 12 s`."""
+    if seconds < 60:
+        return f"{max(0.0, seconds):.1f} s"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
+def as_json(report: Report) -> dict[str, object]:
+    """Return the report for --report_file."""
+    cause = report.cause
+    return {
+        "job_id": report.job_id,
+        "exit_code": report.exit_code,
+        "seconds": round(report.ended - report.began, 3),
+        "world_size": report.world_size,
+        "hosts": list(report.hosts),
+        "cause": _cause_json(report, cause),
+        "first_failure": _failure_json(report.first, report) if report.first else None,
+        "failures": [
+            _failure_json(one, report) for one in sorted(report.failures, key=lambda f: f.at)
+        ],
+        "lost": [{"host": loss.host, "reason": loss.reason} for loss in report.losses],
+        "stopped": report.stopped,
+        "signal": report.stop_signal or None,
+        "left": list(report.left),
+        "unseen": list(report.unseen),
+        **({"bindings": bindings.as_json(report.bound)} if report.bound else {}),
+    }
+
+
+def crash_json(job_id: str, error: Exception) -> dict[str, object]:
+    """Return the same for a job that ended because dsrun itself failed."""
+    said = f"{type(error).__name__}: {error}"
+    return {
+        "job_id": job_id,
+        "exit_code": INTERNAL,
+        "cause": "internal error",
+        "error": plain(said.replace("\n", " ")),
+    }
+
+
+def _cause_json(report: Report, cause: Failure | Loss | None) -> str:
+    if report.stop_signal:
+        return "signal"
+    if report.broken_pipe:
+        return "broken pipe"
+    return {Failure: "failure", Loss: "lost"}.get(type(cause), "none")
+
+
+def _failure_json(failure: Failure, report: Report) -> dict[str, object]:
+    return {
+        "rank": failure.rank,
+        "local_rank": failure.local_rank,
+        "host": failure.host,
+        "pid": failure.pid,
+        "code": failure.code if failure.code >= 0 else None,
+        "signal": _signal_name(-failure.code) if failure.code < 0 else None,
+        "exit_code": failure.exit_code,
+        "after_seconds": round(failure.at - report.began, 3),
+        "hint": failure.hint,
+        "stderr": failure.stderr,
+        "stdout": failure.stdout,
+        "message": failure.message,
+        "traceback": failure.traceback,
+        "log": failure.log,
+    }

@@ -1,0 +1,61 @@
+"""This process's standard input on its way to rank 0, no faster than rank 0 reads."""
+
+from __future__ import annotations
+
+import os
+
+from ...common import loop as loops
+from ...control import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+WINDOW = 256 * 1024
+BLOCK = 64 * 1024
+
+
+class Stdin:
+    """Reads standard input while less than a window of it is under way."""
+
+    def __init__(self, loop: loops.Loop, send: Callable[[bytes], None]) -> None:
+        self._loop = loop
+        self._send = send
+        self._under_way = 0
+        self._ended = False
+        self._go_on()
+
+    def took(self, size: int) -> None:
+        """Count what rank 0 has been given.
+
+        Raises:
+            BadFrame: it is more than was sent.
+        """
+        if size > self._under_way:
+            raise frames.BadFrame(f"{size} bytes of input taken of {self._under_way}")
+        stalled = self._under_way >= WINDOW
+        self._under_way -= size
+        if stalled and self._under_way < WINDOW:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        if self._ended:
+            return
+        try:
+            self._loop.watch(0, loops.READ, self._read)
+        except PermissionError:
+            # A plain file is always ready, and epoll(7) refuses to wait for it.
+            self._loop.after(0.0, self._read_file)
+
+    def _read_file(self) -> None:
+        self._read()
+        if self._under_way < WINDOW:
+            self._go_on()
+
+    def _read(self) -> None:
+        data = os.read(0, BLOCK)
+        self._send(frames.pack(frames.INPUT, data))
+        self._under_way += len(data)
+        self._ended = not data
+        if self._ended or self._under_way >= WINDOW:
+            self._loop.unwatch(0)

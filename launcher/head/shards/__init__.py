@@ -1,0 +1,1 @@
+"""The queues of shards that workers take data from."""
