@@ -51,7 +51,7 @@ def _run(words: list[str]) -> int:
     options = dict(word.partition("=")[::2] for word in words)
     if {"--dial", "--pin"} <= set(options) and len(options) == len(words) == 3:
         return _run_dialled(**{name[2:]: value for name, value in options.items()})
-    from .by_hand import run
+    from .commands.node import run
 
     return run(words)
 

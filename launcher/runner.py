@@ -86,7 +86,7 @@ def _follow(words: list[str]) -> int:
         write(f"dsrun {__version__}\n")
         return 0
     if command.options.launcher.lower() == "slurm":
-        from . import salloc
+        from .commands import salloc
 
         if salloc.is_needed(command.options, os.environ):
             return _in_an_allocation(salloc.argv(words, command, os.environ), command.options)
@@ -95,7 +95,7 @@ def _follow(words: list[str]) -> int:
 
 def _in_an_allocation(argv: list[str], options: Options) -> int:
     """Run the same command once more by salloc; returns only from a dry run."""
-    from . import salloc
+    from .commands import salloc
 
     if options.dry_run:
         write(salloc.shown(argv, options))

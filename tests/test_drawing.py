@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.commands.topo_tree import Machine, Thing, draw
 from dsrun.launcher.common.cpu_list import kernels_list
-from dsrun.launcher.drawing import Machine, Thing, draw
 from dsrun.launcher.node.binding.topology import read_topology
 
 from . import machines

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher import salloc
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.cli.parser import parse
+from dsrun.launcher.commands import salloc
 from dsrun.launcher.common.errors import UsageError
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher import scale
+from dsrun.launcher.commands import scale
 from dsrun.launcher.common.errors import DsrunError, NodeError, UsageError
 from dsrun.launcher.common.loop import READ, Loop
 from dsrun.launcher.head.elastic import scale_socket

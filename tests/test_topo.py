@@ -213,7 +213,7 @@ def test_nothing_heavy_is_loaded_without_devices(words: tuple[str, ...]) -> None
     done = run(python, "-X", "importtime", topo, *words, DSRUN_ACCELERATOR="cpu")
     assert done.returncode == 0
     loaded = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "dsrun.launcher.topo" in loaded
-    assert ("dsrun.launcher.survey" in loaded) == (not words)
+    assert "dsrun.launcher.commands.topo" in loaded
+    assert ("dsrun.launcher.commands.topo_plan" in loaded) == (not words)
     heavy = {"torch", "paramiko", "rich", "psutil", "pynvml", "ssl", "asyncio", "cryptography"}
     assert not loaded & heavy

@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import os
 
-from .cli.parser import parse
-from .common.errors import UsageError
-from .common.secret import DEFAULT_MASTER_PORT
-from .head.run.start import launch
-from .planning.folders import interpreter
-from .planning.planner import Arrangement, elastic_plan
-from .resources import world_info
-from .resources.host import Host
-from .specs.plan import Plan, lay_out
-from .specs.program import Program
-from .specs.rendezvous import completed
+from ..cli.parser import parse
+from ..common.errors import UsageError
+from ..common.secret import DEFAULT_MASTER_PORT
+from ..head.run.start import launch
+from ..planning.folders import interpreter
+from ..planning.planner import Arrangement, elastic_plan
+from ..resources import world_info
+from ..resources.host import Host
+from ..specs.plan import Plan, lay_out
+from ..specs.program import Program
+from ..specs.rendezvous import completed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .cli.parser import Command
+    from ..cli.parser import Command
 
 
 def run(words: Sequence[str]) -> int:

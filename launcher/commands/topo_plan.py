@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import os
 
-from ..accelerator import detect
-from .common.cpu_list import format_cpus
-from .common.errors import UsageError
-from .drawing import Machine, Thing, draw
-from .head.report import bindings
-from .node.binding import conflicts, numa, sysfs, topology
-from .node.binding import plan as binding
-from .node.devices import Devices
-from .node.workers.devices import Equipment
-from .node.workers.observed_affinity import placed
-from .specs.binding_policy import Manner, core_lists, manner
+from ...accelerator import detect
+from ..common.cpu_list import format_cpus
+from ..common.errors import UsageError
+from ..head.report import bindings
+from ..node.binding import conflicts, numa, sysfs, topology
+from ..node.binding import plan as binding
+from ..node.devices import Devices
+from ..node.workers.devices import Equipment
+from ..node.workers.observed_affinity import placed
+from ..specs.binding_policy import Manner, core_lists, manner
+from .topo_tree import Machine, Thing, draw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ..accelerator.nics import Nic
-    from .cli.options import Options
-    from .node.binding.plan import Plan
+    from ...accelerator.nics import Nic
+    from ..cli.options import Options
+    from ..node.binding.plan import Plan
 
 
 def survey(options: Options) -> str:
@@ -53,7 +53,7 @@ def _manner(options: Options) -> Manner:
 
 
 def _machine(devices: Devices, tree: topology.Topology) -> Machine:
-    from ..accelerator import nics
+    from ...accelerator import nics
 
     return Machine(
         name=os.uname().nodename,
@@ -72,7 +72,7 @@ def _machine(devices: Devices, tree: topology.Topology) -> Machine:
 
 def _things(devices: Devices) -> Iterator[Thing]:
     """The devices in words, with what their driver says of them."""
-    from ..accelerator import nvml
+    from ...accelerator import nvml
 
     addresses, nodes = devices.addresses(devices.visible), devices.nodes_of(devices.visible)
     gpus = {gpu.address: gpu for gpu in nvml.read() or nvml.from_proc()} if addresses else {}

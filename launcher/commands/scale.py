@@ -6,10 +6,10 @@ import json
 import re
 import socket
 
-from . import runner
-from .common.errors import NodeError, UsageError
-from .common.text import plain
-from .head.elastic import scale_socket
+from .. import runner
+from ..common.errors import NodeError, UsageError
+from ..common.text import plain
+from ..head.elastic import scale_socket
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

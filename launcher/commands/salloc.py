@@ -8,19 +8,19 @@ import shlex
 import shutil
 import sys
 
-from .common.errors import UsageError
-from .planning.elastic import bounds
-from .planning.planner import by_rank, number_of_gpus, selected
-from .planning.tasks import travelling
-from .specs.rendezvous import OWN
+from ..common.errors import UsageError
+from ..planning.elastic import bounds
+from ..planning.planner import by_rank, number_of_gpus, selected
+from ..planning.tasks import travelling
+from ..specs.rendezvous import OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import NoReturn
 
-    from .cli.options import Options
-    from .cli.parser import Command
+    from ..cli.options import Options
+    from ..cli.parser import Command
 
 SILENT = {"warning", "error", "critical"}
 """Levels of --log_level at which nobody wants to know that dsrun waits."""

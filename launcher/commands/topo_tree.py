@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from .common.cpu_list import format_cpus
-from .common.values import NamedTuple
-from .common.wording import counted
+from ..common.cpu_list import format_cpus
+from ..common.values import NamedTuple
+from ..common.wording import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from .node.binding.topology import Core, Topology
+    from ..node.binding.topology import Core, Topology
 
 GIB = 1 << 20
 """KiB in a GiB."""

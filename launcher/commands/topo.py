@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from . import runner
-from .common.errors import UsageError
+from .. import runner
+from ..common.errors import UsageError
 
 HELP = """\
 usage: dsrun-topo [options]
@@ -31,7 +31,7 @@ def run(words: list[str]) -> int:
     Raises:
         UsageError: an option is unknown or has a bad value, or cores cannot be bound so.
     """
-    from .cli.parser import parse
+    from ..cli.parser import parse
 
     command = parse(words, os.environ)
     if command.program:
@@ -39,7 +39,7 @@ def run(words: list[str]) -> int:
     if command.help:
         runner.write(HELP)
         return 0
-    from .survey import survey
+    from .topo_plan import survey
 
     runner.write(f"{survey(command.options)}\n")
     return 0

@@ -1,1 +1,0 @@
-"""Elastic jobs: torch's agent on every node, rounds that the runner forms, sizes of batches."""
