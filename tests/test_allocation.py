@@ -7,7 +7,7 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.resources.allocation import Allocation, find
-from dsrun.launcher.resources.host import Host, Slot
+from dsrun.launcher.specs.host import Host, Slot
 
 NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; no number alone)"
 COUNTED = "each node counts its devices"

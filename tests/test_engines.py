@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher import backends
 from dsrun.launcher.backends.base import Settings
 from dsrun.launcher.backends.engines.base import Engine
-from dsrun.launcher.resources.host import Host
+from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
 from dsrun.launcher.specs.program import Program
 

@@ -7,8 +7,8 @@ import pytest
 from dsrun.launcher.head.fleet.node_connection import Peer
 from dsrun.launcher.head.fleet.startup import SAY_AFTER, Gathering, listed
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.resources.host import Host
 from dsrun.launcher.resources.ranges import expand, runs_of, spell
+from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 

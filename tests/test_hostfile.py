@@ -9,9 +9,9 @@ from typing import TypeVar
 import pytest
 
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.resources.host import repeats
 from dsrun.launcher.resources.hostfile import Host, Slot, parse_hostfile, parse_hosts
 from dsrun.launcher.resources.ranges import MAX_HOSTS, expand, parse_slots, show_slots
+from dsrun.launcher.specs.host import repeats
 
 T = TypeVar("T", str, bytes)
 

@@ -21,7 +21,7 @@ from dsrun.launcher.head.fleet.node_connection import OVERDRAFT, Peer
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run.job import Job
 from dsrun.launcher.head.run.policy import rules
-from dsrun.launcher.resources.host import Host
+from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 

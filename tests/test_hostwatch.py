@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from dsrun.launcher.resources.host import Host
+    from dsrun.launcher.specs.host import Host
 
 
 class Watched:

@@ -6,7 +6,7 @@ import pytest
 
 from dsrun.launcher.common.network import same_host
 from dsrun.launcher.head.fleet.match_node import Misplaced, place
-from dsrun.launcher.resources.host import Host
+from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
 from dsrun.launcher.specs.program import Program
 

@@ -20,7 +20,7 @@ from dsrun.launcher.head.elastic.reconnector import (
 )
 from dsrun.launcher.head.elastic.unreached import Unreached, folded
 from dsrun.launcher.head.fleet.node_connection import Peer
-from dsrun.launcher.resources.host import Host
+from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node
 
 from .clock import Clock

@@ -21,7 +21,7 @@ from dsrun.launcher.head.fleet.authentication import Announced, Sharing
 from dsrun.launcher.head.fleet.callers import KNOWN, SHAKING, SILENT, Caller, Callers, source_of
 from dsrun.launcher.head.fleet.listener import NO_PROOF, Door
 from dsrun.launcher.head.fleet.refusals import MOST_SOURCES, Refusals
-from dsrun.launcher.resources.host import Host
+from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 

@@ -15,8 +15,8 @@ import pytest
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.run.start_message import world_of
-from dsrun.launcher.resources.host import Host, Slot
 from dsrun.launcher.resources.world_info import decode, encode
+from dsrun.launcher.specs.host import Host, Slot
 from dsrun.launcher.specs.plan import Plan, by_task, lay_out
 from dsrun.launcher.specs.program import Program
 

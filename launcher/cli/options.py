@@ -6,7 +6,7 @@ underscores), its default is the default, and `option(...)` says the rest. `cli.
 
 from __future__ import annotations
 
-from ..resources.host import MAX_SLOTS
+from ..specs.host import MAX_SLOTS
 from .option import (
     CORES,
     ENVIRONMENT,

@@ -15,7 +15,7 @@ from ..head.run.start import launch
 from ..planning.folders import interpreter
 from ..planning.planner import Arrangement, elastic_plan
 from ..resources import world_info
-from ..resources.host import Host
+from ..specs.host import Host
 from ..specs.plan import Plan, lay_out
 from ..specs.program import Program
 from ..specs.rendezvous import completed

@@ -13,7 +13,7 @@ from contextlib import suppress
 from ..common.errors import LostError, NodeError, UsageError
 from ..common.secret import control_port, shared_secret
 from ..resources import source
-from ..resources.host import Host
+from ..specs.host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

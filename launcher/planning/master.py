@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..cli.options import Options
-    from ..resources.host import Host
+    from ..specs.host import Host
 
 
 def address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | None:

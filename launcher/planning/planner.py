@@ -9,8 +9,8 @@ from ..common.errors import UsageError, conflict
 from ..common.values import NamedTuple
 from ..resources import source, stray
 from ..resources.counts import is_count
-from ..resources.host import MAX_SLOTS
 from ..resources.membership import WORDS_FOR_ALL
+from ..specs.host import MAX_SLOTS
 from ..specs.plan import Plan, lay_out
 from ..specs.program import Program
 from . import master
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..cli.options import Options
     from ..cli.parser import Command
-    from ..resources.host import Host
+    from ..specs.host import Host
     from .batch_plan import BatchPlan
 
 
@@ -81,7 +81,7 @@ def arrange(command: Command) -> Arrangement:
 
 def _notes(found: source.Source, program: Program, command: Command) -> list[str]:
     from ..cli import slips
-    from ..resources.host import repeats
+    from ..specs.host import repeats
 
     slips.check(program, workdir(command.options))
     return [

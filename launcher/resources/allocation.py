@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from .host import Host
+    from ..specs.host import Host
 
     Environ = Mapping[str, str]
     Read = Callable[[str], bytes]

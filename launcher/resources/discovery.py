@@ -9,7 +9,7 @@ from .hostfile import parse_hostfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .host import Host
+    from ..specs.host import Host
 
 PATIENCE = 60.0
 """Seconds that the program may take for an answer."""

@@ -10,7 +10,7 @@ import re
 from fnmatch import filter as matching
 
 from ..common.errors import UsageError
-from .host import listing
+from ..specs.host import listing
 from .hostfile import ENCLOSED
 from .ranges import expand, located, quoted, show_slots, written
 
@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .host import Host, Slot
+    from ..specs.host import Host, Slot
 
     Slots = tuple[Slot, ...] | None
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..common.errors import UsageError
-from .host import MAX_SLOTS, Host, Slot
+from ..specs.host import MAX_SLOTS, Host, Slot
 from .names import check_name
 from .ranges import MAX_HOSTS, expand, located, parse_slots, quoted
 

@@ -19,8 +19,8 @@ import os
 
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
+from ..specs.host import MAX_SLOTS
 from .counts import bad, is_count, number
-from .host import MAX_SLOTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from __future__ import annotations
 import re
 
 from ..common.errors import UsageError
+from ..specs.host import MAX_SLOTS, Host
 from .counts import bad, is_count, number
-from .host import MAX_SLOTS, Host
 from .names import check_name
 from .ranges import located
 
@@ -24,7 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from .host import Slot
+    from ..specs.host import Slot
 
     Read = Callable[[str], bytes]
     Places = Iterable[tuple[str, str]]

@@ -7,7 +7,7 @@ from itertools import product
 from math import prod
 
 from ..common.errors import UsageError
-from .host import MAX_SLOTS, Slot
+from ..specs.host import MAX_SLOTS, Slot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

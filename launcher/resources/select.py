@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from ..common.errors import UsageError, conflict
-from .host import MAX_SLOTS, listing
+from ..specs.host import MAX_SLOTS, listing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .host import Host, Slot
+    from ..specs.host import Host, Slot
 
     Slots = tuple[Slot, ...] | None
 

@@ -17,8 +17,8 @@ import re
 
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
+from ..specs.host import MAX_SLOTS, Host
 from .counts import is_count, number
-from .host import MAX_SLOTS, Host
 from .nodelist import expand_nodelist, task_counts
 from .ranges import located, parse_slots, quoted
 

@@ -11,7 +11,7 @@ import os
 from ..common import files
 from ..common.errors import UsageError, conflict
 from ..common.values import NamedTuple
-from .host import Host
+from ..specs.host import Host
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

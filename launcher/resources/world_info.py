@@ -8,7 +8,7 @@ import re
 import zlib
 
 from ..common.errors import UsageError
-from .host import MAX_SLOTS, Slot
+from ..specs.host import MAX_SLOTS, Slot
 from .ranges import distinct, quoted
 
 TYPE_CHECKING = False

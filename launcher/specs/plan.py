@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ..resources.host import Host, Slot
+    from .host import Host, Slot
     from .program import Program
     from .rendezvous import Rendezvous
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from ...common.loop import Loop
-    from ...resources.host import Host
+    from ...specs.host import Host
     from ...specs.plan import Node
 
     Words: TypeAlias = tuple[str, ...]

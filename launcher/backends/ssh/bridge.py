@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...resources.host import Host
+    from ...specs.host import Host
     from .client import Channel, Dialer
 
 BLOCK = 128 * 1024

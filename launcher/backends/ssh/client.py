@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
-    from ...resources.host import Host
+    from ...specs.host import Host
     from ..base import Settings
     from .config import HostConfig
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from paramiko import SSHConfig
 
-    from ...resources.host import Host
+    from ...specs.host import Host
 
 AT_ONCE = 16
 """How many `ssh -G` run at a time."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...common.loop import Loop
-    from ...resources.host import Host
+    from ...specs.host import Host
     from ...specs.plan import Node
 
 

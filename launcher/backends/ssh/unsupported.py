@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...resources.host import Host
+    from ...specs.host import Host
     from .config import HostConfig
 
 LOOKED_AT = 256

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...common.loop import Loop
-    from ...resources.host import Host
+    from ...specs.host import Host
 
     Answer = Callable[[bytes, str], None]
     Ask = Callable[[Answer], None]

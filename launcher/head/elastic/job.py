@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ...backends.base import Dial, Part
-    from ...resources.host import Host
     from ...specs.elastic_policy import Limits
+    from ...specs.host import Host
     from ...specs.plan import Plan
     from ..report.report import Report
 

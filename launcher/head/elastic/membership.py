@@ -6,7 +6,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...resources.host import Host
+    from ...specs.host import Host
     from ..fleet.node_connection import Peer
     from .reconnector import Returns
     from .rounds import Rounds
