@@ -26,6 +26,7 @@ soak: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	PYTHONPATH=tests/import $(BIN)/lint-imports --no-cache
 
 check: setup
 	$(BIN)/mypy

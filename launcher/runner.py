@@ -1,66 +1,19 @@
-"""dsrun: options -> hosts -> plan -> job -> report -> exit code.
-
-The one place that catches our own errors, and turns each into one line and an exit code.
-"""
+"""dsrun: options -> hosts -> plan -> job -> report -> exit code."""
 
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import suppress
 
 from . import __version__
-from .common.errors import INTERNAL, DsrunError, OutputError, UsageError
+from .common import entry
+from .common.errors import DsrunError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from .cli.options import Options
     from .cli.parser import Command
-
-    Act = Callable[[list[str]], int]
-
-
-def main(argv: Sequence[str] | None = None, act: Act | None = None) -> int:
-    """Run dsrun with these arguments (the process's own by default); returns the exit code.
-
-    `act` does what another command of ours does with its words.
-    """
-    _own_modules_first()
-    import signal
-
-    # Until there is something to clean up, an interrupt ends this like any other program.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    _open_streams()
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
-    try:
-        return (act or _run)(list(sys.argv[1:] if argv is None else argv))
-    except DsrunError as error:
-        return _refuse(error)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        return 128 + int(signal.SIGPIPE)
-    except Exception:
-        return _bug()
-
-
-def _own_modules_first() -> None:
-    """Look for modules in the user's PYTHONPATH last: it is for the workers, not for dsrun."""
-    theirs = {os.path.abspath(one) for one in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
-    sys.path.sort(key=lambda folder: not folder or os.path.abspath(folder) in theirs)
-
-
-def _open_streams() -> None:
-    """Open on nothing what a daemon's start has left closed, before a file of ours lands there."""
-    for fd in (0, 1, 2):
-        try:
-            os.fstat(fd)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)
-    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def _run(words: list[str]) -> int:
@@ -80,10 +33,10 @@ def _follow(words: list[str]) -> int:
     if command.help:
         from .cli.help import text
 
-        write(text())
+        entry.write(text())
         return 0
     if command.version:
-        write(f"dsrun {__version__}\n")
+        entry.write(f"dsrun {__version__}\n")
         return 0
     if command.options.launcher.lower() == "slurm":
         from .commands import salloc
@@ -98,7 +51,7 @@ def _in_an_allocation(argv: list[str], options: Options) -> int:
     from .commands import salloc
 
     if options.dry_run:
-        write(salloc.shown(argv, options))
+        entry.write(salloc.shown(argv, options))
         return 0
     return salloc.run(argv, options)
 
@@ -109,9 +62,8 @@ def run(command: Command) -> int:
     Raises:
         DsrunError: it cannot be done; nothing is left running.
     """
-    from .planning import cluster_environment
+    from .planning import cluster_environment, rendezvous
     from .planning.planner import arrange, by_rank
-    from .specs import rendezvous
 
     command = rendezvous.completed(command.with_torchruns_logs())
     command = cluster_environment.completed(command, os.environ)
@@ -125,12 +77,13 @@ def run(command: Command) -> int:
     if options.dry_run:
         from .head.run.start import show
 
-        write(f"{show(arrangement, options)}\n")
+        entry.write(f"{show(arrangement, options)}\n")
         return 0
     if by_rank(options) and options.node_rank:
+        from .launch import serve_line
         from .node.join import join
 
-        return join(arrangement.plan, options)
+        return serve_line(join(arrangement.plan, options))
     from .head.run.start import launch
 
     try:
@@ -158,52 +111,14 @@ def _requeue(code: int, requeued: frozenset[int]) -> None:
         requeue(code, os.environ)
 
 
-def write(text: str) -> None:
-    """Write to standard output; bytes that are no text are spelled out.
-
-    Raises:
-        OutputError: it cannot be written.
-    """
-    try:
-        sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
-        sys.stdout.buffer.flush()
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        raise OutputError(f"standard output: {(error.strerror or str(error)).lower()}") from None
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run dsrun with these arguments (the process's own by default); returns the exit code."""
+    return entry.main(_run, argv)
 
 
-def _refuse(error: DsrunError) -> int:
-    from .common.text import plain
-
-    for line in plain(str(error)).split("\n"):
-        sys.stderr.write(f"dsrun: {line}\n")
-    return error.exit_code
-
-
-def _bug() -> int:
-    import traceback
-
-    from .common.text import plain
-
-    sys.stderr.write(
-        f"{plain(traceback.format_exc())}"
-        "dsrun: this is a bug in dsrun, not in your job; please report the lines above\n"
-    )
-    return INTERNAL
-
-
-def start(act: Act | None = None) -> None:
-    """Run as a process of its own: what the command `dsrun` calls; see `main`.
-
-    Leaves without the interpreter's own clean-up: everything is written and closed by then.
-    """
-    code = main(act=act)
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
-    os._exit(code)
+def start() -> None:
+    """Run as a process of its own: what the command `dsrun` calls."""
+    entry.start(_run)
 
 
 if __name__ == "__main__":

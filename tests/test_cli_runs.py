@@ -24,7 +24,13 @@ if TYPE_CHECKING:
 
 DSRUN = [sys.executable, str(Path(__file__).resolve().parents[1] / "bin" / "dsrun")]
 TRACEBACK = "Traceback (most recent call last)"
-for name in ("belonging", "launching", "course", "resources.allocation", "resources.select"):
+for name in (
+    "planning.cluster_environment",
+    "head.run.start",
+    "head.run.lifecycle",
+    "resources.allocation",
+    "resources.select",
+):
     import_module(f"dsrun.launcher.{name}")  # once, not in every fork
 TWO = ("--hostfile", "hosts")
 
@@ -550,9 +556,9 @@ def test_a_plan_with_bytes_that_are_no_text(folder: Path, options: Sequence[str]
 def test_a_bug_is_told_in_plain_text() -> None:
     """What was in a stranger's message may be in that of an exception."""
     code = (
-        "from dsrun.launcher import runner\n"
+        "from dsrun.launcher.common import entry\n"
         "def act(words): raise RuntimeError('\\x1b]0;t\\x07\\x9b')\n"
-        "runner.start(act)"
+        "entry.start(act)"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).with_name("import"))}
     done = subprocess.run(

@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher.control import auth, frames
 from dsrun.launcher.control.line import Line
-from dsrun.launcher.head.fleet.authentication import Announced, Sharing, digest, target
+from dsrun.launcher.head.fleet.authentication import Announced, Sharing, target
 from dsrun.launcher.head.fleet.listener import NO_PROOF
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
@@ -81,7 +81,7 @@ class Mute:
 
 
 def proved(node: str, secret: str = "s", pin: str = "pin", other: Plan = PLAN) -> auth.Claim:
-    return auth.Claim(node, auth.prove(secret, pin, f"node {node}"), digest(other))
+    return auth.Claim(node, auth.prove(secret, pin, f"node {node}"), auth.digest(other))
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def proved(node: str, secret: str = "s", pin: str = "pin", other: Plan = PLAN) -
         (proved("1"), ""),
         (proved("1", secret="t"), f"node 1: {NOT_OURS}"),
         (proved("1", pin="other"), f"node 1: {NOT_OURS}"),
-        (auth.Claim("2", proved("1").proof, digest(PLAN)), f"node 2: {NOT_OURS}"),
+        (auth.Claim("2", proved("1").proof, auth.digest(PLAN)), f"node 2: {NOT_OURS}"),
         (proved("3"), f"node 3: {NOT_OURS}"),
         (proved("x" * 99), f"node {'x' * 20}: {NOT_OURS}"),
         (proved("\x1b[2J"), f"node \\x1b[2J: {NOT_OURS}"),
@@ -144,10 +144,10 @@ def test_the_runner_proves_itself_in_turn() -> None:
 
 
 def test_what_two_runs_of_one_command_line_share() -> None:
-    assert digest(PLAN) == digest(plan("a", "b", "c", launcher="ssh"))
+    assert auth.digest(PLAN) == auth.digest(plan("a", "b", "c", launcher="ssh"))
     others = [plan("a", "b"), plan("a", "c", "b"), plan("a", "b", "c", slots=1)]
     others += [plan("a", "b", "c", script="x"), plan("a", "b", "c", script="\udcff")]
-    assert len({digest(one) for one in [PLAN, *others]}) == 6
+    assert len({auth.digest(one) for one in [PLAN, *others]}) == 6
 
 
 def test_where_to_dial() -> None:

@@ -16,8 +16,9 @@ from dsrun.launcher.node.elastic import agent_environment
 from dsrun.launcher.planning import cluster_environment
 from dsrun.launcher.planning.elastic import is_elastic, limits
 from dsrun.launcher.planning.planner import arrange, by_rank
+from dsrun.launcher.planning.rendezvous import completed
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.rendezvous import Rendezvous, completed
+from dsrun.launcher.specs.rendezvous import Rendezvous
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import runner
+from ..common import entry
 from ..common.errors import UsageError
 
 TYPE_CHECKING = False
@@ -43,7 +43,7 @@ def run(words: list[str]) -> int:
     """
     given = _understood(words)
     if "help" in given:
-        runner.write(HELP)
+        entry.write(HELP)
         return 0
     if "config" not in given:
         raise UsageError("no config: -c FILE; see dsrun-elastic -h")
@@ -52,7 +52,7 @@ def run(words: list[str]) -> int:
 
     plan = read(given["config"], "--config")
     rows = _rows(plan, size, given["config"])
-    runner.write(f"{_as_json(plan, rows) if 'json' in given else _as_table(plan, rows)}\n")
+    entry.write(f"{_as_json(plan, rows) if 'json' in given else _as_table(plan, rows)}\n")
     return 0
 
 
@@ -147,7 +147,7 @@ def _line(cells: Sequence[str]) -> str:
 
 def start() -> None:
     """Run as a process of its own: what the command `dsrun-elastic` calls."""
-    runner.start(run)
+    entry.start(run)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ from ..common.secret import DEFAULT_MASTER_PORT
 from ..head.run.start import launch
 from ..planning.folders import interpreter
 from ..planning.planner import Arrangement, elastic_plan
+from ..planning.rendezvous import completed
 from ..resources import world_info
 from ..specs.host import Host
 from ..specs.plan import Plan, lay_out
 from ..specs.program import Program
-from ..specs.rendezvous import completed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import sys
 from ..common.errors import UsageError
 from ..planning.elastic import bounds
 from ..planning.planner import by_rank, number_of_gpus, selected
+from ..planning.rendezvous import OWN
 from ..planning.tasks import travelling
-from ..specs.rendezvous import OWN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import json
 import re
 import socket
 
-from .. import runner
+from ..common import entry
 from ..common.errors import NodeError, UsageError
 from ..common.text import plain
 from ..head.elastic import scale_socket
@@ -36,17 +36,17 @@ def run(words: list[str]) -> int:
         NodeError: the job does not answer.
     """
     if words[:1] in (["-h"], ["--help"]):
-        runner.write(HELP)
+        entry.write(HELP)
     elif not words:
-        runner.write("".join(f"{job}\n" for job in _jobs()))
+        entry.write("".join(f"{job}\n" for job in _jobs()))
     else:
-        runner.write(f"dsrun-scale: {plain(_ask(*_understood(words)))}\n")
+        entry.write(f"dsrun-scale: {plain(_ask(*_understood(words)))}\n")
     return 0
 
 
 def start() -> None:
     """Run as a process of its own: what the command `dsrun-scale` calls."""
-    runner.start(act=run)
+    entry.start(run)
 
 
 def _understood(words: list[str]) -> tuple[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from .. import runner
+from ..common import entry
 from ..common.errors import UsageError
 
 HELP = """\
@@ -37,17 +37,17 @@ def run(words: list[str]) -> int:
     if command.program:
         raise UsageError(f"dsrun-topo runs no program: '{command.program[0]}'? see dsrun-topo -h")
     if command.help:
-        runner.write(HELP)
+        entry.write(HELP)
         return 0
     from .topo_plan import survey
 
-    runner.write(f"{survey(command.options)}\n")
+    entry.write(f"{survey(command.options)}\n")
     return 0
 
 
 def start() -> None:
     """Run as a process of its own: what the command `dsrun-topo` calls."""
-    runner.start(run)
+    entry.start(run)
 
 
 if __name__ == "__main__":

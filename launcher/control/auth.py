@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
 import secrets
 
 from ..common.values import NamedTuple
 from .kinds import Name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..specs.plan import Plan
 
 ANNOUNCEMENT = "DSRUN-TOKEN"
 """The word before the token on the node launcher's standard output."""
@@ -64,3 +69,19 @@ def _bytes(text: str) -> bytes:
 def same(one: str, other: str) -> bool:
     """Compare two proofs in constant time."""
     return hmac.compare_digest(_bytes(one), _bytes(other))
+
+
+def digest(plan: Plan) -> str:
+    """Return what two runs of one command line share: a hash over hosts, slots and program."""
+    import json
+
+    nodes = [(node.host.name, node.slots) for node in plan.nodes]
+    program = plan.program._asdict()
+    text = json.dumps([nodes, program], sort_keys=True)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def claim(rank: str, secret: str, seen: str, plan: Plan) -> Claim:
+    """Return the claim of a node of `--no_ssh`: the secret proved over the certificate seen."""
+    proof = prove(secret, seen, f"node {rank}")
+    return Claim(rank, proof, digest(plan), os.uname().nodename)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ..cli.options import Options
     from ..specs.host import Host
+    from ..specs.plan import Plan
 
 
 def address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | None:
@@ -59,3 +60,8 @@ def _check_first(named: str, hosts: Sequence[Host]) -> None:
             f"--master_addr {named}: the master is on node 0, which is {first};"
             f" leave it out, or list {named} first"
         )
+
+
+def first(plan: Plan, options: Options) -> str:
+    """Return where node 0 is, for the nodes of `--no_ssh` that dial it."""
+    return options.master_addr or plan.nodes[0].host.name

@@ -11,9 +11,9 @@ from ..common.errors import UsageError
 from ..control.messages import Task
 from ..specs import environment
 from ..specs.binding_policy import core_lists, manner
-from ..specs.rendezvous import UNNAMED
 from .elastic import has_own_logs, has_private_logs, is_elastic, notice, warm_modules
 from .folders import from_here, workdir
+from .rendezvous import UNNAMED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,9 +90,9 @@ def _logs_specs(options: Options) -> tuple[str, ...]:
     """Return what the LogsSpecs of --logs_specs is made with, () where the names are our own."""
     if has_own_logs(options):
         return ()
-    from ..head.run.policy import numbers
+    from ..resources.ranges import parse_ranks
 
-    ranks = ",".join(map(str, numbers("--local_ranks_filter", options.local_ranks_filter)))
+    ranks = ",".join(map(str, parse_ranks("--local_ranks_filter", options.local_ranks_filter)))
     wire = environment.to_wire
     return options.logs_specs, wire(options.log_dir), options.redirects, options.tee, ranks
 

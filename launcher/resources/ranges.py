@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from itertools import product
 from math import prod
 
@@ -146,3 +147,16 @@ def _span(text: str, expected: str = "a number or a range such as 0-3") -> tuple
     if high != f"{int(high):0{width}}":
         raise UsageError(f"the ends of the range {quoted(text)} have different zeros in front")
     return range(int(low), int(high) + 1), width
+
+
+def parse_ranks(where: str, text: str) -> frozenset[int | str]:
+    """Return the ranks that an option lists.
+
+    Raises:
+        UsageError: they are no numbers; `where` names the option.
+    """
+    with suppress(UsageError):
+        numbers = parse_slots(text) if text else ()
+        if all(isinstance(number, int) for number in numbers):
+            return frozenset(numbers)
+    raise UsageError(f"{where} {text!r}: expected ranks such as 0,8-15, each once")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from contextlib import suppress
 
@@ -119,7 +117,7 @@ class Sharing:
         self._came = {"0": os.uname().nodename}
         self._secret = secret
         self._fingerprint = fingerprint
-        self._digest = digest(plan)
+        self._digest = auth.digest(plan)
         self._enter = enter
         self._call_off = call_off
         self.door: listener.Door | None = None
@@ -170,14 +168,6 @@ class Sharing:
                 " (hosts, slots and script must be the same on every node)"
             )
         return ""
-
-
-def digest(plan: Plan) -> str:
-    """Return what two runs of one command line share: a hash over hosts, slots and program."""
-    nodes = [(node.host.name, node.slots) for node in plan.nodes]
-    program = plan.program._asdict()
-    text = json.dumps([nodes, program], sort_keys=True)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def target(addresses: Sequence[str], port: int) -> str:

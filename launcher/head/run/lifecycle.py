@@ -174,7 +174,7 @@ def _see_through(
     from ..fleet import accept
 
     if plan.launcher == "none":
-        from ...node.join import look_for_another
+        from ..fleet.first_node import look_for_another
 
         def opened(pin: str) -> None:
             look_for_another(job, plan, loop, options, pin)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from ...common.errors import UsageError
 from ...common.values import NamedTuple
 from ...planning.elastic import has_private_logs, is_elastic
-from ...resources.ranges import parse_slots
+from ...resources.ranges import parse_ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,8 +104,8 @@ def rules(options: Options, job_id: str) -> Rules:
 def _shown(options: Options) -> Callable[[int, int], set[int]]:
     away = _streams("--redirects", options.redirects)
     both = _streams("--tee", options.tee)
-    ranks = numbers("--console_ranks", options.console_ranks)
-    locals_ = numbers("--local_ranks_filter", options.local_ranks_filter)
+    ranks = parse_ranks("--console_ranks", options.console_ranks)
+    locals_ = parse_ranks("--local_ranks_filter", options.local_ranks_filter)
 
     def shown(rank: int, local_rank: int) -> set[int]:
         hidden = (ranks and rank not in ranks) or (locals_ and local_rank not in locals_)
@@ -121,8 +119,8 @@ def _misfit(options: Options) -> Callable[[Plan, bool], str]:
 
     Ranks of elastic jobs may yet come.
     """
-    ranks = numbers("--console_ranks", options.console_ranks)
-    locals_ = numbers("--local_ranks_filter", options.local_ranks_filter)
+    ranks = parse_ranks("--console_ranks", options.console_ranks)
+    locals_ = parse_ranks("--local_ranks_filter", options.local_ranks_filter)
 
     def misfit(plan: Plan, bare: bool) -> str:
         if bare and options.nproc_per_node in {"gpu", "xpu"}:
@@ -143,19 +141,6 @@ def _lacking(where: str, named: frozenset[int | str], found: Collection[int]) ->
         return ""
     what = "ranks" if where == "--console_ranks" else "local ranks"
     return f"{where} {min(map(int, lacking))}: the {what} of this job are 0 to {max(found)}"
-
-
-def numbers(where: str, text: str) -> frozenset[int | str]:
-    """Return the ranks that an option lists.
-
-    Raises:
-        UsageError: they are no numbers; `where` names the option.
-    """
-    with suppress(UsageError):
-        numbers = parse_slots(text) if text else ()
-        if all(isinstance(number, int) for number in numbers):
-            return frozenset(numbers)
-    raise UsageError(f"{where} {text!r}: expected ranks such as 0,8-15, each once")
 
 
 def _streams(where: str, text: str) -> Callable[[int], set[int]]:

@@ -1,0 +1,157 @@
+"""Who brings the nodes together, as torchrun's options say: dsrun itself, or torch's rendezvous.
+
+`--rdzv_backend static` is dsrun's own way. With any other backend the same command runs on every
+node, each dsrun starts the workers of its own machine, and torch's agent there agrees with those on
+the other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`). Pure.
+"""
+
+from __future__ import annotations
+
+from ..common.errors import UsageError, conflict
+from ..specs.rendezvous import Rendezvous
+from .elastic import bounds
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..cli.options import Options
+    from ..cli.parser import Command
+
+OWN = "static"
+UNNAMED = "none"
+"""torchrun's default for --rdzv_id."""
+
+_TIMEOUT = "timeout"
+_TORCHS_TIMEOUT = "900"
+"""Seconds that torchrun puts under `timeout` where nobody does (launcher/api.py)."""
+
+_NODES = "the command runs on every node, and torch brings them together"
+_ROUNDS = "torch decides on rounds; --nnodes MIN:MAX and --max_restarts are given to it"
+_RANKS = "torch decides who has which rank, and how many there are"
+_QUEUES = "each dsrun keeps its own queues, and there is one on every node"
+_CONTRADICTIONS = {
+    "shard_queue": _QUEUES,
+    **dict.fromkeys(("hostfile", "host", "include", "exclude", "num_nodes"), _NODES),
+    **dict.fromkeys(("force_multi", "no_ssh", "rank_per_task"), _NODES),
+    **dict.fromkeys(("elastic_training", "min_elastic_nodes", "max_elastic_nodes"), _ROUNDS),
+    **dict.fromkeys(("restart_window", "min_uptime", "no_restart_codes"), _ROUNDS),
+    **dict.fromkeys(("min_wait", "cool_down", "change_notice"), _ROUNDS),
+    **dict.fromkeys(("watch_hostfile", "host_discovery_script"), _NODES),
+    **dict.fromkeys(("elastic_config", "stdin"), _RANKS),
+}
+"""Options that mean nothing beside torch's rendezvous, and why."""
+
+
+def completed(command: Command) -> Command:
+    """Return the command with what --rdzv_backend and its kin mean.
+
+    Raises:
+        UsageError: they cannot be meant, or contradict another option.
+    """
+    options = command.options
+    if options.standalone:
+        return command
+    conf = _settings(options.rdzv_conf)
+    if not options.rdzv_backend:
+        raise UsageError(
+            "--rdzv_backend '': expected static, c10d, etcd, etcd-v2 or a plugin's name"
+        )
+    if options.rdzv_backend == OWN:
+        waits = {} if "start_timeout" in command.given else _start_timeout(conf)
+        return command._replace(options=options.changed(**waits, **_master(options)))
+    _check(options)
+    _check_port(options)
+    return command._replace(
+        options=_of_one_machine(options),
+        rendezvous=_rendezvous(options, conf),
+        joined=f"this machine, the others by --rdzv_backend {options.rdzv_backend}",
+    )
+
+
+def _settings(text: str) -> dict[str, str]:
+    """Return the settings of --rdzv_conf, `NAME=VALUE,...`."""
+    settings = {}
+    for item in filter(None, map(str.strip, text.split(","))):
+        name, _, value = map(str.strip, item.partition("="))
+        if not name or not value:
+            raise UsageError(f"--rdzv_conf {item!r}: expected NAME=VALUE, joined by commas")
+        settings[name] = value
+    return settings
+
+
+def _start_timeout(conf: Mapping[str, str]) -> dict[str, float]:
+    """Return --start_timeout as torchrun's `timeout` says it; static has no other setting."""
+    if _TIMEOUT not in conf:
+        return {}
+    if not conf[_TIMEOUT].isdecimal():
+        raise UsageError(f"--rdzv_conf timeout={conf[_TIMEOUT]}: expected a number of seconds")
+    return {"start_timeout": float(conf[_TIMEOUT])}
+
+
+def _master(options: Options) -> dict[str, str | int]:
+    """Return the master's address and port as --rdzv_endpoint says them."""
+    from ..resources.membership import endpoint
+
+    found: dict[str, str | int] = {}
+    address, port = endpoint("--rdzv_endpoint", options.rdzv_endpoint)
+    for name, said in (("master_addr", address), ("master_port", port)):
+        given = getattr(options, name)
+        if said is None:
+            continue
+        if given not in {None, said}:
+            raise conflict(f"--rdzv_endpoint {options.rdzv_endpoint}", f"--{name} {given}")
+        found[name] = said
+    return found
+
+
+def _check(options: Options) -> None:
+    from ..cli.options import all_options
+
+    for name, why in _CONTRADICTIONS.items():
+        if getattr(options, name) != all_options()[name].default:
+            raise UsageError(f"--{name} and --rdzv_backend {options.rdzv_backend}: {why}")
+    if options.launcher.lower() not in {"auto", "local"}:
+        raise UsageError(
+            f"--launcher {options.launcher} and --rdzv_backend {options.rdzv_backend}: {_NODES}"
+        )
+
+
+def _check_port(options: Options) -> None:
+    """See that several nodes can know the port at which they meet."""
+    if options.rdzv_endpoint.endswith(":0") and bounds(options.nnodes or "1")[1] > 1:
+        raise UsageError(
+            f"--rdzv_endpoint {options.rdzv_endpoint}: the command runs on every node, and nobody"
+            " tells the others which port is free; name one"
+        )
+
+
+def _of_one_machine(options: Options) -> Options:
+    """Return the options for the part of this machine, without what is torch's to say or read.
+
+    torchrun does not read --node_rank and --master_* either where a backend decides on them.
+    """
+    return options.changed(
+        launcher="local",
+        nnodes=None,
+        node_rank=None,
+        master_addr=None,
+        master_port=None,
+        local_addr=None,
+        max_restarts=None,
+    )
+
+
+def _rendezvous(options: Options, conf: dict[str, str]) -> Rendezvous:
+    least, most = bounds(options.nnodes or "1")
+    return Rendezvous(
+        backend=options.rdzv_backend,
+        endpoint=options.rdzv_endpoint,
+        run_id=options.rdzv_id,
+        least=least,
+        most=most,
+        conf={_TIMEOUT: _TORCHS_TIMEOUT, **conf},
+        local_addr=options.local_addr or "",
+        restarts=options.max_restarts or 0,
+        interval=options.monitor_interval,
+    )
