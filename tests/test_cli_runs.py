@@ -395,7 +395,7 @@ def test_what_a_worker_has_recorded_is_reported(folder: Path) -> None:
 
 def test_redirects_without_a_folder_make_one_and_name_it(folder: Path) -> None:
     (folder / "x.py").write_text(RECORD)
-    words = ("--num_gpus=2", "--accelerator=cpu", "--redirects", "0:3", "x.py")
+    words = ("--num_gpus=1", "--accelerator=cpu", "--redirects", "0:3", "x.py")
     done = dsrun(folder, *words, env={"TMPDIR": str(folder)})
     (made,) = folder.glob("dsrun-*")
     first = done.stderr.splitlines()[0]

@@ -263,7 +263,7 @@ def test_a_shell_in_a_terminal_is_no_task(text: str, terminal: bool, member: boo
         (f"{SRUN} SLURM_STEP_ID=x", "SLURM_STEP_ID: 'x': expected a number from 0"),
         (
             f"{SRUN} SLURM_STEP_NODELIST=n[ SLURM_JOB_NODELIST=n[",
-            "SLURM_STEP_NODELIST: 'n[': a bracket has no partner; expected such as n[1-4]",
+            "SLURM_STEP_NODELIST: 'n[': unmatched bracket; expected such as n[1-4]",
         ),
         (
             f"{HYDRA_IN_SLURM} PMI_SIZE=4 MPI_LOCALNRANKS=2",

@@ -62,9 +62,9 @@ def test_a_list_stands_for_its_hosts(text: str, names: str) -> None:
     [
         ("", f"'': {HOSTS_RULE}"),
         (" , ", f"' , ': {HOSTS_RULE}"),
-        ("a,n[1-", "'n[1-': a bracket has no partner; expected such as n[1-4]"),
-        ("n1]", "'n1]': a bracket has no partner; expected such as n[1-4]"),
-        ("n[1[2]]", "'n[1[2]]': a bracket has no partner; expected such as n[1-4]"),
+        ("a,n[1-", "'n[1-': unmatched bracket; expected such as n[1-4]"),
+        ("n1]", "'n1]': unmatched bracket; expected such as n[1-4]"),
+        ("n[1[2]]", "'n[1[2]]': unmatched bracket; expected such as n[1-4]"),
         ("n[]", "'n[]': expected a number or a range such as 0-3, not ''"),
         ("n[1,,2]", "'n[1,,2]': expected a number or a range such as 0-3, not ''"),
         ("n[a-b]", "'n[a-b]': expected a number or a range such as 0-3, not 'a-b'"),

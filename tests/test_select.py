@@ -135,7 +135,7 @@ def test_exclude_by_id_and_by_place() -> None:
         ("w:0@w:5", "'w:5': no slot 5 on 'w' (it has 0-1)"),
         ("worker-1@worker-0:1@5", f"no host '5' ({THERE})"),
         ("w[a]", "'w[a]': expected a number or a range such as 0-3, not 'a'"),
-        ("w[0-1", "'w[0-1': a bracket has no partner; expected such as n[1-4]"),
+        ("w[0-1", "'w[0-1': unmatched bracket; expected such as n[1-4]"),
         ("w[0-999999]", "'w[0-999999]': more than 100000 hosts"),
     ],
 )

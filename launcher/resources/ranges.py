@@ -44,7 +44,7 @@ def expand(pattern: str) -> list[str]:
         return [pattern]
     parts = _BRACKETS.split(pattern)
     if any("[" in part or "]" in part for part in parts[::2]):
-        raise UsageError("a bracket has no partner; expected such as n[1-4]")
+        raise UsageError("unmatched bracket; expected such as n[1-4]")
     lists = [[_span(item) for item in part.split(",")] for part in parts[1::2]]
     if prod(sum(len(numbers) for numbers, _ in spans) for spans in lists) > MAX_HOSTS:
         raise UsageError(f"more than {MAX_HOSTS} hosts")

@@ -175,7 +175,8 @@ def test_a_job_that_ends_well_says_nothing(dsrun: Dsrun, cluster: Cluster, tmp_p
     done = dsrun(*hosts, "--report_file", REPORT, work)
     assert (done.returncode, done.stdout) == (0, "")
     (opening,) = done.stderr.splitlines()
-    assert opening.startswith(f"dsrun: hosts: hostfile {tmp_path / 'hosts'}; launcher: ssh ")
+    assert opening.startswith("dsrun: 2 nodes from hostfile ")
+    assert "/hosts over ssh; job " in opening
     found = read_report(tmp_path)
     assert opening.endswith(f"; job {found['job_id']}")
     assert (found["cause"], found["exit_code"], found["first_failure"]) == ("none", 0, None)
@@ -362,7 +363,7 @@ def test_of_several_failures_the_earliest_is_the_cause(
 
 def test_what_cannot_be_executed(dsrun: Dsrun, tmp_path: Path) -> None:
     program = tmp_path / "program"
-    program.write_text("#!/no/such/interpreter\n")
+    program.write_bytes(b"\x7fELF")
     program.chmod(0o755)
     done = dsrun(*LOCAL, "--num_gpus", "2", "--no_python", str(program))
     assert done.returncode == 126

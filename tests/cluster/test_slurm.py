@@ -72,7 +72,7 @@ def test_a_batch_script_needs_no_hostfile_and_no_ssh(
     assert places(ended.output) == expected(
         *((host, local, node) for node, host in enumerate(("n1", "n2", "n3")) for local in (0, 1))
     )
-    assert "hosts: Slurm job " in ended.output
+    assert "3 nodes from Slurm job " in ended.output
     assert "GPUs from SLURM_GPUS_PER_NODE" in ended.output
 
 
