@@ -1,7 +1,7 @@
 """Every option of dsrun: one table for names, types, defaults, DSRUN_* variables and help.
 
 The fields of `Options` are the table: a field's name is the option's name (dashes serve as well as
-underscores), its default is the default, and `option(...)` says the rest. `cli.py` reads it.
+underscores), its default is the default, and `option(...)` says the rest. `parser.py` reads it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 An engine's pipes serve for a node launcher's token, and for what it says when it cannot start one.
 It is trusted with nothing else: not with exit codes, output, signals or the order of hosts. Adding
-an engine is one class with its command, and one line in `node.identity.ENGINES`.
+an engine is one class with its command, and one line in `node.engine_task.ENGINES`.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Engine:
     """Runs one command of an engine for the whole job; each engine's own file says which.
 
     Attributes:
-        name: its `--launcher` name, a key of `node.identity.ENGINES`.
+        name: its `--launcher` name, a key of `node.engine_task.ENGINES`.
         mark: what its `--version` text contains and that of others does not; "": it is not asked.
         tools: programs that may be it, the first that is found and of its family counts.
         aliases: (another name, the name that `words` uses) of its options, without dashes.

@@ -1,6 +1,6 @@
 """ssh without a client program: paramiko, all hosts at once, one thread a host.
 
-The user's ssh configuration is read by OpenSSH's own client where there is one (`ssh_reading`);
+The user's ssh configuration is read by OpenSSH's own client where there is one (`config_reader`);
 known_hosts may have hashed names and revoked keys, and the agent is asked. A host whose key is not
 known is refused, unless the user says otherwise.
 """

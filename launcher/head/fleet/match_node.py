@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 MOST_NAMES = 4
-"""Names of one host that are looked at: the engine's and its own (`node.identity`)."""
+"""Names of one host that are looked at: the engine's and its own (`node.engine_task`)."""
 
 # What int() takes is more: digits of all scripts, and thousands of them.
 _NUMBER = re.compile("[0-9]{1,9}")
@@ -41,7 +41,7 @@ def place(who: str, nodes: Sequence[Node]) -> Node | None:
     """Return the node that a caller is, or None: it is none of them.
 
     Args:
-        who: a host's name as the plan has it, or "INDEX@NAME,NAME" (`node.identity.who`).
+        who: a host's name as the plan has it, or "INDEX@NAME,NAME" (`node.engine_task.who`).
         nodes: the nodes that were started, in the order in which the engine was given them.
 
     Raises:
