@@ -136,6 +136,10 @@ class FakeNode:
         self._loop.unwatch(self._socket.fileno())
         self._socket.close()
 
+    def ends(self, cause: str, after: float) -> None:
+        """Have its backend say, so many seconds from now, why its session has ended."""
+        self._loop.after(after, lambda: self.reports.ended(self.rank, cause))
+
     def frames(self) -> list[list[Any]]:
         """Return what has come, by name, without what time alone has brought."""
         return [[NAMES[k], _value(body)] for k, body in self.received if k not in UNTIMED]

@@ -122,6 +122,27 @@ def a_node_is_lost_and_its_backend_says_why(nodes: Nodes) -> Steps:
     nodes[0].stops(0, 1)
 
 
+def the_only_node_is_lost_and_its_guard_says_later_that_all_is_swept(nodes: Nodes) -> Steps:
+    (node,) = nodes
+    node.hello(pids=(4711, 4710))
+    yield node.got(frames.START)
+    node.beats()
+    workers = messages.Started((0, 1), (4001, 4002))
+    node.says(messages.pack(frames.STARTED, workers))
+    node.leaves()
+    node.ends("the node launcher was killed by SIGKILL; its workers were swept", after=0.05)
+
+
+def the_only_node_is_lost_and_nobody_says_why(nodes: Nodes) -> Steps:
+    (node,) = nodes
+    node.hello(pids=(4711, 4710))
+    yield node.got(frames.START)
+    node.beats()
+    workers = messages.Started((0, 1), (4001, 4002))
+    node.says(messages.pack(frames.STARTED, workers))
+    node.leaves()
+
+
 def a_guard_dies(nodes: Nodes) -> Steps:
     yield from started(nodes)
     nodes[1].notes("its guard was killed", signal.SIGKILL)
@@ -258,6 +279,8 @@ ENDS: dict[Callable[[Nodes], Steps], tuple[str, ...]] = {
     processes_are_left: (*TWO, "x.py"),
     a_node_is_lost: (*TWO, "x.py"),
     a_node_is_lost_and_its_backend_says_why: (*TWO, "x.py"),
+    the_only_node_is_lost_and_its_guard_says_later_that_all_is_swept: ("--host", "n0:2", "x.py"),
+    the_only_node_is_lost_and_nobody_says_why: ("--host", "n0:2", "x.py"),
     a_guard_dies: (*TWO, "x.py"),
     a_scheduler_stops_a_node: (*TWO, "x.py"),
     the_engine_ends: (*TWO, "x.py"),

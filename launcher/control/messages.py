@@ -151,7 +151,7 @@ class Start(NamedTuple):
         generation: which round of an elastic job this is, from 1 on; 0 where there are none.
         restarts: how often the job's workers were restarted after a failure.
         max_restarts: how often they may be.
-        said: what torch's agent has put into the environment of each worker here (`node.elastic.agent_environment`).
+        said: what torch's agent has put into the environment of each worker here (`node.elastic`).
         world: DSRUN_WORLD_INFO of the workers, "" for none.
     """
 

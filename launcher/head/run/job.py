@@ -41,6 +41,9 @@ LAST_MARGIN = 35.0
 HANG_UP = 2.0
 """Seconds for node launchers to leave once the job is over."""
 
+WORDS = 0.5
+"""Seconds for a backend to say why a line has ended: a guard ends what is left before that."""
+
 NO_DEVICES = "no accelerator found: these are CPU workers (--accelerator cpu, if so meant)"
 
 
@@ -172,8 +175,9 @@ class Job:
         peer = self._by_rank[rank]
         if self._running or self._ending:
             peer.swept |= SWEPT in cause
-            if cause:
-                self._account.explain(peer.name, cause)
+            self._account.explain(peer.name, cause)
+            if self._ending:
+                self._leave_when_alone()
         else:
             self._fail_start(peer, cause or WORDLESS)
 
@@ -481,6 +485,11 @@ class Job:
         for peer in self.peers:
             peer.send(end)
         self._loop.after(HANG_UP, self._loop.stop)
+        self._loop.after(WORDS, self._await_no_more_words)
+        self._leave_when_alone()
+
+    def _await_no_more_words(self) -> None:
+        self._account.await_no_more_words()
         self._leave_when_alone()
 
     def _story(self) -> messages.End:
@@ -491,7 +500,8 @@ class Job:
         return messages.End(report.exit_code, f"{text}\n" if text else "")
 
     def _leave_when_alone(self) -> None:
-        if not any(peer.link for peer in self.peers if peer.hello):
+        alone = not any(peer.link for peer in self.peers if peer.hello)
+        if alone and not self._account.awaits_words:
             self._loop.stop()
 
     def _report(self) -> Report:

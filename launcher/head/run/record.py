@@ -31,6 +31,7 @@ class Account:
         self._exits: list[tuple[Peer, Exit]] = []
         self._losses: list[Loss] = []
         self._unexplained: set[str] = set()
+        self._awaited: set[str] = set()
 
     def exited(self, peer: Peer, ended: Exit) -> bool:
         """Note the end of a worker; tells whether it failed by itself."""
@@ -56,6 +57,7 @@ class Account:
         self._losses.append(Loss(at, host, reason))
         if not explained:
             self._unexplained.add(host)
+            self._awaited.add(host)
 
     def stopped_by_node(self, number: int) -> None:
         """Note a signal that a node launcher got: a scheduler's, or an engine's."""
@@ -72,6 +74,15 @@ class Account:
         """Whether a line has ended and nobody has said why."""
         return bool(self._unexplained)
 
+    @property
+    def awaits_words(self) -> bool:
+        """Whether a backend may yet say why a line has ended."""
+        return bool(self._awaited)
+
+    def await_no_more_words(self) -> None:
+        """Take what is known of lost nodes for all that there will be."""
+        self._awaited.clear()
+
     def engine_ended(self, cause: str, code: int, at: float) -> None:
         """Note the end of the engine; a line that ended before it ended because of it."""
         cut = min((one for one in self._losses if one.host in self._unexplained), default=None)
@@ -86,8 +97,9 @@ class Account:
         self._losses.append(Loss(at, "", reason, TOO_FEW, "gave up"))
 
     def explain(self, host: str, cause: str) -> None:
-        """Put the backend's word on it to a loss of which only the line's end was known."""
-        if host in self._unexplained:
+        """Put the backend's word, if any, to a loss of which only the line's end was known."""
+        self._awaited.discard(host)
+        if cause and host in self._unexplained:
             self._losses = [
                 Loss(one.at, host, cause) if one.host == host else one for one in self._losses
             ]
