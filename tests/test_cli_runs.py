@@ -147,6 +147,8 @@ MISTAKES = [
     (("--num_gpus=2", "--local_ranks_filter=0,7"), "--local_ranks_filter 7: the local ranks of "),
     (("--log_dir", "l", "-r", "9"), "--redirects '9': expected 0 to 3"),
     (("--signals_to_handle", "SIGFOO"), "--signals_to_handle: no signal 'SIGFOO'"),
+    (("--venv_script", "nofile"), "nofile: no such file"),
+    (("--no_ssh", "--node_rank=0", "--token_file", "."), "--token_file .: is a directory"),
     (("--export", "=x"), "--export '=x': expected NAME or NAME=VALUE"),
     (("--export", "NOT_SET_HERE"), "--export NOT_SET_HERE: not set here"),
     (("--export", "RANK=3"), "--export RANK: dsrun sets it for every worker; leave it out"),

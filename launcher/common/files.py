@@ -48,6 +48,8 @@ def read(
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
         status = os.fstat(fd)
+        if stat.S_ISDIR(status.st_mode):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if check is not None:
             check(status)
         if stat.S_ISREG(status.st_mode):
@@ -56,8 +58,6 @@ def read(
             return _piped(fd, limit)
     finally:
         os.close(fd)
-    if stat.S_ISDIR(status.st_mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     raise OSError(errno.EINVAL, f"is {kind(status.st_mode)}, not a file")
 
 

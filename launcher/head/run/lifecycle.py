@@ -11,7 +11,7 @@ from ...common.errors import DsrunError, UsageError
 from ...common.secret import shared_secret
 from ...common.values import NamedTuple
 from ...planning.elastic import limits
-from ...planning.folders import workdir
+from ...planning.folders import from_here, workdir
 from ...planning.tasks import tasks, travelling
 from ...resources import source
 from ..output.console import Console
@@ -223,6 +223,8 @@ def _check_script(plan: Plan, options: Options) -> None:
     """Look for the script, as this machine is a node; elsewhere the nodes look for it."""
     if not os.path.isdir(workdir(options)):
         raise UsageError(f"--workdir {workdir(options)}: there is no such folder")
+    if options.venv_script and not os.path.exists(from_here(options.venv_script)):
+        raise UsageError(f"--venv_script {from_here(options.venv_script)}: no such file")
     program = plan.program
     by_name = program.module or (program.no_python and "/" not in program.script)
     full = os.path.join(workdir(options), program.script.removeprefix("./"))
