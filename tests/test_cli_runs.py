@@ -194,6 +194,7 @@ MISTAKES = [
     (("--report_file", "no/r.json"), "--report_file no/r.json: "),
     (("--python", "./empty"), "/empty: is not executable (chmod +x "),
     (("--no_python", "./empty"), "/empty: is not executable (chmod +x "),
+    (("--no_python", "run.sh"), "run.sh: no such program on PATH; ./run.sh is the one in this"),
     (("--no_python", "./run.sh"), "its interpreter /no/such/shell (first line) does not exist"),
     (("--log_dir", "empty"), "--log_dir empty: is a file; name a folder"),
     (("--console_ranks", "a"), "--console_ranks 'a': expected ranks such as 0,8-15"),

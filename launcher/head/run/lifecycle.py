@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ...specs.elastic_policy import Limits
     from ...specs.environment import Travel
     from ...specs.plan import Node, Plan
+    from ...specs.program import Program
     from ...specs.rendezvous import Rendezvous
     from ..report.report import Report
     from .policy import Rules
@@ -228,13 +229,29 @@ def _check_script(plan: Plan, options: Options) -> None:
     program = plan.program
     by_name = program.module or (program.no_python and "/" not in program.script)
     full = os.path.join(workdir(options), program.script.removeprefix("./"))
-    if by_name or options.venv_script:
+    if options.venv_script:
+        return
+    if by_name:
+        _check_name(program, full)
         return
     if not os.path.exists(full):
         raise UsageError(f"no such script: {full}")
     why = executable.fault(full) if program.no_python else ""
     if why:
         raise UsageError(f"--no_python {full}: {why}")
+
+
+def _check_name(program: Program, full: str) -> None:
+    """See that a program named without a folder is not one of this folder, which PATH lacks."""
+    if program.module or not os.path.isfile(full):
+        return
+    import shutil
+
+    if shutil.which(program.script) is None:
+        raise UsageError(
+            f"--no_python {program.script}: no such program on PATH; ./{program.script} is the one"
+            " in this folder"
+        )
 
 
 def _check_log_dir(options: Options) -> None:
