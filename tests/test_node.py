@@ -6,13 +6,14 @@ import os
 import resource
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node import processes
+from dsrun.launcher.node import descendants, processes
 from dsrun.launcher.node.workers.group import Crew, Events, Manners
 from dsrun.launcher.node.workers.spawn import Process, SpawnFailed, Spec
 
@@ -267,6 +268,31 @@ def test_a_fork_bomb_is_ended(tmp_path: Path, seats: int) -> None:
     watched.crew.stop(signal.SIGTERM, 0.1)
     watched.to_the_end()
     assert watched.exits == {0: (-9, True)}
+
+
+HOPPER = """
+import os, signal, time
+if os.fork() == 0:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    os.write(1, b'ready')
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+    os._exit(0)
+signal.pause()
+"""
+"""A worker with a child that goes on as its own child, again and again."""
+
+
+def test_a_process_that_goes_on_as_its_own_child_is_ended_at_once() -> None:
+    watched = Watched(python(HOPPER))
+    watched.until(b"ready")
+    began = time.monotonic()
+    watched.crew.stop(signal.SIGTERM, 0.1)
+    watched.to_the_end()
+    assert time.monotonic() - began < descendants.PATIENCE / 2
 
 
 def test_the_background_may_stay_when_asked_for() -> None:

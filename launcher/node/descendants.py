@@ -36,16 +36,36 @@ def end(spared: Collection[int] = ()) -> set[int]:
     Returns:
         the pids of those that were killed: each dies, and none of them need be killed once more.
     """
-    ours, met = {os.getpid()}, set()
+    ours, met, stopped = {os.getpid()}, set(), set(spared)
     last = time.monotonic() + PATIENCE
     with _urgency():
-        while new := [one for one in _below(spared) if one not in met]:
+        while time.monotonic() < last:
+            _stop_children(stopped, last)
+            new = [one for one in _below(spared) if one not in met]
+            if not new:
+                break
             for pid, _ in new:
                 _send(pid, signal.SIGSTOP, ours)
             met.update(new)
-            if time.monotonic() > last:
-                break
         return {pid for pid in ours - {os.getpid()} if _send(pid, signal.SIGKILL, ours)}
+
+
+def _stop_children(stopped: set[int], last: float) -> None:
+    """Stop children until no other has come: who forks and leaves at once becomes one each time.
+
+    The latest goes first. Such a process is gone again before all of /proc has been read.
+
+    Args:
+        stopped: those that need not be, to which the others are added; none of them is reaped here.
+        last: when to give up, on the monotonic clock.
+    """
+    while time.monotonic() < last:
+        new = [pid for pid in reversed(processes.children()) if pid not in stopped]
+        for pid in new:
+            processes.send(pid, signal.SIGSTOP)
+        stopped.update(new)
+        if not new:
+            break
 
 
 def pids() -> list[int]:

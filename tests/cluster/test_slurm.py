@@ -73,7 +73,6 @@ def test_a_batch_script_needs_no_hostfile_and_no_ssh(
         *((host, local, node) for node, host in enumerate(("n1", "n2", "n3")) for local in (0, 1))
     )
     assert "3 nodes from Slurm job " in ended.output
-    assert "GPUs from SLURM_GPUS_PER_NODE" in ended.output
 
 
 def test_localhost_is_the_one_node_that_a_script_runs_on(
