@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..common.errors import UsageError
-from ..common.network import same_host
 from ..resources.names import check_name
 
 TYPE_CHECKING = False
@@ -54,6 +53,9 @@ def _check(flag: str, named: str) -> None:
 
 
 def _check_first(named: str, hosts: Sequence[Host]) -> None:
+    # Only here: it takes longer to import than the rest of planning.
+    from ..common.network import same_host
+
     first, *others = (host.name for host in hosts)
     if not same_host(first, named) and any(same_host(name, named) for name in others):
         raise UsageError(

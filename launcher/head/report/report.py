@@ -14,7 +14,6 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ...common.wording import counted
 from . import bindings
-from .hints import hints
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -189,6 +188,8 @@ def _details(report: Report) -> list[str]:
     if failure.log:
         also = [f" (and {out})" for end, out in BESIDE.items() if failure.log.endswith(end)]
         lines.append(f"  its log: {failure.host}:{plain(failure.log)}{''.join(also)}")
+    from .hints import hints
+
     return [*lines, *(f"  {plain(hint)}" for hint in hints(failure, *report.ran))]
 
 
