@@ -47,6 +47,14 @@ def started(nodes: Nodes) -> Steps:
         node.beats()
 
 
+def end_well(nodes: Nodes) -> None:
+    """The two workers of each node exit with 0, and nothing is left."""
+    for rank in range(2 * len(nodes)):
+        nodes[rank // 2].exits(rank, 0)
+    for node in nodes:
+        node.done()
+
+
 def stopped(nodes: Nodes, *ranks: Sequence[int]) -> Steps:
     """Every node stops those of its ranks that still run."""
     for node, running in zip(nodes, ranks, strict=True):
@@ -63,10 +71,7 @@ def all_is_well(nodes: Nodes) -> Steps:
     nodes[1].prints(3, "wor")
     nodes[1].prints(3, "ld\n")
     nodes[1].prints(2, "oops\n", stream=2)
-    for rank in range(4):
-        nodes[rank // 2].exits(rank, 0)
-    for node in nodes:
-        node.done()
+    end_well(nodes)
 
 
 def a_rank_fails(nodes: Nodes) -> Steps:
@@ -194,19 +199,13 @@ def a_user_signal_is_passed_on(nodes: Nodes) -> Steps:
     os.kill(os.getpid(), signal.SIGUSR1)
     for node in nodes:
         yield node.got(frames.SIGNAL)
-    for rank in range(4):
-        nodes[rank // 2].exits(rank, 0)
-    for node in nodes:
-        node.done()
+    end_well(nodes)
 
 
 def a_node_has_something_to_say(nodes: Nodes) -> Steps:
     yield from started(nodes)
     nodes[1].notes("left running by the job, stopped: sleep 9 (pid 77)")
-    for rank in range(4):
-        nodes[rank // 2].exits(rank, 0)
-    for node in nodes:
-        node.done()
+    end_well(nodes)
 
 
 # -- jobs that do not start -----------------------------------------------------------------------

@@ -25,7 +25,6 @@ AGAIN = 0.25
 SAY_AFTER = 3.0
 """Seconds of waiting until it is worth a line."""
 
-DIAL_TIMEOUT = 5.0
 WELCOME_TIMEOUT = 30.0
 """Seconds for node 0 to show in turn that it knows the secret."""
 
@@ -66,7 +65,7 @@ def _dial(address: str, port: int, plan: Plan, options: Options) -> TlsLine:
     told = False
     while True:
         try:
-            line, seen = tls.dial([address], port, "", DIAL_TIMEOUT)
+            line, seen = tls.dial([address], port, "", master.DIAL_TIMEOUT)
             break
         except tls.CannotDial as error:
             waited = time.monotonic() - began

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from ..specs.host import Host
     from ..specs.plan import Plan
 
+DIAL_TIMEOUT = 5.0
+"""Seconds for node 0 of `--no_ssh` to answer whoever dials it."""
+
 
 def address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | None:
     """Return node 0's address for the workers; --local_addr tells it where this is node 0.

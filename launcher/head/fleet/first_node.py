@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 LOOK_AGAIN = 1.0
 """Seconds between two looks for another node 0."""
 
-DIAL_TIMEOUT = 5.0
-"""Seconds for whoever answers there."""
-
 
 def look_for_another(job: Job, plan: Plan, loop: Loop, options: Options, pin: str) -> None:
     """On node 0: see, until the job runs, whether who answers as node 0 is somebody else.
@@ -60,9 +57,9 @@ def _call(address: str, port: int, secret: str, plan: Plan) -> str:
     from ...control.line import LineClosed
 
     try:
-        line, seen = tls.dial([address], port, "", DIAL_TIMEOUT)
+        line, seen = tls.dial([address], port, "", master.DIAL_TIMEOUT)
         line.send(messages.pack(frames.AUTH, auth.claim("0", secret, seen, plan)))
-        line.wait_for_one(DIAL_TIMEOUT)
+        line.wait_for_one(master.DIAL_TIMEOUT)
         line.close()
     except (tls.CannotDial, LineClosed, ValueError):
         return ""
