@@ -1,27 +1,44 @@
-# Two commands do everything: `make demo` and `make test`. Both set up what they need first.
+# `make demo` and `make test` set up what they need first; what else there is stands below.
 
 PYTHON ?= python3
-# Most tests wait for something; each of these processes has virtual hosts of its own.
-TESTERS ?= 2
+# Most tests wait for something, so two for each of two cores; each has virtual hosts of its own.
+TESTERS ?= 4
+SOAK ?= 100
+FAULTS ?= 100
+SEED ?= 1
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
 ENGINES := $(VENV)/engines
 
-.PHONY: demo test soak lint check setup system engines clean
+RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
+
+.PHONY: demo test test-ci test-all faults soak lint check setup system engines clean
 
 ## The main job: a real training here, and across real virtual hosts where that is possible.
 demo: setup
 	$(BIN)/dsrun --num_gpus 2 examples/train_ddp.py
 	@sh examples/demo_hosts.sh $(BIN)
 
-## All tests, after lint and types.
+## Lint, types, all tests without hosts, and of those on hosts what is the same over all launchers.
 test: lint check engines
-	$(BIN)/python -m pytest --numprocesses $(TESTERS) --dist loadfile
+	$(RUN) --tier test
+
+## What every change must pass: these, and all else that hosts alone can show.
+test-ci: lint check engines
+	$(RUN) --tier ci
+
+## Everything: each test with each launcher, statistics, and the soak.
+test-all: lint check engines
+	DSRUN_SOAK=$(SOAK) $(RUN) --tier all
 
 ## A training that a hundred things happen to, for about half an hour.
 soak: setup
-	DSRUN_SOAK=100 $(BIN)/python -m pytest tests/cluster/test_soak.py
+	DSRUN_SOAK=$(SOAK) $(BIN)/python -m pytest tests/cluster/test_soak.py
+
+## Faults planted one at a time, each against the tests of its module.
+faults: setup
+	$(BIN)/python -m tests.planted_faults --count $(FAULTS) --seed $(SEED) --jobs $(TESTERS)
 
 lint: setup
 	$(BIN)/ruff check .

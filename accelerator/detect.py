@@ -7,16 +7,15 @@ load, and may be missing where the launcher runs.
 from __future__ import annotations
 
 import os
-from importlib import import_module
 
-from . import present
-from .base import choose, mask
+from .hardware import present
+from .vendors.base import choose, mask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from .base import Accelerator
+    from .vendors.base import Accelerator
 
 __all__ = [
     "OVERRIDES",
@@ -131,7 +130,7 @@ def locate(
     root: str = "/",
 ) -> dict[str, str]:
     """The PCI address of each entry, as far as it is known; no vendor's library is asked."""
-    from .locate import locate as addresses
+    from .hardware.locate import locate as addresses
 
     return addresses(accelerator, entries, _outer(accelerator, environ), environ, root)
 
@@ -195,5 +194,7 @@ def _range(entry: str) -> Sequence[str]:
 
 
 def _load(name: str) -> Accelerator:
-    vendor: Accelerator = import_module(f".{name}", __package__).ACCELERATOR
+    from importlib import import_module
+
+    vendor: Accelerator = import_module(f".vendors.{name}", __package__).ACCELERATOR
     return vendor

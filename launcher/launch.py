@@ -11,21 +11,23 @@ By hand there is no control line and no other node is spoken to, as with DeepSpe
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 import time
 from contextlib import suppress
 
+from .common.entry import GARBAGE
 from .common.errors import INTERNAL, LOST, USAGE, DsrunError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from .control.auth import Claim
-    from .control.line import Line
-    from .control.tls import TlsLine
+    from .control.auth import Credentials
+    from .control.stream import FrameStream
+    from .control.tls import TlsStream
     from .node.guard import Guard
 
 DIAL_TIMEOUT = 10.0
@@ -79,10 +81,10 @@ def serve_stdio() -> int:
     """Serve the job whose runner is at the other end of standard input and output."""
     guard = _begin()
     from .control.frames import MAGIC
-    from .control.line import Line
+    from .control.stream import FrameStream
 
     os.write(1, MAGIC)
-    return _serve(Line(*_own_streams()), guard)
+    return _serve(FrameStream(*_own_streams()), guard)
 
 
 def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) -> int:
@@ -100,16 +102,16 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
 
     token = auth.new_token()
     # On a line of its own, whatever a start-up file has printed without an end.
-    os.write(1, f"\n{auth.announce(node, token)}\n".encode())
+    os.write(1, f"\n{auth.announcement(node, token)}\n".encode())
     try:
-        line = dial(target, pin, auth.Claim(node, token))
+        line = dial(target, pin, auth.Credentials(node, token))
     except tls.CannotDial as error:
         sys.stderr.write(f"dsrun: {error}\n")
         return LOST
     return _serve(line, guard)
 
 
-def dial(target: str, pin: str, claim: Claim) -> TlsLine:
+def dial(target: str, pin: str, credentials: Credentials) -> TlsStream:
     """Dial until the runner serves this node: it drops callers while its port is crowded.
 
     Raises:
@@ -122,7 +124,7 @@ def dial(target: str, pin: str, claim: Claim) -> TlsLine:
     while True:
         try:
             line, _ = tls.dial(addresses.split(","), int(port), pin, DIAL_TIMEOUT)
-            if _is_served(line, claim):
+            if _is_served(line, credentials):
                 return line
             line.close()
             error = tls.CannotDial(f"the runner at {target} hung up", dropped=True)
@@ -136,30 +138,30 @@ def dial(target: str, pin: str, claim: Claim) -> TlsLine:
         attempt += 1
 
 
-def _is_served(line: TlsLine, claim: Claim) -> bool:
+def _is_served(line: TlsStream, credentials: Credentials) -> bool:
     from .control import frames, messages
-    from .control.line import LineClosed
+    from .control.stream import StreamClosed
 
-    with suppress(LineClosed):
-        line.send(messages.pack(frames.AUTH, claim))
-    return line.hears(DIAL_TIMEOUT)
+    with suppress(StreamClosed):
+        line.send(messages.pack(frames.AUTH, credentials))
+    return line.wait(DIAL_TIMEOUT)
 
 
-def serve_line(line: Line) -> int:
+def serve_line(line: FrameStream) -> int:
     """Serve the job at the other end of a line that stands already; ends with its exit code."""
     os.set_inheritable(line.read_fd, False)
-    return _serve(line, _begin(), tells=True)
+    return _serve(line, _begin(), joined=True)
 
 
 def _begin(keep: Sequence[int] = ()) -> Guard:
     """Split off the guard; returns in the node launcher."""
-    from .node.guard import stand_guard
+    from .node.guard import start_guard
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) not in keep:
             _close_on_exec(int(name))
-    return stand_guard()
+    return start_guard()
 
 
 def _close_on_exec(fd: int) -> None:
@@ -180,11 +182,11 @@ def _own_streams() -> tuple[int, int]:
     return line_in, line_out
 
 
-def _serve(line: Line, guard: Guard, *, tells: bool = False) -> int:
+def _serve(line: FrameStream, guard: Guard, *, joined: bool = False) -> int:
     from .common.loop import Loop
     from .node.session import Session
 
-    return Session(line, Loop(), guard, tells=tells).run()
+    return Session(line, Loop(), guard, joined=joined).run()
 
 
 def start() -> None:
@@ -192,6 +194,7 @@ def start() -> None:
 
     Leaves without the interpreter's own clean-up, which would cost more than the rest of the end.
     """
+    gc.set_threshold(GARBAGE)
     try:
         code = main()
     except SystemExit as stop:

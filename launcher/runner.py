@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from .cli.options import Options
     from .cli.parser import Command
+    from .planning.planner import PlannedJob
 
 
 def _run(words: list[str]) -> int:
@@ -27,6 +28,7 @@ def _run(words: list[str]) -> int:
 
 
 def _follow(words: list[str]) -> int:
+    from .backends import allocates
     from .cli.parser import parse
 
     command = parse(words, os.environ)
@@ -38,7 +40,7 @@ def _follow(words: list[str]) -> int:
     if command.version:
         entry.write(f"dsrun {__version__}\n")
         return 0
-    if command.options.launcher.lower() == "slurm":
+    if allocates(command.options.launcher):
         from .commands import salloc
 
         if salloc.is_needed(command.options, os.environ):
@@ -62,53 +64,48 @@ def run(command: Command) -> int:
     Raises:
         DsrunError: it cannot be done; nothing is left running.
     """
-    from .planning import cluster_environment, rendezvous
-    from .planning.planner import arrange, by_rank
+    from .planning import rendezvous, this_node
+    from .planning.hosts import by_rank
+    from .planning.planner import make_plan
 
-    command = rendezvous.completed(command.with_torchruns_logs())
-    command = cluster_environment.completed(command, os.environ)
-    arrangement = arrange(command)
-    options = command.options
+    command = rendezvous.apply(command.with_torchruns_logs())
+    command = this_node.apply(command, os.environ)
+    planned, options = make_plan(command), command.options
     if options.json and not options.dry_run:
         raise UsageError(
             "--json: only with --dry_run; --report_file writes the end of a job as JSON"
         )
-    requeued = _requeued(options)
     if options.dry_run:
-        from .head.run.start import show
-
-        entry.write(f"{show(arrangement, options)}\n")
-        return 0
+        return _show(planned, options)
     if by_rank(options) and options.node_rank:
-        from .launch import serve_line
-        from .node.join import join
+        return _join(planned, options)
+    from .head.run.start import launch, prepare
 
-        return serve_line(join(arrangement.plan, options))
-    from .head.run.start import launch
+    # The node launcher of this machine gets ready while the rest is planned.
+    start = prepare(planned.plan, planned.backend)
+    from .planning.job import job_spec
 
-    try:
-        code = launch(arrangement, options)
-    except DsrunError as error:
-        _requeue(error.exit_code, requeued)
-        raise
-    _requeue(code, requeued)
-    return code
+    return launch(job_spec(planned, options), start)
 
 
-def _requeued(options: Options) -> frozenset[int]:
-    """Return the exit codes with which the job goes back to the queue."""
-    if not options.requeue_on:
-        return frozenset()
-    from .head.run.requeue import codes
+def _show(planned: PlannedJob, options: Options) -> int:
+    from .head.run.start import commands
+    from .planning import dry_run
+    from .planning.job import job_spec
 
-    return codes(options, os.environ)
+    spec = job_spec(planned, options)
+    text = (dry_run.as_json if options.json else dry_run.as_table)(spec, commands(spec))
+    entry.write(f"{text}\n")
+    return 0
 
 
-def _requeue(code: int, requeued: frozenset[int]) -> None:
-    if code in requeued:
-        from .head.run.requeue import requeue
+def _join(planned: PlannedJob, options: Options) -> int:
+    """Take part in the job of node 0, which runs the same command."""
+    from .launch import serve_line
+    from .node.join import join
+    from .planning.policies import dial_in
 
-        requeue(code, os.environ)
+    return serve_line(join(planned.plan, dial_in(options, planned.plan), options.start_timeout))
 
 
 def main(argv: Sequence[str] | None = None) -> int:

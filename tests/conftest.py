@@ -1,8 +1,13 @@
-"""Make `dsrun` importable in a checkout that nothing was installed from."""
+"""Make `dsrun` importable in a checkout that nothing was installed from; choose tests by tier."""
 
+import signal
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
+
+from .support import tiers
 
 
 def _installed() -> bool:
@@ -14,3 +19,23 @@ def _installed() -> bool:
 
 if not _installed():
     sys.path.insert(0, str(Path(__file__).parent / "import"))
+
+
+def pytest_configure() -> None:
+    """Let signals end what tests start, as after a login, also under nohup or behind `&`."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--tier`."""
+    what = "which tests: those of `make test`, of `.ci/run`, or all (see tests/support/tiers.py)"
+    parser.addoption("--tier", choices=tiers.TIERS, default="all", help=what)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is not in the tier that was asked for."""
+    kept, left_out = tiers.divide(items, config.getoption("--tier"))
+    config.hook.pytest_deselected(items=left_out)
+    items[:] = kept

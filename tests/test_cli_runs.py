@@ -16,16 +16,19 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from dsrun.launcher import runner
-from dsrun.launcher.head.run.job import NO_DEVICES
+from dsrun.launcher.head.run.run import NO_DEVICES
+from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.resources.world_info import decode
+
+from .support.checkout import BIN, IMPORTABLE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-DSRUN = [sys.executable, str(Path(__file__).resolve().parents[1] / "bin" / "dsrun")]
+DSRUN = [sys.executable, str(BIN / "dsrun")]
 TRACEBACK = "Traceback (most recent call last)"
 for name in (
-    "planning.cluster_environment",
+    "planning.this_node",
     "head.run.start",
     "head.run.lifecycle",
     "resources.allocation",
@@ -478,6 +481,9 @@ def test_the_plan_as_json(folder: Path) -> None:
     assert "NCCL_DEBUG" in plan.pop("environment")
     assert plan.pop("withheld") == ["WANDB_API_KEY"]
     assert decode(plan.pop("world_info")) == {"worker-0": (3, 1), "worker-1": (0, 1)}
+    policies = {name: plan.pop(name) for name in (*POLICIES, "core_lists")}
+    assert policies["workdir"] == str(folder)
+    assert policies["backend"]["connect_timeout"] == 10.0
     assert plan == {
         "launcher": "openssh",
         "master_addr": "10.0.0.1",
@@ -536,6 +542,9 @@ def test_the_plan_as_a_table(folder: Path) -> None:
         "master": "found at the start:a free port",
         "program": "python -u x.py --local_rank=0 'a b'",
         "folder": str(folder),
+        "timeouts": "10 s to connect; 300 s to start; 15 s without a heartbeat",
+        "stop": "on SIGTERM, SIGINT or SIGHUP; SIGKILL after 30 s",
+        "output": "lines behind '{host}:{rank}| '",
     }
     assert [line.split() for line in nodes.splitlines()] == [
         ["node", "host", "ranks", "devices"],
@@ -563,7 +572,7 @@ def test_a_bug_is_told_in_plain_text() -> None:
         "def act(words): raise RuntimeError('\\x1b]0;t\\x07\\x9b')\n"
         "entry.start(act)"
     )
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).with_name("import"))}
+    env = {**os.environ, **IMPORTABLE}
     done = subprocess.run(
         [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False
     )
@@ -598,7 +607,7 @@ print(*(os.environ[name] for name in names), *sys.argv[1:])
 def by_hand(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the node launcher as a person can, without a runner."""
     command = [sys.executable, "-m", "dsrun.launcher.launch", *words]
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).with_name("import"))}
+    env = {**os.environ, **IMPORTABLE}
     return subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
     )

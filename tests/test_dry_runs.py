@@ -21,6 +21,7 @@ from dsrun.launcher.backends.base import BOOT
 from dsrun.launcher.resources import world_info
 
 from .recorded import Record
+from .support.checkout import CHECKOUT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -244,7 +245,7 @@ class Machine:
     """Takes out of an output what differs from machine to machine, and from user to user."""
 
     def __init__(self, folder: Path) -> None:
-        checkout = Path(__file__).resolve().parents[1]
+        checkout = CHECKOUT
         self._words = {
             BOOT: "BOOT",
             str(folder): "FOLDER",

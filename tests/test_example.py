@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .needs import need_modules
+from .support.checkout import CHECKOUT
+from .support.needs import need_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-EXAMPLE = str(Path(__file__).resolve().parents[1] / "examples" / "train_ddp.py")
+pytestmark = pytest.mark.tier("ci")
+
+EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
 SHORT = ("--batch", "50", "--log_every", "1")
 TIMEOUT = 120.0
 

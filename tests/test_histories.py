@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.backends.events import EngineEnded, SessionEnded
 from dsrun.launcher.control import frames, messages
 
-from .fake_nodes import FakeNode, Told, play
 from .recorded import Record
+from .support.fake_nodes import FakeNode, Told, play
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -123,7 +124,7 @@ def a_node_is_lost_and_its_backend_says_why(nodes: Nodes) -> Steps:
     yield from started(nodes)
     nodes[1].leaves()
     yield nodes[0].got(frames.STOP)
-    nodes[1].reports.ended(1, "Connection reset by peer")
+    nodes[1].emit(SessionEnded(1, "Connection reset by peer"))
     nodes[0].stops(0, 1)
 
 
@@ -162,8 +163,17 @@ def a_scheduler_stops_a_node(nodes: Nodes) -> Steps:
 
 def the_engine_ends(nodes: Nodes) -> Steps:
     yield from started(nodes)
-    nodes[0].reports.broken("mpirun exited with code 1", 75, False)
+    nodes[0].emit(EngineEnded("mpirun exited with code 1", 75, False))
     yield from stopped(nodes, (0, 1), (2, 3))
+
+
+def the_engine_says_why_a_node_was_lost_once_it_is_closed(nodes: Nodes) -> Steps:
+    yield from started(nodes)
+    ended = EngineEnded("mpirun ended (exit code 42): MPI_ABORT was called", 42, False)
+    nodes[1].at_close = lambda: nodes[1].emit(ended)
+    nodes[1].leaves()
+    yield nodes[0].got(frames.STOP)
+    nodes[0].stops(0, 1)
 
 
 def a_signal_to_dsrun(nodes: Nodes) -> Steps:
@@ -231,7 +241,7 @@ def two_names_of_one_machine(nodes: Nodes) -> Steps:
 
 def a_node_cannot_be_reached(nodes: Nodes) -> Steps:
     nodes[0].hello()
-    nodes[1].reports.ended(1, "connection refused: no sshd on that port (n1:22)")
+    nodes[1].emit(SessionEnded(1, "connection refused: no sshd on that port (n1:22)"))
     yield nodes[1].got(frames.JOB)
 
 
@@ -283,6 +293,7 @@ ENDS: dict[Callable[[Nodes], Steps], tuple[str, ...]] = {
     a_guard_dies: (*TWO, "x.py"),
     a_scheduler_stops_a_node: (*TWO, "x.py"),
     the_engine_ends: (*TWO, "x.py"),
+    the_engine_says_why_a_node_was_lost_once_it_is_closed: (*TWO, "x.py"),
     a_signal_to_dsrun: (*TWO, "--grace", "5", "x.py"),
     a_signal_that_ends_well: (*TWO, "--graceful_term_ok", "x.py"),
     two_interrupts: (*TWO, "x.py"),

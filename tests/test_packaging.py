@@ -15,7 +15,8 @@ import pytest
 
 from dsrun.launcher import __version__
 
-CHECKOUT = Path(__file__).resolve().parent.parent
+from .support.checkout import BIN, CHECKOUT
+
 ROOMS = ("launcher", "accelerator")
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
 CURRENT = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -106,6 +107,7 @@ def test_the_list_of_packages_is_that_of_the_folders() -> None:
     assert sorted(re.findall(r'"(.*?)"', listed[1])) == sorted(folders())
 
 
+@pytest.mark.tier("ci")
 def test_the_wheel_holds_every_file_and_no_other_top_level_name(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
@@ -119,6 +121,7 @@ def test_the_wheel_holds_every_file_and_no_other_top_level_name(wheel: Path) -> 
     assert {f"dsrun/{room}/py.typed" for room in ROOMS} <= expected
 
 
+@pytest.mark.tier("ci")
 def test_the_wheel_says_what_it_is_and_for_which_pythons(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
@@ -163,6 +166,7 @@ def runs_a_job(*dsrun: str | Path, folder: Path) -> None:
     ]
 
 
+@pytest.mark.tier("ci")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_wheel_works_in_a_clean_environment(version: str, wheel: Path, tmp_path: Path) -> None:
     target = new_venv(version, tmp_path / "venv")
@@ -177,6 +181,7 @@ def test_the_wheel_works_in_a_clean_environment(version: str, wheel: Path, tmp_p
     )
 
 
+@pytest.mark.tier("ci")
 def test_an_editable_install_follows_the_checkout(source: Path, tmp_path: Path) -> None:
     target = new_venv(CURRENT, tmp_path / "venv")
     install(target, "--editable", source)
@@ -198,7 +203,7 @@ def test_an_editable_install_follows_the_checkout(source: Path, tmp_path: Path) 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_checkout_runs_where_nothing_is_installed(version: str, tmp_path: Path) -> None:
     target = new_venv(version, tmp_path / "venv")
-    command = CHECKOUT / "bin" / "dsrun"
+    command = BIN / "dsrun"
     assert os.access(command, os.X_OK)
     runs_a_job(target / "python", command, folder=hostile(tmp_path / "work"))
     (tmp_path / "link").symlink_to(command)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).parent.parent
-DSRUN = (sys.executable, "-E", "-S", str(CHECKOUT / "bin" / "dsrun"))
+from .support.checkout import BIN, IMPORTABLE
+
+DSRUN = (sys.executable, "-E", "-S", str(BIN / "dsrun"))
 HEAVY = frozenset(
     {"torch", "paramiko", "rich", "psutil", "pynvml", "ssl", "asyncio", "cryptography"}
 )
@@ -20,9 +21,16 @@ SLOW = frozenset(
 )
 """What a node launcher does without as well: each of these is a tenth of its start and more."""
 
+UNUSED = frozenset(
+    {"shutil", "fnmatch", "zlib", "bz2", "lzma", "shlex", "traceback", "textwrap", "tokenize"}
+)
+"""What a plain job on this machine has no use for: each costs as much as ten modules of ours."""
+
+PREFORK = "dsrun.launcher.backends.prefork"
+
 
 def python(*words: str) -> str:
-    environ = {**os.environ, "PYTHONPATH": str(CHECKOUT / "tests" / "import")}
+    environ = {**os.environ, **IMPORTABLE}
     ran = subprocess.run(
         [sys.executable, *words], env=environ, capture_output=True, text=True, check=False
     )
@@ -35,11 +43,16 @@ def loaded(text: str) -> set[str]:
     return set(python("-c", f"import sys\n{text}\nprint(*sys.modules)").splitlines()[-1].split())
 
 
-def imported(log: str) -> set[str]:
-    """The modules that `-X importtime` tells of."""
+def in_order(log: str) -> list[str]:
+    """The modules that `-X importtime` tells of, each behind those that it has imported."""
     lines = [line for line in log.splitlines() if line.startswith("import time:")]
     assert len(lines) > 20
-    return {line.rpartition("|")[2].strip() for line in lines[1:]}
+    return [line.rpartition("|")[2].strip() for line in lines[1:]]
+
+
+def imported(log: str) -> set[str]:
+    """The same, in no order."""
+    return {*in_order(log)}
 
 
 @pytest.fixture
@@ -97,7 +110,18 @@ def test_a_dry_run_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None
     assert ran.returncode == 0, ran.stderr
     found = imported(ran.stderr)
     assert "dsrun.launcher.cli.parser" in found
-    assert found & HEAVY == set()
+    assert found & (HEAVY | {PREFORK}) == set()
+
+
+def test_the_node_launcher_is_forked_before_what_only_the_runner_needs(tmp_path: Path) -> None:
+    ran = dsrun("--num_gpus", "1", "--no_python", "true", folder=tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    found = in_order(ran.stderr)
+    assert {*found} & (HEAVY | SLOW | UNUSED) == {"threading"}  # of what writes to the screen
+    before, after = {*found[: found.index(PREFORK)]}, {*found[found.index(PREFORK) :]}
+    assert {"dsrun.launcher.planning.planner", "dsrun.launcher.common.loop"} <= before
+    later = {"planning.job", "head.run.lifecycle", "head.run.run", "head.output.console"}
+    assert {f"dsrun.launcher.{name}" for name in later} | {"threading", "json"} <= after
 
 
 def test_a_plain_local_job_loads_nothing_slow_on_the_node(
@@ -110,9 +134,9 @@ def test_a_plain_local_job_loads_nothing_slow_on_the_node(
     assert {"dsrun.launcher.launch", "dsrun.launcher.node.session"} <= node
     # Nor what is installed there has a say: site would load every .pth file.
     assert "site" not in node
-    assert node & (HEAVY | SLOW) == set()
+    assert node & (HEAVY | SLOW | UNUSED) == set()
     runner = imported(ran.stderr)
-    assert {"dsrun.launcher.runner", "dsrun.launcher.head.run.job"} <= runner
+    assert {"dsrun.launcher.runner", "dsrun.launcher.head.run.run"} <= runner
     assert runner & HEAVY == set()
     # Neither half loads the other one's rooms.
     assert not [name for name in node if name.startswith("dsrun.launcher.head")]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import torch
 
-from ..cpu import ACCELERATOR as CPU
 from ..detect import OVERRIDES, detect
+from ..vendors.cpu import ACCELERATOR as CPU
 from .device import TrainingAccelerator
 from .runtime import usable
 

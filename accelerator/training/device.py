@@ -2,13 +2,13 @@
 
 from .builders import OpBuilders
 from .devices import Devices
+from .distributed import Distributed
 from .dtypes import Dtypes
-from .job import Job
 from .memory import Memory
 from .streams import Streams
 
 
-class TrainingAccelerator(Devices, Streams, Memory, Dtypes, Job, OpBuilders):
+class TrainingAccelerator(Devices, Streams, Memory, Dtypes, Distributed, OpBuilders):
     """One vendor's devices, under the names of DeepSpeed's accelerator interface.
 
     An optional `device_index` is the current device where it is left out. Every method raises

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from ..base import Accelerator
-from . import host
+from ..vendors.base import Accelerator
+from . import cpu_runtime
 
 
 def usable(device_type: str) -> bool:
@@ -22,7 +22,7 @@ def module(device_type: str) -> Any:
     Raises:
         RuntimeError: torch knows no such type, or has no module for it.
     """
-    return host if device_type == "cpu" else torch.get_device_module(device_type)
+    return cpu_runtime if device_type == "cpu" else torch.get_device_module(device_type)
 
 
 def at(device_index: int | None) -> tuple[int, ...]:

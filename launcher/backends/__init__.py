@@ -1,37 +1,101 @@
-"""How node launchers get started: one small file a way, and the table of them."""
+"""How node launchers get started: one small file for each backend, and the table of them."""
 
 from __future__ import annotations
 
 from importlib import import_module
 
-from .base import Settings
+from ..resources.mpi import HYDRA, MVAPICH2, OPEN_MPI, PALS
+from .automatic import not_for_paramiko, other_hosts, outside_slurm
+from .spec import Automatic, BackendSpec, TaskIdentity
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..specs.backend import BackendSettings
     from .base import Backend
 
+LOCAL = "local"
+"""The backend of this machine's own node launcher."""
+
+NO_LAUNCHER = "none"
+"""What `--no_ssh` chooses."""
+
+PMIX = "PMIX_RANK"
+"""Of Open MPI 5, and of MPICH where it is built with PMIx."""
+
 BACKENDS = {
-    "local": ("local", "Local"),
-    "ssh": ("ssh.paramiko", "Ssh"),
-    "openssh": ("ssh.openssh", "OpenSSH"),
-    "pdsh": ("ssh.pdsh", "Pdsh"),
-    "openmpi": ("engines.openmpi", "OpenMpi"),
-    "mpich": ("engines.mpich", "Mpich"),
-    "impi": ("engines.impi", "IntelMpi"),
-    "mvapich": ("engines.mvapich", "Mvapich"),
-    "slurm": ("engines.slurm", "Slurm"),
+    LOCAL: BackendSpec(
+        ".local:Local",
+        this_machine=True,
+        automatic=Automatic(2, "only this machine", against=other_hosts),
+    ),
+    "ssh": BackendSpec(
+        ".ssh.paramiko:Ssh",
+        adds_hosts=True,
+        automatic=Automatic(
+            place=3,
+            words="paramiko is installed; --launcher openssh uses the ssh program",
+            against=not_for_paramiko,
+            install="paramiko",
+        ),
+    ),
+    "openssh": BackendSpec(
+        ".ssh.openssh:OpenSSH",
+        adds_hosts=True,
+        automatic=Automatic(
+            place=4,
+            words="the ssh program; {why_not}",
+            program="ssh",
+            install="OpenSSH's client",
+            noted=True,  # only a reason of the user's own setup has paramiko left aside
+        ),
+    ),
+    "pdsh": BackendSpec(
+        ".ssh.pdsh:Pdsh",
+        automatic=Automatic(5, "neither paramiko nor ssh is installed", "pdsh", install="pdsh"),
+    ),
+    "openmpi": BackendSpec(".engines.openmpi:OpenMpi", TaskIdentity((OPEN_MPI.rank, PMIX))),
+    "mpich": BackendSpec(".engines.mpich:Mpich", TaskIdentity((HYDRA.rank, PMIX, PALS.rank))),
+    "impi": BackendSpec(".engines.impi:IntelMpi", TaskIdentity((HYDRA.rank, PMIX))),
+    "mvapich": BackendSpec(
+        ".engines.mvapich:Mvapich",
+        TaskIdentity((MVAPICH2.rank, "MVP_COMM_WORLD_RANK", HYDRA.rank)),
+    ),
+    "slurm": BackendSpec(
+        ".engines.slurm:Slurm",
+        TaskIdentity(("SLURM_PROCID",), ("SLURMD_NODENAME",)),
+        allocates=True,
+        automatic=Automatic(1, "srun, as this is inside the job", "srun", outside_slurm),
+    ),
+    NO_LAUNCHER: BackendSpec(".none:NoLauncher", joins=True),
 }
-"""Name to module and class; a module is imported when its backend is used."""
+"""Every backend by its name; its module is imported when it is used.
 
-ENGINES = frozenset({"openmpi", "mpich", "impi", "mvapich", "slurm"})
-"""Those that start every node, this machine's too, and tell each which one it is."""
-
-BY_HAND = ("none", "ByHand")
-"""The way without a launcher: `--no_ssh`."""
+The variables of MVAPICH 3 and of Slurm are those of its user guide, and of srun(1).
+"""
 
 
-def load(name: str, settings: Settings) -> Backend:
-    """Return the backend of that name, which is in BACKENDS, or "none"."""
-    module, kind = BACKENDS.get(name, BY_HAND)
-    backend: Backend = getattr(import_module(f".{module}", __name__), kind)(settings)
-    return backend
+def choosable() -> dict[str, BackendSpec]:
+    """Return what `--launcher` takes, beside auto."""
+    return {name: spec for name, spec in BACKENDS.items() if not spec.joins}
+
+
+def allocates(name: str) -> bool:
+    """Tell whether dsrun asks for an allocation, where `--launcher` is this and there is none."""
+    spec = BACKENDS.get(name.lower())
+    return spec is not None and spec.allocates
+
+
+def load(name: str, settings: BackendSettings) -> Backend:
+    """Return the backend of that name, which is in BACKENDS."""
+    module, _, kind = BACKENDS[name].path.partition(":")
+    make: Callable[[BackendSettings], Backend] = getattr(import_module(module, __name__), kind)
+    return make(settings)
+
+
+def name_of(backend: object) -> str:
+    """Return what the table calls this backend."""
+    kind = type(backend)
+    path = f"{kind.__module__}:{kind.__name__}"
+    return next(name for name, spec in BACKENDS.items() if path.endswith(spec.path))

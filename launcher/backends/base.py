@@ -1,9 +1,8 @@
 """What a backend is: a few answers, and a way to start one node launcher on every node.
 
 A backend starts the same node launcher everywhere with a command of constant size; all else travels
-over the control line. It is either of the kind that opens one session a node, whose standard input
-and output are the line ("stdio"), or runs one command of an engine that starts all of them, which
-then dial back ("dial").
+over the control line. It either opens one session for each node, whose standard input and output
+are the line ("stdio"), or its node launchers dial back ("dial").
 """
 
 from __future__ import annotations
@@ -19,8 +18,9 @@ if TYPE_CHECKING:
     from typing import Literal, Protocol
 
     from ..common.loop import Loop
-    from ..control.line import Line
+    from ..specs.backend import BackendSettings
     from ..specs.plan import Node
+    from .events import Emit
 
 # No quote but the double one, no backslash, dollar, per cent or exclamation mark: this travels
 # through shells of every kind. The current folder is dropped before anything is imported.
@@ -38,34 +38,6 @@ With `-E -S` no variable and no site file of the node's has a say in it, and it 
 """
 
 
-class Settings(NamedTuple):
-    """What a backend needs to know of the options.
-
-    Attributes:
-        python: the interpreter on the nodes.
-        root: folder that holds the `launcher` package on this machine.
-        args: the user's own arguments for the backend's tool.
-        connect_timeout: seconds for a host to answer.
-        keepalive: seconds between signs of life of the session itself.
-        path: the engine's program, or the folder it is in; "" to look on PATH.
-        bind: dsrun binds cores, so that the engine must not.
-        rank_per_task: the engine starts one task a rank, not one a node.
-        elastic: the job may go on without a node.
-    """
-
-    python: str
-    root: str
-    args: tuple[str, ...] = ()
-    port: int | None = None
-    connect_timeout: float = 10.0
-    keepalive: float = 5.0
-    accept_new_host_keys: bool = False
-    path: str = ""
-    bind: bool = False
-    rank_per_task: bool = False
-    elastic: bool = False
-
-
 class Part(NamedTuple):
     """A backend, and the nodes it starts."""
 
@@ -73,8 +45,8 @@ class Part(NamedTuple):
     nodes: Sequence[Node]
 
 
-def _once(rank: int) -> None:
-    """Have no node launcher announce itself a second time."""
+def _never_again(rank: int) -> None:
+    """Accept no second announcement of a node launcher."""
 
 
 class Dial(NamedTuple):
@@ -83,33 +55,12 @@ class Dial(NamedTuple):
     Attributes:
         target: "address,address:port".
         pin: the certificate's SHA-256.
-        again: lets the node launcher of a node, by rank, announce itself once more.
+        again: accepts another announcement of the node launcher of this node, given its rank.
     """
 
     target: str
     pin: str
-    again: Callable[[int], None] = _once
-
-
-class Reports(NamedTuple):
-    """What a backend tells the job, always from the loop; nodes are named by rank.
-
-    Attributes:
-        line: a session stands; its line may still carry a login shell's noise first.
-        token: a node launcher announced the token it will dial with (node name, token).
-        ended: a session is over, or never stood: the cause in words, "" for an ordinary end.
-        broken: the engine that started all nodes is over: the cause in words, the exit code
-            that a job has which ends by it, and whether somebody has killed it.
-        said: a line of the engine's own.
-        warned: what the user has to know, such as a new host key that was taken.
-    """
-
-    line: Callable[[int, Line], None]
-    token: Callable[[str, str], None]
-    ended: Callable[[int, str], None]
-    broken: Callable[[str, int, bool], None]
-    said: Callable[[str], None]
-    warned: Callable[[str], None]
+    again: Callable[[int], None] = _never_again
 
 
 if TYPE_CHECKING:
@@ -119,21 +70,27 @@ if TYPE_CHECKING:
 
         @property
         def transport(self) -> Literal["stdio", "dial"]:
-            """Whether its sessions are the lines, or node launchers dial back."""
+            """Whether a session is the control line of its node, or node launchers dial back."""
             ...
 
         def problem(self, nodes: Sequence[Node]) -> str:
-            """Return why these nodes cannot be started this way, or ""."""
+            """Return why it cannot start these nodes, or ""."""
             ...
 
         def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[tuple[str, list[str]]]:
             """Return (host, argv) of every command this machine would run, as for a dry run."""
             ...
 
-        def start(
-            self, nodes: Sequence[Node], loop: Loop, reports: Reports, dial: Dial | None
-        ) -> None:
-            """Begin to start every node; outcomes come through `reports`."""
+        def prepare(self, nodes: Sequence[Node]) -> None:
+            """Begin before the rest of dsrun is imported, if that gains anything.
+
+            Raises:
+                UsageError: a program cannot be started.
+            """
+            ...
+
+        def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
+            """Begin to start every node; emit what comes of it, always from the loop."""
             ...
 
         def close(self) -> None:
@@ -155,9 +112,18 @@ def lacks_tls() -> str:
     return "python's `cryptography` is not installed (it comes with paramiko); pip install it"
 
 
-def node_argv(settings: Settings, *args: str) -> list[str]:
+def node_argv(settings: BackendSettings, *args: str) -> list[str]:
     """Return the node launcher's command."""
-    return [settings.python or sys.executable, "-E", "-S", "-c", BOOT, settings.root, *args]
+    root = settings.root or package_root()
+    return [settings.python or sys.executable, "-E", "-S", "-c", BOOT, root, *args]
+
+
+def boot() -> None:
+    """Be the node launcher with `--stdio`: what BOOT does, in a process that has dsrun loaded."""
+    from importlib import import_module
+
+    sys.argv[1:] = ["--stdio"]
+    import_module("..launch", __package__).start()
 
 
 def dial_args(dial: Dial | None, node: str) -> list[str]:
@@ -190,11 +156,11 @@ def output_of(argv: Sequence[str]) -> str:
     return printed.decode("utf-8", "replace")
 
 
-def ssh_options(settings: Settings) -> list[str]:
-    """Return options for an `ssh` that an engine runs: it never asks, and gives up in time."""
-    patience = max(1, round(settings.connect_timeout))
+def ssh_options(settings: BackendSettings) -> list[str]:
+    """Return options for an `ssh` that an engine runs: without questions, with a timeout."""
+    timeout = max(1, round(settings.connect_timeout))
     return [
-        *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={patience}"),
+        *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={timeout}"),
         *(("-o", "StrictHostKeyChecking=accept-new") if settings.accept_new_host_keys else ()),
         *(("-p", str(settings.port)) if settings.port else ()),
     ]

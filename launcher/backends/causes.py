@@ -9,8 +9,8 @@ _SCAN = "ssh-keyscan HOST | ssh-keygen -lf - shows it, ssh-keyscan HOST >> ~/.ss
 NO_ROUTE = "no route to it: it is down, a firewall rejects it, or its address is wrong"
 
 
-class Refused(Exception):
-    """No session; the text is the cause."""
+class SessionFailed(Exception):
+    """A session was not established; the text is the cause."""
 
 
 CAUSES: tuple[tuple[str, str], ...] = (
@@ -58,32 +58,32 @@ CAUSES: tuple[tuple[str, str], ...] = (
 )
 """Patterns over what was printed, in the order in which they decide, and what they mean."""
 
-DROPPED = re.compile(r"kex_exchange_identification|ssh_exchange_identification")
-"""What a client prints when sshd refuses for the moment (MaxStartups): worth another try."""
+TRANSIENT = re.compile(r"kex_exchange_identification|ssh_exchange_identification")
+"""What a client prints when sshd refuses for the moment (MaxStartups)."""
 
-LASTING = re.compile(
+PERMANENT = re.compile(
     r"banner exchange|stdio forwarding failed|open failed|Could not resolve|Connection refused"
     r"|timed out|No route|unreachable|[Hh]ost key|HOST KEY|HOST IDENTIFICATION|Permission denied"
     r"|not found|No such file|jumphost loop|[Bb]ad "
 )
-"""What it prints besides where the way to the host is at fault: no better the next time."""
+"""What it prints besides where trying again would not help."""
 
 PROXIED = re.compile(r"(?m)^.*( UNKNOWN port |^kex_exchange_id|stdio forwarding failed).*$")
-"""What it prints last when a ProxyJump or ProxyCommand has ended: not why."""
+"""What it prints last when a ProxyJump or ProxyCommand has ended; it is not the reason."""
 
 
-def worth_another_try(text: str) -> bool:
+def is_transient(text: str) -> bool:
     """Tell from what ssh printed whether sshd has refused for the moment only."""
-    return bool(DROPPED.search(text)) and not LASTING.search(text)
+    return bool(TRANSIENT.search(text)) and not PERMANENT.search(text)
 
 
-NEW_KEY = re.compile(r"Permanently added '(.+)' \((.+)\) to the list")
-"""What ssh prints of a host key that it has taken because it was told to."""
+ACCEPTED_KEY = re.compile(r"Permanently added '(.+)' \((.+)\) to the list")
+"""What ssh prints when it accepts a new host key, as it was told to."""
 
 
-def new_key(text: str) -> str:
-    """Return that a new host key was taken, in words, if ssh says so; else ""."""
-    found = NEW_KEY.search(text)
+def accepted_key(text: str) -> str:
+    """Return the warning about a new host key that ssh has accepted, or ""."""
+    found = ACCEPTED_KEY.search(text)
     return f"{found[1]}: took its {found[2]} host key, never seen before" if found else ""
 
 
@@ -92,7 +92,7 @@ SHELL_CODES = {126: CAUSES[-2][1], 127: CAUSES[-1][1]}
 
 
 def explain_end(code: int, text: str) -> str:
-    """Return why a session that did stand has ended: what it printed last, else its exit code."""
+    """Return why an established session has ended: what it printed last, else its exit code."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not code and not lines:
         return ""
@@ -100,12 +100,12 @@ def explain_end(code: int, text: str) -> str:
 
 
 def explain(code: int, text: str, host: str = "") -> str:
-    """Return the cause of a session that never became a line.
+    """Return why a session was never established.
 
     Args:
         code: exit code of the session's command.
         text: what was printed, on either stream.
-        host: put into the commands that mend it.
+        host: its name, for the commands that help.
     """
     proxied = " UNKNOWN port " in text
     text = PROXIED.sub("", text) if proxied else text
@@ -118,7 +118,7 @@ def explain(code: int, text: str, host: str = "") -> str:
     for pattern, words in CAUSES:
         found = re.search(pattern, text, re.MULTILINE)
         if found:
-            told = words.replace("WHAT", found[1]) if found.re.groups else words
-            told = re.sub(r"\bHOST\b", host or "HOST", told)
-            return told + ("" if "host key" in told or found.re.groups else last)
+            cause = words.replace("WHAT", found[1]) if found.re.groups else words
+            cause = re.sub(r"\bHOST\b", host or "HOST", cause)
+            return cause + ("" if "host key" in cause or found.re.groups else last)
     return f"the node launcher did not start: exit code {code}{last}"

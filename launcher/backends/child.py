@@ -1,4 +1,4 @@
-"""A program that a backend runs on this machine: its streams, its end, and no way to hang on it."""
+"""A program that a backend runs on this machine: its streams and its end."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import signal
 from contextlib import suppress
 
 from ..common import loop as loops
+from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,60 +23,91 @@ DEFAULTED = [
 ]
 """Signals that a program finds as after a login, whatever was ignored where dsrun was started."""
 
-LAST_WORDS = 0.3
+STDERR_TIMEOUT = 0.3
 """Seconds to wait for the rest of standard error after the program has ended."""
 
 
+class Started(NamedTuple):
+    """A process that was started, and our ends of the pipes that are its standard streams."""
+
+    pid: int
+    stdin: int
+    stdout: int
+    stderr: int
+
+
+def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> Started:
+    """Start a program in a session of its own, with the signals of a fresh login.
+
+    Raises:
+        OSError: it could not be started.
+    """
+
+    def execute(streams: Sequence[int]) -> int:
+        return os.posix_spawnp(
+            argv[0],
+            list(argv),
+            environ,
+            file_actions=[(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(streams)],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=DEFAULTED,
+        )
+
+    return with_pipes(execute)
+
+
+def with_pipes(start: Callable[[Sequence[int]], int]) -> Started:
+    """Have `start` start a process, given its ends of three pipes; it returns the pid."""
+    (in_read, in_write), (out_read, out_write), (err_read, err_write) = (
+        os.pipe2(os.O_CLOEXEC) for _ in range(3)
+    )
+    theirs = (in_read, out_write, err_write)
+    try:
+        return Started(start(theirs), in_write, out_read, err_read)
+    except OSError:
+        for fd in (in_write, out_read, err_read):
+            os.close(fd)
+        raise
+    finally:
+        for fd in theirs:
+            os.close(fd)
+
+
 class Child:
-    """One program in a session of its own, with pipes for all three streams.
+    """The owner of a process that was started: its streams, its end.
 
     Attributes:
         stdin, stdout: our ends of its pipes; the owner closes them.
-        errors: the end of what it wrote to standard error.
         code: its exit code once it has ended, or minus the number of a signal.
     """
 
     def __init__(
         self,
-        argv: Sequence[str],
+        started: Started,
         loop: loops.Loop,
         on_end: Callable[[int, str], None],
-        environ: Mapping[str, str],
         on_errors: Callable[[bytes], None] | None = None,
     ) -> None:
-        """Start it; `on_end` is given its exit code (minus the number of a signal) and `errors`.
+        """Watch it.
 
-        `on_errors` is given standard error as it comes.
-
-        Raises:
-            OSError: it could not be started.
+        Args:
+            started: the process.
+            loop: reads its standard error, and waits for its end.
+            on_end: given its exit code (minus the number of a signal), and the end of what it
+                wrote to standard error.
+            on_errors: given standard error as it comes.
         """
-        (in_read, self.stdin), (self.stdout, out_write), (self._stderr, err_write) = (
-            os.pipe2(os.O_CLOEXEC) for _ in range(3)
-        )
-        theirs = (in_read, out_write, err_write)
-        try:
-            self.pid = os.posix_spawnp(
-                argv[0],
-                list(argv),
-                environ,
-                file_actions=[(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(theirs)],
-                setsid=True,
-                setsigmask=[],
-                setsigdef=DEFAULTED,
-            )
-        finally:
-            for fd in theirs:
-                os.close(fd)
-        self.errors = b""
+        self.pid, self.stdin, self.stdout, self._stderr = started
+        self.code: int | None = None
+        self._errors = b""
         self._loop = loop
         self._on_end = on_end
         self._on_errors = on_errors
-        self.code: int | None = None
         self._pidfd = os.pidfd_open(self.pid)
         os.set_blocking(self._stderr, False)
-        loop.watch(self._stderr, loops.READ, self._read_errors)
-        loop.watch(self._pidfd, loops.READ, self._ended)
+        loop.add_reader(self._stderr, self._read_errors)
+        loop.add_reader(self._pidfd, self._ended)
 
     def send_signal(self, number: int) -> None:
         """Signal it, unless it has ended."""
@@ -83,7 +115,7 @@ class Child:
             signal.pidfd_send_signal(self._pidfd, number)
 
     def wait(self, seconds: float) -> bool:
-        """Wait so long for its end, outside the loop; tells whether it has come."""
+        """Return whether it has ended, after waiting so long for it outside the loop."""
         if self.code is not None:
             return True
         waiting = select.poll()
@@ -108,40 +140,40 @@ class Child:
             data = os.read(self._stderr, KEPT)
         except BlockingIOError:
             return
-        self.errors = (self.errors + data)[-KEPT:]
+        self._errors = (self._errors + data)[-KEPT:]
         if self._on_errors is not None and data:
             self._on_errors(data)
         if not data:
             self._close_errors()
-            self._tell()
+            self._report_end()
 
     def _close_errors(self) -> None:
         if self._stderr >= 0:
-            self._loop.unwatch(self._stderr)
+            self._loop.remove(self._stderr)
             os.close(self._stderr)
             self._stderr = -1
 
     def _ended(self) -> None:
-        self._loop.unwatch(self._pidfd)
+        self._loop.remove(self._pidfd)
         self._reap()
-        self._loop.after(LAST_WORDS, self._hurry)
-        self._tell()
+        self._loop.call_later(STDERR_TIMEOUT, self._give_up_reading)
+        self._report_end()
 
     def _reap(self) -> None:
         _, status = os.waitpid(self.pid, 0)
         self.code = os.waitstatus_to_exitcode(status)
 
-    def _hurry(self) -> None:
+    def _give_up_reading(self) -> None:
         if self._stderr >= 0:
             self._close_errors()
-            self._tell()
+            self._report_end()
 
-    def _tell(self) -> None:
-        """Tell the owner once: the program has ended and its last words are in."""
+    def _report_end(self) -> None:
+        """Tell the owner once: the program has ended, and its standard error is read."""
         if self.code is not None and self._stderr < 0 and self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
-            self._on_end(self.code, self.errors.decode("utf-8", "replace"))
+            self._on_end(self.code, self._errors.decode("utf-8", "replace"))
 
 
 def _children(pid: int) -> list[int]:

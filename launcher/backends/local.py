@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import sys
 
+from ..common.errors import UsageError, reason
 from . import base
-from .child import Child
+from .child import Child, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ..common.loop import Loop
+    from ..specs.backend import BackendSettings
     from ..specs.plan import Node
+    from .child import Started
+    from .events import Emit
 
 
 class Local:
@@ -21,13 +25,12 @@ class Local:
 
     transport = "stdio"
 
-    def __init__(self, settings: base.Settings) -> None:
+    def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
-        self._warm: dict[int, Child] = {}
-        self._reports: base.Reports | None = None
+        self._prepared: dict[int, Started] = {}
 
     def problem(self, nodes: Sequence[Node]) -> str:
-        """Return why these nodes cannot be started this way, or ""."""
+        """Return why it cannot start these nodes, or ""."""
         python = self._settings.python
         if python == sys.executable:
             return ""
@@ -44,44 +47,54 @@ class Local:
         self, nodes: Sequence[Node], dial: base.Dial | None
     ) -> list[tuple[str, list[str]]]:
         """Return (host, argv) of every command this machine would run."""
-        argv = base.node_argv(self._settings, "--stdio")
-        return [(node.host.name, argv) for node in nodes]
+        return [(node.host.name, self._argv()) for node in nodes]
 
-    def warm(self, nodes: Sequence[Node], loop: Loop) -> None:
+    def prepare(self, nodes: Sequence[Node]) -> None:
         """Start the node launchers before `start` is called: they get ready meanwhile.
 
         A node launcher whose line closes before it has heard anything leaves by itself.
 
         Raises:
-            OSError: the interpreter could not be started.
+            UsageError: the interpreter cannot be started.
         """
-        for node in nodes:
-            self._warm[node.rank] = self._spawn(node.rank, loop)
+        from . import prefork
 
-    def start(
-        self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
-    ) -> None:
+        argv = self._argv()
+        try:
+            forks = prefork.is_possible(argv[0])
+            for node in nodes:
+                self._prepared[node.rank] = (
+                    prefork.fork(argv, base.boot) if forks else spawn(argv, os.environ)
+                )
+        except OSError as error:
+            raise UsageError(f"--python {argv[0]}: {reason(error)}") from None
+
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Start the node launcher of every node as a child."""
-        from .stdio import SessionLine
+        from .events import SessionEnded, SessionStarted
+        from .stdio import SessionStream
 
-        self._reports = reports
         for node in nodes:
             try:
-                child = self._warm.pop(node.rank, None) or self._spawn(node.rank, loop)
+                started = self._prepared.pop(node.rank, None) or spawn(self._argv(), os.environ)
             except OSError as error:
-                reports.ended(node.rank, f"{self._settings.python}: {error.strerror}")
+                emit(SessionEnded(node.rank, f"{self._settings.python}: {reason(error)}"))
                 continue
-            reports.line(node.rank, SessionLine(child.stdout, child.stdin))
+            child = Child(started, loop, _on_end(node.rank, emit))
+            emit(SessionStarted(node.rank, SessionStream(child.stdout, child.stdin)))
 
     def close(self) -> None:
         """Nothing to do: a node launcher ends with its line."""
 
-    def _spawn(self, rank: int, loop: Loop) -> Child:
-        def ended(code: int, errors: str) -> None:
-            from . import causes
+    def _argv(self) -> list[str]:
+        return base.node_argv(self._settings, "--stdio")
 
-            if self._reports is not None:
-                self._reports.ended(rank, causes.explain_end(code, errors))
 
-        argv = base.node_argv(self._settings, "--stdio")
-        return Child(argv, loop, ended, os.environ)
+def _on_end(rank: int, emit: Emit) -> Callable[[int, str], None]:
+    def ended(code: int, errors: str) -> None:
+        from . import causes
+        from .events import SessionEnded
+
+        emit(SessionEnded(rank, causes.explain_end(code, errors)))
+
+    return ended

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ..control import frames
-from ..control.line import Line, LineClosed
+from ..control.stream import FrameStream, StreamClosed
 
 
-class SessionLine(Line):
+class SessionStream(FrameStream):
     """A line whose first bytes may be noise: everything up to MAGIC is set aside.
 
     Attributes:
@@ -23,7 +23,7 @@ class SessionLine(Line):
         """Return the frames that `data` completes, once MAGIC has been seen.
 
         Raises:
-            LineClosed: too much noise, or bytes that are no frames.
+            StreamClosed: too much noise, or bytes that are no frames.
         """
         if self.answered:
             return super().decode(data)
@@ -31,7 +31,7 @@ class SessionLine(Line):
         before, magic, after = self.noise.partition(frames.MAGIC)
         if not magic:
             if len(self.noise) > frames.NOISE_LIMIT:
-                raise LineClosed("no node launcher answered, only other output")
+                raise StreamClosed("no node launcher answered, only other output")
             return []
         self.answered, self.noise = True, before
         return super().decode(after)

@@ -49,7 +49,8 @@ def _row(name: str, option: Option) -> str:
     short = [also for also in option.also if also.startswith("-")]
     long = [f"--{also}" for also in (name, *option.also) if not also.startswith("-")]
     left = f"  {', '.join([*short, *long])} {option.metavar}".rstrip()
-    about = textwrap.wrap(option.help, WIDTH - COLUMN)
+    words = option.help if isinstance(option.help, str) else option.help()
+    about = textwrap.wrap(words, WIDTH - COLUMN)
     first = (
         f"{left:<{COLUMN}}{about[0]}" if len(left) < COLUMN else f"{left}\n{'':{COLUMN}}{about[0]}"
     )

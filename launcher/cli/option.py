@@ -6,6 +6,7 @@ from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 HOSTS = "Which hosts and devices"
@@ -29,6 +30,7 @@ class Option(NamedTuple):
 
     Attributes:
         default: its value when nobody gives one.
+        help: the words of `--help`, or what makes them where they name what a table holds.
         kind: str, int, float, bool (a flag without a value) or list (may be given again).
         also: other names it goes by, one-letter ones with their dash.
         choices: the only values allowed, () for any.
@@ -42,7 +44,7 @@ class Option(NamedTuple):
     kind: str
     group: str
     metavar: str
-    help: str
+    help: str | Callable[[], str]
     also: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     none: str | None = None
@@ -55,7 +57,7 @@ def option(
     default: Any,
     kind: str,
     group: str,
-    help: str,  # noqa: A002
+    help: str | Callable[[], str],  # noqa: A002
     metavar: str = "",
     **more: Any,
 ) -> Any:

@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+def _launchers() -> str:
+    from ..backends import choosable
+    from ..common.wording import either
+
+    return either(["auto", *choosable()])
+
+
 class Options:
     """What the user asked for, and nothing else: typed, immutable, with every default filled in.
 
@@ -117,7 +124,7 @@ class Options:
 
     launcher: str = option(
         "auto", "str", START,
-        "auto, local, ssh, openssh, pdsh, openmpi, mpich, impi, mvapich or slurm", "NAME",
+        _launchers, "NAME",
     )  # fmt: skip
     launcher_args: str = option(
         "", "str", START, "further arguments for the launcher's own tool, one string", "ARGS"

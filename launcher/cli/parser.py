@@ -20,14 +20,6 @@ if TYPE_CHECKING:
 YES = {"1", "true", "yes", "on"}
 NO = {"", "0", "false", "no", "off"}
 
-VARIABLES = frozenset(
-    {
-        *("DSRUN_TOKEN", "DSRUN_JOB_ID", "DSRUN_NODE_LAUNCHER", "DSRUN_QUEUE_FD"),
-        *("DSRUN_WORLD_INFO", "DSRUN_LOG_OUT", "DSRUN_LOG_ERR"),
-    }
-)
-"""Those of our variables that stand for no option: a secret, and what workers are given."""
-
 
 class Command(NamedTuple):
     """One command line, understood.
@@ -106,15 +98,24 @@ def _notes(
 ) -> tuple[str, ...]:
     """Return a line for each option, and each variable of ours, that changes nothing."""
     idle = [f"--{name}: changes nothing: {IDLE[name]}" for name in IDLE if name in values]
-    ours = [name for name in environ if name.startswith("DSRUN_") and name not in VARIABLES]
+    ours = [name for name in environ if name.startswith("DSRUN_")]
     keys = {name: name.removeprefix("DSRUN_").lower() for name in ours}
     unknown = [name for name, key in keys.items() if key not in names]
+    unknown = [name for name in unknown if name not in no_options()]
     return (*idle, *(f"{one}: changes nothing: no such variable{_meant(one)}" for one in unknown))
+
+
+def no_options() -> frozenset[str]:
+    """Return our variables that stand for no option: a secret, and what workers are given."""
+    from ...accelerator.data import QUEUE_FD
+
+    given = ("DSRUN_JOB_ID", "DSRUN_NODE_LAUNCHER", "DSRUN_WORLD_INFO", "DSRUN_LOG_OUT", QUEUE_FD)
+    return frozenset({"DSRUN_TOKEN", "DSRUN_LOG_ERR", *given})
 
 
 def _meant(variable: str) -> str:
     """Return the nearest of our own variables, in words."""
-    ours = [name.removeprefix("DSRUN_").lower() for name in VARIABLES]
+    ours = [name.removeprefix("DSRUN_").lower() for name in no_options()]
     close = _nearest(variable.removeprefix("DSRUN_").lower(), [*table(), *ours])
     return f" (did you mean DSRUN_{close.upper()}?)" if close else "; see dsrun --help"
 

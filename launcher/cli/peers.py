@@ -45,7 +45,8 @@ PET = frozenset(
 )
 """Options that torchrun takes from PET_<NAME> (torch 2.13, `torch/distributed/run.py`).
 
-PET_NODE_RANK is not among them: it says which node this is, and `resources.membership` reads it.
+PET_NODE_RANK is not among them: it says which node this is; `resources.cluster_environment` reads
+it.
 """
 
 TEMPLATE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"

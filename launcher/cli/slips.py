@@ -22,11 +22,11 @@ OURS = TORCHRUN_NAMES | {
 }
 """Options that hardly any script has itself."""
 
-_PYTHON = re.compile(r"(.*/)?python[0-9.]*")
+_PYTHON = r"(.*/)?python[0-9.]*"
 _LAUNCHERS = {"torchrun", "deepspeed"}
-_SHELL = re.compile(rb"#!\s*(\S*/env\s+(-\S+\s+)*)?\S*\b(sh|bash|dash|zsh|ksh|csh|tcsh|fish)\b")
+_SHELL = rb"#!\s*(\S*/env\s+(-\S+\s+)*)?\S*\b(sh|bash|dash|zsh|ksh|csh|tcsh|fish)\b"
 # What is a script of both has its second line in quotes; pip writes such, where paths are long.
-_BOTH = re.compile(rb"#![^\n]*\n\s*['\"]")
+_BOTH = rb"#![^\n]*\n\s*['\"]"
 
 
 def check(program: Program, folder: str) -> None:
@@ -42,7 +42,7 @@ def check(program: Program, folder: str) -> None:
     if program.module or program.no_python:
         return
     script = program.script
-    if _PYTHON.fullmatch(script):
+    if "python" in script and re.fullmatch(_PYTHON, script):
         raise UsageError(
             f"{script}: dsrun starts python itself: dsrun [options] SCRIPT [ARGS...]"
             " (--python names another)"
@@ -90,4 +90,6 @@ def _kind(path: str) -> str:
         return ""
     if head.startswith(b"\x7fELF"):
         return "a program"
-    return "a shell script" if _SHELL.match(head) and not _BOTH.match(head) else ""
+    if not head.startswith(b"#!"):
+        return ""
+    return "a shell script" if re.match(_SHELL, head) and not re.match(_BOTH, head) else ""

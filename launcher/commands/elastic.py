@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from ..common import entry
 from ..common.errors import UsageError
+from ..common.wording import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ..planning.batch_plan import BatchPlan, Share
+    from ..specs.batch_plan import BatchPlan, BatchShare
 
-    Rows = Sequence[tuple[int, Share]]
+    Rows = Sequence[tuple[int, BatchShare]]
 
 HELP = """\
 usage: dsrun-elastic -c FILE [-w N] [--json]
@@ -128,10 +129,9 @@ def _as_table(plan: BatchPlan, rows: Rows) -> str:
 
 def _said(plan: BatchPlan, rows: Rows) -> Iterator[str]:
     if plan.valid:
-        count = len(plan.valid)
         yield (
-            f"batch size {plan.batch} by schema {plan.settings.schema}: {count} world"
-            f" size{'' if count == 1 else 's'}, {plan.valid[0]} to {plan.valid[-1]}"
+            f"batch size {plan.batch} by schema {plan.settings.schema}:"
+            f" {counted(len(plan.valid), 'world size')}, {plan.valid[0]} to {plan.valid[-1]}"
         )
     parallel = plan.settings.model_parallel
     if parallel > 1:

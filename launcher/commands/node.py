@@ -8,15 +8,24 @@ from __future__ import annotations
 
 import os
 
+from ..backends import LOCAL
 from ..cli.parser import parse
 from ..common.errors import UsageError
-from ..common.secret import DEFAULT_MASTER_PORT
-from ..head.run.start import launch
+from ..head.run.start import launch, prepare
+from ..planning import rendezvous
 from ..planning.folders import interpreter
-from ..planning.planner import Arrangement, elastic_plan
-from ..planning.rendezvous import completed
+from ..planning.job import job_spec
+from ..planning.launcher import is_auto
+from ..planning.planner import (
+    PlannedJob,
+    backend_settings,
+    check_rank_per_task,
+    elastic_plan,
+)
 from ..resources import world_info
+from ..specs.dial_in import DEFAULT_MASTER_PORT
 from ..specs.host import Host
+from ..specs.origin import Origin
 from ..specs.plan import Plan, lay_out
 from ..specs.program import Program
 
@@ -34,7 +43,7 @@ def run(words: Sequence[str]) -> int:
         DsrunError: the words are not usable, or the node cannot run it.
     """
     text, rest = _take_world_info(list(words))
-    command = completed(parse(rest, os.environ))
+    command = rendezvous.apply(parse(rest, os.environ))
     if command.rendezvous is not None:
         raise UsageError(
             f"{command.rendezvous.words}: by hand nobody is met; use dsrun, without --world_info"
@@ -49,9 +58,20 @@ def run(words: Sequence[str]) -> int:
         raise UsageError("--master_port 0: nobody tells the other nodes which is free; name one")
     if command.options.shard_queue and len(plan.nodes) > 1:
         raise UsageError("--shard_queue: no one dsrun sees all nodes here; use dsrun --no_ssh")
-    batches = elastic_plan(command.options, plan.world_size)
-    arranged = Arrangement(plan, "--world_info", "by hand", batches, command.notes)
-    return launch(arranged, command.options, rank)
+    planned = _planned(command, plan)
+    start = prepare(plan, planned.backend, rank)
+    return launch(job_spec(planned, command.options, rank), start)
+
+
+def _planned(command: Command, plan: Plan) -> PlannedJob:
+    options = command.options
+    check_rank_per_task(plan, options)
+    return PlannedJob(
+        plan,
+        Origin("--world_info", "by hand", command.notes, is_auto(options)),
+        backend_settings(plan.program, options),
+        elastic_plan(options, plan.world_size),
+    )
 
 
 def _take_world_info(words: list[str]) -> tuple[str, list[str]]:
@@ -80,7 +100,7 @@ def _plan(command: Command, text: str) -> Plan:
             interpreter(options),
             not options.no_local_rank,
         ),
-        launcher="local",
+        launcher=LOCAL,
         master_addr=options.master_addr or "127.0.0.1",
         master_port=options.master_port or DEFAULT_MASTER_PORT,
     )

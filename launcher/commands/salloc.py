@@ -8,11 +8,12 @@ import shlex
 import shutil
 import sys
 
-from ..common.errors import UsageError
+from ..backends import allocates
+from ..common.errors import UsageError, reason
 from ..planning.elastic import bounds
-from ..planning.planner import by_rank, number_of_gpus, selected
+from ..planning.environment import travel
+from ..planning.hosts import by_rank, chosen_hosts, number_of_gpus
 from ..planning.rendezvous import OWN
-from ..planning.tasks import travelling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,9 +28,9 @@ SILENT = {"warning", "error", "critical"}
 
 
 def is_needed(options: Options, environ: Mapping[str, str]) -> bool:
-    """Tell whether Slurm is asked for, and this is no job of it."""
+    """Return whether Slurm is asked for, and this is no job of it."""
     elsewhere = options.standalone or by_rank(options) or options.rdzv_backend != OWN
-    return options.launcher.lower() == "slurm" and "SLURM_JOB_ID" not in environ and not elsewhere
+    return allocates(options.launcher) and "SLURM_JOB_ID" not in environ and not elsewhere
 
 
 def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> list[str]:
@@ -49,7 +50,7 @@ def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> 
     options = command.options
     if not any(command.program[:1]):
         raise UsageError("no script: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
-    travelling(options)  # a file that cannot be read is told now, not after hours in the queue
+    travel(options)  # a file that cannot be read is told now, not after hours in the queue
     try:
         theirs = shlex.split(options.launcher_args)
     except ValueError as error:
@@ -66,7 +67,8 @@ def shown(argv: Sequence[str], options: Options) -> str:
     """Return what a dry run prints: hosts and ranks are known only in the allocation."""
     if options.json:
         commands = [{"host": os.uname().nodename, "argv": argv}]
-        return f"{json.dumps({'launcher': 'slurm', 'nodes': None, 'commands': commands})}\n"
+        told = {"launcher": options.launcher.lower(), "nodes": None, "commands": commands}
+        return f"{json.dumps(told)}\n"
     return f"hosts  of an allocation that is asked for with this command:\n\n  {shlex.join(argv)}\n"
 
 
@@ -84,7 +86,7 @@ def run(argv: list[str], options: Options) -> NoReturn:
     try:
         os.execv(argv[0], argv)
     except OSError as error:
-        raise UsageError(f"{argv[0]}: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{argv[0]}: {reason(error)}") from None
 
 
 def _tool(path: str) -> str:
@@ -108,7 +110,7 @@ def _own_command(words: int) -> list[str]:
 def _size(options: Options) -> list[str]:
     """Return how many nodes are asked for, and which where the user names some."""
     if options.host is not None or options.hostfile is not None:
-        names = [host.name for host in selected(options)]
+        names = [host.name for host in chosen_hosts(options)]
         return [f"--nodes={len(names)}", f"--nodelist={','.join(names)}"]
     if options.nnodes is not None:
         least, most = bounds(options.nnodes)

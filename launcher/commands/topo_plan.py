@@ -7,22 +7,24 @@ import os
 from ...accelerator import detect
 from ..common.cpu_list import format_cpus
 from ..common.errors import UsageError
+from ..common.wording import counted
 from ..head.report import bindings
 from ..node.binding import conflicts, numa, sysfs, topology
 from ..node.binding import plan as binding
 from ..node.devices import Devices
-from ..node.workers.devices import Equipment
+from ..node.workers.devices import WorkerDevices
 from ..node.workers.observed_affinity import placed
-from ..specs.binding_policy import Manner, core_lists, manner
+from ..planning.binding import binding_policy, core_lists
 from .topo_tree import Machine, Thing, draw
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...accelerator.nics import Nic
+    from ...accelerator.hardware.nics import Nic
     from ..cli.options import Options
-    from ..node.binding.plan import Plan
+    from ..node.binding.plan import BindingPlan
+    from ..specs.binding_policy import BindingPolicy
 
 
 def survey(options: Options) -> str:
@@ -37,23 +39,26 @@ def survey(options: Options) -> str:
         workers = devices.count() if options.num_gpus is None else options.num_gpus
         if workers < 1:
             raise ValueError(f"--num_gpus: expected 1 or more, not {workers}")
-        how = _manner(options)
-        equipment = Equipment(devices, tuple(range(workers)), how)
+        how = _policy(options)
+        equipment = WorkerDevices(devices, tuple(range(workers)), how)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    plan = binding.plan(tree, equipment.seats, how, devices=equipment.devices)
+    plan = binding.plan(tree, equipment.numa_nodes, how, devices=equipment.devices)
     return "\n".join([draw(_machine(devices, tree)), "", *_table(how, equipment, plan)])
 
 
-def _manner(options: Options) -> Manner:
+def _policy(options: Options) -> BindingPolicy:
     host = os.uname().nodename
     other = options.bind_to or options.numa_binding
-    asked = manner(options.changed(bind_cores_to_rank=options.bind_cores_to_rank or not other))
-    return asked._replace(core_list=core_lists(options.bind_core_list, [host])(host), report=True)
+    asked = binding_policy(
+        options.changed(bind_cores_to_rank=options.bind_cores_to_rank or not other)
+    )
+    core_list, by_host = core_lists(options.bind_core_list, [host])
+    return asked._replace(core_list=dict(by_host).get(host, core_list), report=True)
 
 
 def _machine(devices: Devices, tree: topology.Topology) -> Machine:
-    from ...accelerator import nics
+    from ...accelerator.hardware import nics
 
     return Machine(
         name=os.uname().nodename,
@@ -72,7 +77,7 @@ def _machine(devices: Devices, tree: topology.Topology) -> Machine:
 
 def _things(devices: Devices) -> Iterator[Thing]:
     """The devices in words, with what their driver says of them."""
-    from ...accelerator import nvml
+    from ...accelerator.hardware import nvml
 
     addresses, nodes = devices.addresses(devices.visible), devices.nodes_of(devices.visible)
     gpus = {gpu.address: gpu for gpu in nvml.read() or nvml.from_proc()} if addresses else {}
@@ -91,18 +96,18 @@ def _nic(nic: Nic) -> str:
     return ", ".join(word for word in (name, nic.link, nic.address, ports) if word)
 
 
-def _table(how: Manner, equipment: Equipment, plan: Plan) -> Iterator[str]:
+def _table(how: BindingPolicy, equipment: WorkerDevices, plan: BindingPlan) -> Iterator[str]:
     """What each worker would be bound to, and what is not as one would expect."""
-    workers = len(equipment.seats)
+    workers = len(equipment.numa_nodes)
     whole = equipment.bound(dict.fromkeys(range(workers), 0), 0)
     shares = [(format_cpus(one.cpus), _memory(one)) for one in plan.bindings]
     told = whole._replace(workers=placed(whole.workers, shares) if shares else whole.workers)
-    title = f"{workers} worker{'' if workers == 1 else 's'}, bound by '{how.way}':"
+    title = f"{counted(workers, 'worker')}, bound by '{how.bind_to}':"
     yield bindings.table([(os.uname().nodename, told)], title)
     for note in (*plan.notes, conflicts.conflicts(os.environ)):
         if note:
             yield f"  {note}"
 
 
-def _memory(one: binding.Binding) -> str:
+def _memory(one: binding.WorkerBinding) -> str:
     return f"{one.policy}:{format_cpus(one.memory)}" if one.policy else ""

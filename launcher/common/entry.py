@@ -5,17 +5,22 @@ The one place that catches our own errors, and turns each into one line and an e
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from contextlib import suppress
 
-from .errors import INTERNAL, DsrunError, OutputError
+from .errors import INTERNAL, DsrunError, OutputError, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     Act = Callable[[list[str]], int]
+
+
+GARBAGE = 20_000
+"""New objects before a look for garbage: more than a start makes, none of which is garbage."""
 
 
 def main(act: Act, argv: Sequence[str] | None = None) -> int:
@@ -74,7 +79,7 @@ def write(text: str) -> None:
         raise
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        raise OutputError(f"standard output: {(error.strerror or str(error)).lower()}") from None
+        raise OutputError(f"standard output: {reason(error)}") from None
 
 
 def _refuse(error: DsrunError) -> int:
@@ -97,11 +102,22 @@ def _bug() -> int:
     return INTERNAL
 
 
+_own = False
+
+
+def is_own() -> bool:
+    """Whether this process runs a command of ours and nothing else."""
+    return _own
+
+
 def start(act: Act) -> None:
     """Run a command as a process of its own; see `main`.
 
     Leaves without the interpreter's own clean-up: everything is written and closed by then.
     """
+    global _own  # noqa: PLW0603
+    _own = True
+    gc.set_threshold(GARBAGE)
     code = main(act)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):

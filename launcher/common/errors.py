@@ -54,3 +54,8 @@ class LostError(DsrunError):
     """The line to a node, or to the runner, ended before the job did."""
 
     exit_code = LOST
+
+
+def reason(error: OSError) -> str:
+    """Return why a call to the system has failed, in lower case as all our messages are."""
+    return (error.strerror or str(error)).lower()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import os
-import selectors
+import select
 import signal
 import time
 from contextlib import suppress
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     Callback: TypeAlias = Callable[[], None]
 
-READ = selectors.EVENT_READ
-WRITE = selectors.EVENT_WRITE
+READ, WRITE = select.EPOLLIN, select.EPOLLOUT
 
 
 class Timer:
@@ -42,7 +41,7 @@ class Loop:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
-        self._selector = selectors.DefaultSelector()
+        self._epoll = select.epoll()
         self._calls: dict[int, dict[int, Callback]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = 0
@@ -50,36 +49,55 @@ class Loop:
         self._posted: list[Callback] = []
         self._wake_fd = -1
 
-    def watch(self, fd: int, event: int, call: Callback) -> None:
-        """Call `call` whenever `fd` is ready for `event` (READ or WRITE).
+    def add_reader(self, fd: int, call: Callback) -> None:
+        """Call `call` whenever `fd` can be read.
 
         Raises:
             PermissionError: a plain file, which is always ready and which epoll(7) refuses.
         """
+        self._add(fd, READ, call)
+
+    def add_writer(self, fd: int, call: Callback) -> None:
+        """Call `call` whenever `fd` can be written; raises as `add_reader`."""
+        self._add(fd, WRITE, call)
+
+    def remove_writer(self, fd: int) -> None:
+        """Stop waiting until `fd` can be written; nothing happens when nobody waited."""
+        self._remove(fd, WRITE)
+
+    def remove(self, fd: int) -> None:
+        """Stop waiting for `fd`; nothing happens when nobody waited."""
+        self._remove(fd, READ | WRITE)
+
+    def has_reader(self, fd: int) -> bool:
+        """Whether somebody waits until `fd` can be read."""
+        return READ in self._calls.get(fd, {})
+
+    def has_writer(self, fd: int) -> bool:
+        """Whether somebody waits until `fd` can be written."""
+        return WRITE in self._calls.get(fd, {})
+
+    def _add(self, fd: int, event: int, call: Callback) -> None:
         calls = self._calls.get(fd, {})
         if event not in calls:
             mask = sum(calls) | event
-            (self._selector.modify if calls else self._selector.register)(fd, mask)
+            (self._epoll.modify if calls else self._epoll.register)(fd, mask)
         self._calls[fd] = {**calls, event: call}
 
-    def unwatch(self, fd: int, event: int = READ | WRITE) -> None:
-        """Stop waiting for `event` on `fd`; nothing happens when it was not watched."""
+    def _remove(self, fd: int, events: int) -> None:
         calls = self._calls.get(fd)
         if not calls:
             return
-        for one in [known for known in calls if known & event]:
+        for one in [known for known in calls if known & events]:
             del calls[one]
         if calls:
-            self._selector.modify(fd, sum(calls))
+            self._epoll.modify(fd, sum(calls))
         else:
             del self._calls[fd]
-            self._selector.unregister(fd)
+            with suppress(OSError):  # closed before
+                self._epoll.unregister(fd)
 
-    def watching(self, fd: int, event: int) -> bool:
-        """Tell whether `fd` is watched for `event`."""
-        return event in self._calls.get(fd, {})
-
-    def after(self, seconds: float, call: Callback) -> Timer:
+    def call_later(self, seconds: float, call: Callback) -> Timer:
         """Call `call` once, `seconds` from now."""
         timer = Timer(call)
         self._count += 1
@@ -97,10 +115,10 @@ class Loop:
             for number in os.read(read_fd, 4096):
                 call(number)
 
-        self.watch(read_fd, READ, drain)
+        self.add_reader(read_fd, drain)
 
     def open_to_threads(self) -> None:
-        """Allow `post` to be called; costs two descriptors, and nothing the second time."""
+        """Allow `call_soon_threadsafe`; costs two descriptors, and nothing the second time."""
         if self._wake_fd >= 0:
             return
         read_fd, self._wake_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -111,10 +129,10 @@ class Loop:
             for call in posted:
                 call()
 
-        self.watch(read_fd, READ, drain)
+        self.add_reader(read_fd, drain)
 
-    def post(self, call: Callback) -> None:
-        """Have the loop call `call` soon; the one method that any thread may use."""
+    def call_soon_threadsafe(self, call: Callback) -> None:
+        """Call `call` from the loop soon; the one method that any thread may use."""
         self._posted.append(call)
         with suppress(BlockingIOError):
             # Full of wake-ups that have not been read yet: one more is not needed.
@@ -134,9 +152,10 @@ class Loop:
     def _wait(self) -> None:
         # A stop (SIGSTOP) ends the wait before it has seen what has arrived meanwhile: deadlines
         # that have passed since then count only behind that.
-        for key, ready in self._selector.select(self._timeout()) or self._selector.select(0):
-            for event in (READ, WRITE):
-                call = self._calls.get(key.fd, {}).get(event) if ready & event else None
+        for fd, ready in self._epoll.poll(self._timeout()) or self._epoll.poll(0):
+            # An error, or a hang-up, is for whoever waits for either.
+            for event, other in ((READ, WRITE), (WRITE, READ)):
+                call = self._calls.get(fd, {}).get(event) if ready & ~other else None
                 if call is not None and not self._stopped:
                     call()
 

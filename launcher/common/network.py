@@ -61,7 +61,7 @@ def _ipv6() -> list[str]:
 def lines_of(path: str) -> list[str]:
     """Return the lines of a file of the kernel's, none where it cannot be read."""
     try:
-        with open(path, encoding="ascii", errors="replace") as file:
+        with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().splitlines()
     except OSError:
         return []
@@ -99,15 +99,15 @@ def interface_of(address: str) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         for _, name in socket.if_nameindex():
             with suppress(OSError):  # an interface without an address
-                asked = struct.pack("256s", name.encode())
-                found = fcntl.ioctl(probe, SIOCGIFADDR, asked)[20:24]
+                request = struct.pack("256s", name.encode())
+                found = fcntl.ioctl(probe, SIOCGIFADDR, request)[20:24]
                 if socket.inet_ntoa(found) == address:
                     return name
     return ""
 
 
 def same_host(one: str, other: str) -> bool:
-    """Tell whether two names are one host's: the same, or one is the short form of the other."""
+    """Return whether two names are one host's: the same, or one is the short form of the other."""
     if one == other:
         return True
     short = "." not in one or "." not in other

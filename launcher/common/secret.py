@@ -6,11 +6,7 @@ import os
 from functools import cache
 
 from . import files
-from .errors import UsageError
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from ..cli.options import Options
+from .errors import UsageError, reason
 
 LIMIT = 4096
 """Bytes of a secret."""
@@ -21,15 +17,13 @@ WARNING = (
 )
 
 
-def shared_secret(options: Options) -> str:
-    """Return the secret from --token_file or DSRUN_TOKEN, "" when there is none.
+def shared_secret(token_file: str | None) -> str:
+    """Return the secret from a file or else DSRUN_TOKEN, "" when there is none.
 
     Raises:
         UsageError: the file cannot be read, or others can read it.
     """
-    if options.token_file is None:
-        return os.environ.get("DSRUN_TOKEN", "")
-    return _kept(options.token_file)
+    return os.environ.get("DSRUN_TOKEN", "") if token_file is None else _kept(token_file)
 
 
 @cache
@@ -44,18 +38,9 @@ def _kept(path: str) -> str:
     try:
         secret = files.read(path, LIMIT, check=check).decode().strip()
     except OSError as error:
-        raise UsageError(f"{where}: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{where}: {reason(error)}") from None
     except UnicodeDecodeError:
         raise UsageError(f"{where}: no UTF-8; make one with: openssl rand -hex 32") from None
     if not secret:
         raise UsageError(f"{where}: is empty")
     return secret
-
-
-def control_port(options: Options, master_port: int | None) -> int:
-    """Return the port that node 0 listens on, which every node must know beforehand."""
-    return options.control_port or (master_port or DEFAULT_MASTER_PORT) + 1
-
-
-DEFAULT_MASTER_PORT = 29500
-"""DeepSpeed's and torchrun's default; here only where a port must be known before the start."""

@@ -14,7 +14,7 @@ import os
 import secrets
 
 from ..common.values import NamedTuple
-from .kinds import Name
+from .field_types import Name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ ANNOUNCEMENT = "DSRUN-TOKEN"
 """The word before the token on the node launcher's standard output."""
 
 
-class Claim(NamedTuple):
+class Credentials(NamedTuple):
     """AUTH: who dials.
 
     Attributes:
@@ -45,12 +45,12 @@ def new_token() -> str:
     return secrets.token_urlsafe(32)
 
 
-def announce(node: str, token: str) -> str:
+def announcement(node: str, token: str) -> str:
     """Return the line a node launcher prints."""
     return f"{ANNOUNCEMENT} {node} {token}"
 
 
-def announced(line: str) -> tuple[str, str] | None:
+def parse_announcement(line: str) -> tuple[str, str] | None:
     """Return (node, token) when a line of the engine's output announces one; labels may precede."""
     words = line.partition(ANNOUNCEMENT)[2].split()
     return (words[0], words[1]) if len(words) == 2 else None
@@ -77,11 +77,11 @@ def digest(plan: Plan) -> str:
 
     nodes = [(node.host.name, node.slots) for node in plan.nodes]
     program = plan.program._asdict()
-    text = json.dumps([nodes, program], sort_keys=True)
+    text = json.dumps([nodes, program])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def claim(rank: str, secret: str, seen: str, plan: Plan) -> Claim:
-    """Return the claim of a node of `--no_ssh`: the secret proved over the certificate seen."""
+def credentials(rank: str, secret: str, seen: str, plan: Plan) -> Credentials:
+    """Return those of a node of `--no_ssh`: the secret proved over the certificate seen."""
     proof = prove(secret, seen, f"node {rank}")
-    return Claim(rank, proof, digest(plan), os.uname().nodename)
+    return Credentials(rank, proof, digest(plan), os.uname().nodename)

@@ -130,13 +130,13 @@ def unpack_output(body: bytes) -> tuple[int, int, bytes]:
     return rank, stream, body[_OUTPUT.size :]
 
 
-def pack_ask(rank: int, generation: int, line: int, said: bytes) -> bytes:
-    """Return an ASK frame: what `rank` of a round has said on one of its node's lines."""
-    return pack(ASK, _ASK.pack(rank, generation, line) + said)
+def pack_ask(rank: int, generation: int, line: int, text: bytes) -> bytes:
+    """Return an ASK frame: a request by `rank` of a round on one of its node's lines."""
+    return pack(ASK, _ASK.pack(rank, generation, line) + text)
 
 
 def unpack_ask(body: bytes) -> tuple[int, int, int, bytes]:
-    """Return (rank, generation, line, what was said) of an ASK frame's body.
+    """Return (rank, generation, line, request) of an ASK frame's body.
 
     Raises:
         BadFrame: the body is too short.
@@ -147,13 +147,13 @@ def unpack_ask(body: bytes) -> tuple[int, int, int, bytes]:
     return rank, generation, line, body[_ASK.size :]
 
 
-def pack_answer(line: int, said: bytes) -> bytes:
+def pack_answer(line: int, text: bytes) -> bytes:
     """Return an ANSWER frame for one of a node's lines."""
-    return pack(ANSWER, _ANSWER.pack(line) + said)
+    return pack(ANSWER, _ANSWER.pack(line) + text)
 
 
 def unpack_answer(body: bytes) -> tuple[int, bytes]:
-    """Return (line, what is said) of an ANSWER frame's body.
+    """Return (line, answer) of an ANSWER frame's body.
 
     Raises:
         BadFrame: the body is too short.

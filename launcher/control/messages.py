@@ -7,10 +7,10 @@ third of its start-up time.
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from ..specs.binding_policy import Manner
+from ..specs.binding_policy import BindingPolicy
 from ..specs.rendezvous import Rendezvous
-from . import frames, kinds
-from .kinds import Code, Count, Name, Pid, Port, Rank, Signal, Size
+from . import field_types, frames
+from .field_types import Code, Count, Name, Pid, Port, Rank, Signal, Size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
     M = TypeVar("M", bound=tuple[object, ...])
 
+    from ..specs.host import Slot
     from ..specs.program import Program
-
-Slot = int | str
 
 BEATS = 16
 """Signs of life that each end gives in the time after which it misses the other's: a cable that was
@@ -39,7 +38,7 @@ class Task(NamedTuple):
         slots: the node's devices, None when the node shall say how many it has.
         port: None: reserve no port here; 0: reserve a free one for the master; else check that one.
         venv_script: a shell file sourced for the workers' environment, or "".
-        manner: how workers are bound to cores, memory and NICs.
+        binding: how workers are bound to cores, memory and NICs.
         log_dir: folder for per-rank files, "" for none.
         log_private: they go to a folder of their own in the node's folder for temporary files.
         log_layout: how they are named: `dsrun` or `torchrun`.
@@ -69,7 +68,7 @@ class Task(NamedTuple):
     slots: tuple[Slot, ...] | None
     port: Port | None
     venv_script: str = ""
-    manner: Manner = Manner()
+    binding: BindingPolicy = BindingPolicy()
     log_dir: str = ""
     log_private: bool = False
     log_layout: str = "dsrun"
@@ -209,8 +208,8 @@ class Left(NamedTuple):
     unusable: bool = False
 
 
-class Placed(NamedTuple):
-    """One worker, and what it is bound to.
+class WorkerBinding(NamedTuple):
+    """What one worker is bound to, in a row of BOUND.
 
     Attributes:
         device: its own, as its mask calls it; "" for none.
@@ -231,11 +230,11 @@ class Placed(NamedTuple):
     nic: str = ""
 
 
-class Bound(NamedTuple):
+class NodeBindings(NamedTuple):
     """BOUND: what the workers of a node are bound to, in the order of ranks."""
 
     accelerator: str
-    workers: tuple[Placed, ...]
+    workers: tuple[WorkerBinding, ...]
 
 
 class Started(NamedTuple):
@@ -322,9 +321,9 @@ def unpack(shape: type[M], body: bytes) -> M:
         message = shape(**fields)
     except TypeError as error:
         raise frames.BadFrame(f"{error}") from None
-    for value, (name, kind) in zip(message, shape.__annotations__.items(), strict=True):
-        if not _KINDS[kind](value):
-            raise frames.BadFrame(f"{name}: expected {kind}")
+    for value, (name, field_type) in zip(message, shape.__annotations__.items(), strict=True):
+        if not _CHECKS[field_type](value):
+            raise frames.BadFrame(f"{name}: expected {field_type}")
     return message
 
 
@@ -332,4 +331,4 @@ def _frozen(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-_KINDS = kinds.KINDS | {"tuple[Placed, ...]": kinds.rows(Placed)}
+_CHECKS = field_types.CHECKS | {"tuple[WorkerBinding, ...]": field_types.rows(WorkerBinding)}

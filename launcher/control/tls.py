@@ -12,14 +12,14 @@ import os
 import socket
 import ssl
 
-from .line import READ_SIZE, Line
+from .stream import READ_SIZE, FrameStream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-class TlsLine(Line):
+class TlsStream(FrameStream):
     """A line over one TLS connection whose handshake is done."""
 
     def __init__(self, connection: ssl.SSLSocket) -> None:
@@ -33,9 +33,8 @@ class TlsLine(Line):
 
     def _read(self) -> bytes:
         """Read all that has been decrypted: what stays inside is announced by no descriptor."""
-        parts = []
-        size = 0
-        while size < READ_SIZE:
+        parts: list[bytes] = []
+        while sum(map(len, parts)) < READ_SIZE:
             try:
                 part = self._connection.recv(READ_SIZE)
             except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
@@ -43,7 +42,6 @@ class TlsLine(Line):
             except ssl.SSLError as error:
                 raise ConnectionResetError(error.errno or 0, f"TLS: {error.reason}") from None
             parts.append(part)
-            size += len(part)
             if not part:
                 break
         if not parts:
@@ -89,7 +87,7 @@ class CannotDial(Exception):
         self.dropped = dropped
 
 
-def dial(addresses: Sequence[str], port: int, pin: str, seconds: float) -> tuple[TlsLine, str]:
+def dial(addresses: Sequence[str], port: int, pin: str, seconds: float) -> tuple[TlsStream, str]:
     """Connect to the runner at the first address that answers and proves to be it.
 
     Args:
@@ -117,7 +115,7 @@ def dial(addresses: Sequence[str], port: int, pin: str, seconds: float) -> tuple
     raise CannotDial("cannot reach the runner at " + "; ".join(reasons), dropped=dropped)
 
 
-def _shake_hands(plain: socket.socket, pin: str) -> tuple[TlsLine, str]:
+def _shake_hands(plain: socket.socket, pin: str) -> tuple[TlsStream, str]:
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         secure = client_context().wrap_socket(plain)
@@ -129,7 +127,7 @@ def _shake_hands(plain: socket.socket, pin: str) -> tuple[TlsLine, str]:
         secure.close()
         raise OSError(0, "another program answered there (its certificate is not the runner's)")
     secure.setblocking(False)
-    return TlsLine(secure), seen
+    return TlsStream(secure), seen
 
 
 def make_certificate() -> tuple[ssl.SSLContext, str]:

@@ -10,8 +10,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ...accelerator.pci import Function
-    from ..control.messages import Slot
+    from ...accelerator.hardware.pci import Function
+    from ..specs.host import Slot
 
 
 class Devices:
@@ -74,7 +74,7 @@ class Devices:
 
     def functions(self, addresses: Mapping[str, str]) -> dict[str, Function]:
         """Return the PCI function of each device whose address is given, as far as sysfs has it."""
-        from ...accelerator import pci
+        from ...accelerator.hardware import pci
 
         found = {entry: pci.function(place, self._root) for entry, place in addresses.items()}
         return {entry: one for entry, one in found.items() if one}
@@ -87,8 +87,8 @@ class Devices:
     def _masked(self) -> str:
         """Which variables hide devices, in words."""
         found = detect.masks(self._accelerator, self._environ).items()
-        said = " within ".join(f"{name}={value}" for name, value in found)
-        return f" by {said}" if said else ""
+        masks = " within ".join(f"{name}={value}" for name, value in found)
+        return f" by {masks}" if masks else ""
 
     def _short(self, workers: int) -> str:
         """How many devices are missing, in words."""

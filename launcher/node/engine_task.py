@@ -1,39 +1,20 @@
 """Who this node launcher is, as the engine that started it tells. Pure.
 
 An engine starts the same command everywhere; which part of the job this one is, it says in
-variables. Their names are those of Open MPI 4 and 5 (mpirun(1)), of MPICH's Hydra and Intel MPI
-(PMI-1), of Cray's PALS (mpiexec(1)), of MVAPICH2's user guide and of srun(1).
+variables, which stand in the table of backends.
 """
 
 from __future__ import annotations
 
+from ..backends import BACKENDS
 from ..common.errors import UsageError
-from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from ..backends.spec import TaskIdentity
 
-class Sources(NamedTuple):
-    """Where one engine says it.
-
-    Attributes:
-        numbers: variables with this task's number in the job; all that are set must agree.
-        names: variables with the engine's own name for this host.
-    """
-
-    numbers: tuple[str, ...]
-    names: tuple[str, ...] = ()
-
-
-ENGINES = {
-    "openmpi": Sources(("OMPI_COMM_WORLD_RANK", "PMIX_RANK")),
-    "mpich": Sources(("PMI_RANK", "PMIX_RANK", "PALS_RANKID")),
-    "impi": Sources(("PMI_RANK", "PMIX_RANK")),
-    "mvapich": Sources(("MV2_COMM_WORLD_RANK", "MVP_COMM_WORLD_RANK", "PMI_RANK")),
-    "slurm": Sources(("SLURM_PROCID",), ("SLURMD_NODENAME",)),
-}
 
 OF_A_TASK = (
     *("OMPI_", "OPAL_", "PMIX_", "PMI_", "PRTE_", "PALS_", "HYDI_", "HYDRA_", "MPI_LOCAL"),
@@ -48,13 +29,14 @@ def who(engine: str, environ: Mapping[str, str], hostname: str) -> str:
     Raises:
         UsageError: the engine did not say, or its variables disagree.
     """
-    sources = ENGINES[engine]
+    sources = BACKENDS[engine].engine
+    assert sources is not None
     said = {name: environ[name] for name in sources.numbers if environ.get(name)}
     names = [environ[name] for name in sources.names if environ.get(name)]
     return f"{_agreed(engine, said, sources)}@{','.join(dict.fromkeys([*names, hostname]))}"
 
 
-def _agreed(engine: str, said: Mapping[str, str], sources: Sources) -> int:
+def _agreed(engine: str, said: Mapping[str, str], sources: TaskIdentity) -> int:
     if not said:
         listed = ", ".join(sources.numbers)
         raise UsageError(f"started by {engine}, but none of its variables is set here ({listed})")

@@ -17,19 +17,23 @@ import time
 from contextlib import suppress
 
 from ..common.errors import LOST, SWEPT
-from ..common.loop import READ, Loop
-from ..common.values import NamedTuple
+from ..common.loop import Loop
 from . import descendants, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+
+    from ..common.loop import Timer
 
 PASSED = (
     *(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT),
     *(signal.SIGUSR1, signal.SIGUSR2),
 )
 """Signals of which the guard tells the node launcher."""
+
+MESSAGE = 65536
+"""Bytes of what the node launcher says at a time, at most."""
 
 SIGNS = 4
 """Signs of life that are due in the time that the node launcher may be silent."""
@@ -38,56 +42,71 @@ UNTOLD = 660.0
 """Seconds for which the node launcher may be silent before it has said how long: it leaves by
 itself when it has not been told to start for nearly as long."""
 
-STAY = b"stay"
-"""Said to the guard: what runs on after the node launcher may do so."""
+STAY, SPARE = b"stay", b"spare"
+"""Said to the guard: all that runs on after the node launcher may do so; or these pids alone."""
 
 
-class Guard(NamedTuple):
-    """The guard, as the node launcher knows it: its pid, and the line to it.
+class Guard:
+    """The guard, as the node launcher knows it.
 
     Attributes:
-        line: on it come the numbers of signals that the guard has got, a byte each; to it go signs
-            of life, each of them the seconds without another one after which the guard acts.
+        pid: the guard's.
     """
 
-    pid: int
-    line: socket.socket
+    def __init__(self, pid: int, line: socket.socket) -> None:
+        """Speak with it over `line`.
+
+        On it come the numbers of signals that the guard has got, a byte each; to it go signs of
+        life, each of them the seconds without another one after which the guard acts.
+        """
+        self.pid = pid
+        self._line = line
+        self._timer: Timer | None = None
 
     def watch(self, loop: Loop, heard: Callable[[int], None], died: Callable[[], None]) -> None:
-        """Have `heard` told of the signals that the guard gets, and `died` of its end."""
+        """Call `heard` with each signal that the guard gets, and `died` at its end."""
 
         def hear() -> None:
-            numbers = self.line.recv(64)
+            numbers = self._line.recv(64)
             if not numbers:
-                loop.unwatch(self.line.fileno())
+                loop.remove(self._line.fileno())
             for number in numbers:
                 heard(number)
 
         def ended() -> None:
-            loop.unwatch(fd)
-            loop.unwatch(self.line.fileno())
+            loop.remove(fd)
+            loop.remove(self._line.fileno())
             died()
 
-        loop.watch(self.line.fileno(), READ, hear)
+        loop.add_reader(self._line.fileno(), hear)
         try:
             fd = os.pidfd_open(self.pid)
         except OSError:
             died()
             return
-        loop.watch(fd, READ, ended)
+        loop.add_reader(fd, ended)
 
-    def be_missed(self, loop: Loop, seconds: float) -> None:
+    def keep_alive(self, loop: Loop, seconds: float) -> None:
         """Show signs of life from now on: after so many seconds without any the guard acts."""
-        with suppress(OSError):  # it is stopped itself, or gone
-            self.line.send(repr(seconds).encode())
-        loop.after(seconds / SIGNS, lambda: self.be_missed(loop, seconds))
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tell(repr(seconds).encode())
+        self._timer = loop.call_later(seconds / SIGNS, lambda: self.keep_alive(loop, seconds))
 
     def let_stay(self) -> None:
-        """Have the guard leave alone what runs on when the node launcher has ended."""
-        self.line.send(STAY)
+        """Tell the guard to leave alone what runs on when the node launcher has ended."""
+        self._tell(STAY)
+
+    def spare(self, pids: Collection[int]) -> None:
+        """Tell the guard to leave these children alone, with what has come from them, no other."""
+        self._tell(b" ".join([SPARE, *(b"%d" % pid for pid in sorted(pids))]))
+
+    def _tell(self, word: bytes) -> None:
+        with suppress(OSError):  # it is stopped itself, or gone
+            self._line.send(word)
 
 
-def stand_guard(seconds: float = UNTOLD) -> Guard:
+def start_guard(seconds: float = UNTOLD) -> Guard:
     """Split this process in two: return in the child, the node launcher; guard it in the parent.
 
     Must be called while the process has one thread. From now on the node launcher is missed after
@@ -118,9 +137,10 @@ class _Watch:
         self._line = line
         self._ended_by_us = False
         self._may_stay = False
+        self._spared: frozenset[int] = frozenset()
         self._status = 0
         self._loop = Loop()
-        self._loop.watch(line.fileno(), READ, self._hear)
+        self._loop.add_reader(line.fileno(), self._hear)
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_signal)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
         self._count(seconds)
@@ -128,32 +148,35 @@ class _Watch:
     def run(self) -> int:
         """Stay until the node launcher has ended; return the exit code for this process."""
         self._loop.run()
-        return self._verdict([] if self._may_stay else _sweep())
+        return self._verdict([] if self._may_stay else _sweep(self._spared))
 
     def _on_signal(self, number: int) -> None:
         if number != signal.SIGCHLD:
             with suppress(OSError):  # it is gone, and SIGCHLD is on its way
                 self._line.send(bytes([number]))
             return
-        ended = _reap()
+        ended = processes.reap()
         if self._launcher in ended:
             self._status = ended[self._launcher]
             self._hear()
             self._loop.stop()
 
     def _hear(self) -> None:
-        """Take in all that the node launcher has said."""
+        """Read all that the node launcher has said."""
         word = b"."
         with suppress(OSError):  # nothing more for now
             while word:
-                word = self._line.recv(64)
+                word = self._line.recv(MESSAGE)
                 self._take(word)
         if not word:
-            self._loop.unwatch(self._line.fileno())
+            self._loop.remove(self._line.fileno())
 
     def _take(self, word: bytes) -> None:
         if word == STAY:
             self._may_stay = True
+        elif word.startswith(SPARE):
+            self._may_stay = False
+            self._spared = frozenset(map(int, word.split()[1:]))
         elif word:
             self._timer.cancel()
             self._count(float(word))
@@ -169,7 +192,7 @@ class _Watch:
             self._ended_by_us = processes.send(self._launcher, signal.SIGKILL)
             return
         self._missed += 1
-        self._timer = self._loop.after(self._every, self._look)
+        self._timer = self._loop.call_later(self._every, self._look)
 
     def _verdict(self, left: list[int]) -> int:
         code = os.waitstatus_to_exitcode(self._status)
@@ -192,27 +215,22 @@ def _let_go_of_the_line() -> None:
     os.close(null)
 
 
-def _reap() -> dict[int, int]:
-    """Take in what has ended: its wait status by pid."""
-    found: dict[int, int] = {}
-    with suppress(ChildProcessError):
-        while (one := os.waitpid(-1, os.WNOHANG))[0]:
-            found.update([one])
-    return found
+def _sweep(spared: Collection[int]) -> list[int]:
+    """End all that is left below this process, but for children that are spared.
 
-
-def _sweep() -> list[int]:
-    """End all that is left below this process; return what has not ended after SIGKILL."""
+    Returns:
+        those that have not ended after SIGKILL.
+    """
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     last = time.monotonic() + descendants.GIVE_UP
     known: set[int] = set()
-    _reap()
-    while left := processes.children():
+    processes.reap()
+    while left := [pid for pid in processes.children() if pid not in spared]:
         if not known.issuperset(left):
-            known = descendants.end().union(left)
+            known = descendants.end(spared).union(left)
         ours = [pid for pid in left if processes.send(pid, signal.SIGKILL)]
         patience = max(0.0, last - time.monotonic())
         if not ours or signal.sigtimedwait({signal.SIGCHLD}, patience) is None:
             break
-        known -= _reap().keys()
+        known -= processes.reap().keys()
     return left

@@ -39,7 +39,11 @@ class PortWatch:
         self._pause = FIRST
         self._last = loop.clock() + PATIENCE
         self._over = False
-        loop.after(FIRST, self._look)
+        loop.call_later(FIRST, self._look)
+
+    def close(self) -> None:
+        """Look no more."""
+        self._over = True
 
     def problem(self) -> str:
         """Return who has taken the port, "" for nobody, or where rank 0 was not too late."""
@@ -59,7 +63,7 @@ class PortWatch:
         if problem:
             self._taken(problem)
         self._pause = min(2 * self._pause, LONGEST)
-        self._loop.after(self._pause, self._look)
+        self._loop.call_later(self._pause, self._look)
 
 
 def _ours() -> set[int]:

@@ -8,6 +8,7 @@ import select
 import socket
 import time
 
+from ..common.errors import reason
 from ..common.network import any_address, lines_of
 from ..common.values import NamedTuple
 
@@ -75,7 +76,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def is_held(port: int) -> bool:
-    """Tell whether a program has a port by now, listening or not."""
+    """Return whether a program has a port by now, listening or not."""
     with socket.socket() as one:
         try:
             one.bind((APART, port))
@@ -84,24 +85,24 @@ def is_held(port: int) -> bool:
     return False
 
 
-class Listener(NamedTuple):
+class ListeningSocket(NamedTuple):
     """A socket that listens: who has made it, and its number."""
 
     uid: int
     inode: str
 
 
-def listeners(port: int) -> list[Listener]:
+def listeners(port: int) -> list[ListeningSocket]:
     """Return the sockets of this machine that listen on a port, at whatever address."""
     tables = ("/proc/net/tcp", "/proc/net/tcp6")
     return [one for table in tables for one in listening(lines_of(table), port)]
 
 
-def listening(table: Sequence[str], port: int) -> list[Listener]:
+def listening(table: Sequence[str], port: int) -> list[ListeningSocket]:
     """Return the sockets that listen on a port, by the lines of /proc/net/tcp (proc(5)). Pure."""
     rows = [line.split() for line in table[1:]]
     return [
-        Listener(int(row[7]), row[9])
+        ListeningSocket(int(row[7]), row[9])
         for row in rows
         if len(row) > 9 and row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port
     ]
@@ -173,5 +174,5 @@ def _begin(address: str, port: int) -> tuple[socket.socket | None, str]:
         pass
     except OSError as error:
         probe.close()
-        return None, (error.strerror or str(error)).lower()
+        return None, reason(error)
     return probe, "no answer"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 
 from ..common.network import lines_of
 
@@ -45,6 +46,15 @@ def children() -> list[int]:
         # Not every kernel keeps that list (CONFIG_PROC_CHILDREN; gVisor has none).
         me = os.getpid()
         return [pid for pid in pids() if parent(pid) == me]
+
+
+def reap() -> dict[int, int]:
+    """Reap every child that has ended; return the wait status of each, by pid."""
+    ended: dict[int, int] = {}
+    with suppress(ChildProcessError):
+        while (one := os.waitpid(-1, os.WNOHANG))[0]:
+            ended.update([one])
+    return ended
 
 
 def send(pid: int, number: int, *, group: bool = False) -> bool:

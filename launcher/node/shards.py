@@ -1,4 +1,4 @@
-"""The workers' lines to the shard queues. What is said on them the runner understands, not we."""
+"""The workers' lines to the shard queues. What they carry the runner understands, not the node."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import socket
 from contextlib import contextmanager, suppress
 
+from ...accelerator.data import QUEUE_FD
 from ..common import loop as loops
 from ..control import frames
 
@@ -13,36 +14,35 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .workers.spawn import Spec
+    from .workers.spawn import WorkerSpec
 
-VARIABLE = b"DSRUN_QUEUE_FD"
-"""Tells a worker its descriptor, and the inode by which it knows that it still is that one."""
+VARIABLE = QUEUE_FD.encode()
 
 LIMIT = 1 << 20
 """Largest question in bytes, which only a position to load comes near to."""
 
 MOST_LINES = 64
-"""Lines that the processes of one worker may have at a time."""
+"""QueueLines that the processes of one worker may have at a time."""
 
 BLOCK = 64 * 1024
 
 
-class Lines:
+class QueueLines:
     """All lines of this node's workers, by number; a number is never used again."""
 
     def __init__(
         self, loop: loops.Loop, send: Callable[[bytes], None], note: Callable[[str], None]
     ) -> None:
-        """Have none yet; frames go to `send`, a line for the user to `note`."""
-        self._loop = loop
+        """Be without lines; frames go to `send`, a line for the user to `note`."""
+        self.loop = loop
         self._send = send
         self._note = note
-        self._lines: dict[int, _Line] = {}
+        self._lines: dict[int, _QueueLine] = {}
         self._counters: dict[int, _Counter] = {}
         self._number = 0
 
     @contextmanager
-    def given(self, specs: Sequence[Spec], generation: int) -> Iterator[Sequence[Spec]]:
+    def given(self, specs: Sequence[WorkerSpec], generation: int) -> Iterator[Sequence[WorkerSpec]]:
         """Give each worker a socket to hand in lines at; ours alone once they are started."""
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in specs]
         try:
@@ -53,18 +53,18 @@ class Lines:
                 self._counters[spec.rank] = _Counter(self, ours, spec.rank, generation)
 
     def ended(self, rank: int) -> None:
-        """Take in that a worker has ended: what it may have left running takes nothing more."""
+        """Close the lines of a worker that has ended: what it left running takes nothing more."""
         counter = self._counters.pop(rank, None)
         if counter is not None:
             counter.close("")
 
-    def answer(self, number: int, said: bytes) -> None:
+    def answer(self, number: int, text: bytes) -> None:
         """Pass on an answer; an empty one ends all lines of that worker."""
         line = self._lines.get(number)
         if line is None:
             return
-        if said:
-            line.answer(said)
+        if text:
+            line.answer(text)
         else:
             line.counter.close("")
 
@@ -73,26 +73,18 @@ class Lines:
         for rank in tuple(self._counters):
             self.ended(rank)
 
-    def watch(self, fd: int, event: int, call: Callable[[], None]) -> None:
-        """Have the loop call."""
-        self._loop.watch(fd, event, call)
-
-    def unwatch(self, fd: int, event: int = loops.READ | loops.WRITE) -> None:
-        """Have it call no more."""
-        self._loop.unwatch(fd, event)
-
-    def ask(self, line: _Line, said: bytes) -> None:
-        """Send on what was asked."""
+    def ask(self, line: _QueueLine, text: bytes) -> None:
+        """Send a question on."""
         counter = line.counter
-        self._send(frames.pack_ask(counter.rank, counter.generation, line.number, said))
+        self._send(frames.pack_ask(counter.rank, counter.generation, line.number, text))
 
-    def began(self, line: _Line) -> int:
-        """Take in a line; returns its number."""
+    def began(self, line: _QueueLine) -> int:
+        """Add a line; return its number."""
         self._number += 1
         self._lines[self._number] = line
         return self._number
 
-    def left(self, line: _Line) -> None:
+    def left(self, line: _QueueLine) -> None:
         """Tell of the end of a line."""
         del self._lines[line.number]
         self.ask(line, b"")
@@ -105,13 +97,13 @@ class Lines:
 class _Counter:
     """Where the processes of one worker hand in their lines."""
 
-    def __init__(self, lines: Lines, ours: socket.socket, rank: int, generation: int) -> None:
+    def __init__(self, lines: QueueLines, ours: socket.socket, rank: int, generation: int) -> None:
         self.rank = rank
         self.generation = generation
         self.lines = lines
         self._socket = ours
-        self._open: set[_Line] = set()
-        lines.watch(ours.fileno(), loops.READ, self._visited)
+        self._open: set[_QueueLine] = set()
+        lines.loop.add_reader(ours.fileno(), self._accept)
 
     def close(self, why: str) -> None:
         """Serve this worker no more; say why, if that is worth a line."""
@@ -121,18 +113,18 @@ class _Counter:
             self.left(line)
         self._leave()
 
-    def left(self, line: _Line) -> None:
-        """Take in the end of a line."""
+    def left(self, line: _QueueLine) -> None:
+        """Note the end of a line."""
         self._open.discard(line)
         line.close()
         self.lines.left(line)
 
     def _leave(self) -> None:
         if self._socket.fileno() >= 0:
-            self.lines.unwatch(self._socket.fileno())
+            self.lines.loop.remove(self._socket.fileno())
             self._socket.close()
 
-    def _visited(self) -> None:
+    def _accept(self) -> None:
         flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
         try:
             _, fds, _, _ = socket.recv_fds(self._socket, 16, 1, flags)
@@ -147,10 +139,10 @@ class _Counter:
             handed[0].close()
             self.close(f"more than {MOST_LINES} lines")
         else:
-            self._open.add(_Line(self, handed[0]))
+            self._open.add(_QueueLine(self, handed[0]))
 
 
-class _Line:
+class _QueueLine:
     """One line: a question, then its answer, and never two questions at once."""
 
     def __init__(self, counter: _Counter, stream: socket.socket) -> None:
@@ -160,18 +152,18 @@ class _Line:
         self._fd = stream.fileno()
         self._read = bytearray()
         self._written = b""
-        self._asked = False
-        counter.lines.watch(self._fd, loops.READ, self._heard)
+        self._waits = False
+        counter.lines.loop.add_reader(self._fd, self._heard)
 
-    def answer(self, said: bytes) -> None:
+    def answer(self, text: bytes) -> None:
         """Pass on the answer to the question."""
-        self._asked = False
-        self._written += said + b"\n"
+        self._waits = False
+        self._written += text + b"\n"
         self._write()
 
     def close(self) -> None:
         """Close it."""
-        self.counter.lines.unwatch(self._fd)
+        self.counter.lines.loop.remove(self._fd)
         self._stream.close()
 
     def _heard(self) -> None:
@@ -184,7 +176,7 @@ class _Line:
         if not data:
             self.counter.left(self)
             return
-        if self._asked or self._written:
+        if self._waits or self._written:
             self.counter.close("more than one request at a time")
             return
         self._read += data
@@ -199,7 +191,7 @@ class _Line:
             self.counter.close("more than one request at a time" if rest else "an empty request")
             return
         self._read.clear()
-        self._asked = True
+        self._waits = True
         self.counter.lines.ask(self, question)
 
     def _write(self) -> None:
@@ -210,12 +202,12 @@ class _Line:
             except (BrokenPipeError, ConnectionError):
                 self._written = b""  # its end is seen by whoever reads
         if self._written:
-            self.counter.lines.watch(self._fd, loops.WRITE, self._write)
+            self.counter.lines.loop.add_writer(self._fd, self._write)
         else:
-            self.counter.lines.unwatch(self._fd, loops.WRITE)
+            self.counter.lines.loop.remove_writer(self._fd)
 
 
-def _with(spec: Spec, theirs: socket.socket) -> Spec:
+def _with(spec: WorkerSpec, theirs: socket.socket) -> WorkerSpec:
     fd = theirs.fileno()
     named = b"%d:%d" % (fd, os.fstat(fd).st_ino)
     return spec._replace(fds=(*spec.fds, fd), env={**spec.env, VARIABLE: named})

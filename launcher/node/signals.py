@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-    from ..common.loop import Loop
+    from ..common.loop import Loop, Timer
 
     Way = Literal["guard", "launcher"]
 
@@ -25,29 +25,38 @@ RECENT = 2.0
 """Seconds for which a signal that has reached everybody is the same one, if it comes once more."""
 
 
-class Arrivals:
-    """Takes signals in, and says of each once what is to be done."""
+class SignalDeduplicator:
+    """Takes signals as they come, and acts on each once."""
 
     def __init__(self, loop: Loop, act: Callable[[int, bool], None]) -> None:
         """Call `act` with a signal, and whether the workers have got it, once that is known."""
         self._loop = loop
         self._act = act
         self._ways: dict[int, set[Way]] = {}
+        self._timers: dict[int, Timer] = {}
         self._everywhere: dict[int, float] = {}
 
     def came(self, number: int, way: Way) -> None:
-        """Take in that a signal has reached the guard, or this process itself."""
-        ways = self._ways.setdefault(number, set())
-        if not ways:
-            self._loop.after(TOGETHER, lambda: self._judge(number))
-        ways.add(way)
+        """Note that a signal has reached the guard, or this process itself."""
+        if number not in self._ways:
+            self._ways[number] = set()
+            self._timers[number] = self._loop.call_later(TOGETHER, lambda: self._judge(number))
+        self._ways[number].add(way)
 
     def everywhere(self, number: int) -> bool:
-        """Tell whether the workers have got this signal from somebody else just now."""
+        """Return whether the workers have got this signal from somebody else just now."""
         at = self._everywhere.get(number)
         return at is not None and self._loop.clock() - at < RECENT
 
+    def settle(self) -> None:
+        """Act now on what has come, and forget it: workers that start now have got no signal."""
+        for number in tuple(self._ways):
+            self._timers[number].cancel()
+            self._judge(number)
+        self._everywhere.clear()
+
     def _judge(self, number: int) -> None:
+        del self._timers[number]
         both = len(self._ways.pop(number)) == 2
         if both:
             self._everywhere[number] = self._loop.clock()

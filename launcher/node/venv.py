@@ -39,9 +39,9 @@ def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, by
     shell: list[str | bytes] = ["/bin/bash", "-c", '. "$0" >&2 && exec env -0', script]
     result = subprocess.run(shell, env=base, cwd=folder, capture_output=True, check=False)
     if result.returncode or not result.stdout:
-        said = result.stderr.decode("utf-8", "replace").strip().split("\n")[-SHOWN:]
+        printed = result.stderr.decode("utf-8", "replace").strip().split("\n")[-SHOWN:]
         how = f"it ended with code {result.returncode}"
-        raise ValueError(": ".join(filter(None, [how, " / ".join(map(str.strip, said))[-300:]])))
+        raise ValueError(": ".join(filter(None, [how, " / ".join(map(str.strip, printed))[-300:]])))
     pairs = [item.partition(b"=") for item in result.stdout.split(b"\0") if item]
     return {name: value for name, _, value in pairs}
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 
 from ..common import files
-from ..common.errors import UsageError
-from .batch_plan import BatchPlan, plan
+from ..common.errors import UsageError, reason
+from .batch_plan import plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..specs.batch_plan import BatchPlan
 
 
 def read(path: str, where: str) -> BatchPlan:
@@ -29,7 +33,7 @@ def _bytes(path: str, where: str) -> bytes:
     try:
         return files.read(path)
     except OSError as error:
-        raise UsageError(f"{where} {path}: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{where} {path}: {reason(error)}") from None
 
 
 def _parsed(data: bytes, path: str) -> object:

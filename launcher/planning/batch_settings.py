@@ -6,7 +6,7 @@ its config reference), up to DeepSpeed 0.19.7; 0.19.8 has dropped the block.
 
 from __future__ import annotations
 
-from ..common.values import NamedTuple
+from ..specs.batch_plan import BatchSettings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,36 +33,7 @@ TOO_MUCH = 10**9
 """No number of ranks or samples comes near; DeepSpeed's own search ends far below."""
 
 
-class Settings(NamedTuple):
-    """What the plan follows from.
-
-    Attributes:
-        schema: "0.1" or "0.2".
-        max_batch: the largest batch, in samples.
-        micro_batches: samples that a rank can take at once, the largest first, each once.
-        min_gpus: the smallest world size.
-        max_gpus: the largest world size.
-        gpus_per_node: world sizes of the plan are multiples of it; 1 with schema 0.1.
-        model_parallel: ranks that share one copy of the model, and so its samples.
-        prefer_larger: of two batches with as many world sizes, the larger one is taken.
-    """
-
-    schema: str
-    max_batch: int
-    micro_batches: tuple[int, ...]
-    min_gpus: int
-    max_gpus: int
-    gpus_per_node: int
-    model_parallel: int
-    prefer_larger: bool
-
-    @property
-    def replicas(self) -> int:
-        """How many copies of the model a node holds."""
-        return self.gpus_per_node // self.model_parallel
-
-
-def settings(config: object) -> Settings:
+def settings(config: object) -> BatchSettings:
     """Return what a DeepSpeed config says of elasticity.
 
     Raises:
@@ -71,7 +42,7 @@ def settings(config: object) -> Settings:
     block = _block(config)
     numbers = {name: _whole(block.get(name, usual), name) for name, usual in NUMBERS.items()}
     schema = _schema(block.get("version", 0.2))
-    found = Settings(
+    found = BatchSettings(
         schema=schema,
         max_batch=numbers["max_train_batch_size"],
         micro_batches=_micro_batches(block),
@@ -136,7 +107,7 @@ def _schema(value: object) -> str:
         raise ValueError(f"elasticity.version: expected 0.1 or 0.2, not {value!r:.40}") from None
 
 
-def _check(found: Settings) -> None:
+def _check(found: BatchSettings) -> None:
     least, most = found.min_gpus, found.max_gpus
     if least > most:
         raise ValueError(f"elasticity: min_gpus {least} is more than max_gpus {most}")

@@ -1,18 +1,21 @@
-"""The plan as a table or as JSON: what `--dry_run` prints. Pure."""
+"""A job as a table or as JSON: what `--dry_run` prints. Pure."""
 
 from __future__ import annotations
 
 import json
 import shlex
 
+from ..common.wording import counted
 from ..resources import world_info
 from ..resources.ranges import show_slots
+from .policy_rows import rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..specs.environment import Travel
+    from ..specs.job import JobSpec
     from ..specs.plan import Node, Plan
 
     Commands = Sequence[tuple[str, list[str]]]
@@ -20,16 +23,20 @@ if TYPE_CHECKING:
 ROWS = 64
 """Nodes shown in the table; the rest are counted."""
 
-MASK = "***"
+POLICIES = (
+    *("workdir", "workers", "backend", "binding", "supervision", "output", "elastic", "updates"),
+    *("batches", "dial_in", "origin"),
+)
+"""Fields of a `JobSpec` that are shown as they are; null where one does not apply."""
 
 
-def as_json(plan: Plan, commands: Commands, travel: Travel, notes: Sequence[str] = ()) -> str:
-    """Return the plan as one JSON object; `world_size` is null while a node's slots are unknown.
+def as_json(spec: JobSpec, commands: Commands) -> str:
+    """Return the job as one JSON object; `world_size` is null while a node's slots are unknown.
 
     With a `rendezvous` it is null as well, and ranks are counted from 0 on this machine: torch says
     later which they are.
     """
-    program = plan.program
+    plan, program, notes = spec.plan, spec.plan.program, spec.origin.notes
     return json.dumps(
         {
             "launcher": plan.launcher,
@@ -39,13 +46,24 @@ def as_json(plan: Plan, commands: Commands, travel: Travel, notes: Sequence[str]
             "nodes": [_node_json(node) for node in plan.nodes],
             **({"rendezvous": plan.rendezvous._asdict()} if plan.rendezvous else {}),
             "program": program.argv(program.python or "python", 0),
-            "environment": sorted(travel.values),
-            "withheld": list(travel.withheld),
+            "environment": sorted(spec.travel.values),
+            "withheld": list(spec.travel.withheld),
             **({"notes": list(notes)} if notes else {}),
             "world_info": _world_info(plan),
             "commands": [{"host": host, "argv": argv} for host, argv in commands],
+            **{name: _json(getattr(spec, name)) for name in POLICIES},
+            "core_lists": dict(spec.core_lists),
         }
     )
+
+
+def _json(value: object) -> object:
+    """Return a value as JSON has it: a record as an object, a set as a sorted list."""
+    if hasattr(value, "_asdict"):
+        return {name: _json(one) for name, one in value._asdict().items()}
+    if isinstance(value, frozenset):
+        return sorted(value)
+    return [_json(one) for one in value] if isinstance(value, tuple) else value
 
 
 def _world_info(plan: Plan) -> str | None:
@@ -55,41 +73,28 @@ def _world_info(plan: Plan) -> str | None:
 
 
 def _node_json(node: Node) -> dict[str, object]:
-    first, slots = node.first_rank, node.slots
-    workers = (
-        None
-        if slots is None or first is None
-        else [
-            {"rank": first + local, "local_rank": local, "device": slot}
-            for local, slot in enumerate(slots)
-        ]
-    )
+    workers = [worker._asdict() for worker in node.workers()] or None
     return {"node_rank": node.rank, "host": node.host.name, "workers": workers}
 
 
-def as_table(
-    plan: Plan,
-    source: str,
-    choice: str,
-    commands: Commands,
-    travel: Travel,
-    workdir: str,
-    notes: Sequence[str] = (),
-) -> str:
-    """Return the plan for a person to read; `source` and `choice` are the arrangement's."""
+def as_table(spec: JobSpec, commands: Commands) -> str:
+    """Return the job for a person to read."""
+    plan, origin = spec.plan, spec.origin
     program = plan.program.argv(plan.program.python or "python", 0)
     facts = [
-        ("hosts", source),
-        ("launcher", choice),
+        ("hosts", origin.source),
+        ("launcher", origin.choice),
         ("workers", _workers(plan)),
         ("master", _master(plan)),
         ("program", shlex.join(program)),
-        ("folder", workdir),
-        *(("note", note) for note in notes),
+        ("folder", spec.workdir),
+        *rows(spec),
+        *(("note", note) for note in origin.notes),
     ]
     width = max(len(name) for name, _ in facts)
     head = [f"{name:<{width}}  {text}" for name, text in facts]
-    return "\n".join([*head, "", *_nodes(plan), "", *_variables(travel), "", *_commands(commands)])
+    variables = _variables(spec.travel)
+    return "\n".join([*head, "", *_nodes(plan), "", *variables, "", *_commands(commands)])
 
 
 def _master(plan: Plan) -> str:
@@ -101,7 +106,7 @@ def _master(plan: Plan) -> str:
 
 def _workers(plan: Plan) -> str:
     count = "as many as the nodes have" if plan.world_size is None else str(plan.world_size)
-    return f"{count} on {len(plan.nodes)} node{'' if len(plan.nodes) == 1 else 's'}"
+    return f"{count} on {counted(len(plan.nodes), 'node')}"
 
 
 def _nodes(plan: Plan) -> list[str]:
@@ -116,15 +121,12 @@ def _nodes(plan: Plan) -> list[str]:
 def _node_row(node: Node) -> tuple[str, str, str, str]:
     if node.slots is None:
         return str(node.rank), node.host.name, "?", "all it has"
-    ranks = "?"
-    if node.first_rank is not None:
-        last = node.first_rank + len(node.slots) - 1
-        ranks = f"{node.first_rank}-{last}" if last > node.first_rank else f"{last}"
+    ranks = show_slots([worker.rank for worker in node.workers()]) or "?"
     return str(node.rank), node.host.name, ranks, show_slots(node.slots)
 
 
 def _variables(travel: Travel) -> list[str]:
-    sent = [f"  {name}={_shown(name, travel)}" for name in sorted(travel.values)]
+    sent = [f"  {name}={_quoted(value)}" for name, value in sorted(travel.masked.items())]
     lines = ["variables that travel:", *(sent or ["  none"])]
     if travel.withheld:
         names = ", ".join(travel.withheld)
@@ -132,8 +134,7 @@ def _variables(travel: Travel) -> list[str]:
     return lines
 
 
-def _shown(name: str, travel: Travel) -> str:
-    value = MASK if name in travel.secret else travel.values[name]
+def _quoted(value: str) -> str:
     return shlex.quote(value if len(value) <= 70 else f"{value[:67]}...")
 
 

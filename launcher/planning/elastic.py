@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common import signals
 from ..common.errors import UsageError, conflict
 from ..common.exit_codes import exit_codes
-from ..specs.elastic_policy import Limits
+from ..specs.elastic_policy import ElasticPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,30 +29,30 @@ OURS = (
 
 
 def has_own_logs(options: Options) -> bool:
-    """Tell whether dsrun names the log files, not an entry point that torch's agent loads."""
+    """Return whether dsrun names the log files, not an entry point that torch's agent loads."""
     return options.logs_specs == "default"
 
 
 def has_private_logs(options: Options) -> bool:
-    """Tell whether output goes to log files only, and nobody says where they are to be."""
+    """Return whether output goes to log files only, and nobody says where they are to be."""
     away = any(part.rpartition(":")[2] != "0" for part in options.redirects.split(","))
     return away and not options.log_dir and has_own_logs(options)
 
 
 def is_elastic(options: Options) -> bool:
-    """Tell whether torch's agent is needed: workers may be restarted, or nodes come and go."""
+    """Return whether torch's agent is needed: workers may be restarted, or nodes come and go."""
     some = options.min_elastic_nodes, options.max_elastic_nodes
-    asked = options.elastic_training or options.max_restarts or nodes_range(options)
-    asked = asked or not has_own_logs(options)
-    return bool(asked or any(number is not None for number in some))
+    wanted = options.elastic_training or options.max_restarts or nodes_range(options)
+    wanted = wanted or not has_own_logs(options)
+    return bool(wanted or any(number is not None for number in some))
 
 
 def grows(options: Options) -> bool:
-    """Tell whether hosts can come that were not there at the start."""
+    """Return whether hosts can come that were not there at the start."""
     return any(getattr(options, name) for name in GROWING)
 
 
-def limits(options: Options, nodes: int) -> Limits | None:
+def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
     """Return how far a job on so many nodes may shrink and fail; None where it may not at all.
 
     Raises:
@@ -71,30 +71,32 @@ def limits(options: Options, nodes: int) -> Limits | None:
     if (options.max_restarts or 0) < 0:
         raise UsageError(f"--max_restarts: expected 0 or more, not {options.max_restarts}")
     given = DEEPSPEEDS if options.elastic_training else 0
-    return Limits(
-        least,
-        most,
-        given if options.max_restarts is None else options.max_restarts,
-        options.restart_window,
-        options.min_uptime,
-        frozenset(exit_codes("--no_restart_codes", options.no_restart_codes)),
-        options.min_wait,
-        options.cool_down,
-        options.change_delay if notice(options) else 0.0,
-        options.grace + MARGIN,
+    notice_by = _notice_by(options)
+    return ElasticPolicy(
+        least=least,
+        most=most,
+        restarts=given if options.max_restarts is None else options.max_restarts,
+        window=options.restart_window,
+        uptime=options.min_uptime,
+        final=frozenset(exit_codes("--no_restart_codes", options.no_restart_codes)),
+        wait=options.min_wait,
+        cool=options.cool_down,
+        notice=options.change_delay if notice_by else 0.0,
+        patience=options.grace + MARGIN,
+        notice_by=notice_by,
     )
 
 
-def notice(options: Options) -> str:
+def _notice_by(options: Options) -> str:
     """Return how workers learn of a change: a signal's name, a file's path, or "".
 
     Raises:
         UsageError: there is no such signal.
     """
-    named = options.change_notice
-    if named.upper().startswith("SIG") and "/" not in named:
-        return signals.named("--change_notice", named).name
-    return named
+    notice = options.change_notice
+    if notice.upper().startswith("SIG") and "/" not in notice:
+        return signals.parse("--change_notice", notice).name
+    return notice
 
 
 def warm_modules(options: Options) -> tuple[str, ...]:
@@ -133,34 +135,35 @@ def bounds(nnodes: str) -> tuple[int, int]:
 
 
 def _check_static(options: Options) -> None:
-    asked = [name for name in OURS if getattr(options, name)]
-    if asked:
+    names = [name for name in OURS if getattr(options, name)]
+    if names:
         raise UsageError(
-            f"--{asked[0]}: only with an elastic job: --elastic_training, --max_restarts N,"
+            f"--{names[0]}: only with an elastic job: --elastic_training, --max_restarts N,"
             " --nnodes MIN:MAX"
         )
 
 
 def _nodes(options: Options, nodes: int) -> tuple[int, int]:
     """Return the least and the most nodes of a round, of those that there are."""
-    least, most = _named(options)
+    least, most = _limits(options)
     unbounded = 1 << 30 if grows(options) else nodes
     most = unbounded if most is None else most
     least = (1 if options.elastic_training else min(nodes, most)) if least is None else least
-    asked = options.min_elastic_nodes
-    said = f"--nnodes {options.nnodes}" if asked is None else f"--min_elastic_nodes {asked}"
+    own = options.min_elastic_nodes
+    flag = f"--nnodes {options.nnodes}" if own is None else f"--min_elastic_nodes {own}"
     if least > nodes:
-        raise UsageError(f"{said}: there are {nodes} nodes; ask for at most that, or name more")
+        raise UsageError(f"{flag}: there are {nodes} nodes; ask for at most that, or name more")
     if least > most:
-        raise UsageError(f"{said}: is more than --max_elastic_nodes {most}; expected at most that")
+        raise UsageError(f"{flag}: is more than --max_elastic_nodes {most}; expected at most that")
     return least, most
 
 
-def _named(options: Options) -> tuple[int | None, int | None]:
-    named, found = (options.min_elastic_nodes, options.max_elastic_nodes), nodes_range(options)
-    if found and named not in {(None, None), found}:
-        least, most = named
-        given = [] if least is None else [f"--min_elastic_nodes {least}"]
-        given += [] if most is None else [f"--max_elastic_nodes {most}"]
-        raise conflict(f"--nnodes {options.nnodes}", *given)
-    return found or named
+def _limits(options: Options) -> tuple[int | None, int | None]:
+    deepspeeds = options.min_elastic_nodes, options.max_elastic_nodes
+    torchruns = nodes_range(options)
+    if torchruns and deepspeeds not in {(None, None), torchruns}:
+        least, most = deepspeeds
+        flags = [] if least is None else [f"--min_elastic_nodes {least}"]
+        flags += [] if most is None else [f"--max_elastic_nodes {most}"]
+        raise conflict(f"--nnodes {options.nnodes}", *flags)
+    return torchruns or deepspeeds

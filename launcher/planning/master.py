@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..common.errors import UsageError
-from ..resources.names import check_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,10 +10,6 @@ if TYPE_CHECKING:
 
     from ..cli.options import Options
     from ..specs.host import Host
-    from ..specs.plan import Plan
-
-DIAL_TIMEOUT = 5.0
-"""Seconds for node 0 of `--no_ssh` to answer whoever dials it."""
 
 
 def address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | None:
@@ -46,6 +41,8 @@ def address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | No
 
 
 def _check(flag: str, named: str) -> None:
+    from ..resources.names import check_name
+
     try:
         check_name(named)
     except UsageError:
@@ -65,8 +62,3 @@ def _check_first(named: str, hosts: Sequence[Host]) -> None:
             f"--master_addr {named}: the master is on node 0, which is {first};"
             f" leave it out, or list {named} first"
         )
-
-
-def first(plan: Plan, options: Options) -> str:
-    """Return where node 0 is, for the nodes of `--no_ssh` that dial it."""
-    return options.master_addr or plan.nodes[0].host.name

@@ -67,12 +67,6 @@ def installed(prefix: str = "") -> set[str]:
     return names
 
 
-def has(folder: str, module: str) -> bool:
-    """Tell whether a module, or a folder of modules, of that name lies in `folder`."""
-    path = os.path.join(folder, module)
-    return os.path.isfile(f"{path}.py") or os.path.isdir(path)
-
-
 def _is_package(folder: str, name: str) -> bool:
     return os.path.isfile(os.path.join(folder, name, "__init__.py"))
 

@@ -7,9 +7,11 @@ the other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`
 
 from __future__ import annotations
 
+from ..backends import BACKENDS, LOCAL
 from ..common.errors import UsageError, conflict
 from ..specs.rendezvous import Rendezvous
 from .elastic import bounds
+from .launcher import is_auto
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ _CONTRADICTIONS = {
 """Options that mean nothing beside torch's rendezvous, and why."""
 
 
-def completed(command: Command) -> Command:
+def apply(command: Command) -> Command:
     """Return the command with what --rdzv_backend and its kin mean.
 
     Raises:
@@ -91,7 +93,7 @@ def _start_timeout(conf: Mapping[str, str]) -> dict[str, float]:
 
 def _master(options: Options) -> dict[str, str | int]:
     """Return the master's address and port as --rdzv_endpoint says them."""
-    from ..resources.membership import endpoint
+    from ..resources.cluster_environment import endpoint
 
     found: dict[str, str | int] = {}
     address, port = endpoint("--rdzv_endpoint", options.rdzv_endpoint)
@@ -111,7 +113,8 @@ def _check(options: Options) -> None:
     for name, why in _CONTRADICTIONS.items():
         if getattr(options, name) != all_options()[name].default:
             raise UsageError(f"--{name} and --rdzv_backend {options.rdzv_backend}: {why}")
-    if options.launcher.lower() not in {"auto", "local"}:
+    named = BACKENDS.get(options.launcher.lower())
+    if not is_auto(options) and not (named and named.this_machine):
         raise UsageError(
             f"--launcher {options.launcher} and --rdzv_backend {options.rdzv_backend}: {_NODES}"
         )
@@ -132,7 +135,7 @@ def _of_one_machine(options: Options) -> Options:
     torchrun does not read --node_rank and --master_* either where a backend decides on them.
     """
     return options.changed(
-        launcher="local",
+        launcher=LOCAL,
         nnodes=None,
         node_rank=None,
         master_addr=None,

@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..common import files
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
+from ..common.wording import counted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,9 +93,8 @@ def _allocation(source: _Source, environ: Environ, found: _Found) -> Allocation:
 
 
 def _size(found: _Found) -> str:
-    count = sum(map(len, found.groups))
     components = f" in {len(found.groups)} components" if len(found.groups) > 1 else ""
-    return f"{count} node{'s' * (count != 1)}{components}"
+    return f"{counted(sum(map(len, found.groups)), 'node')}{components}"
 
 
 def _slots(hosts: Sequence[Host], note: str) -> str:

@@ -13,7 +13,7 @@ LARGEST = 2**32 - 1
 
 
 def is_count(text: str) -> bool:
-    """Tell whether `text` is a number from 0 to `LARGEST`, without sign or blanks."""
+    """Return whether `text` is a number from 0 to `LARGEST`, without sign or blanks."""
     return text.isascii() and text.isdigit() and len(text) <= 10 and int(text) <= LARGEST
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from ..common.errors import UsageError
+from ..common.errors import UsageError, reason
 from .hostfile import parse_hostfile
 
 TYPE_CHECKING = False
@@ -51,7 +51,7 @@ def discover(command: str) -> list[Host]:
             check=False,
         )
     except OSError as error:
-        raise UsageError(f"{where}: {(error.strerror or str(error)).lower()}") from None
+        raise UsageError(f"{where}: {reason(error)}") from None
     except subprocess.TimeoutExpired:
         raise UsageError(f"{where}: {LATE}") from None
     if done.returncode:

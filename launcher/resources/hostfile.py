@@ -111,7 +111,7 @@ def _add(known: dict[str, list[Host]], hosts: Iterable[Host]) -> None:
 
 
 def _alike(first: Host, other: Host) -> bool:
-    """Tell whether two lines say the same of a host, so that their slots add up.
+    """Return whether two lines say the same of a host, so that their slots add up.
 
     As for Open MPI and PBS: a line for each slot, or each with a number of slots.
     """
@@ -131,7 +131,7 @@ def _sum(listed: Sequence[Host]) -> Host:
 
 
 def _hosts_of_line(line: str, where: str) -> list[Host]:
-    draft = _Line()
+    draft = _HostLine()
     for word in _WORD.finditer(line):
         try:
             draft.take(word[0])
@@ -140,7 +140,7 @@ def _hosts_of_line(line: str, where: str) -> list[Host]:
     return draft.hosts(where)
 
 
-class _Line:
+class _HostLine:
     """A line of a hostfile while its words are read."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 
-from ..common.errors import UsageError
+from ..common.errors import UsageError, reason
 from ..specs.host import MAX_SLOTS, Host
 from .counts import bad, is_count, number
 from .names import check_name
@@ -178,8 +178,7 @@ def _data(variable: str, path: str, read: Read, *, missing_ok: bool = False) -> 
     except OSError as error:
         if missing_ok and isinstance(error, FileNotFoundError):
             return b""
-        why = (error.strerror or str(error)).lower()
-        raise UsageError(f"{variable}: {path}: {why}") from None
+        raise UsageError(f"{variable}: {path}: {reason(error)}") from None
 
 
 READERS: Mapping[str, Callable[[str, Mapping[str, str], Read], Found | None]] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from itertools import product
-from math import prod
 
 from ..common.errors import UsageError
 from ..specs.host import MAX_SLOTS, Slot
@@ -16,9 +15,10 @@ if TYPE_CHECKING:
 
 MAX_HOSTS = 100_000
 
-_BRACKETS = re.compile(r"\[([^\[\]]*)\]")
-_SPAN = re.compile(r"([0-9]{1,15})(?:-([0-9]{1,15}))?")
-_DEVICE_ID = re.compile(r"[A-Za-z]+-[A-Za-z0-9_./-]{1,200}")
+# Compiled when they are used first: most jobs use none.
+_BRACKETS = r"\[([^\[\]]*)\]"
+_SPAN = r"([0-9]{1,15})(?:-([0-9]{1,15}))?"
+_DEVICE_ID = r"[A-Za-z]+-[A-Za-z0-9_./-]{1,200}"
 
 
 def quoted(text: str) -> str:
@@ -42,10 +42,12 @@ def expand(pattern: str) -> list[str]:
     """
     if "[" not in pattern and "]" not in pattern:
         return [pattern]
-    parts = _BRACKETS.split(pattern)
+    parts = re.split(_BRACKETS, pattern)
     if any("[" in part or "]" in part for part in parts[::2]):
         raise UsageError("unmatched bracket; expected such as n[1-4]")
     lists = [[_span(item) for item in part.split(",")] for part in parts[1::2]]
+    from math import prod
+
     if prod(sum(len(numbers) for numbers, _ in spans) for spans in lists) > MAX_HOSTS:
         raise UsageError(f"more than {MAX_HOSTS} hosts")
     choices = [[part] for part in parts]
@@ -127,7 +129,7 @@ def show_slots(slots: Sequence[Slot]) -> str:
 
 
 def _slots(item: str) -> Sequence[Slot]:
-    if _DEVICE_ID.fullmatch(item):
+    if re.fullmatch(_DEVICE_ID, item):
         return [item]
     numbers, _ = _span(item, "a slot such as 2, a range such as 0-3 or an id such as GPU-8932f937")
     if numbers[-1] >= MAX_SLOTS:
@@ -137,7 +139,7 @@ def _slots(item: str) -> Sequence[Slot]:
 
 def _span(text: str, expected: str = "a number or a range such as 0-3") -> tuple[range, int]:
     """The numbers of `7` or `01-16`, and the width to which zeros fill them."""
-    match = _SPAN.fullmatch(text)
+    match = re.fullmatch(_SPAN, text)
     if not match:
         raise UsageError(f"expected {expected}, not {quoted(text)}")
     low, high = match[1], match[2] or match[1]
@@ -149,14 +151,15 @@ def _span(text: str, expected: str = "a number or a range such as 0-3") -> tuple
     return range(int(low), int(high) + 1), width
 
 
-def parse_ranks(where: str, text: str) -> frozenset[int | str]:
+def parse_ranks(where: str, text: str) -> frozenset[int]:
     """Return the ranks that an option lists.
 
     Raises:
         UsageError: they are no numbers; `where` names the option.
     """
     with suppress(UsageError):
-        numbers = parse_slots(text) if text else ()
-        if all(isinstance(number, int) for number in numbers):
-            return frozenset(numbers)
+        slots = parse_slots(text) if text else ()
+        ranks = frozenset(slot for slot in slots if isinstance(slot, int))
+        if len(ranks) == len(slots):
+            return ranks
     raise UsageError(f"{where} {text!r}: expected ranks such as 0,8-15, each once")

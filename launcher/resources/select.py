@@ -2,16 +2,69 @@
 
 from __future__ import annotations
 
+import os
+
 from ..common.errors import UsageError, conflict
 from ..specs.host import MAX_SLOTS, listing
+from .source import Source, is_here, names_here
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ..specs.host import Host, Slot
+    from ..specs.host_updates import HostFilter, HostUpdates
 
     Slots = tuple[Slot, ...] | None
+
+
+def choose(found: Source, which: HostFilter) -> list[Host]:
+    """Return the hosts of a source that take part.
+
+    Raises:
+        UsageError: the filters contradict each other, name what is not there, or leave nothing.
+    """
+    hosts, alone = found.hosts, is_alone(found.hosts)
+    if which.exclude and alone and hosts[0].slots is None:
+        hosts = [_counted(hosts[0], which.accelerator)]
+    return select(
+        hosts,
+        include=which.include,
+        exclude=which.exclude,
+        num_nodes=which.num_nodes,
+        num_gpus=which.num_gpus,
+        source=found.words,
+        # The lines of DeepSpeed's users have `localhost` wherever there is one machine.
+        aliases=names_here() if alone else (),
+    )
+
+
+def read_update(updates: HostUpdates, text: bytes) -> list[Host]:
+    """Return the hosts that a new text of a job's list names, as far as they take part.
+
+    Raises:
+        UsageError: it cannot be understood.
+    """
+    from .hostfile import parse_hostfile
+
+    return choose(Source(parse_hostfile(text, updates.name), updates.name), updates.hosts)
+
+
+def is_alone(hosts: Sequence[Host]) -> bool:
+    """Return whether the only host is this machine."""
+    return len(hosts) == 1 and is_here(hosts[0])
+
+
+def _counted(host: Host, accelerator: str | None) -> Host:
+    """Return this machine with its devices counted, so that some can be taken away."""
+    from ...accelerator import detect
+
+    try:
+        environ = {**os.environ, **detect.named(accelerator, "--accelerator")}
+        devices = detect.visible(detect.detect(environ), environ)
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return host._replace(slots=tuple(range(len(devices)))) if devices else host
 
 
 def select(

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     Get = Callable[[str], str]
     Slots = tuple[Sequence[int | None], str]
 
+FIRST_SPECIAL_STEP = 0xFFFFFFF0
+"""Numbers from here on are the batch step, the interactive one and their like (slurm.h)."""
+
 _SEPARATORS = re.compile(r"[:=/]")
 
 

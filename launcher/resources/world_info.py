@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import re
-import zlib
 
 from ..common.errors import UsageError
 from ..specs.host import MAX_SLOTS, Slot
@@ -22,8 +21,8 @@ _ZIPPED = "z."
 
 # Wider than a hostfile's grammar, since DeepSpeed's strings come from wider ones; no blanks, no
 # control characters, and no digits alone for an id, which would be a number in the wrong dress.
-_HOST = re.compile(r"[!-~]{1,255}")
-_DEVICE_ID = re.compile(r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9_./:-]{0,254}")
+_HOST = r"[!-~]{1,255}"
+_DEVICE_ID = r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9_./:-]{0,254}"
 
 
 def encode(world: Mapping[str, Sequence[Slot]], longest: int = _LONGEST_PLAIN) -> str:
@@ -42,6 +41,8 @@ def encode(world: Mapping[str, Sequence[Slot]], longest: int = _LONGEST_PLAIN) -
     plain = base64.urlsafe_b64encode(data).decode()
     if len(plain) <= longest:
         return plain
+    import zlib
+
     return _ZIPPED + base64.urlsafe_b64encode(zlib.compress(data, 9)).decode()
 
 
@@ -72,6 +73,8 @@ def _json_bytes(text: str) -> bytes:
 
 
 def _unzipped(data: bytes) -> bytes:
+    import zlib
+
     unzip = zlib.decompressobj()
     try:
         plain = unzip.decompress(data, _MAX_BYTES)
@@ -104,7 +107,7 @@ def _distinct_hosts(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _host(name: str) -> str:
-    if not _HOST.fullmatch(name):
+    if not re.fullmatch(_HOST, name):
         raise UsageError(f"{quoted(name)} is not a host name")
     return name
 
@@ -121,7 +124,7 @@ def _devices(host: str, slots: object) -> tuple[Slot, ...]:
 def _device(slot: object) -> Slot:
     if type(slot) is int and 0 <= slot < MAX_SLOTS:
         return slot
-    if isinstance(slot, str) and _DEVICE_ID.fullmatch(slot):
+    if isinstance(slot, str) and re.fullmatch(_DEVICE_ID, slot):
         return slot
     shown = quoted(str(slot)) if isinstance(slot, int | float | str) else type(slot).__name__
     raise UsageError(f"expected indices or ids of devices, not {shown}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..common.values import NamedTuple
 
 
-class Limits(NamedTuple):
-    """What the options allow; times in seconds.
+class ElasticPolicy(NamedTuple):
+    """What a job may go through; times in seconds.
 
     Attributes:
         least, most: nodes in a round.
@@ -18,6 +18,7 @@ class Limits(NamedTuple):
         cool: how long a node takes no part after failures began there alone; 0 for never.
         notice: how long before a change that can wait the workers are told of it.
         patience: how long the nodes of a broken round may take until they are ready again.
+        notice_by: how they are told of it: a signal's name, or a file's path; "" for not at all.
     """
 
     least: int
@@ -30,3 +31,4 @@ class Limits(NamedTuple):
     cool: float = 0.0
     notice: float = 0.0
     patience: float = 60.0
+    notice_by: str = ""

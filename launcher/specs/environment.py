@@ -37,6 +37,10 @@ SECRET = ("*_TOKEN", "*_KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL
 """Patterns of names that look like secrets: they travel only when the user names them."""
 
 
+MASK = "***"
+"""What is shown of a secret."""
+
+
 class Travel(NamedTuple):
     """What the nodes are sent.
 
@@ -47,8 +51,16 @@ class Travel(NamedTuple):
     """
 
     values: dict[str, str]
-    withheld: tuple[str, ...]
-    secret: frozenset[str]
+    withheld: tuple[str, ...] = ()
+    secret: frozenset[str] = frozenset()
+
+    @property
+    def masked(self) -> dict[str, str]:
+        """The values, as they may be shown."""
+        return {name: MASK if name in self.secret else value for name, value in self.values.items()}
+
+    def __repr__(self) -> str:
+        return f"Travel({self.masked}, withheld={self.withheld})"
 
 
 def travel(
@@ -70,9 +82,15 @@ def travel(
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
-    import fnmatch
+    """Return whether one of the patterns is the name; a star may begin it, and another end it."""
+    return any(_match(name, pattern) for pattern in patterns)
 
-    return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+
+def _match(name: str, pattern: str) -> bool:
+    text, begins, ends = pattern.strip("*"), pattern[-1:] == "*", pattern[:1] == "*"
+    if begins and ends:
+        return text in name
+    return name.startswith(text) if begins else name.endswith(text) if ends else name == text
 
 
 def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -124,7 +142,7 @@ def _unquoted(value: str) -> str:
     return value[1:-1] if quoted else value
 
 
-class Seat(NamedTuple):
+class RankInfo(NamedTuple):
     """Where one worker sits in the job: all that its rank variables are made from."""
 
     rank: int
@@ -145,7 +163,7 @@ class Seat(NamedTuple):
     error_file: str = ""
 
 
-def contract(seat: Seat) -> dict[str, str]:
+def contract(seat: RankInfo) -> dict[str, str]:
     """Return the variables a worker is promised.
 
     The names are those of torch's agent (torch 2.13, `local_elastic_agent.py`) and of DeepSpeed's
@@ -188,7 +206,7 @@ SET_BY = {
 }
 """Promised variables that an option says."""
 
-PROMISED = frozenset(contract(Seat(0, 0, 1, 1, 0, 1, "", 0, "", world="-", error_file="-")))
+PROMISED = frozenset(contract(RankInfo(0, 0, 1, 1, 0, 1, "", 0, "", world="-", error_file="-")))
 """The variables that every worker is promised, and nobody else sets."""
 
 ROUND = frozenset(
@@ -202,7 +220,7 @@ ROUND = frozenset(
 """Promised variables that a worker of the same slot has with other values in another round."""
 
 
-def of_slurm(seat: Seat, base: Mapping[str, str]) -> dict[str, str]:
+def of_slurm(seat: RankInfo, base: Mapping[str, str]) -> dict[str, str]:
     """Return what Slurm's variables would be, had srun started every worker itself.
 
     A script, or a library such as Lightning, that finds them takes them for its own place; those

@@ -38,5 +38,7 @@ class Rendezvous(NamedTuple):
     @property
     def nodes(self) -> str:
         """How many nodes there are to be, for the user."""
+        from ..common.wording import counted
+
         least = f"{self.least} to " if self.least < self.most else ""
-        return f"{least}{self.most} node{'' if self.most == 1 else 's'}"
+        return f"{least}{counted(self.most, 'node')}"

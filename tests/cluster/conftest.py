@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need, need_modules
+from ..support.needs import need, need_modules
 from .command import CHECKOUT, Dsrun
 from .engines import ENGINES, Engine
 from .hosts import Cluster

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..needs import need
+from ..support.needs import need
 from .command import CHECKOUT
 
 ENVIRONMENTS = CHECKOUT / ".venv" / "engines"

@@ -83,6 +83,7 @@ def holder(port: int) -> str:
     return HOLDER.format(port=port, then="sys.stdin.read()")
 
 
+@pytest.mark.tier("test")
 @remote
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_one_of_two_jobs_is_stopped(
@@ -196,7 +197,9 @@ def test_the_reserved_port_is_nobody_elses_before_the_store_is_up(
     assert running.wait().returncode == 128 + signal.SIGINT
 
 
-@pytest.mark.parametrize("attempt", range(10))
+@pytest.mark.parametrize(
+    "attempt", [0, 1, *(pytest.param(n, marks=pytest.mark.tier("all")) for n in range(2, 10))]
+)
 def test_two_jobs_at_a_time_do_not_meet(dsrun: Dsrun, tmp_path: Path, attempt: int) -> None:
     path = script(tmp_path, STORE)
     launchers = ("ssh", "openssh") if attempt % 2 else ("ssh", "ssh")

@@ -32,6 +32,7 @@ def work(tmp_path: Path) -> str:
     return str(tmp_path / "train.py")
 
 
+@pytest.mark.tier("test")
 @pytest.mark.parametrize("launcher", ["ssh", "pdsh"])
 def test_a_failure_restarts_all(dsrun: Dsrun, tmp_path: Path, work: str, launcher: str) -> None:
     where = options(launcher)
@@ -156,6 +157,7 @@ def test_a_node_that_does_not_reach_the_first_one(
     assert "does not stop its workers" not in said
 
 
+@pytest.mark.tier("test")
 def test_a_node_without_power_is_left_behind(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -251,6 +253,7 @@ def test_a_signal_ends_the_job(dsrun: Dsrun, work: str, number: signal.Signals) 
     assert running.wait(IMPORT).returncode == 128 + number
 
 
+@pytest.mark.tier("test")
 def test_the_runner_is_killed(cluster: Cluster, dsrun: Dsrun, work: str) -> None:
     running = elastic(dsrun, work, "n1:1,n2:1", "--max_restarts", "3")
     up(running, 2, 2)

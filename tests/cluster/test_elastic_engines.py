@@ -37,6 +37,7 @@ def running(site: Cluster, tmp_path: Path, launcher: str) -> Iterator[Running]:
     dsrun.close()
 
 
+@pytest.mark.tier("test")
 @engines
 def test_a_failure_restarts_all(running: Running, tmp_path: Path) -> None:
     (tmp_path / "fail-1-0").touch()

@@ -30,6 +30,7 @@ def client_of(cluster: Cluster, host: str) -> int:
     return found[0].pid
 
 
+@pytest.mark.tier("test")
 @engines
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_engine_is_ended(

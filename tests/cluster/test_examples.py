@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need_modules
+from ..support.needs import need_modules
 from .command import CHECKOUT, COMMAND, Running
 from .test_no_ssh import TOKEN
 

@@ -129,6 +129,7 @@ STRICT = {
 }
 
 
+@pytest.mark.tier("test")
 @remote
 @pytest.mark.parametrize("how", STRICT)
 def test_a_changed_key_is_always_refused(

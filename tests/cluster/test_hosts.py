@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need
+from ..support.needs import need
 from .command import CHECKOUT, Running
 from .hosts import Cluster, Process
 from .machines import BLACKHOLE, HOME, UNREACHABLE, wait_for
@@ -289,6 +289,7 @@ LEFTOVERS = {
 }
 
 
+@pytest.mark.tier("test")
 @pytest.mark.parametrize("what", LEFTOVERS)
 @pytest.mark.parametrize("name", ["n2", "login"])
 def test_what_is_left_behind_is_seen(cluster: Cluster, what: str, name: str) -> None:
@@ -319,6 +320,7 @@ def test_a_listener_left_behind_is_seen(cluster: Cluster) -> None:
     assert traces.leftovers() == []
 
 
+@pytest.mark.tier("test")
 def test_a_hurt_bystander_is_seen(cluster: Cluster) -> None:
     before = cluster.processes("of-somebody-else")
     with pytest.raises(AssertionError, match="n1: a bystander was killed"), nothing_left(cluster):

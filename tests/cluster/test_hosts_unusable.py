@@ -236,6 +236,7 @@ def test_a_host_that_no_packet_reaches_is_told_what_to_look_at(
     assert found["unreachable"].startswith("no route to it: it is down, a firewall rejects it, or")
 
 
+@pytest.mark.tier("test")
 @remote
 def test_causes_of_every_kind_are_told_together(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str

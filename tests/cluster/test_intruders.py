@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need
+from ..support.needs import need
 from .command import Running
 from .intruder import QUICK, WAYS
 from .machines import wait_for
@@ -146,6 +146,7 @@ def test_a_token_is_long_and_new_each_time(dsrun: Dsrun, tmp_path: Path) -> None
     assert min(map(len, tokens)) * 6 >= 256
 
 
+@pytest.mark.tier("test")
 def test_a_runner_with_another_certificate_is_not_served(dsrun: Dsrun, tmp_path: Path) -> None:
     path = script(tmp_path, "print('hello')")
     ended = dsrun(*on("n1", "pdsh"), path, env=wrapped_pdsh(tmp_path, OTHER_PIN))
@@ -170,6 +171,7 @@ def test_the_port_is_open_until_all_nodes_are_in(
     assert running.wait().returncode == 0
 
 
+@pytest.mark.tier("test")
 @pytest.mark.parametrize("launcher", ["ssh", "openssh"])
 def test_sessions_need_no_port(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
@@ -183,6 +185,7 @@ def test_sessions_need_no_port(
     assert running.wait().returncode == 0
 
 
+@pytest.mark.tier("test")
 def test_a_flood_does_not_keep_a_job_from_starting(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path
 ) -> None:

@@ -149,6 +149,7 @@ def test_the_workers_get_the_users_path(dsrun: Dsrun, tmp_path: Path, launcher: 
     assert (ended.returncode, ended.stdout.endswith("| from the library\n")) == (0, True)
 
 
+@pytest.mark.tier("test")
 @everywhere
 def test_workers_inherit_no_open_files(dsrun: Dsrun, tmp_path: Path, launcher: str) -> None:
     path = script(tmp_path, FDS)
@@ -175,6 +176,7 @@ def demoted(dsrun: Dsrun, tmp_path: Path, launcher: str) -> tuple[Running, str]:
     return running, path
 
 
+@pytest.mark.tier("test")
 @everywhere
 def test_a_worker_that_changed_its_user_is_stopped(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str

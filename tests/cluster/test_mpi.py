@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -38,6 +40,7 @@ def command(engine: Engine, folder: Path) -> list[str]:
     return [*engine.options, *options, str(folder / "mpi.py")]
 
 
+@pytest.mark.tier("test")
 def test_ranks_of_mpi_are_those_of_torch(engine: Engine, dsrun: Dsrun, tmp_path: Path) -> None:
     done = dsrun(*command(engine, tmp_path))
     assert done.returncode == 0, done.stderr

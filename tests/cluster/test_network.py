@@ -119,6 +119,7 @@ def test_a_short_cut_loses_nothing(
     assert ended.returncode == 0
 
 
+@pytest.mark.tier("test")
 @remote
 def test_a_power_cut_ends_the_job(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str

@@ -112,6 +112,7 @@ def nodes(
         job.close()
 
 
+@pytest.mark.tier("test")
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
 def test_the_same_command_on_every_node(
     cluster: Cluster, tmp_path: Path, order: tuple[int, ...]
@@ -214,6 +215,7 @@ def test_another_node_rank_where_node_0_is_to_be(cluster: Cluster, tmp_path: Pat
     assert "--node_rank 1: this machine is n1, where node 0 is to be" in ended.stderr
 
 
+@pytest.mark.tier("test")
 @pytest.mark.parametrize("env", [{"DSRUN_TOKEN": "daisy"}, {}], ids=["another", "none"])
 def test_a_wrong_secret(cluster: Cluster, tmp_path: Path, env: dict[str, str]) -> None:
     with nodes(cluster, tmp_path, script(tmp_path, HELLO)) as job:
@@ -335,6 +337,7 @@ def test_another_node_is_told_to_stop(
     assert workers(cluster, path) == []
 
 
+@pytest.mark.tier("test")
 @pytest.mark.parametrize("rank", ["0", "2"])
 def test_a_node_is_killed(cluster: Cluster, tmp_path: Path, rank: str) -> None:
     path = script(tmp_path, PAUSE)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..needs import need
+from ..support.needs import need
 from .command import COMMAND
 from .jobs import BY_NAME, options
 from .machines import wait_for

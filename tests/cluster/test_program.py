@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need
+from ..support.needs import need
 from . import tell
 from .jobs import EVERYWHERE, options
 from .scripts import LOCAL, TRACEBACK, hostfile, script

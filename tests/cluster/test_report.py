@@ -46,6 +46,7 @@ def read_report(folder: Path) -> dict[str, Any]:
     return content
 
 
+@pytest.mark.tier("test")
 @pytest.mark.parametrize("where", ["local", "ssh", "openssh", "pdsh"])
 def test_the_first_failure_is_explained(
     dsrun: Dsrun, cluster: Cluster, tmp_path: Path, where: str

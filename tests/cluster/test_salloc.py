@@ -35,6 +35,7 @@ def outside(slurm: Slurm, tmp_path: Path) -> Iterator[Dsrun]:
         yield dsrun
 
 
+@pytest.mark.tier("test")
 def test_an_allocation_is_asked_for(outside: Dsrun) -> None:
     sizes = ("--num_nodes", "2", "--num_gpus", "2", "--launcher_args", "--exclusive")
     done = outside("--launcher", "slurm", *sizes, "--prefix=", "--no_local_rank", "place.py")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need
+from ..support.needs import need
 from .command import CHECKOUT, COMMAND
 from .reaching import PAUSE, UNUSABLE, USAGE, at_most, on, remote, script, workers
 
@@ -84,6 +84,7 @@ def environment(process: Process) -> str:
         return ""
 
 
+@pytest.mark.tier("test")
 @everywhere
 def test_secrets_are_seen_by_the_workers_alone(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
@@ -156,6 +157,7 @@ def test_a_dry_run_shows_no_secrets(dsrun: Dsrun, tmp_path: Path) -> None:
         assert "canary-secret" not in shown
 
 
+@pytest.mark.tier("test")
 @everywhere
 def test_nothing_the_user_writes_is_run_by_a_shell(
     dsrun: Dsrun, cluster: Cluster, tmp_path: Path, launcher: str

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..needs import need_modules
+from ..support.needs import need_modules
 from .command import CHECKOUT
 from .jobs import options
 from .scripts import script

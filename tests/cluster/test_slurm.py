@@ -64,6 +64,7 @@ def expected(*workers: tuple[str, int, int]) -> list[tuple[str, str]]:
     ]
 
 
+@pytest.mark.tier("test")
 def test_a_batch_script_needs_no_hostfile_and_no_ssh(
     slurm: Slurm, tmp_path: Path, place: str
 ) -> None:
@@ -165,6 +166,7 @@ def test_arguments_and_variables_arrive_byte_for_byte(slurm: Slurm, tmp_path: Pa
 FAILS = "hear('SIGTERM', then=0)\nif rank == 2: say('fails'); os._exit(7)\nrest()"
 
 
+@pytest.mark.tier("test")
 def test_a_failure_ends_the_job_with_its_own_code(slurm: Slurm, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(f"{HEAD}\n{FAILS}\n")
     ended = batch(slurm, tmp_path, f"{DSRUN} --num_gpus 2 {tmp_path}/train.py", "--nodes=2")

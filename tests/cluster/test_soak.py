@@ -1,6 +1,6 @@
 """A training that things happen to: workers, launchers, cables and whole hosts die and come back.
 
-`make soak` has a hundred things happen; in every run of the tests there are a few of them.
+`make test-all` and `make soak` have a hundred things happen; without them it is three.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from .command import Dsrun, Running
     from .hosts import Cluster
+
+pytestmark = pytest.mark.tier("all")
 
 EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
 SMALL = ("--batch", "48", "--lr", "0.002", "--log_every", "1", "--seed", "3")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..specs import bomb
+from ..support.specs import bomb
 from .command import COMMAND, Running
 from .jobs import DEAF, OBEDIENT, PATIENT, PROMPT, Job, everywhere, here_and_there, options
 from .machines import BLACKHOLE, wait_for
@@ -237,6 +237,7 @@ def test_a_blocked_signal_still_stops_the_job(
     assert each(job, "SIGTERM")
 
 
+@pytest.mark.tier("test")
 def test_fork_bombs_are_ended_with_the_job(cluster: Cluster, tmp_path: Path) -> None:
     folder = tmp_path / "seats"
     folder.mkdir()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..needs import need, need_modules
+from ..support.needs import need, need_modules
 from .command import COMMAND, Running
 from .machines import first_descendant, wait_for
 from .reaching import LOST, UNUSABLE, find, gone, workers
@@ -169,6 +169,7 @@ def test_a_node_that_comes_later_is_in_the_next_round(cluster: Cluster, tmp_path
         well(one, other)
 
 
+@pytest.mark.tier("test")
 def test_the_exit_code_is_the_workers_and_a_signal_ends_the_others(
     cluster: Cluster, tmp_path: Path
 ) -> None:

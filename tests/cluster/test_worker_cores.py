@@ -14,7 +14,7 @@ import pytest
 from dsrun.launcher.common.cpu_list import format_cpus
 from dsrun.launcher.node.binding.topology import read_topology
 
-from ..needs import need
+from ..support.needs import need
 from . import tell
 from .command import CHECKOUT, COMMAND
 from .machines import wait_for
@@ -53,6 +53,7 @@ def without_numactl(folder: Path) -> Mapping[str, str]:
     return {"PATH": str(tools)}
 
 
+@pytest.mark.tier("test")
 @pytest.mark.parametrize(("where", "numactl"), [("local", True), ("local", False), ("ssh", True)])
 def test_every_rank_gets_its_own_cores(
     dsrun: Dsrun, cluster: Cluster, tmp_path: Path, here: tuple[str, ...], where: str, numactl: bool

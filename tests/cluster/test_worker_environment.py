@@ -36,6 +36,7 @@ def names_and(told_by: Sequence[Told], *names: str) -> list[tuple[str, ...]]:
     return [(one.host, *(one[name] for name in names)) for one in told_by]
 
 
+@pytest.mark.each_launcher
 @pytest.mark.parametrize("launcher", REMOTE)
 def test_the_contract_on_uneven_nodes(
     dsrun: Dsrun, cluster: Cluster, tmp_path: Path, here: tuple[str, ...], launcher: str

@@ -23,30 +23,30 @@ class Hydra(base.Engine):
         *(("genvall", "genvnone"), ("genvlist", "genvnone")),
     )
 
-    def words(self, places: Sequence[base.Placement]) -> list[base.Words]:
+    def arguments(self, places: Sequence[base.Placement]) -> list[base.Argument]:
         """Return mpiexec's arguments: each host with its tasks."""
         hosts = ",".join(f"{place.host}:{place.tasks}" for place in places)
         tasks = sum(place.tasks for place in places)
-        return [*self.common(places), ("-hosts", hosts), ("-n", str(tasks))]
+        return [*self.common_arguments(places), ("-hosts", hosts), ("-n", str(tasks))]
 
-    def common(self, places: Sequence[base.Placement]) -> list[base.Words]:
+    def common_arguments(self, places: Sequence[base.Placement]) -> list[base.Argument]:
         """Return what says nothing of hosts; nothing of this machine's environment goes along."""
-        near = addresses_towards([places[0].host, places[-1].host])[:1]
-        here = [self.here(address) for address in near]
-        return [*here, ("-genvnone",), ("-wdir", "/"), *self.binding()]
+        addresses = addresses_towards([places[0].host, places[-1].host])[:1]
+        control = [self.control_address(address) for address in addresses]
+        return [*control, ("-genvnone",), ("-wdir", "/"), *self.binding_arguments()]
 
-    def lasting(self) -> list[base.Words]:
+    def fault_tolerance(self) -> list[base.Argument]:
         """Return what has mpiexec go on when a process has died (MPICH, "Using the Hydra")."""
         return [("-disable-auto-cleanup",)]
 
-    def here(self, address: str) -> base.Words:
+    def control_address(self, address: str) -> base.Argument:
         """Return what tells the hosts' agents to dial this address of this machine.
 
         By default they dial its name, which on many machines is 127.0.1.1 or unknown elsewhere.
         """
         return ("-localhost", address)
 
-    def binding(self) -> list[base.Words]:
+    def binding_arguments(self) -> list[base.Argument]:
         """Return what turns the engine's own binding off, where dsrun binds."""
         return [("-bind-to", "none")] if self._settings.bind else []
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 class IntelMpi(Hydra):
     """Runs Intel MPI's `mpiexec.hydra`, which takes no counts behind the names of `-hosts`."""
 
-    name = "impi"
     mark = "Intel(R) MPI"
 
     def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
@@ -30,20 +29,20 @@ class IntelMpi(Hydra):
         places = engine.placements(nodes)
         if len({place.tasks for place in places}) == 1:
             return super().argv(nodes, dial)
-        task = self.task(dial)
+        task = self.task_argv(dial)
         parts = [[":", "-host", p.host, "-n", str(p.tasks), *task] for p in places]
         joined = [word for part in parts for word in part]
-        return [*self.start_of(self.common(places)), *joined[1:]]
+        return [*self.command_line(self.common_arguments(places)), *joined[1:]]
 
-    def words(self, places: Sequence[engine.Placement]) -> list[engine.Words]:
+    def arguments(self, places: Sequence[engine.Placement]) -> list[engine.Argument]:
         """Return mpiexec's arguments, for as many tasks on every host."""
         hosts = ",".join(place.host for place in places)
         each = places[0].tasks
         counts = [("-ppn", str(each)), ("-n", str(each * len(places)))]
-        return [*self.common(places), ("-hosts", hosts), *counts]
+        return [*self.common_arguments(places), ("-hosts", hosts), *counts]
 
-    def here(self, address: str) -> engine.Words:
-        """Return what tells the hosts' agents where to dial: here only an interface is heard."""
+    def control_address(self, address: str) -> engine.Argument:
+        """Return what tells the hosts' agents where to dial: by an interface."""
         name = "" if "I_MPI_HYDRA_IFACE" in os.environ else interface_of(address)
         return ("-iface", name) if name else ()
 
@@ -52,7 +51,7 @@ class IntelMpi(Hydra):
         root = os.environ.get("I_MPI_ROOT", "")
         return [os.path.join(root, "bin")] if root else []
 
-    def binding(self) -> list[engine.Words]:
+    def binding_arguments(self) -> list[engine.Argument]:
         """Return what turns its pinning off, where dsrun binds (I_MPI_PIN, developer reference)."""
         return [("-genv", "I_MPI_PIN", "0")] if self._settings.bind else []
 

@@ -8,6 +8,5 @@ from .hydra import HYDRA, Hydra
 class Mpich(Hydra):
     """Runs MPICH's `mpiexec`."""
 
-    name = "mpich"
     mark = HYDRA
     tools = (*Hydra.tools, "mpiexec.mpich", "mpirun.mpich", "mpirun")

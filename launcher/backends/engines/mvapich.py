@@ -9,11 +9,10 @@ from .hydra import HYDRA, Hydra
 class Mvapich(Hydra):
     """Runs MVAPICH's `mpiexec`."""
 
-    name = "mvapich"
     mark = HYDRA
     tools = (*Hydra.tools, "mpirun")
 
-    def binding(self) -> list[base.Words]:
+    def binding_arguments(self) -> list[base.Argument]:
         """Return what turns its own binding off, where dsrun binds (user guides of 2 and 3)."""
         names = ("MV2_ENABLE_AFFINITY", "MVP_ENABLE_AFFINITY") if self._settings.bind else ()
-        return [*super().binding(), *(("-genv", name, "0") for name in names)]
+        return [*super().binding_arguments(), *(("-genv", name, "0") for name in names)]

@@ -24,20 +24,19 @@ BINDING = ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding
 class OpenMpi(engine.Engine):
     """Runs `mpirun`, whose ssh is the `plm` framework's."""
 
-    name = "openmpi"
     mark = "open-mpi.org"
     tools = ("mpirun", "mpiexec", "mpirun.openmpi", "orterun")
-    breaks = r"[OP]RTE (was unable to reliably start|has lost comm)|daemon failed to report"
+    loss_pattern = r"[OP]RTE (was unable to reliably start|has lost comm)|daemon failed to report"
     aliases = (("H", "host"), ("hostfile", "host"), ("machinefile", "host"))
 
-    def words(self, places: Sequence[engine.Placement]) -> list[engine.Words]:
+    def arguments(self, places: Sequence[engine.Placement]) -> list[engine.Argument]:
         """Return mpirun's arguments."""
-        root: list[engine.Words] = [("--allow-run-as-root",)] if os.getuid() == 0 else []
+        root: list[engine.Argument] = [("--allow-run-as-root",)] if os.getuid() == 0 else []
         hosts = ",".join(f"{place.host}:{place.tasks}" for place in places)
         return [*root, ("--host", hosts), ("--map-by", "slot"), *self._binding(), ("--wdir", "/")]
 
-    def lasting(self) -> list[engine.Words]:
-        """Return what has mpirun go on when a process has died: ORTE's word for it, or PRRTE's."""
+    def fault_tolerance(self) -> list[engine.Argument]:
+        """Return what has mpirun go on when a process has died: as ORTE has it, or PRRTE."""
         if "OpenRTE" in self._version:
             return [("--mca", "orte_abort_on_non_zero_status", "0")]
         return [("--runtime-options", "error-nonzero-status=0,recoverable")]
@@ -58,7 +57,7 @@ class OpenMpi(engine.Engine):
         if _is_ours(f"{base}/ompi.{pid}"):
             shutil.rmtree(f"{base}/ompi.{pid}", ignore_errors=True)
 
-    def _binding(self) -> list[engine.Words]:
+    def _binding(self) -> list[engine.Argument]:
         """Return nothing where the user has chosen a binding of mpirun's, and dsrun binds none.
 
         By default mpirun binds one or two tasks to a core each (mpirun(1)): all workers of a node

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...specs.backend import BackendSettings
     from ...specs.plan import Node
 
 OF_TASKS = (
@@ -30,19 +31,18 @@ node: one GPU of eight, or the cores of one rank.
 class Slurm(engine.Engine):
     """Runs `srun`, once for every component of a heterogeneous job."""
 
-    name = "slurm"
     tools = ("srun",)
     aliases = (
         *(("N", "nodes"), ("n", "ntasks"), ("w", "nodelist"), ("D", "chdir")),
         *(("i", "input"), ("u", "unbuffered"), ("K", "kill-on-bad-exit"), ("m", "distribution")),
     )
 
-    def __init__(self, settings: base.Settings) -> None:
+    def __init__(self, settings: BackendSettings) -> None:
         super().__init__(settings)
         self._held = allocation.find(os.environ)
 
     def problem(self, nodes: Sequence[Node]) -> str:
-        """Return why these nodes cannot be started this way, or ""."""
+        """Return why it cannot start these nodes, or ""."""
         held = self._held
         if held is None or held.scheduler != "slurm":
             return (
@@ -68,7 +68,7 @@ class Slurm(engine.Engine):
         joined = [word for part in parts for word in (":", *part)]
         return [self._tool or "srun", *joined[1:]]
 
-    def words(self, places: Sequence[engine.Placement]) -> list[engine.Words]:
+    def arguments(self, places: Sequence[engine.Placement]) -> list[engine.Argument]:
         """Return srun's arguments."""
         set_ = self._settings
         hosts = self._names([place.host for place in places])
@@ -85,7 +85,7 @@ class Slurm(engine.Engine):
             *([("--overlap",)] if _in_a_step() or self._runs else []),
         ]
 
-    def lasting(self) -> list[engine.Words]:
+    def fault_tolerance(self) -> list[engine.Argument]:
         """Return what has the step go on without a task, or a node (srun(1))."""
         return [("--kill-on-bad-exit=0",), ("--no-kill",), ("--wait=0",)]
 
@@ -97,7 +97,7 @@ class Slurm(engine.Engine):
             if self._settings.rank_per_task or name not in OF_TASKS
         }
 
-    def _a_node(self, hosts: Sequence[str]) -> list[engine.Words]:
+    def _a_node(self, hosts: Sequence[str]) -> list[engine.Argument]:
         """Return the arguments for one node launcher a node, which is no MPI process."""
         plain = [("--ntasks-per-node=1",), ("--mpi=none",)]
         if len(hosts) != self._size():
@@ -124,7 +124,7 @@ class Slurm(engine.Engine):
         return len(self._held.hosts) if self._held else 0
 
 
-def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[engine.Words]:
+def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[engine.Argument]:
     """Return the arguments for one task a rank, in the order of the hosts (srun(1), arbitrary)."""
     each = [host for host, place in zip(hosts, places, strict=True) for _ in range(place.tasks)]
     return [("--distribution=arbitrary",), (f"--nodelist={','.join(each)}",)]
@@ -133,7 +133,7 @@ def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[en
 def _gpus_of_tasks() -> int:
     """Return how many GPUs the job has in all, where it was given them by the task, else 0.
 
-    Slurm would leave a step of one task a node with one task's GPUs there, unless told the sum.
+    Slurm would leave a step of one task a node with one task's GPUs there, unless the sum is given.
     """
     each = os.environ.get("SLURM_GPUS_PER_TASK", "").rpartition(":")[2]
     tasks = os.environ.get("SLURM_NTASKS", "")
@@ -145,9 +145,7 @@ def _in_a_step() -> bool:
 
     A new step would wait for the resources of that one, unless they overlap (srun(1)).
     """
+    from ...resources.slurm import FIRST_SPECIAL_STEP
+
     step = os.environ.get("SLURM_STEP_ID", "")
     return step.isdigit() and int(step) < FIRST_SPECIAL_STEP
-
-
-FIRST_SPECIAL_STEP = 0xFFFFFFF0
-"""Numbers from here on are the batch step, the interactive one and their like (slurm.h)."""

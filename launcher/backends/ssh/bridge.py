@@ -11,14 +11,14 @@ from contextlib import suppress
 from ...common.text import plain
 from ...control.frames import MAGIC
 from .. import causes
-from ..causes import Refused
+from ..causes import SessionFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...specs.host import Host
-    from .client import Channel, Dialer
+    from .client import Channel, SshSessions
 
 BLOCK = 128 * 1024
 
@@ -31,13 +31,13 @@ class Bridge:
     """
 
     def __init__(
-        self, dialer: Dialer, host: Host, command: str, tell: Callable[[str], None]
+        self, sessions: SshSessions, host: Host, command: str, explain: Callable[[str], None]
     ) -> None:
-        """Prepare it; `tell` is given what only the author of dsrun understands."""
-        self._dialer = dialer
+        """Prepare it; `explain` is given what only the author of dsrun understands."""
+        self._sessions = sessions
         self._host = host
         self._command = command
-        self._tell = tell
+        self._explain = explain
         ours, self._socket = socket.socketpair()
         self.fd = ours.detach()
         self.write_fd = os.dup(self.fd)
@@ -50,17 +50,17 @@ class Bridge:
     def run(self) -> str:
         """Open the session and carry until it ends; returns the cause in words, or ""."""
         try:
-            self._channel = self._dialer.open(self._host, self._command)
+            self._channel = self._sessions.open(self._host, self._command)
             with self._socket:
-                self._carry(self._channel)
-                code = self._dialer.close(self._channel)
-        except Refused as error:
+                self._copy(self._channel)
+                code = self._sessions.close(self._channel)
+        except SessionFailed as error:
             self._socket.close()
             return plain(str(error))
         except Exception as error:
             # The thread's boundary: whatever paramiko raises is the cause of this one host.
             self._socket.close()
-            self._tell(f"{self._host.name}: {traceback.format_exc()}")
+            self._explain(f"{self._host.name}: {traceback.format_exc()}")
             return f"the ssh session broke: {plain(str(error) or type(error).__name__)}"
         errors = self._errors.decode("utf-8", "replace")
         if self._answered:
@@ -76,7 +76,7 @@ class Bridge:
             with suppress(EOFError, OSError):
                 self._channel.close()
 
-    def _carry(self, channel: Channel) -> None:
+    def _copy(self, channel: Channel) -> None:
         poll = select.poll()
         poll.register(channel.fileno(), select.POLLIN)
         poll.register(self._socket.fileno(), select.POLLIN)

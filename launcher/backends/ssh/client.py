@@ -10,55 +10,57 @@ import time
 import paramiko
 from paramiko import Channel
 
+from ...common.errors import reason
 from .. import causes
-from ..causes import Refused
-from . import config_reader, retries
-from .config import Jump, Unreadable, beyond_paramiko, parse_jump
+from ..causes import SessionFailed
+from . import config_reader
+from .config import ProxyJump, Unreadable, parse_jump, unsupported
 from .keys import KeyFiles, Login
 from .known_hosts import KnownHosts, Policy, changed
 from .proxy_command import ProxyCommand
+from .retries import Retries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
+    from ...specs.backend import BackendSettings
     from ...specs.host import Host
-    from ..base import Settings
     from .config import HostConfig
 
     class Closable(Protocol):
-        """What a session has opened on the way."""
+        """What a session has opened, besides its channel."""
 
         def close(self) -> None:
             """Close it."""
 
 
-__all__ = ["Channel", "Dialer", "Refused"]
+__all__ = ["Channel", "SessionFailed", "SshSessions"]
 
 AUTH_TIMEOUT = 60.0
 """Seconds for a login to be accepted: slow, not lost, where PAM or a home directory is slow."""
 
-GREETINGS = (b"SSH-", b"Exceeded MaxStartups", b"Not allowed at this time")
+BANNERS = (b"SSH-", b"Exceeded MaxStartups", b"Not allowed at this time")
 """What an sshd says first, the last two where it refuses for the moment (its sshd.c)."""
 
 FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 """Values of AddressFamily; any other is any."""
 
 
-class Dialer:
+class SshSessions:
     """Opens sessions; one for all threads, so that configuration and keys are read once.
 
     Args:
         settings: how to reach hosts.
-        tell: told in words of every new host key that is taken, from any thread.
+        warn: given the warning about a new host key that is accepted, in any thread.
     """
 
-    def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
-        # What is worth telling is told as a cause; paramiko would print tracebacks.
+    def __init__(self, settings: BackendSettings, warn: Callable[[str], None]) -> None:
+        # What fails is reported as a cause; paramiko would print tracebacks.
         logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
         self._settings = settings
-        self._tell = tell
+        self._warn = warn
         self._reader = config_reader.reader()
         self._known = KnownHosts()
         self._keys = KeyFiles()
@@ -68,21 +70,19 @@ class Dialer:
         """Return the channel of a session that runs `command`.
 
         Raises:
-            Refused: with the cause in words.
+            SessionFailed: with the cause in words.
         """
-        began = time.monotonic()
-        attempt = 0
+        tries = Retries(time.monotonic)
         while True:
             try:
                 return self._open(host, command)
             except _Dropped as error:
-                if time.monotonic() - began > retries.LIMIT:
-                    raise Refused(f"its sshd dropped the connection ({error})") from None
-            time.sleep(retries.pause(attempt))
-            attempt += 1
+                if not tries.left():
+                    raise SessionFailed(f"its sshd dropped the connection ({error})") from None
+            time.sleep(tries.pause())
 
     def close(self, channel: Channel) -> int:
-        """Close a session that has ended; returns its exit code, 255 when none was told."""
+        """Close a session that has ended; returns its exit code, 255 where there is none."""
         channel.status_event.wait(1.0)
         code = channel.exit_status if channel.exit_status >= 0 else 255
         for one in self._opened.pop(channel, []):
@@ -92,7 +92,7 @@ class Dialer:
     def _open(self, host: Host, command: str) -> Channel:
         opened: list[Closable] = []
         try:
-            login = Jump(host.name, host.user, host.port or self._settings.port)
+            login = ProxyJump(host.name, host.user, host.port or self._settings.port)
             transport = self._connect(login, opened, ())
             transport.set_keepalive(max(1, round(self._settings.keepalive)))
             channel = transport.open_session(timeout=AUTH_TIMEOUT)
@@ -105,69 +105,68 @@ class Dialer:
         return channel
 
     def _connect(
-        self, login: Jump, opened: list[Closable], behind: tuple[str, ...], over: str = ""
+        self, login: ProxyJump, opened: list[Closable], via: tuple[str, ...], over: str = ""
     ) -> paramiko.Transport:
         """Return the transport of a login, through its jump hosts; adds all to `opened`.
 
         Args:
             login: the host, and user and port where they are given.
             opened: what is to be closed at the end.
-            behind: the hosts that this one is a jump host of.
+            via: the hosts that this one is a jump host of.
             over: jump hosts that lead to it, in place of its own ProxyJump.
         """
-        if login.name in behind:
-            circle = " -> ".join([*behind[behind.index(login.name) :], login.name])
-            raise Refused(
+        if login.name in via:
+            circle = " -> ".join([*via[via.index(login.name) :], login.name])
+            raise SessionFailed(
                 f"ProxyJump leads in a circle: {circle}; give a jump host 'ProxyJump none'"
             )
         config = self._config(login)
         if over:
             config = config._replace(jumps=over, command="")
-        way = self._way(config, opened, (*behind, login.name))
+        sock = self._socket(config, opened, (*via, login.name))
         client = paramiko.SSHClient()
-        opened += [client, way]
+        opened += [client, sock]
         try:
-            self._log_in(client, config, way)
+            self._log_in(client, config, sock)
         except _Dropped as error:
-            raise _blamed(opened, error) from None
+            raise _proxy_failure(opened, error) from None
         transport = client.get_transport()
         assert transport is not None
         return transport
 
-    def _config(self, login: Jump) -> HostConfig:
+    def _config(self, login: ProxyJump) -> HostConfig:
         try:
             config = self._reader.lookup(*login)
         except Unreadable as error:
-            raise Refused(f"ssh configuration: {error}") from None
-        beyond = beyond_paramiko(config, config_reader.agent())
+            raise SessionFailed(f"ssh configuration: {error}") from None
+        beyond = unsupported(config, config_reader.agent())
         if beyond:
-            raise Refused(f"{beyond}; --launcher openssh can")
+            raise SessionFailed(f"{beyond}; --launcher openssh can")
         return config
 
     def _log_in(
-        self, client: paramiko.SSHClient, config: HostConfig, way: Channel | socket.socket
+        self, client: paramiko.SSHClient, config: HostConfig, sock: Channel | socket.socket
     ) -> None:
         address, port = config.address, config.port
         # With an alias or a jump, paramiko must look keys up under the name, not the socket.
         named = config.known_as or address
         shown = named if port == 22 or config.known_as else f"[{named}]:{port}"
         accept = self._settings.accept_new_host_keys
-        policy = Policy(self._known, shown, config, accept, self._tell)
+        policy = Policy(self._known, shown, config, accept, self._warn)
         client.set_missing_host_key_policy(policy)
         target = f"[{address}]:{port}" if port != 22 else address
         known = self._known.keys(shown, config.known_hosts)
         # OpenSSH, too, takes a key that is known without the port (sshconnect.c).
         for kind, key in (known or self._known.keys(named, config.known_hosts)).items():
             client.get_host_keys().add(target, kind, key)
-        began = time.monotonic()
-        greeting = b""
+        began, banner = time.monotonic(), b""
         try:
-            greeting = self._greeting(way)
+            banner = self._banner(sock)
             client.connect(
                 address,
                 port,
                 config.user,
-                sock=way,
+                sock=sock,
                 timeout=AUTH_TIMEOUT,
                 banner_timeout=self._settings.connect_timeout,
                 auth_timeout=AUTH_TIMEOUT,
@@ -179,28 +178,30 @@ class Dialer:
             ) from None
         except (EOFError, OSError, paramiko.SSHException) as error:
             if time.monotonic() - began >= self._settings.connect_timeout:
-                raise Refused(f"its sshd did not answer ({address}:{port})") from None
-            if not greeting.startswith(GREETINGS):
-                raise Refused(f"no sshd at {address}:{port}: it says {_shown(greeting)}") from None
-            raise _in_words(error, address, port) from None
+                raise SessionFailed(f"its sshd did not answer ({address}:{port})") from None
+            if not banner.startswith(BANNERS):
+                raise SessionFailed(
+                    f"no sshd at {address}:{port}: it says {_printable(banner)}"
+                ) from None
+            raise _failure(error, address, port) from None
 
-    def _greeting(self, way: Channel | socket.socket) -> bytes:
+    def _banner(self, sock: Channel | socket.socket) -> bytes:
         """Return the first bytes that sshd says, which stay to be read.
 
         Raises:
             OSError: it says nothing in time, or resets the connection.
             _Dropped: it closes the connection without a word.
         """
-        if not isinstance(way, socket.socket):
-            return GREETINGS[0]
-        way.settimeout(self._settings.connect_timeout)
-        first = way.recv(64, socket.MSG_PEEK)
+        if not isinstance(sock, socket.socket):
+            return BANNERS[0]
+        sock.settimeout(self._settings.connect_timeout)
+        first = sock.recv(64, socket.MSG_PEEK)
         if not first:
             raise _Dropped("connection closed")
         return first
 
-    def _way(
-        self, config: HostConfig, opened: list[Closable], behind: tuple[str, ...]
+    def _socket(
+        self, config: HostConfig, opened: list[Closable], via: tuple[str, ...]
     ) -> Channel | socket.socket:
         """Return what leads to a host: ProxyCommand's pipes, a channel of the jump host, or TCP."""
         if config.command:
@@ -208,13 +209,13 @@ class Dialer:
             opened.append(command)
             return command.socket
         if config.jumps:
-            return self._jump(config, opened, behind)
+            return self._jump(config, opened, via)
         try:
-            return self._dial(config)
+            return self._connect_tcp(config)
         except OSError as error:
-            raise _in_words(error, config.address, config.port) from None
+            raise _failure(error, config.address, config.port) from None
 
-    def _dial(self, config: HostConfig) -> socket.socket:
+    def _connect_tcp(self, config: HostConfig) -> socket.socket:
         """Connect to the first address of a host that answers.
 
         Raises:
@@ -223,49 +224,49 @@ class Dialer:
         family = FAMILIES.get(config.family, socket.AF_UNSPEC)
         found = socket.getaddrinfo(config.address, config.port, family, socket.SOCK_STREAM)
         for last, (*kind, _, place) in enumerate(found, 1 - len(found)):
-            way = socket.socket(*kind)
-            way.settimeout(self._settings.connect_timeout)
+            sock = socket.socket(*kind)
+            sock.settimeout(self._settings.connect_timeout)
             try:
-                way.connect(place)
+                sock.connect(place)
             except OSError:
-                way.close()
+                sock.close()
                 if not last:
                     raise
             else:
-                return way
+                return sock
         raise AssertionError("getaddrinfo returns one address at least")
 
-    def _jump(self, config: HostConfig, opened: list[Closable], behind: tuple[str, ...]) -> Channel:
+    def _jump(self, config: HostConfig, opened: list[Closable], via: tuple[str, ...]) -> Channel:
         """Log in to the last of the jump hosts, and have it connect on.
 
-        More than one jump is written as `a,b`: the way to b leads over a, as b's own ProxyJump.
+        More than one jump is written as `a,b`: b is reached over a, as b's own ProxyJump.
         """
         over, _, last = config.jumps.rpartition(",")
         try:
             jump = parse_jump(last)
         except Unreadable as error:
-            raise Refused(f"ssh configuration: {error}") from None
+            raise SessionFailed(f"ssh configuration: {error}") from None
         try:
-            transport = self._connect(jump, opened, behind, over)
-        except Refused as error:
-            raise Refused(f"jump host {jump.name}: {error}") from None
+            transport = self._connect(jump, opened, via, over)
+        except SessionFailed as error:
+            raise SessionFailed(f"jump host {jump.name}: {error}") from None
         place = (config.address, config.port)
-        patience = self._settings.connect_timeout
+        timeout = self._settings.connect_timeout
         try:
-            return transport.open_channel("direct-tcpip", place, ("", 0), timeout=patience)
+            return transport.open_channel("direct-tcpip", place, ("", 0), timeout=timeout)
         except paramiko.SSHException as error:
-            raise Refused(f"jump host {jump.name} cannot reach it: {error}") from None
+            raise SessionFailed(f"jump host {jump.name} cannot reach it: {error}") from None
 
 
-def _blamed(opened: Sequence[Closable], dropped: _Dropped) -> Exception:
-    """Return what to raise for a dropped connection: a ProxyCommand may have said why."""
-    said = next((one.failure() for one in opened if isinstance(one, ProxyCommand)), "")
-    if not said or causes.worth_another_try(said):
+def _proxy_failure(opened: Sequence[Closable], dropped: _Dropped) -> Exception:
+    """Return what to raise for a dropped connection: why its ProxyCommand failed, if it did."""
+    why = next((one.failure() for one in opened if isinstance(one, ProxyCommand)), "")
+    if not why or causes.is_transient(why):
         return dropped
-    return Refused(f"its ProxyCommand failed: {said}")
+    return SessionFailed(f"its ProxyCommand failed: {why}")
 
 
-def _shown(data: bytes) -> str:
+def _printable(data: bytes) -> str:
     """Return the first line of foreign bytes as one printable word."""
     return repr(data.splitlines()[0].decode("utf-8", "backslashreplace")[:40])
 
@@ -274,18 +275,18 @@ class _Dropped(Exception):
     """sshd closed the connection before the login: worth another try (MaxStartups)."""
 
 
-def _in_words(error: Exception, address: str, port: int) -> Exception:
+def _failure(error: Exception, address: str, port: int) -> Exception:
     """Return what to raise for an exception of a connection attempt."""
     if isinstance(error, (EOFError, ConnectionResetError)) or "protocol banner" in str(error):
         return _Dropped(str(error) or "connection closed")
-    words = next((say for kind, say in _WORDS if isinstance(error, kind)), "{error} ({where})")
+    words = next((say for kind, say in _FAILURES if isinstance(error, kind)), "{error} ({where})")
     if isinstance(error, OSError) and error.errno in {errno.EHOSTUNREACH, errno.ENETUNREACH}:
         words = f"{causes.NO_ROUTE} ({{where}})"
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-    return Refused(words.format(error=reason, where=f"{address}:{port}"))
+    why = reason(error) if isinstance(error, OSError) else error
+    return SessionFailed(words.format(error=why, where=f"{address}:{port}"))
 
 
-_WORDS: tuple[tuple[type[Exception], str], ...] = (
+_FAILURES: tuple[tuple[type[Exception], str], ...] = (
     (socket.gaierror, "its name does not resolve ({where}: {error})"),
     (TimeoutError, "no answer: connecting timed out ({where})"),
     (ConnectionRefusedError, "connection refused: no sshd on that port ({where})"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Values: TypeAlias = Mapping[str, Sequence[str]]
 
-QUIET = frozenset(
+IRRELEVANT = frozenset(
     [
         *("host", "include", "sendenv", "setenv", "hashknownhosts", "updatehostkeys"),
         *("gssapiauthentication", "gssapidelegatecredentials", "gssapikeyexchange"),
@@ -37,7 +37,7 @@ KNOWN = ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)
 KNOWN_TO_ALL = ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)
 
 LENIENT = frozenset({"no", "off", "false", "accept-new"})
-"""Values of StrictHostKeyChecking with which keys never seen are taken; `-G` writes no as false."""
+"""Values of StrictHostKeyChecking that accept keys never seen before; `-G` writes no as false."""
 
 CARELESS = LENIENT - {"accept-new"}
 """Those with which OpenSSH goes on when a key has changed."""
@@ -61,7 +61,7 @@ class HostConfig(NamedTuple):
         jumps: ProxyJump, or "".
         command: ProxyCommand, or "".
         checking: StrictHostKeyChecking.
-        values: all that was said, by keyword in lower case.
+        values: all values, by keyword in lower case.
     """
 
     address: str
@@ -80,12 +80,12 @@ class HostConfig(NamedTuple):
     values: Values
 
     @property
-    def takes_new_keys(self) -> bool:
-        """Tell whether a host key that was never seen is to be taken."""
+    def accepts_new_keys(self) -> bool:
+        """Tell whether a host key that was never seen is accepted."""
         return self.checking in LENIENT
 
 
-class Account(NamedTuple):
+class LoginName(NamedTuple):
     """Who logs in from where: what tokens stand for."""
 
     name: str
@@ -102,19 +102,19 @@ def parse(text: str) -> dict[str, list[str]]:
     return values
 
 
-def settle(values: Values, name: str, account: Account) -> HostConfig:
-    """Return what holds for the host `name`, with the tokens filled that are left to us.
+def resolve(values: Values, name: str, account: LoginName) -> HostConfig:
+    """Return what holds for the host `name`, with those tokens expanded that are left to us.
 
     Raises:
         Unreadable: the port is none.
     """
     address, port = _first(values, "hostname", name), _port(_first(values, "port", "22"))
     user, alias = _first(values, "user", account.name), _first(values, "hostkeyalias")
-    filled = _filler([address, name, str(port), user, alias or address], account)
+    expand = _token_expander([address, name, str(port), user, alias or address], account)
 
     def path(text: str) -> str:
         named = re.sub(r"\$\{(\w+)\}", lambda one: account.environ.get(one[1], ""), text)
-        return filled(re.sub("^~(?=/)", "%d", named))
+        return expand(re.sub("^~(?=/)", "%d", named))
 
     def paths(keyword: str, default: Sequence[str]) -> tuple[str, ...]:
         return tuple(path(one) for one in values.get(keyword, default) if one.lower() != "none")
@@ -131,11 +131,11 @@ def settle(values: Values, name: str, account: Account) -> HostConfig:
         certificates=paths("certificatefile", ()),
         only_these_keys=_first(values, "identitiesonly") == "yes",
         agent=path(_agent(_first(values, "identityagent", "SSH_AUTH_SOCK"))),
-        known_as=filled(alias),
+        known_as=expand(alias),
         known_hosts=tuple(path(one) for line in known for one in line.split() if one != "none"),
         family=_first(values, "addressfamily", "any").lower(),
-        jumps=filled(_first(values, "proxyjump")),
-        command=filled(_first(values, "proxycommand")),
+        jumps=expand(_first(values, "proxyjump")),
+        command=expand(_first(values, "proxycommand")),
         checking=_first(values, "stricthostkeychecking", "ask").lower(),
         values=values,
     )
@@ -147,7 +147,7 @@ def _first(values: Values, keyword: str, default: str = "") -> str:
     return "" if value.lower() == "none" else value
 
 
-def _filler(named: Sequence[str], account: Account) -> Callable[[str], str]:
+def _token_expander(named: Sequence[str], account: LoginName) -> Callable[[str], str]:
     """Return what fills tokens; `named` is for %h, %n, %p, %r and %k."""
     here = os.uname().nodename
     ours = ["%", account.name, account.home, str(os.getuid()), here, here.partition(".")[0]]
@@ -166,7 +166,7 @@ def _agent(value: str) -> str:
     return "${SSH_AUTH_SOCK}" if value == "SSH_AUTH_SOCK" else re.sub(r"^\$(\w+)$", r"${\1}", value)
 
 
-CANNOT: tuple[tuple[str, frozenset[str]], ...] = (
+UNSUPPORTED: tuple[tuple[str, frozenset[str]], ...] = (
     ("PKCS11Provider", frozenset({"none"})),
     ("SecurityKeyProvider", frozenset({"none", "internal"})),
     ("KnownHostsCommand", frozenset({"none"})),
@@ -180,19 +180,19 @@ CANNOT: tuple[tuple[str, frozenset[str]], ...] = (
 """What paramiko cannot do: keywords, and the values with which they ask nothing of it."""
 
 
-def beyond_paramiko(config: HostConfig, agent: str) -> str:
+def unsupported(config: HostConfig, agent: str) -> str:
     """Return what of a configuration paramiko cannot do, in words, or "".
 
     Args:
         config: what holds for a host.
         agent: the socket of the one agent that paramiko asks.
     """
-    found = next((keyword for keyword in _beyond(config, agent)), "")
+    found = next((keyword for keyword in _unsupported_keywords(config, agent)), "")
     return f"your ssh configuration sets {found}, which paramiko cannot do" if found else ""
 
 
-def _beyond(config: HostConfig, agent: str) -> Iterator[str]:
-    for keyword, harmless in CANNOT:
+def _unsupported_keywords(config: HostConfig, agent: str) -> Iterator[str]:
+    for keyword, harmless in UNSUPPORTED:
         if not harmless.issuperset(map(str.lower, config.values.get(keyword.lower(), ()))):
             yield keyword
     if "publickey" not in config.values.get("preferredauthentications", ["publickey"])[0]:
@@ -204,14 +204,14 @@ def _beyond(config: HostConfig, agent: str) -> Iterator[str]:
         yield "CertificateFile"
 
 
-ASKED = frozenset(
-    [keyword.lower() for keyword, _ in CANNOT]
+UNSUPPORTED_KEYWORDS = frozenset(
+    [keyword.lower() for keyword, _ in UNSUPPORTED]
     + ["preferredauthentications", "identityagent", "certificatefile"]
 )
 """The keywords, in lower case, without which a configuration asks nothing of the kind."""
 
 
-class Jump(NamedTuple):
+class ProxyJump(NamedTuple):
     """One host of ProxyJump."""
 
     name: str
@@ -219,7 +219,7 @@ class Jump(NamedTuple):
     port: int | None
 
 
-def parse_jump(text: str) -> Jump:
+def parse_jump(text: str) -> ProxyJump:
     """Return the host of `[USER@]HOST[:PORT]`, an IPv6 address in brackets, or of an ssh:// URI.
 
     Raises:
@@ -230,7 +230,7 @@ def parse_jump(text: str) -> Jump:
     found = re.fullmatch(r"(?:\[([^]]+)\]|([^\s:\[\]]+))(?::([^:]*))?", place)
     if found is None:
         raise Unreadable(f"ProxyJump {text!r}: expected [USER@]HOST[:PORT]")
-    return Jump(found[1] or found[2], user or None, _port(found[3]) if found[3] else None)
+    return ProxyJump(found[1] or found[2], user or None, _port(found[3]) if found[3] else None)
 
 
 def named_keys(config: HostConfig) -> tuple[str, ...]:

@@ -16,9 +16,9 @@ import threading
 from contextlib import suppress
 from functools import cache
 
-from ...common.errors import UsageError
+from ...common.errors import UsageError, reason
 from . import config as ssh_config
-from .config import Account, HostConfig, Unreadable
+from .config import HostConfig, LoginName, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,18 +35,18 @@ PATIENCE = 30.0
 """Seconds for `ssh -G`, whose `Match exec` may run anything."""
 
 
-def account() -> Account:
+def account() -> LoginName:
     """Return who runs this; the home is that of the user database, as for OpenSSH."""
     import pwd
 
     try:
         entry = pwd.getpwuid(os.getuid())
     except KeyError:
-        return Account(getpass.getuser(), os.path.expanduser("~"), os.environ)
-    return Account(entry.pw_name, entry.pw_dir, os.environ)
+        return LoginName(getpass.getuser(), os.path.expanduser("~"), os.environ)
+    return LoginName(entry.pw_name, entry.pw_dir, os.environ)
 
 
-class Reader:
+class ConfigReader:
     """Says what holds for a host; one for all threads.
 
     Args:
@@ -55,16 +55,16 @@ class Reader:
 
     def __init__(self, args: Sequence[str] = ()) -> None:
         self._args = tuple(args)
-        self._account = account()
+        self._record = account()
         self._ssh = shutil.which("ssh")
         self._turns = threading.BoundedSemaphore(AT_ONCE)
         self._planned: dict[tuple[str, str | None, int | None], HostConfig] = {}
-        self.keywords = frozenset(keywords(self._account.home))
+        self.keywords = frozenset(keywords(self._record.home))
 
     @property
     def is_quiet(self) -> bool:
         """Tell whether the files say nothing of how to reach hosts."""
-        return self.keywords <= ssh_config.QUIET and not self._args
+        return self.keywords <= ssh_config.IRRELEVANT and not self._args
 
     def lookup(self, name: str, user: str | None = None, port: int | None = None) -> HostConfig:
         """Return what holds for a host; a user and a port that are given come first.
@@ -94,20 +94,20 @@ class Reader:
     def _ask(self, name: str, user: str | None, port: int | None) -> HostConfig:
         given = {**({"user": [user]} if user else {}), **({"port": [str(port)]} if port else {})}
         if self.is_quiet:
-            return ssh_config.settle(given, name, self._account)
+            return ssh_config.resolve(given, name, self._record)
         if self._ssh is None:
-            found = by_paramiko(files(self._account.home), name)
-            return ssh_config.settle({**found, **given}, name, self._account)
+            found = by_paramiko(files(self._record.home), name)
+            return ssh_config.resolve({**found, **given}, name, self._record)
         to = [*(["-p", str(port)] if port else []), *(["-l", user] if user else [])]
         with self._turns:
             text = _run([self._ssh, *self._args, "-T", "-G", *to, "--", name])
-        return ssh_config.settle(ssh_config.parse(text), name, self._account)
+        return ssh_config.resolve(ssh_config.parse(text), name, self._record)
 
 
 @cache
-def reader(args: tuple[str, ...] = ()) -> Reader:
+def reader(args: tuple[str, ...] = ()) -> ConfigReader:
     """Return this process's one reader; `args` are the user's own for `ssh`."""
-    return Reader(args)
+    return ConfigReader(args)
 
 
 def agent() -> str:
@@ -124,18 +124,18 @@ def overrides(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ())
 
     Args:
         hosts: all whose options are the same.
-        port: as for `Reader.plan`.
+        port: as for `ConfigReader.plan`.
         args: the user's own arguments for `ssh`.
 
     Raises:
         UsageError: the configuration cannot be read.
     """
-    said = f"{' '.join(args)} {' '.join(reader().keywords)}".lower()
-    own = ("-o", "RemoteCommand=none") if "remotecommand" in said else ()
-    found = plan(hosts, port, args) if "stricthostkeychecking" in said else []
+    words = f"{' '.join(args)} {' '.join(reader().keywords)}".lower()
+    own = ("-o", "RemoteCommand=none") if "remotecommand" in words else ()
+    found = plan(hosts, port, args) if "stricthostkeychecking" in words else []
     if not any(config.checking in ssh_config.CARELESS for config in found):
         return own
-    checking = "accept-new" if all(config.takes_new_keys for config in found) else "yes"
+    checking = "accept-new" if all(config.accepts_new_keys for config in found) else "yes"
     return (*own, "-o", f"StrictHostKeyChecking={checking}")
 
 
@@ -210,13 +210,13 @@ def _run(argv: Sequence[str]) -> str:
             argv, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=PATIENCE
         )
     except OSError as error:
-        raise Unreadable(f"ssh: {error.strerror}") from None
+        raise Unreadable(f"ssh: {reason(error)}") from None
     except subprocess.TimeoutExpired:
         raise Unreadable(f"`ssh -G {argv[-1]}` took longer than {PATIENCE:.0f} s") from None
     if ran.returncode:
-        said = ran.stderr.decode("utf-8", "replace").splitlines()
-        told = [line.strip() for line in said if line.strip() and "terminating, " not in line]
-        raise Unreadable("; ".join(told[:2])[:300] or f"ssh -G: exit code {ran.returncode}")
+        lines = map(str.strip, ran.stderr.decode("utf-8", "replace").splitlines())
+        causes = [line for line in lines if line and "terminating, " not in line]
+        raise Unreadable("; ".join(causes[:2])[:300] or f"ssh -G: exit code {ran.returncode}")
     return ran.stdout.decode("utf-8", "surrogateescape")
 
 

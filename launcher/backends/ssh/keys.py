@@ -9,7 +9,8 @@ from contextlib import suppress
 import paramiko
 from paramiko.auth_strategy import AuthStrategy, InMemoryPrivateKey
 
-from ..causes import Refused
+from ...common.errors import reason
+from ..causes import SessionFailed
 from .config import named_keys
 
 TYPE_CHECKING = False
@@ -51,7 +52,7 @@ def _load(path: str) -> paramiko.PKey | str:
         except paramiko.PasswordRequiredException:
             return "has a passphrase; ssh-add it"
         except OSError as error:
-            return f"cannot be read ({error.strerror})"
+            return f"cannot be read ({reason(error)})"
         except (paramiko.SSHException, ValueError, TypeError, IndexError):
             continue
         return key
@@ -75,7 +76,7 @@ class Login(AuthStrategy):
         """Log in.
 
         Raises:
-            Refused: no key is accepted.
+            SessionFailed: no key is accepted.
         """
         refused = ""
         for source in self.get_sources():
@@ -88,8 +89,8 @@ class Login(AuthStrategy):
                 return []
             refused = f"a key is not enough for it ({', '.join(more)})"
         unused = self._unused()
-        told = [refused or ("no key to offer" if unused else NO_KEY), *unused]
-        raise Refused(f"authentication failed for {self._config.user}: {'; '.join(told)}")
+        causes = [refused or ("no key to offer" if unused else NO_KEY), *unused]
+        raise SessionFailed(f"authentication failed for {self._config.user}: {'; '.join(causes)}")
 
     def _keys(self) -> Iterator[paramiko.PKey]:
         found = [self._files.load(path) for path in self._config.keys]

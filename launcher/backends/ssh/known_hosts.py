@@ -9,7 +9,8 @@ import threading
 
 import paramiko
 
-from ..causes import Refused
+from ...common.errors import reason
+from ..causes import SessionFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class KnownHosts:
         """Append a key to a file; nothing that is there is touched.
 
         Raises:
-            Refused: it cannot be written.
+            SessionFailed: it cannot be written.
         """
         try:
             with self._lock:
@@ -51,7 +52,9 @@ class KnownHosts:
                 with open(path, "a", encoding="ascii") as file:
                     file.write(f"{name} {key.get_name()} {key.get_base64()}\n")
         except OSError as error:
-            raise Refused(f"its new host key cannot be kept in {path}: {error.strerror}") from None
+            raise SessionFailed(
+                f"its new host key cannot be kept in {path}: {reason(error)}"
+            ) from None
 
     def _read(self, path: str) -> tuple[paramiko.HostKeys, frozenset[str]]:
         with self._lock:
@@ -90,14 +93,14 @@ def _add(keys: paramiko.HostKeys, line: str) -> None:
 
 
 class Policy(paramiko.MissingHostKeyPolicy):
-    """Decides on a host whose key is not known: refused, unless new ones are to be taken.
+    """Decides on a host whose key is not known: refused, unless new ones are accepted.
 
     Args:
         known: the files of known keys.
         name: what the host is called in them.
         config: what holds for the host.
-        accept: new keys are taken, whatever the configuration says (--accept_new_host_keys).
-        tell: told of a key that is taken.
+        accept: new keys are accepted, whatever the configuration says (--accept_new_host_keys).
+        warn: given the warning about a key that is accepted.
     """
 
     def __init__(
@@ -106,40 +109,42 @@ class Policy(paramiko.MissingHostKeyPolicy):
         name: str,
         config: HostConfig,
         accept: bool,
-        tell: Callable[[str], None],
+        warn: Callable[[str], None],
     ) -> None:
         self._known = known
         self._name = name
         self._config = config
         self._accept = accept
-        self._tell = tell
+        self._warn = warn
 
     def missing_host_key(
         self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
     ) -> None:
         """Decide on a key that no file holds; called by paramiko before any login."""
         if self._known.revoked(key, self._config.known_hosts):
-            raise Refused(f"its host key is marked @revoked ({fingerprint(key)}): do not trust it")
-        if not (self._accept or self._config.takes_new_keys):
+            raise SessionFailed(
+                f"its host key is marked @revoked ({fingerprint(key)}): do not trust it"
+            )
+        if not (self._accept or self._config.accepts_new_keys):
             raise self.refusal(key)
         self._known.add(self._config.known_hosts[0], self._name, key)
         why = "--accept_new_host_keys" if self._accept else "StrictHostKeyChecking"
-        self._tell(f"{self._name}: took its host key {fingerprint(key)}, never seen before ({why})")
+        self._warn(f"{self._name}: took its host key {fingerprint(key)}, never seen before ({why})")
 
-    def refusal(self, key: paramiko.PKey) -> Refused:
+    def refusal(self, key: paramiko.PKey) -> SessionFailed:
         """Return the refusal of a key that is not known, with what would accept it."""
         host, _, port = self._name.strip("[").partition("]:")
         scan = f"ssh-keyscan {f'-p {port} ' if port else ''}{host} >> ~/.ssh/known_hosts"
-        return Refused(
+        return SessionFailed(
             f"unknown host key {fingerprint(key)}; if that is its key: {scan}"
             " (or --accept_new_host_keys)"
         )
 
 
-def changed(key: paramiko.PKey, address: str, port: int) -> Refused:
+def changed(key: paramiko.PKey, address: str, port: int) -> SessionFailed:
     """Return the refusal of a key that is not the one that is known."""
     target = address if port == 22 else f"'[{address}]:{port}'"
-    return Refused(
+    return SessionFailed(
         f"its host key has CHANGED (now {fingerprint(key)}): not the host it was, or"
         f" reinstalled; ssh-keygen -R {target} forgets the old one"
     )

@@ -8,19 +8,23 @@ import shutil
 import signal
 from contextlib import suppress
 
-from ...common.errors import UsageError
+from ...common.errors import UsageError, reason
 from .. import base, causes
-from ..child import Child
-from ..stdio import SessionLine
-from . import config_reader, retries
+from ..child import Child, spawn
+from ..events import BackendWarning, SessionEnded, SessionStarted
+from ..stdio import SessionStream
+from . import config_reader
+from .retries import Retries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...common.loop import Loop
+    from ...specs.backend import BackendSettings
     from ...specs.host import Host
     from ...specs.plan import Node
+    from ..events import Emit
 
 
 class OpenSSH:
@@ -28,15 +32,15 @@ class OpenSSH:
 
     transport = "stdio"
 
-    def __init__(self, settings: base.Settings) -> None:
+    def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
-        self._first: dict[str, tuple[str, ...]] = {}
+        self._overrides: dict[str, tuple[str, ...]] = {}
         self._children: dict[int, Child] = {}
         self._remote = base.shell_line(base.node_argv(settings, "--stdio"))
         self._options = _options(settings)
 
     def problem(self, nodes: Sequence[Node]) -> str:
-        """Return why these nodes cannot be started this way, or ""."""
+        """Return why it cannot start these nodes, or ""."""
         if shutil.which("ssh") is None:
             return "--launcher openssh: no `ssh` on PATH; install OpenSSH's client, or use ssh"
         config_reader.check([node.host for node in nodes], self._settings.port, self._settings.args)
@@ -46,7 +50,7 @@ class OpenSSH:
         self, nodes: Sequence[Node], dial: base.Dial | None
     ) -> list[tuple[str, list[str]]]:
         """Return (host, argv) of every command this machine would run."""
-        self._look(nodes)
+        self._read_overrides(nodes)
         return [(node.host.name, self.argv(node.host)) for node in nodes]
 
     def argv(self, host: Host) -> list[str]:
@@ -58,7 +62,7 @@ class OpenSSH:
         port = host.port or self._settings.port
         return [
             "ssh",
-            *self._first.get(host.name, ()),
+            *self._overrides.get(host.name, ()),
             *self._settings.args,
             "-T",
             *self._options,
@@ -66,58 +70,59 @@ class OpenSSH:
             *(["-l", host.user] if host.user else []),
         ]
 
-    def start(
-        self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
-    ) -> None:
+    def prepare(self, nodes: Sequence[Node]) -> None:
+        """Nothing is to be gained by an early start."""
+
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Start one client a node."""
         with suppress(UsageError):  # ssh will say so itself
-            self._look(nodes)
+            self._read_overrides(nodes)
         for node in nodes:
-            self._start(node, loop, reports, 0, loop.clock())
+            self._start(node, loop, emit, Retries(loop.clock))
 
     def close(self) -> None:
         """End the clients that are still there."""
         for child in self._children.values():
             child.send_signal(signal.SIGTERM)
 
-    def _look(self, nodes: Sequence[Node]) -> None:
-        """Find out which options have to stand before the user's own for each host."""
+    def _read_overrides(self, nodes: Sequence[Node]) -> None:
+        """Read which options have to stand before the user's own for each host."""
         port, args = self._settings.port, self._settings.args
         hosts = [node.host for node in nodes]
         if config_reader.overrides(hosts, port, args):
-            self._first |= {h.name: config_reader.overrides([h], port, args) for h in hosts}
+            self._overrides |= {h.name: config_reader.overrides([h], port, args) for h in hosts}
 
-    def _start(
-        self, node: Node, loop: Loop, reports: base.Reports, attempt: int, began: float
-    ) -> None:
-        def ended(code: int, errors: str) -> None:
-            again = causes.worth_another_try(errors) and loop.clock() - began < retries.LIMIT
-            if code == 255 and again:
-                wait = retries.pause(attempt)
-                loop.after(wait, lambda: self._start(node, loop, reports, attempt + 1, began))
-                return
-            if line.answered:
-                reports.ended(node.rank, causes.explain_end(code, errors))
-                return
-            text = errors or line.noise.decode("utf-8", "replace")
-            reports.ended(node.rank, causes.explain(code, text, node.host.name) if code else "")
+    def _start(self, node: Node, loop: Loop, emit: Emit, tries: Retries) -> None:
+        def on_end(code: int, errors: str) -> None:
+            if code == 255 and causes.is_transient(errors) and tries.left():
+                loop.call_later(tries.pause(), lambda: self._start(node, loop, emit, tries))
+            else:
+                emit(SessionEnded(node.rank, _cause(code, errors, stream, node)))
 
-        def heard(data: bytes) -> None:
-            taken = causes.new_key(data.decode("utf-8", "replace"))
-            if taken:
-                reports.warned(taken)
+        def on_errors(data: bytes) -> None:
+            key = causes.accepted_key(data.decode("utf-8", "replace"))
+            if key:
+                emit(BackendWarning(key))
 
         try:
-            child = Child(self.argv(node.host), loop, ended, os.environ, heard)
+            child = Child(spawn(self.argv(node.host), os.environ), loop, on_end, on_errors)
         except OSError as error:
-            reports.ended(node.rank, f"ssh: {error.strerror}")
+            emit(SessionEnded(node.rank, f"ssh: {reason(error)}"))
             return
         self._children[node.rank] = child
-        line = SessionLine(child.stdout, child.stdin)
-        reports.line(node.rank, line)
+        stream = SessionStream(child.stdout, child.stdin)
+        emit(SessionStarted(node.rank, stream))
 
 
-def _options(settings: base.Settings) -> list[str]:
+def _cause(code: int, errors: str, stream: SessionStream, node: Node) -> str:
+    """Return why a session has ended, "" for an ordinary end."""
+    if stream.answered:
+        return causes.explain_end(code, errors)
+    text = errors or stream.noise.decode("utf-8", "replace")
+    return causes.explain(code, text, node.host.name) if code else ""
+
+
+def _options(settings: BackendSettings) -> list[str]:
     values = {
         "BatchMode": "yes",
         "ForwardAgent": "no",

@@ -11,7 +11,8 @@ import threading
 from contextlib import suppress
 
 from .. import base
-from ..stdio import SessionLine
+from ..events import BackendWarning, EngineOutput, SessionEnded, SessionStarted
+from ..stdio import SessionStream
 from .bridge import Bridge
 
 TYPE_CHECKING = False
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...common.loop import Loop
+    from ...specs.backend import BackendSettings
     from ...specs.plan import Node
+    from ..events import Emit
 
 STACK = 512 * 1024
 """Bytes of stack for a host's thread; the default is eight times what it uses."""
@@ -30,21 +33,21 @@ class Ssh:
 
     transport = "stdio"
 
-    def __init__(self, settings: base.Settings) -> None:
+    def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
         self._bridges: list[Bridge] = []
 
     def problem(self, nodes: Sequence[Node]) -> str:
-        """Return why these nodes cannot be started this way, or ""."""
+        """Return why it cannot start these nodes, or ""."""
         from importlib.util import find_spec
 
         if self._settings.args:
             return "--launcher_args: --launcher ssh runs no program; openssh runs `ssh` with them"
         if find_spec("paramiko") is None:
             return "--launcher ssh: paramiko is not installed; pip install paramiko, or use openssh"
-        from .unsupported import beyond_paramiko
+        from .unsupported import unsupported_host
 
-        beyond = beyond_paramiko([node.host for node in nodes], self._settings.port)
+        beyond = unsupported_host([node.host for node in nodes], self._settings.port)
         return f"--launcher ssh: {beyond}; --launcher openssh can" if beyond else ""
 
     def commands(
@@ -56,9 +59,10 @@ class Ssh:
         shown = OpenSSH(self._settings)
         return [(node.host.name, shown.argv(node.host)) for node in nodes]
 
-    def start(
-        self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
-    ) -> None:
+    def prepare(self, nodes: Sequence[Node]) -> None:
+        """Nothing is to be gained by an early start."""
+
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Open every session in a thread of its own; a line is there at once, and fills later."""
         from . import client
 
@@ -66,33 +70,33 @@ class Ssh:
         loop.open_to_threads()
 
         def warn(text: str) -> None:
-            _post(loop, lambda: reports.warned(text))
+            _post(loop, lambda: emit(BackendWarning(text)))
 
         def explain(text: str) -> None:
-            _post(loop, lambda: reports.said(text))
+            _post(loop, lambda: emit(EngineOutput(text)))
 
-        dialer = client.Dialer(self._settings, warn)
+        sessions = client.SshSessions(self._settings, warn)
         command = base.shell_line(base.node_argv(self._settings, "--stdio"))
         threading.stack_size(STACK)
         for node in nodes:
-            bridge = Bridge(dialer, node.host, command, explain)
+            bridge = Bridge(sessions, node.host, command, explain)
             self._bridges.append(bridge)
-            reports.line(node.rank, SessionLine(bridge.fd, bridge.write_fd))
-            self._run(bridge, node.rank, loop, reports)
+            emit(SessionStarted(node.rank, SessionStream(bridge.fd, bridge.write_fd)))
+            self._run(bridge, node.rank, loop, emit)
 
     def close(self) -> None:
         """Close every session."""
         for bridge in self._bridges:
             bridge.close()
 
-    def _run(self, bridge: Bridge, rank: int, loop: Loop, reports: base.Reports) -> None:
+    def _run(self, bridge: Bridge, rank: int, loop: Loop, emit: Emit) -> None:
         def work() -> None:
             cause = bridge.run()
             _post(loop, lambda: over(cause))
 
         def over(cause: str) -> None:
             self._bridges.remove(bridge)
-            reports.ended(rank, cause)
+            emit(SessionEnded(rank, cause))
 
         threading.Thread(target=work, name=f"ssh-{rank}", daemon=True).start()
 
@@ -100,7 +104,7 @@ class Ssh:
 def _post(loop: Loop, call: Callable[[], None]) -> None:
     """Have the loop make a call, unless all is over by now."""
     with suppress(RuntimeError):
-        loop.post(call)
+        loop.call_soon_threadsafe(call)
 
 
 def _allow_files(nodes: int) -> None:

@@ -11,18 +11,21 @@ import shlex
 import shutil
 import signal
 
-from ...common import loop as loops
-from ...control import auth
+from ...common.errors import reason
+from ...common.values import NamedTuple
 from .. import base, causes
-from ..child import Child
+from ..dial_command import DialCommand
+from ..events import BackendWarning, SessionEnded, TokenAnnounced
 from . import config_reader, retries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ...common.loop import Loop
+    from ...specs.backend import BackendSettings
     from ...specs.plan import Node
+    from ..events import Emit
 
 FAN_OUT = 1024
 
@@ -32,13 +35,13 @@ class Pdsh:
 
     transport = "dial"
 
-    def __init__(self, settings: base.Settings) -> None:
+    def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
         self._first: tuple[str, ...] = ()
         self._runs: list[_Run] = []
 
     def problem(self, nodes: Sequence[Node]) -> str:
-        """Return why these nodes cannot be started this way, or ""."""
+        """Return why it cannot start these nodes, or ""."""
         if shutil.which("pdsh") is None:
             return "--launcher pdsh: no `pdsh` on PATH; install it, or use ssh or openssh"
         if base.lacks_tls():
@@ -92,138 +95,91 @@ class Pdsh:
         appended = f"{first} {theirs} {shlex.join(ours)}".strip()
         return {**os.environ, "PDSH_RCMD_TYPE": "ssh", "PDSH_SSH_ARGS_APPEND": appended}
 
-    def start(
-        self, nodes: Sequence[Node], loop: Loop, reports: base.Reports, dial: base.Dial | None
-    ) -> None:
+    def prepare(self, nodes: Sequence[Node]) -> None:
+        """Nothing is to be gained by an early start."""
+
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Run pdsh for all hosts, and again for those whose sshd refused for the moment."""
-        self._run(nodes, loop, reports, dial, _Patience(loop))
+        self.run(nodes, _Start(loop, emit, dial, retries.Retries(loop.clock)))
+
+    def run(self, nodes: Sequence[Node], start: _Start) -> None:
+        """Run pdsh once."""
+        try:
+            self._runs.append(_Run(self, nodes, start))
+        except OSError as error:
+            for node in nodes:
+                start.emit(SessionEnded(node.rank, f"pdsh: {reason(error)}"))
 
     def close(self) -> None:
         """End every pdsh and its clients, which it would leave behind."""
         for run in self._runs:
             run.close()
 
-    def _run(
-        self,
-        nodes: Sequence[Node],
-        loop: Loop,
-        reports: base.Reports,
-        dial: base.Dial | None,
-        patience: _Patience,
-    ) -> None:
-        def again(dropped: Sequence[Node]) -> None:
-            self._run(dropped, loop, reports, dial, patience)
 
-        argv, environ = self.argv(nodes, dial), self.environ()
-        try:
-            self._runs.append(_Run(nodes, argv, environ, loop, reports, patience, again))
-        except OSError as error:
-            for node in nodes:
-                reports.ended(node.rank, f"pdsh: {error.strerror}")
+class _Start(NamedTuple):
+    """What all runs of one start share."""
 
-
-class _Patience:
-    """How long hosts that drop connections are tried again, and how often they were."""
-
-    def __init__(self, loop: Loop) -> None:
-        self._loop = loop
-        self._began = loop.clock()
-        self._attempts = 0
-
-    def left(self) -> bool:
-        return self._loop.clock() - self._began < retries.LIMIT
-
-    def pause(self) -> float:
-        self._attempts += 1
-        return retries.pause(self._attempts)
+    loop: Loop
+    emit: Emit
+    dial: base.Dial | None
+    retries: retries.Retries
 
 
 class _Run:
     """One pdsh, whose output is read for tokens and causes as it comes."""
 
-    def __init__(
-        self,
-        nodes: Sequence[Node],
-        argv: list[str],
-        environ: dict[str, str],
-        loop: Loop,
-        reports: base.Reports,
-        patience: _Patience,
-        again: Callable[[Sequence[Node]], None],
-    ) -> None:
+    def __init__(self, pdsh: Pdsh, nodes: Sequence[Node], start: _Start) -> None:
+        self._pdsh = pdsh
         self._nodes = {node.host.name: node for node in nodes}
-        self._loop = loop
-        self._reports = reports
-        self._patience = patience
-        self._again = again
+        self._start = start
         self._dropped: list[Node] = []
-        self._said: dict[str, str] = {}
-        self._rest = {"out": b"", "err": b""}
-        self._child = Child(argv, loop, self._ended, environ, self._read_errors)
-        os.close(self._child.stdin)
-        os.set_blocking(self._child.stdout, False)
-        loop.watch(self._child.stdout, loops.READ, self._read_output)
+        self._messages: dict[str, str] = {}
+        argv = pdsh.argv(nodes, start.dial)
+        self._child = DialCommand(argv, pdsh.environ(), start.loop, self).child
 
     def close(self) -> None:
         """End pdsh and the clients it has started."""
         self._child.signal_children(signal.SIGTERM)
         self._child.send_signal(signal.SIGTERM)
 
-    def _read_output(self) -> None:
-        try:
-            data = os.read(self._child.stdout, 65536)
-        except BlockingIOError:
-            return
-        if not data:
-            self._loop.unwatch(self._child.stdout)
-            os.close(self._child.stdout)
-            return
-        for line in self._lines("out", data):
-            found = auth.announced(line)
-            if found:
-                self._reports.token(*found)
-            else:
-                self._note(line)
+    def on_token(self, node: str, token: str) -> None:
+        """Pass a token on."""
+        self._start.emit(TokenAnnounced(node, token))
 
-    def _read_errors(self, data: bytes) -> None:
-        for line in self._lines("err", data):
-            self._note(line)
-
-    def _lines(self, stream: str, data: bytes) -> list[str]:
-        *whole, self._rest[stream] = (self._rest[stream] + data).split(b"\n")
-        return [line.decode("utf-8", "replace") for line in whole]
-
-    def _note(self, line: str) -> None:
-        """Take in one line of standard error: `host: text`, or pdsh's own word on a host's end."""
+    def on_line(self, line: str) -> None:
+        """Keep what a host prints, `host: text`; pdsh's own lines say how its command has ended."""
         own = line.startswith("pdsh@")
         host, _, text = (line.partition(": ")[2] if own else line).partition(": ")
         if host not in self._nodes:
             return
         if own and "exited with exit code" in text:
-            self._host_ended(self._nodes[host], int(text.rpartition(" ")[2]))
+            self._on_host_end(self._nodes[host], int(text.rpartition(" ")[2]))
         else:
-            self._said[host] = f"{self._said.get(host, '')}{text}\n"[-4096:]
-            if causes.new_key(text):
-                self._reports.warned(causes.new_key(text))
+            self._messages[host] = f"{self._messages.get(host, '')}{text}\n"[-4096:]
+            if causes.accepted_key(text):
+                self._start.emit(BackendWarning(causes.accepted_key(text)))
 
-    def _host_ended(self, node: Node, code: int) -> None:
-        said = self._said.get(node.host.name, "")
-        if causes.worth_another_try(said) and self._patience.left():
+    def on_end(self, code: int, errors: str) -> None:
+        """Report the end of every session that is still there."""
+        last = errors.strip().splitlines()[-1:] or [""]
+        cause = f"pdsh ended with exit code {code}: {last[0][:200]}" if code else ""
+        for node in self._nodes.values():
+            if node not in self._dropped:
+                self._start.emit(SessionEnded(node.rank, cause))
+
+    def _on_host_end(self, node: Node, code: int) -> None:
+        printed = self._messages.get(node.host.name, "")
+        if causes.is_transient(printed) and self._start.retries.left():
             if not self._dropped:
-                self._loop.after(self._patience.pause(), self._try_again)
+                self._start.loop.call_later(self._start.retries.pause(), self._try_again)
             self._dropped.append(node)
             return
-        self._reports.ended(node.rank, causes.explain(code, said, node.host.name))
+        del self._nodes[node.host.name]
+        cause = causes.explain(code, printed, node.host.name)
+        self._start.emit(SessionEnded(node.rank, cause))
 
     def _try_again(self) -> None:
         dropped, self._dropped = self._dropped, []
         for node in dropped:
             del self._nodes[node.host.name]
-        self._again(dropped)
-
-    def _ended(self, code: int, errors: str) -> None:
-        last = errors.strip().splitlines()[-1:] or [""]
-        cause = f"pdsh ended with exit code {code}: {last[0][:200]}" if code else ""
-        for node in self._nodes.values():
-            if node not in self._dropped:
-                self._reports.ended(node.rank, cause)
+        self._pdsh.run(dropped, self._start)

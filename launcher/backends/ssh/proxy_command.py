@@ -11,14 +11,14 @@ KEPT = 4096
 """Bytes of its standard error that explain a failure."""
 
 LAST_WORDS = 0.5
-"""Seconds to wait for its end once the way has ended."""
+"""Seconds to wait for its exit once its socket is closed."""
 
 
 class ProxyCommand:
     """A running ProxyCommand.
 
     Attributes:
-        socket: the way to sshd, which ends when the program does.
+        socket: leads to sshd; closed when the program ends.
     """
 
     def __init__(self, command: str) -> None:

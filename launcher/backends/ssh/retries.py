@@ -4,8 +4,34 @@ from __future__ import annotations
 
 import random
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 LIMIT = 30.0
 """Seconds after which a host that keeps dropping connections is given up."""
+
+
+class Retries:
+    """Counts the attempts at one host, or at some that are tried together.
+
+    Args:
+        clock: returns the time in seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._began = clock()
+        self._attempts = 0
+
+    def left(self) -> bool:
+        """Tell whether there is time for another attempt."""
+        return self._clock() - self._began < LIMIT
+
+    def pause(self) -> float:
+        """Return seconds to wait before the next attempt, which is counted."""
+        self._attempts += 1
+        return pause(self._attempts - 1)
 
 
 def pause(attempt: int) -> float:

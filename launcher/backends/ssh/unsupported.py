@@ -1,4 +1,4 @@
-"""What paramiko cannot do of what the user has set up for ssh: `--launcher openssh` is for that."""
+"""Which ssh settings of the user's paramiko does not support: `--launcher openssh` is for them."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ if TYPE_CHECKING:
     from ...specs.host import Host
     from .config import HostConfig
 
-LOOKED_AT = 256
-"""Hosts that are looked at beforehand; of the others it is told when they are reached."""
+MAX_CHECKED = 256
+"""Hosts that are checked beforehand; the others fail when they are reached."""
 
 
-def beyond_paramiko(hosts: Sequence[Host], port: int | None) -> str:
-    """Return what paramiko cannot do of what is set for the first such host, or "".
+def unsupported_host(hosts: Sequence[Host], port: int | None) -> str:
+    """Return the first host whose settings paramiko does not support, with them, or "".
 
     Raises:
         UsageError: the configuration cannot be read, in ssh's own words.
     """
     config_reader.check(hosts, port)
-    if config_reader.reader().keywords.isdisjoint(ssh_config.ASKED):
+    if config_reader.reader().keywords.isdisjoint(ssh_config.UNSUPPORTED_KEYWORDS):
         return ""
-    some = hosts[:LOOKED_AT]
+    some = hosts[:MAX_CHECKED]
     agent = config_reader.agent()
     for host, config in zip(some, config_reader.plan(some, port), strict=True):
-        told = ssh_config.beyond_paramiko(config, agent)
-        if told:
-            return f"{host.name}: {told}"
+        found = ssh_config.unsupported(config, agent)
+        if found:
+            return f"{host.name}: {found}"
     return ""
 
 
-def better_by_openssh(hosts: Sequence[Host], port: int | None) -> str:
-    """Return why OpenSSH is the one to reach these hosts, or "".
+def reason_for_openssh(hosts: Sequence[Host], port: int | None) -> str:
+    """Return why OpenSSH is to be preferred for these hosts, or "".
 
     Raises:
         UsageError: the configuration cannot be read, in ssh's own words.
     """
-    told = beyond_paramiko(hosts, port)
-    if told or not hosts:
-        return told
+    found = unsupported_host(hosts, port)
+    if found or not hosts:
+        return found
     (config,) = config_reader.plan(hosts[:1], port)
-    return against_paramiko(config, os.environ)
+    return likely_failure(config, os.environ)
 
 
-def against_paramiko(config: HostConfig, environ: Mapping[str, str]) -> str:
-    """Return a sign, in words, that paramiko would not get in, or ""; it may be wrong."""
+def likely_failure(config: HostConfig, environ: Mapping[str, str]) -> str:
+    """Return why paramiko will likely fail to log in, or ""."""
     return _authority(config.known_hosts) or _no_key(config, environ)
 
 
 def _authority(files: Sequence[str]) -> str:
-    """Tell of a file of known keys that trusts an authority: paramiko knows no certified keys."""
+    """Return which file of known keys trusts an authority: paramiko has no certified keys."""
     for path in files:
         if any(line.startswith(b"@cert-authority") for line in _lines(path)):
             return f"{path} has @cert-authority, which paramiko cannot do"
@@ -63,7 +63,7 @@ def _authority(files: Sequence[str]) -> str:
 
 
 def _no_key(config: HostConfig, environ: Mapping[str, str]) -> str:
-    """Tell of keys in hardware, or of a Kerberos ticket, where there is no other key."""
+    """Return which other means there is, a key in hardware or a Kerberos ticket, without a key."""
     keys = [path for path in config.keys if os.path.exists(path)]
     if config.agent or any(not _in_hardware(path) for path in keys):
         return ""

@@ -13,7 +13,7 @@ WINDOW = 600.0
 """Seconds for which a failure counts."""
 
 
-class Bench:
+class ExcludedNodes:
     """Who is put aside, and until when."""
 
     def __init__(self, cool: float, clock: Callable[[], float]) -> None:

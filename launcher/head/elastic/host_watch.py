@@ -9,10 +9,9 @@ from __future__ import annotations
 import os
 import signal
 
-from ...backends.child import Child
+from ...backends.child import Child, spawn
 from ...common import files
-from ...common import loop as loops
-from ...common.errors import UsageError
+from ...common.errors import UsageError, reason
 from ...resources import discovery
 
 TYPE_CHECKING = False
@@ -57,12 +56,24 @@ class HostWatch:
         self._known: list[Host] | None = None
         self._text: bytes | None = None
         self._wrong = ""
+        self._closed = False
         self._again()
 
+    def close(self) -> None:
+        """Ask no more."""
+        self._closed = True
+
     def _again(self) -> None:
-        self._loop.after(EVERY, lambda: self._ask(self._answered))
+        if not self._closed:
+            self._loop.call_later(EVERY, self._ask_now)
+
+    def _ask_now(self) -> None:
+        if not self._closed:
+            self._ask(self._answered)
 
     def _answered(self, text: bytes, wrong: str) -> None:
+        if self._closed:
+            return
         if wrong or text != self._text:
             wrong = wrong or self._take_in(text)
         if wrong and wrong != self._wrong:
@@ -91,7 +102,7 @@ def of_file(path: str) -> Ask:
         try:
             text, wrong = files.read(path, pipes=False), ""
         except OSError as error:
-            text, wrong = b"", f"{path}: {(error.strerror or str(error)).lower()}"
+            text, wrong = b"", f"{path}: {reason(error)}"
         answer(text, wrong)
 
     return ask
@@ -105,7 +116,7 @@ def of_program(command: str, loop: Loop) -> Ask:
         try:
             _Question(argv, loop, lambda text, wrong: answer(text, wrong and f"{command}: {wrong}"))
         except OSError as error:
-            answer(b"", f"{command}: {(error.strerror or str(error)).lower()}")
+            answer(b"", f"{command}: {reason(error)}")
 
     return ask
 
@@ -119,10 +130,10 @@ class _Question:
         self._text = b""
         self._wrong = ""
         self._end: tuple[int, str] | None = None
-        self._child = Child(argv, loop, self._ended, os.environ)
+        self._child = Child(spawn(argv, os.environ), loop, self._ended)
         os.close(self._child.stdin)
-        loop.watch(self._child.stdout, loops.READ, self._heard)
-        self._last = loop.after(discovery.PATIENCE, lambda: self._stop(discovery.LATE))
+        loop.add_reader(self._child.stdout, self._heard)
+        self._last = loop.call_later(discovery.PATIENCE, lambda: self._stop(discovery.LATE))
 
     def _heard(self) -> None:
         data = os.read(self._child.stdout, 65536)
@@ -141,7 +152,7 @@ class _Question:
 
     def _shut(self) -> None:
         if self._child.stdout >= 0:
-            self._loop.unwatch(self._child.stdout)
+            self._loop.remove(self._child.stdout)
             os.close(self._child.stdout)
             self._child.stdout = -1
             self._tell()

@@ -7,8 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...specs.host import Host
-    from ..fleet.node_connection import Peer
-    from .reconnector import Returns
+    from ..run.run_node import RunNode
+    from .reconnector import Reconnector
     from .rounds import Rounds
 
 NEW = "not reached yet"
@@ -18,91 +18,91 @@ CHANGED = "its new slots count when it has been off the list for once"
 """What is told of a host whose slots are others, while it is in the job."""
 
 
-class Roster:
+class Membership:
     """Has new hosts reached, and lets go of those that are on the list no more."""
 
     def __init__(
         self,
-        peers: Sequence[Peer],
+        nodes: Sequence[RunNode],
         rounds: Rounds,
-        returns: Returns,
-        add: Callable[[Host], Peer],
+        returns: Reconnector,
+        add: Callable[[Host], RunNode],
         say: Callable[[str], None],
     ) -> None:
         """Begin with no list at all: until there is one, everybody may take part.
 
         Args:
-            peers: all nodes so far; grows by what `add` makes.
+            nodes: all nodes so far; grows by what `add` makes.
             rounds: what nodes are in or have left.
             returns: what reaches nodes, one attempt after the other.
-            add: makes a peer of a host that is none yet.
+            add: makes a node of a host that is none yet.
             say: a line for the user.
         """
-        self._peers = peers
+        self._nodes = nodes
         self._rounds = rounds
-        self._returns = returns
+        self._reconnector = returns
         self._add = add
         self._say = say
         self._listed: dict[str, Host] | None = None
-        self._unlisted: set[Peer] = set()
+        self._unlisted: set[RunNode] = set()
         self._fresh: dict[str, Host] = {}
 
     def take(self, hosts: Sequence[Host]) -> None:
         """Take in another list."""
-        known = {peer.name: peer for peer in self._peers}
+        known = {node.name: node for node in self._nodes}
         before, self._listed = self._listed or {}, {host.name: host for host in hosts}
         self._fresh = {name: host for name, host in self._listed.items() if name not in known}
-        self._unlisted = {peer for peer in self._peers if peer.name not in self._listed}
-        for peer in self._unlisted:
-            self._returns.drop(peer)
+        self._unlisted = {node for node in self._nodes if node.name not in self._listed}
+        for node in self._unlisted:
+            self._reconnector.drop(node)
         for name in known.keys() & self._listed.keys():
             self._take_again(known[name], self._listed[name], before.get(name))
         self.retire()
-        self._returns.look()
+        self._reconnector.look()
 
-    def next(self) -> Peer | None:
-        """Return a peer of the next host that was added and never reached, if there is one."""
+    def next(self) -> RunNode | None:
+        """Return a node of the next host that was added and never reached, if there is one."""
         if not self._fresh:
             return None
-        peer = self._add(self._fresh.pop(next(iter(self._fresh))))
-        peer.lost = NEW
-        return peer
+        node = self._add(self._fresh.pop(next(iter(self._fresh))))
+        node.lost = NEW
+        return node
 
-    def lost(self, peer: Peer) -> None:
+    def lost(self, node: RunNode) -> None:
         """Have a lost node looked for, if it may take part."""
-        if self._listed is None or peer.name in self._listed:
-            self._returns.expect(peer)
+        if self._listed is None or node.name in self._listed:
+            self._reconnector.expect(node)
 
-    def gone(self, peer: Peer) -> None:
+    def gone(self, node: RunNode) -> None:
         """Take in that a node has left which was let go; by now it may be on the list again."""
-        host = (self._listed or {}).get(peer.name)
+        host = (self._listed or {}).get(node.name)
         if host is not None:
-            self._welcome_back(peer, host)
-        self._returns.look()
+            self._welcome_back(node, host)
+        self._reconnector.look()
 
     def retire(self) -> None:
         """Let go of nodes that are not on the list any more, as far as enough others are there."""
-        for peer in sorted(self._unlisted, key=lambda one: -one.number):
-            if not peer.over and self._rounds.retire(peer.number):
-                self._unlisted.discard(peer)
+        for node in sorted(self._unlisted, key=lambda one: -one.number):
+            if not node.over and self._rounds.retire(node.number):
+                self._unlisted.discard(node)
 
-    def _take_again(self, peer: Peer, host: Host, before: Host | None) -> None:
+    def _take_again(self, node: RunNode, host: Host, before: Host | None) -> None:
         """Take in that a host that is known already is on the list, with the slots that it has."""
         former = {
-            peer.origin.host.slots,
-            peer.origin.host.slots if before is None else before.slots,
+            node.connection.origin.host.slots,
+            node.connection.origin.host.slots if before is None else before.slots,
         }
-        if peer.over:
-            self._welcome_back(peer, host)
+        if node.over:
+            self._welcome_back(node, host)
         elif host.slots not in former:
-            self._say(f"{peer.name}: {CHANGED}")
+            self._say(f"{node.name}: {CHANGED}")
 
-    def _welcome_back(self, peer: Peer, host: Host) -> None:
+    def _welcome_back(self, node: RunNode, host: Host) -> None:
         """Reach a host again that had been taken off the list."""
-        if peer.done is not None:
-            peer.origin = peer.origin._replace(host=host)
-            peer.node = peer.node._replace(host=host)
-            peer.lost = NEW
-            self._returns.begin(peer)
-        elif peer.lost:
-            self._returns.expect(peer)
+        if node.done is not None:
+            node.connection.origin = node.connection.origin._replace(host=host)
+            node.node = node.node._replace(host=host)
+            node.lost = NEW
+            self._reconnector.begin(node)
+        elif node.lost:
+            self._reconnector.expect(node)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...common.loop import Loop, Timer
-    from ..fleet.node_connection import Peer
+    from ..run.run_node import RunNode
 
 FIRST = 5.0
 """Seconds from the loss of a node to the first attempt; each failure doubles it."""
@@ -32,15 +32,15 @@ PATIENCE = 120.0
 """Seconds after which an attempt does not keep another one waiting any more."""
 
 
-class Returns:
-    """Has peers reached, one attempt at a time for each."""
+class Reconnector:
+    """Has nodes reached, one attempt at a time for each."""
 
     def __init__(
         self,
         loop: Loop,
-        reach: Callable[[Peer], None],
+        reach: Callable[[RunNode], None],
         room: Callable[[], int],
-        fresh: Callable[[], Peer | None],
+        fresh: Callable[[], RunNode | None],
     ) -> None:
         """Be ready.
 
@@ -54,55 +54,55 @@ class Returns:
         self._reach = reach
         self._room = room
         self._fresh = fresh
-        self._pauses: dict[Peer, float] = {}
-        self._since: dict[Peer, float] = {}
-        self._strangers: set[Peer] = set()
-        self._dropped: set[Peer] = set()
-        self._pausing: dict[Peer, Timer] = {}
-        self._due: dict[Peer, None] = {}
-        self._due_strangers: dict[Peer, None] = {}
-        self._trying: set[Peer] = set()
-        self._places: dict[Peer, Timer] = {}
+        self._pauses: dict[RunNode, float] = {}
+        self._since: dict[RunNode, float] = {}
+        self._strangers: set[RunNode] = set()
+        self._dropped: set[RunNode] = set()
+        self._pausing: dict[RunNode, Timer] = {}
+        self._due: dict[RunNode, None] = {}
+        self._due_strangers: dict[RunNode, None] = {}
+        self._trying: set[RunNode] = set()
+        self._places: dict[RunNode, Timer] = {}
         self._next: Timer | None = None
         self._closed = False
 
-    def begin(self, peer: Peer) -> None:
+    def begin(self, node: RunNode) -> None:
         """Look for a node as soon as there is room for that."""
-        self._dropped.discard(peer)
-        self._is_due(peer)
+        self._dropped.discard(node)
+        self._is_due(node)
 
-    def drop(self, peer: Peer) -> None:
+    def drop(self, node: RunNode) -> None:
         """Do not look for a node any more."""
-        self._dropped.add(peer)
-        self._due_of(peer).pop(peer, None)
-        self._stop_pause(peer)
+        self._dropped.add(node)
+        self._due_of(node).pop(node, None)
+        self._stop_pause(node)
 
-    def expect(self, peer: Peer) -> None:
+    def expect(self, node: RunNode) -> None:
         """Begin to look for a node that was lost, unless it is looked for already.
 
         One that is lost again soon is looked for later and later. That is forgotten once it has
         stayed for longer than it was given up for.
         """
-        self._dropped.discard(peer)
-        looked_for = self._pausing, self._due_of(peer), self._trying
-        if not any(peer in one for one in looked_for):
-            pause = self._pause(peer)
-            self._pausing[peer] = self._loop.after(pause, lambda: self._is_due(peer))
+        self._dropped.discard(node)
+        looked_for = self._pausing, self._due_of(node), self._trying
+        if not any(node in one for one in looked_for):
+            pause = self._pause(node)
+            self._pausing[node] = self._loop.call_later(pause, lambda: self._is_due(node))
         self.look()
 
-    def failed(self, peer: Peer) -> None:
+    def failed(self, node: RunNode) -> None:
         """Take in that an attempt has failed."""
-        if peer not in self._trying:
+        if node not in self._trying:
             return
-        self._leave(peer)
-        if peer not in self._dropped:
-            self.expect(peer)
+        self._leave(node)
+        if node not in self._dropped:
+            self.expect(node)
 
-    def back(self, peer: Peer) -> None:
+    def back(self, node: RunNode) -> None:
         """Take in that it is there."""
-        self._strangers.discard(peer)
-        self._since[peer] = self._loop.clock()
-        self._leave(peer)
+        self._strangers.discard(node)
+        self._since[node] = self._loop.clock()
+        self._leave(node)
 
     def close(self) -> None:
         """Look for nobody any more."""
@@ -112,16 +112,16 @@ class Returns:
         """Begin the next attempt, if it is time for it."""
         if self._closed or self._next is not None or len(self._places) >= AT_ONCE:
             return
-        peer = self._choose()
-        if peer is not None:
-            self._next = self._loop.after(PACE, self._look_on)
-            self._try(peer)
+        node = self._choose()
+        if node is not None:
+            self._next = self._loop.call_later(PACE, self._look_on)
+            self._try(node)
 
     def _look_on(self) -> None:
         self._next = None
         self.look()
 
-    def _choose(self) -> Peer | None:
+    def _choose(self) -> RunNode | None:
         """Return who is next: those that have been in, then those never tried, then the others."""
         if self._due:
             return _first_of(self._due)
@@ -129,51 +129,51 @@ class Returns:
             return None
         return self._stranger() or _first_of(self._due_strangers)
 
-    def _stranger(self) -> Peer | None:
-        peer = self._fresh()
-        if peer is not None:
-            self._strangers.add(peer)
-        return peer
+    def _stranger(self) -> RunNode | None:
+        node = self._fresh()
+        if node is not None:
+            self._strangers.add(node)
+        return node
 
-    def _try(self, peer: Peer) -> None:
-        self._trying.add(peer)
-        self._places[peer] = self._loop.after(PATIENCE, lambda: self._give_place(peer))
-        self._reach(peer)
+    def _try(self, node: RunNode) -> None:
+        self._trying.add(node)
+        self._places[node] = self._loop.call_later(PATIENCE, lambda: self._give_place(node))
+        self._reach(node)
 
-    def _leave(self, peer: Peer) -> None:
-        self._trying.discard(peer)
-        self._give_place(peer)
+    def _leave(self, node: RunNode) -> None:
+        self._trying.discard(node)
+        self._give_place(node)
 
-    def _give_place(self, peer: Peer) -> None:
-        if peer in self._places:
-            self._places.pop(peer).cancel()
+    def _give_place(self, node: RunNode) -> None:
+        if node in self._places:
+            self._places.pop(node).cancel()
             self.look()
 
-    def _is_due(self, peer: Peer) -> None:
-        self._stop_pause(peer)
-        if peer.lost and peer not in self._trying:
-            self._due_of(peer)[peer] = None
+    def _is_due(self, node: RunNode) -> None:
+        self._stop_pause(node)
+        if node.lost and node not in self._trying:
+            self._due_of(node)[node] = None
         self.look()
 
-    def _due_of(self, peer: Peer) -> dict[Peer, None]:
-        return self._due_strangers if peer in self._strangers else self._due
+    def _due_of(self, node: RunNode) -> dict[RunNode, None]:
+        return self._due_strangers if node in self._strangers else self._due
 
-    def _stop_pause(self, peer: Peer) -> None:
-        if peer in self._pausing:
-            self._pausing.pop(peer).cancel()
+    def _stop_pause(self, node: RunNode) -> None:
+        if node in self._pausing:
+            self._pausing.pop(node).cancel()
 
-    def _pause(self, peer: Peer) -> float:
-        """Return how long to wait for a peer from now on; the next time it is longer."""
-        pause = self._pauses.get(peer, FIRST)
-        if self._loop.clock() - self._since.pop(peer, float("inf")) > 2 * pause:
+    def _pause(self, node: RunNode) -> float:
+        """Return how long to wait for a node from now on; the next time it is longer."""
+        pause = self._pauses.get(node, FIRST)
+        if self._loop.clock() - self._since.pop(node, float("inf")) > 2 * pause:
             pause = FIRST
-        self._pauses[peer] = min(LONGEST, 2 * pause)
-        return max(pause, len(self._strangers) / RETRIES if peer in self._strangers else 0.0)
+        self._pauses[node] = min(LONGEST, 2 * pause)
+        return max(pause, len(self._strangers) / RETRIES if node in self._strangers else 0.0)
 
 
-def _first_of(peers: dict[Peer, None]) -> Peer | None:
+def _first_of(nodes: dict[RunNode, None]) -> RunNode | None:
     """Take the first out, if there is one."""
-    first = next(iter(peers), None)
+    first = next(iter(nodes), None)
     if first is not None:
-        del peers[first]
+        del nodes[first]
     return first

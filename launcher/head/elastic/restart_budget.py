@@ -6,21 +6,21 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...specs.elastic_policy import Limits
+    from ...specs.elastic_policy import ElasticPolicy
 
 LONGEST = 60.0
 """Seconds at most between a failure and the next round. The first restart waits for nothing, the
 second for 1 s, and each one for twice as long as the one before it."""
 
 
-class Budget:
+class RestartBudget:
     """The restarts of one job.
 
     Attributes:
         restarts: how many there have been, whenever that was.
     """
 
-    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(self, limits: ElasticPolicy, clock: Callable[[], float]) -> None:
         self._limits = limits
         self._clock = clock
         self._times: list[float] = []

@@ -7,46 +7,21 @@ by themselves after a failure, and are called where something has changed.
 
 from __future__ import annotations
 
-from ...common.values import NamedTuple
 from ...common.wording import counted
-from .excluded_nodes import FAILURES, WINDOW, Bench
-from .restart_budget import Budget
+from .excluded_nodes import FAILURES, WINDOW, ExcludedNodes
+from .restart_budget import RestartBudget
+from .round_actions import Change, Form, GiveUp, Notify, Release, Say, TooFew
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ...common.loop import Loop, Timer
-    from ...specs.elastic_policy import Limits
+    from ...specs.elastic_policy import ElasticPolicy
+    from .round_actions import RoundAction
 
 NEWCOMERS = 120.0
 """Seconds for which all others wait for a node that has not been ready yet."""
-
-
-class Calls(NamedTuple):
-    """What is to be done, each by node number; called from the loop.
-
-    Attributes:
-        form: these nodes are the next round, in this order; so many restarts were needed.
-        change: these nodes are to leave their round.
-        notice: these nodes are to know that they will have to leave it soon.
-        release: this node is not needed any more, and is to end.
-        lose: this node is of no use any more, for this reason.
-        short: there were too few nodes for too long.
-        fits: whether a round of these nodes is allowed.
-        name: what the user calls a node.
-        say: a line for the user.
-    """
-
-    form: Callable[[list[int], int], None]
-    change: Callable[[list[int]], None]
-    notice: Callable[[list[int]], None]
-    release: Callable[[int], None]
-    lose: Callable[[int, str], None]
-    short: Callable[[], None]
-    fits: Callable[[list[int]], bool]
-    name: Callable[[int], str]
-    say: Callable[[str], None]
 
 
 class Present:
@@ -72,14 +47,33 @@ class Rounds:
         members: the nodes in it.
     """
 
-    def __init__(self, nodes: int, limits: Limits, calls: Calls, loop: Loop) -> None:
-        """Wait for so many nodes; times are those of `loop`."""
+    def __init__(
+        self,
+        nodes: int,
+        limits: ElasticPolicy,
+        loop: Loop,
+        act: Callable[[RoundAction], None],
+        fits: Callable[[Sequence[int]], bool],
+        name: Callable[[int], str],
+    ) -> None:
+        """Wait for so many nodes; times are those of `loop`.
+
+        Args:
+            nodes: numbered from 0 on.
+            limits: how far the job may shrink, grow and fail.
+            loop: what waits are measured on.
+            act: does what is to be done.
+            fits: tells whether a round of these nodes is allowed.
+            name: returns what the user calls a node.
+        """
         self._limits = limits
-        self._calls = calls
         self._loop = loop
+        self._act = act
+        self._fits = fits
+        self._name = name
         self._most = limits.most
-        self._budget = Budget(limits, loop.clock)
-        self._bench = Bench(limits.cool, loop.clock)
+        self._budget = RestartBudget(limits, loop.clock)
+        self._excluded = ExcludedNodes(limits.cool, loop.clock)
         self._began = self._not_before = self._held = 0.0
         self._alive = set(range(nodes))
         self._ports: dict[int, int] = {}
@@ -175,7 +169,7 @@ class Rounds:
         lasted, uptime = self._loop.clock() - self._began, self._limits.uptime
         if lasted < uptime and not self._finished:
             text = f"workers ended with code 0 after {lasted:.1f} s, sooner than --min_uptime"
-            self._calls.say(f"{text} {uptime:g}: was there nothing to do?")
+            self._act(Say(f"{text} {uptime:g}: was there nothing to do?"))
 
     def is_leaving(self, node: int) -> bool:
         """Tell whether a node has been let go, and has not ended yet."""
@@ -211,7 +205,7 @@ class Rounds:
         delay = self._budget.delay
         self._not_before = self._loop.clock() + delay
         wait = f"; waiting {delay:g} s" if delay else ""
-        self._calls.say(f"restart {self._budget.count}: {what}{wait}")
+        self._act(Say(f"restart {self._budget.count}: {what}{wait}"))
         self._blame(node)
         self._breaks()
         return True
@@ -231,25 +225,25 @@ class Rounds:
 
     def _blame(self, node: int) -> None:
         """Go on without a node that alone fails again and again, if the others are enough."""
-        name = self._calls.name(node)
-        for other in self._bench.blame(node):
-            back = self._calls.name(other)
-            self._calls.say(f"a failure began on {name}, too: {back} is not put aside any more")
-        others = self._alive - self._bench.aside() - {node}
-        if self._bench.is_bad(node) and len(others) >= self._limits.least:
-            self._bench.put_aside(node)
+        name = self._name(node)
+        for other in self._excluded.blame(node):
+            back = self._name(other)
+            self._act(Say(f"a failure began on {name}, too: {back} is not put aside any more"))
+        others = self._alive - self._excluded.aside() - {node}
+        if self._excluded.is_bad(node) and len(others) >= self._limits.least:
+            self._excluded.put_aside(node)
             cool = self._limits.cool
             why = f"{FAILURES} failures within {WINDOW / 60:g} minutes began on {name}"
-            self._calls.say(f"{why}, and none elsewhere: going on without it for {cool:g} s")
-            self._loop.after(cool, self._consider)
+            self._act(Say(f"{why}, and none elsewhere: going on without it for {cool:g} s"))
+            self._loop.call_later(cool, self._consider)
 
     def _shrink(self) -> None:
         """Count nothing for a failure that the loss of a node has brought with it."""
         if self._present.failed and not self.shrunk(self.generation):
             self._budget.refund()
-            self._bench.excuse()
+            self._excluded.excuse()
             self._not_before = 0.0
-            self._calls.say("that restart is not counted: a node was lost")
+            self._act(Say("that restart is not counted: a node was lost"))
         self._shrunk = self.generation
 
     # -- changes ----------------------------------------------------------------------------
@@ -267,9 +261,9 @@ class Rounds:
             self._change()
             return
         self._present.noticed = True
-        self._calls.notice(self._running())
+        self._act(Notify(tuple(self._running())))
         now = self.generation
-        self._loop.after(self._limits.notice, lambda: self._is_due(now))
+        self._loop.call_later(self._limits.notice, lambda: self._is_due(now))
 
     def _is_due(self, generation: int) -> None:
         """Change a round that was told of it, unless something else has ended it by now."""
@@ -285,7 +279,7 @@ class Rounds:
         self._present.told = True
         self._let_go()
         if self._running():
-            self._calls.change(self._running())
+            self._act(Change(tuple(self._running())))
         self._breaks()
 
     def _let_go(self) -> None:
@@ -296,19 +290,19 @@ class Rounds:
         for node in going:
             self._forget(node)
             self._leaving.add(node)
-            self._calls.release(node)
+            self._act(Release(node))
         self.members = [node for node in self.members if node not in going]
 
     def _breaks(self) -> None:
         """See to it that nobody waits for ever for a node that does not get ready any more."""
         if not self._present.broken:
             self._present.broken, now = True, self.generation
-            self._loop.after(self._limits.patience, lambda: self._lose_late(now))
+            self._loop.call_later(self._limits.patience, lambda: self._lose_late(now))
 
     def _lose_late(self, generation: int) -> None:
         if generation == self.generation and not self._finished:
             for node in self._running():
-                self._calls.lose(node, "torch's agent there does not stop its workers")
+                self._act(GiveUp(node, "torch's agent there does not stop its workers"))
 
     # -- the next round ---------------------------------------------------------------------
 
@@ -317,18 +311,18 @@ class Rounds:
         if self._limits.wait and self._waiting is None:
             have, least, wait = len(self._choose()), self._limits.least, self._limits.wait
             text = f"{counted(have, 'node')} left for a round of at least {least}"
-            self._calls.say(f"{text}: waiting {wait:g} s for more")
-            self._waiting = self._loop.after(wait, self._calls.short)
+            self._act(Say(f"{text}: waiting {wait:g} s for more"))
+            self._waiting = self._loop.call_later(wait, lambda: self._act(TooFew()))
         return self._waiting is not None
 
     def _choose(self) -> list[int]:
         """Return the next round of those that are ready or running: present members first."""
         there = self._alive & (self._ports.keys() | set(self.members)) - self._retiring
-        fresh = there - self._bench.aside()
+        fresh = there - self._excluded.aside()
         free = fresh if len(fresh) >= self._limits.least else there
         order = sorted(free, key=lambda node: (node not in self.members, node))
         chosen = order[: self._most]
-        while chosen and not self._calls.fits(sorted(chosen)):
+        while chosen and not self._fits(sorted(chosen)):
             chosen.pop()
         return sorted(chosen)
 
@@ -342,7 +336,7 @@ class Rounds:
             return
         wait = max(self._not_before, self._held) - self._loop.clock()
         if wait > 0:
-            self._loop.after(wait, self._look)
+            self._loop.call_later(wait, self._look)
             return
         self._form()
 
@@ -350,19 +344,19 @@ class Rounds:
         """Wait for nodes that were never in a round, but not for ever."""
         if not late & set(self.members) and not self._present.patient:
             self._present.patient, now = True, self.generation
-            self._loop.after(NEWCOMERS, lambda: self._lose_newcomers(now))
+            self._loop.call_later(NEWCOMERS, lambda: self._lose_newcomers(now))
 
     def _lose_newcomers(self, generation: int) -> None:
         if generation == self.generation and not self._running():
             for node in sorted(self._alive - self._ports.keys()):
-                self._calls.lose(node, "torch's agent there does not get ready")
+                self._act(GiveUp(node, "torch's agent there does not get ready"))
 
     def _form(self) -> None:
         members = self._choose()
         # Nodes whose part of the work is done count as well.
         if not members or (len(members) < self._limits.least and not self._finished):
             if not self._wait():
-                self._calls.short()
+                self._act(TooFew())
             return
         if self._waiting is not None:
             self._waiting.cancel()
@@ -371,6 +365,6 @@ class Rounds:
         self.members = members
         self.generation += 1
         self._present = Present()
-        self._calls.form(list(members), self.restarts)
+        self._act(Form(tuple(members), self.restarts))
         for node in members:
             self._ports.pop(node)

@@ -12,7 +12,6 @@ import socket
 import struct
 from contextlib import suppress
 
-from ...common import loop as loops
 from ...common.errors import DsrunError
 
 TYPE_CHECKING = False
@@ -56,7 +55,7 @@ def trusted(line: socket.socket) -> bool:
     return uid in {0, os.getuid()}
 
 
-def door(job_id: str) -> socket.socket:
+def listener(job_id: str) -> socket.socket:
     """Return a job's socket, which listens.
 
     Raises:
@@ -72,31 +71,40 @@ def door(job_id: str) -> socket.socket:
     return listener
 
 
-class Requests:
-    """Listens as long as this process lives."""
+class ScaleSocket:
+    """Listens until it is closed."""
 
-    def __init__(self, loop: Loop, door: socket.socket, resize: Callable[[int], str]) -> None:
+    def __init__(self, loop: Loop, listener: socket.socket, resize: Callable[[int], str]) -> None:
         """Begin; `resize` is given a number of nodes, and returns or raises words for the asker."""
         self._loop = loop
         self._resize = resize
         self._callers: dict[socket.socket, Timer] = {}
-        self._door = door
+        self._listener = listener
         self._listen()
 
+    def close(self) -> None:
+        """Listen no more, and leave those who wait for an answer."""
+        self._loop.remove(self._listener.fileno())
+        self._listener.close()
+        for caller in tuple(self._callers):
+            self._leave(caller)
+
     def _listen(self) -> None:
-        self._loop.watch(self._door.fileno(), loops.READ, self._accept)
+        if self._listener.fileno() < 0:
+            return
+        self._loop.add_reader(self._listener.fileno(), self._accept)
 
     def _accept(self) -> None:
         try:
-            caller, _ = self._door.accept()
+            caller, _ = self._listener.accept()
         except OSError:
-            self._loop.unwatch(self._door.fileno())
-            self._loop.after(REST, self._listen)
+            self._loop.remove(self._listener.fileno())
+            self._loop.call_later(REST, self._listen)
             return
         if len(self._callers) < AT_ONCE and trusted(caller):
             caller.setblocking(False)
-            self._callers[caller] = self._loop.after(PATIENCE, lambda: self._leave(caller))
-            self._loop.watch(caller.fileno(), loops.READ, lambda: self._serve(caller))
+            self._callers[caller] = self._loop.call_later(PATIENCE, lambda: self._leave(caller))
+            self._loop.add_reader(caller.fileno(), lambda: self._serve(caller))
         else:
             caller.close()
 
@@ -110,7 +118,7 @@ class Requests:
 
     def _leave(self, caller: socket.socket) -> None:
         self._callers.pop(caller).cancel()
-        self._loop.unwatch(caller.fileno())
+        self._loop.remove(caller.fileno())
         caller.close()
 
     def _answer(self, request: bytes) -> dict[str, object]:

@@ -1,60 +1,43 @@
-"""An elastic job, and what it hears of while it runs: other hosts, another number of nodes."""
+"""What an elastic job hears of while it runs: other hosts, another number of nodes."""
 
 from __future__ import annotations
 
-from ...planning.elastic import grows
-from ...planning.planner import relisted
-from ...resources import source
+from ...resources.select import read_update
 from . import host_watch, scale_socket
-from .job import Elastic, ElasticJob
+from .runner_rounds import RunnerRounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from ...backends.base import Part
-    from ...cli.options import Options
-    from ...common.loop import Loop
-    from ...specs.elastic_policy import Limits
-    from ...specs.plan import Node
+    from ...specs.elastic_policy import ElasticPolicy
+    from ...specs.host_updates import HostUpdates
     from ..output.console import Console
+    from ..run.run import Run
 
 
-def elastic_job(
-    limits: Limits, part: Callable[[Node], Part], options: Options, *made_of: Any
-) -> ElasticJob:
-    """Return an elastic job that hears of all this; what follows the options is a Job's.
-
-    `part` makes the backend for a node that the plan did not have.
-    """
-    job_id, plan, loop, console, rules, *more = made_of
-    rules = rules._replace(least=limits.least)
-    job = ElasticJob(Elastic(limits, part), job_id, plan, loop, console, rules, *more)
-    if grows(options):
-        _watch(job, options, loop, console)
-    _listen(job, job_id, loop, console)
-    return job
-
-
-def _watch(job: ElasticJob, options: Options, loop: Loop, console: Console) -> None:
-    script = options.host_discovery_script
-    ask = (
-        host_watch.of_program(script, loop)
-        if script
-        else host_watch.of_file(source.watched(options))
-    )
-    host_watch.HostWatch(
-        loop,
-        ask,
-        lambda text: relisted(options, text),
-        job.list_hosts,
-        lambda text: console.say(text, "warning"),
-    )
-
-
-def _listen(job: ElasticJob, job_id: str, loop: Loop, console: Console) -> None:
+def runner_rounds(run: Run, limits: ElasticPolicy, console: Console) -> RunnerRounds:
+    """Return the runner's rounds of a run, which hear of all this."""
+    rounds, updates = RunnerRounds(run, limits), run.spec.updates
+    if updates is not None:
+        _watch(rounds, updates, run)
     try:
-        scale_socket.Requests(loop, scale_socket.door(job_id), job.resize)
+        listener = scale_socket.listener(run.spec.job_id)
+        rounds.close_too(scale_socket.ScaleSocket(run.loop, listener, rounds.resize).close)
     except OSError as error:
         console.say(f"dsrun-scale cannot reach this job: {error.strerror}", "debug")
+    return rounds
+
+
+def _watch(rounds: RunnerRounds, updates: HostUpdates, run: Run) -> None:
+    ask = (
+        host_watch.of_program(updates.script, run.loop)
+        if updates.script
+        else host_watch.of_file(updates.hostfile)
+    )
+    watch = host_watch.HostWatch(
+        run.loop,
+        ask,
+        lambda text: read_update(updates, text),
+        rounds.list_hosts,
+        run.warn,
+    )
+    rounds.close_too(watch.close)

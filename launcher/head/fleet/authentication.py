@@ -1,4 +1,4 @@
-"""Who may come in at the door, for the two ways in which node launchers dial back."""
+"""Who may come in at the listener, for the two ways in which node launchers dial back."""
 
 from __future__ import annotations
 
@@ -8,100 +8,116 @@ from contextlib import suppress
 from ...common.errors import NODE_UNUSABLE
 from ...common.text import plain
 from ...control import auth, frames
-from ...control.line import LineClosed
-from . import listener
-from .match_node import Misplaced, place
+from ...control.stream import StreamClosed
+from .match_node import WrongNode, place
+from .rejections import NO_PROOF, Rejected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...control.line import Line
-    from ...control.tls import TlsLine
+    from ...control.stream import FrameStream
+    from ...control.tls import TlsStream
     from ...specs.plan import Node, Plan
 
-    Enter = Callable[[int, Line], None]
+    Admit = Callable[[int, FrameStream], None]
 
 
-class Announced:
-    """Node launchers started by an engine: each dials with the token that it announced before."""
+class TokenVerifier:
+    """Node launchers started by an engine: each dials with the token that it announced before.
+
+    Attributes:
+        on_token: called with a name for which a token has come: its caller may be waiting.
+    """
 
     def __init__(
         self,
         nodes: Sequence[Node],
-        enter: Enter,
-        refuse: Callable[[int, str], None],
+        admit: Admit,
+        on_misplaced: Callable[[int, str], None],
         *,
         returns: bool = False,
     ) -> None:
-        """Await `nodes`; `refuse` is told of one whose engine has put it where it is not to be.
+        """Expect these nodes, each once.
 
-        The door is closed once all are here, unless a node that was lost `returns`.
+        Args:
+            nodes: those that dial.
+            admit: is given the rank of each, and its line.
+            on_misplaced: called for a node whose engine has put it where it is not to be, and why.
+            returns: a node that was lost may come again, so that it is never complete.
         """
         self._nodes = nodes
         self._returns = returns
-        self._awaited = {node.rank for node in nodes}
-        self._enter = enter
-        self._refuse = refuse
+        self._missing = {node.rank for node in nodes}
+        self._hand_over = admit
+        self._on_misplaced = on_misplaced
         self._tokens: dict[str, str] = {}
         self._ranks: dict[str, int] = {}
-        self.door: listener.Door | None = None
+        self.on_token: Callable[[str], None] = lambda _name: None
 
-    def announce(self, who: str, token: str) -> None:
-        """Take in a token from the engine's output; the first word of a node counts."""
-        node = self._place(who)
-        if node is None or who in self._tokens:
+    @property
+    def complete(self) -> bool:
+        """Whether all have entered that ever will."""
+        return not self._missing and not self._returns
+
+    def announce(self, name: str, token: str) -> None:
+        """Add a token from the engine's output; the first one of a node counts."""
+        node = self._node(name)
+        if node is None or name in self._tokens:
             return
-        if node.rank in self._ranks.values() or node.rank not in self._awaited:
-            self._refuse(node.rank, "the engine has started two node launchers for it")
+        if node.rank in self._ranks.values() or node.rank not in self._missing:
+            self._on_misplaced(node.rank, "the engine has started two node launchers for it")
             return
-        self._ranks[who] = node.rank
-        self._tokens[who] = token
-        if self.door is not None:
-            self.door.recheck(who)
+        self._ranks[name] = node.rank
+        self._tokens[name] = token
+        self.on_token(name)
 
     def again(self, rank: int) -> None:
-        """Take in another token for a node: its node launcher is started once more."""
-        self._awaited.add(rank)
-        for who in [one for one in self._tokens if self._rank(one) == rank]:
-            del self._tokens[who]
-            self._ranks.pop(who, None)
+        """Expect another token of a node: its node launcher is started once more."""
+        self._missing.add(rank)
+        for name in [one for one in self._tokens if self._rank(one) == rank]:
+            del self._tokens[name]
+            self._ranks.pop(name, None)
 
-    def verify(self, claim: auth.Claim) -> listener.Verdict:
-        """Tell whether a caller is who it says; "wait" while its token is still on its way."""
-        token = self._tokens.get(claim.node)
-        if token is None:
-            return listener.WAIT if self._may_come(claim.node) else listener.NO_PROOF
-        known = claim.node in self._ranks and auth.same(token, claim.proof)
-        return listener.YES if known else listener.NO_PROOF
+    def verify(self, credentials: auth.Credentials) -> bool:
+        """Return whether a caller has its node's token; False while that is still on its way.
 
-    def enter(self, claim: auth.Claim, line: TlsLine) -> None:
+        Raises:
+            Rejected: it has not, or has been here.
+        """
+        token = self._tokens.get(credentials.node)
+        if token is None and self._is_expected(credentials.node):
+            return False
+        known = token is not None and auth.same(token, credentials.proof)
+        if not known or credentials.node not in self._ranks:
+            raise Rejected(NO_PROOF)
+        return True
+
+    def admit(self, credentials: auth.Credentials, line: TlsStream) -> None:
         """Hand the line of a node over, once."""
-        rank = self._ranks.pop(claim.node)
-        self._awaited.discard(rank)
-        if self.door is not None and not self._awaited and not self._returns:
-            self.door.close()
-        self._enter(rank, line)
+        rank = self._ranks.pop(credentials.node)
+        self._missing.discard(rank)
+        self._hand_over(rank, line)
 
-    def _rank(self, who: str) -> int:
-        node = self._place(who)
+    def _rank(self, name: str) -> int:
+        node = self._node(name)
         return -1 if node is None else node.rank
 
-    def _may_come(self, who: str) -> bool:
+    def _is_expected(self, name: str) -> bool:
         try:
-            return place(who, self._nodes) is not None
-        except Misplaced:
+            return place(name, self._nodes) is not None
+        except WrongNode:
             return False
 
-    def _place(self, who: str) -> Node | None:
+    def _node(self, name: str) -> Node | None:
         try:
-            return place(who, self._nodes)
-        except Misplaced as error:
-            self._refuse(error.rank, str(error))
+            return place(name, self._nodes)
+        except WrongNode as error:
+            self._on_misplaced(error.rank, str(error))
             return None
 
 
-class Sharing:
+class SecretVerifier:
     """Node launchers that were started by hand: each proves the secret that all of them share."""
 
     def __init__(
@@ -109,62 +125,76 @@ class Sharing:
         plan: Plan,
         secret: str,
         fingerprint: str,
-        enter: Enter,
-        call_off: Callable[[str], None],
+        admit: Admit,
+        abort: Callable[[str], None],
     ) -> None:
-        """Await the plan's nodes; `call_off` is told why the job cannot come about."""
+        """Expect the plan's nodes but the first, which this is.
+
+        Args:
+            plan: what all of them have made of one command line.
+            secret: what they share.
+            fingerprint: of the certificate that they see.
+            admit: is given the rank of each, and its line.
+            abort: called with the reason why the job cannot come about.
+        """
         self._ranks = [str(node.rank) for node in plan.nodes]
-        self._came = {"0": os.uname().nodename}
+        self._hosts = {"0": os.uname().nodename}
         self._secret = secret
         self._fingerprint = fingerprint
         self._digest = auth.digest(plan)
-        self._enter = enter
-        self._call_off = call_off
-        self.door: listener.Door | None = None
+        self._hand_over = admit
+        self._abort = abort
 
-    def verify(self, claim: auth.Claim) -> listener.Verdict:
-        """Tell whether a caller knows the secret."""
-        proof = auth.prove(self._secret, self._fingerprint, f"node {claim.node}")
-        if auth.same(proof, claim.proof) and claim.node in self._ranks:
-            return listener.YES
-        node = plain(claim.node[:20])
-        return f"node {node}: turned away, its DSRUN_TOKEN is not this one's"
+    @property
+    def complete(self) -> bool:
+        """Whether all have entered that ever will."""
+        return len(self._hosts) == len(self._ranks)
 
-    def enter(self, claim: auth.Claim, line: TlsLine) -> None:
-        """Hand the line of a node over, once, after showing it in turn who this is.
+    def verify(self, credentials: auth.Credentials) -> bool:
+        """Return True for a caller that knows the secret.
+
+        Raises:
+            Rejected: it does not.
+        """
+        proof = auth.prove(self._secret, self._fingerprint, f"node {credentials.node}")
+        if not auth.same(proof, credentials.proof) or credentials.node not in self._ranks:
+            node = plain(credentials.node[:20])
+            raise Rejected(f"node {node}: turned away, its DSRUN_TOKEN is not this one's")
+        return True
+
+    def admit(self, credentials: auth.Credentials, line: TlsStream) -> None:
+        """Hand the line of a node over, once, after proving to it in turn who this is.
 
         One that knows the secret and cannot take part has failed, and with it the start.
         """
-        fault = self._fault(claim)
+        fault = self._fault(credentials)
         if fault:
-            with suppress(LineClosed):
+            with suppress(StreamClosed):
                 line.send(frames.pack_json(frames.END, {"code": NODE_UNUSABLE, "story": fault}))
             line.close()
-            self._call_off(fault)
+            self._abort(fault)
             return
-        proof = auth.prove(self._secret, self._fingerprint, f"runner {claim.node}")
+        proof = auth.prove(self._secret, self._fingerprint, f"runner {credentials.node}")
         try:
             line.send(frames.pack(frames.WELCOME, proof.encode()))
-        except LineClosed:
+        except StreamClosed:
             line.close()  # gone again; it may come back
             return
-        self._came[claim.node] = claim.host
-        if self.door is not None and len(self._came) == len(self._ranks):
-            self.door.close()
-        self._enter(int(claim.node), line)
+        self._hosts[credentials.node] = credentials.host
+        self._hand_over(int(credentials.node), line)
 
-    def _fault(self, claim: auth.Claim) -> str:
+    def _fault(self, credentials: auth.Credentials) -> str:
         """Return why a caller cannot take part, "" where it can."""
-        host = plain(claim.host[:64])
-        if claim.node in self._came:
-            first = plain(self._came[claim.node][:64])
+        rank, host = credentials.node, plain(credentials.host[:64])
+        if rank in self._hosts:
+            first = plain(self._hosts[rank][:64])
             return (
-                f"two nodes came as --node_rank {claim.node}: {first} and {host};"
+                f"two nodes came as --node_rank {rank}: {first} and {host};"
                 f" each needs its own, 0 to {len(self._ranks) - 1}"
             )
-        if claim.digest != self._digest:
+        if credentials.digest != self._digest:
             return (
-                f"node {claim.node} ({host}) was started with another command line"
+                f"node {rank} ({host}) was started with another command line"
                 " (hosts, slots and script must be the same on every node)"
             )
         return ""

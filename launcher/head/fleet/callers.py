@@ -10,18 +10,28 @@ nor any from elsewhere takes its place; one that loses it all the same dials aga
 from __future__ import annotations
 
 import socket
+from enum import IntEnum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...common.loop import Timer
     from ...control import auth
-    from ...control.tls import TlsLine
+    from ...control.tls import TlsStream
 
 PLACES = 512
 """Callers served before they have proved themselves."""
 
-SILENT, SHAKING, KNOWN = range(3)
-"""How far a caller has come: nothing was understood yet, a TLS hello, who it says it is."""
+
+class Stage(IntEnum):
+    """How far a caller has come."""
+
+    SILENT = 0
+    """Nothing that it has sent was understood yet."""
+    HANDSHAKE = 1
+    """A TLS hello has come."""
+    IDENTIFIED = 2
+    """It has said who it is."""
+
 
 _MAPPED = bytes(10) + b"\xff\xff"
 """IPv4 on a socket for both (RFC 4291, 2.5.5.2)."""
@@ -34,16 +44,16 @@ class Caller:
         source: where from, as `source_of` has it.
         stage: how far it has come.
         line: once the handshake is done.
-        claim: once it has said who it is.
+        credentials: once it has said who it is.
     """
 
     def __init__(self, connection: socket.socket, source: str) -> None:
         self.socket = connection
         self.fd = connection.fileno()
         self.source = source
-        self.stage = SILENT
-        self.line: TlsLine | None = None
-        self.claim: auth.Claim | None = None
+        self.stage = Stage.SILENT
+        self.line: TlsStream | None = None
+        self.credentials: auth.Credentials | None = None
         self.timer: Timer | None = None
 
 
@@ -60,7 +70,7 @@ class Callers:
         return self._sources.get(caller.source, {}).get(caller.fd) is caller
 
     def add(self, caller: Caller) -> None:
-        """Take one in."""
+        """Add one."""
         self._sources.setdefault(caller.source, {})[caller.fd] = caller
 
     def remove(self, caller: Caller) -> None:
@@ -76,7 +86,7 @@ class Callers:
 
     def waiting(self, node: str) -> list[Caller]:
         """Return those that say they are this node."""
-        return [one for one in self.all() if one.claim is not None and one.claim.node == node]
+        return [one for one in self.all() if one.credentials and one.credentials.node == node]
 
     def next_to_go(self) -> Caller:
         """Return who gives up his place first."""

@@ -12,31 +12,42 @@ import ssl
 from ...common import loop as loops
 from ...common.network import any_address
 from ...control import auth, frames, messages
-from ...control.line import LineClosed
-from ...control.tls import TlsLine
-from .callers import KNOWN, PLACES, SHAKING, Caller, Callers, source_of
+from ...control.stream import StreamClosed
+from ...control.tls import TlsStream
+from .callers import PLACES, Caller, Callers, Stage, source_of
+from .rejections import NO_PROOF, Rejected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import TypeAlias
+    from typing import Protocol
 
-    Verdict: TypeAlias = str
-    """YES, WAIT, or why not."""
+    class Verifier(Protocol):
+        """Who may enter: see `authentication`."""
 
-    Step: TypeAlias = Callable[[Caller], Verdict]
+        @property
+        def complete(self) -> bool:
+            """Whether all have entered that ever will."""
 
-YES, WAIT = "yes", "wait"
-NO_PROOF = "no proof"
+        def verify(self, credentials: auth.Credentials) -> bool:
+            """Return whether a caller may enter; False while that cannot be known yet.
+
+            Raises:
+                Rejected: it may not.
+            """
+
+        def admit(self, credentials: auth.Credentials, line: TlsStream) -> None:
+            """Take over the line of a caller that may enter."""
+
 
 PATIENCE = 5.0
 """Seconds for a caller to shake hands and say who it is."""
 
-REST = 0.1
+PAUSE = 0.1
 """Seconds without accepting anybody once there are no descriptors left."""
 
 
-class Door:
+class Listener:
     """Listens on the runner's addresses for one job's node launchers.
 
     Attributes:
@@ -49,9 +60,8 @@ class Door:
         context: ssl.SSLContext,
         addresses: Sequence[str],
         port: int,
-        verify: Callable[[auth.Claim], Verdict],
-        enter: Callable[[auth.Claim, TlsLine], None],
-        rejected: Callable[[str, str], None],
+        verifier: Verifier,
+        on_rejected: Callable[[str, str], None],
     ) -> None:
         """Listen.
 
@@ -60,47 +70,45 @@ class Door:
             context: the certificate.
             addresses: of this machine, "" for all.
             port: on all of them, 0 for a free one.
-            verify: says what to do with a claim; "yes", "wait", or why it is rejected.
-            enter: is given each line whose claim it says yes to.
-            rejected: is told of every other caller: from where, and why.
+            verifier: says who may enter, and takes over the lines of those.
+            on_rejected: called for every other caller: from where, and why.
 
         Raises:
             OSError: an address is not this machine's, or the port is taken.
         """
         self._loop = loop
         self._context = context
-        self._verify = verify
-        self._enter = enter
-        self._rejected = rejected
+        self._verifier = verifier
+        self._on_rejected = on_rejected
         self._callers = Callers()
         self._sockets: list[socket.socket] = []
         self.port = port
         for address in addresses:
             self._sockets.append(_listen(address, self.port))
             self.port = self._sockets[0].getsockname()[1]
-        self._open()
+        self._resume()
 
     def recheck(self, node: str) -> None:
-        """Ask `verify` again about the callers for a node that it told to wait."""
+        """Ask the verifier again about the callers that say they are this node."""
         for caller in self._callers.waiting(node):
-            self._serve(caller, self._judge)
+            self._serve(caller, self._verify)
 
     def close(self) -> None:
-        """Stop listening and drop whoever has not entered."""
-        self._shut()
+        """Stop listening and drop whoever has not entered; may be called twice."""
+        self._pause()
         for one in self._sockets:
             one.close()
         self._sockets.clear()
         for caller in self._callers.all():
             self._drop(caller)
 
-    def _open(self) -> None:
+    def _resume(self) -> None:
         for one in self._sockets:
-            self._loop.watch(one.fileno(), loops.READ, _accepting(self._accept, one))
+            self._loop.add_reader(one.fileno(), _accepting(self._accept, one))
 
-    def _shut(self) -> None:
+    def _pause(self) -> None:
         for one in self._sockets:
-            self._loop.unwatch(one.fileno())
+            self._loop.remove(one.fileno())
 
     def _accept(self, listener: socket.socket) -> None:
         try:
@@ -110,66 +118,68 @@ class Door:
         except OSError:
             # No descriptors, no memory: whoever waits would wake the loop again and again.
             self._make_room()
-            self._shut()
-            self._loop.after(REST, self._open)
+            self._pause()
+            self._loop.call_later(PAUSE, self._resume)
             return
         if len(self._callers) >= PLACES:
             self._make_room()
         connection.setblocking(False)
         caller = Caller(connection, source_of(address[0]))
         self._callers.add(caller)
-        caller.timer = self._loop.after(PATIENCE, lambda: self._reject(caller, NO_PROOF))
-        self._loop.watch(caller.fd, loops.READ, self._hearing(caller))
+        caller.timer = self._loop.call_later(PATIENCE, lambda: self._reject(caller, NO_PROOF))
+        self._loop.add_reader(caller.fd, self._serving(caller))
 
-    def _hearing(self, caller: Caller) -> loops.Callback:
-        return lambda: self._serve(caller, self._hear)
+    def _serving(self, caller: Caller) -> loops.Callback:
+        return lambda: self._serve(caller, self._receive)
 
     def _make_room(self) -> None:
         if len(self._callers):
             self._reject(self._callers.next_to_go(), NO_PROOF)
 
-    def _serve(self, caller: Caller, step: Step) -> None:
+    def _serve(self, caller: Caller, step: Callable[[Caller], bool]) -> None:
         """Go a step further with a caller; whatever comes of that is the caller's loss alone.
 
         This is the one place that catches everything: sockets, OpenSSL and parsers fail in more
         ways than can be listed when the other end means them to, and nothing that somebody without
-        proof does may reach the loop. Our own faults show in what is told of the rejection.
+        proof does may reach the loop. Our own faults show in the reason of the rejection.
         """
         if caller not in self._callers:
             return
         try:
-            verdict = step(caller)
-        except (OSError, LineClosed, frames.BadFrame):
-            verdict = NO_PROOF
+            verified = step(caller)
+        except Rejected as error:
+            self._reject(caller, str(error))
+        except (OSError, StreamClosed, frames.BadFrame):
+            self._reject(caller, NO_PROOF)
         except Exception as error:
-            verdict = f"{type(error).__name__}: {error}"
-        if verdict == YES:
-            self._admit(caller)
-        elif verdict != WAIT:
-            self._reject(caller, verdict)
+            self._reject(caller, f"{type(error).__name__}: {error}")
+        else:
+            if verified:
+                self._admit(caller)
 
-    def _hear(self, caller: Caller) -> Verdict:
-        """Take in what a caller has sent.
+    def _receive(self, caller: Caller) -> bool:
+        """Read what a caller has sent; return whether it may enter.
 
         Raises:
-            OSError, LineClosed, BadFrame: it is gone, or sends something else.
+            OSError, StreamClosed, BadFrame: it is gone, or sends something else.
+            Rejected: it may not enter.
         """
-        if caller.line is None and not self._shake(caller):
-            return WAIT
+        if caller.line is None and not self._handshake(caller):
+            return False
         assert caller.line is not None
         arrived = caller.line.receive()
         if not arrived:
-            return WAIT
+            return False
         (kind, body), *more = arrived
-        if kind != frames.AUTH or more or caller.claim is not None:
+        if kind != frames.AUTH or more or caller.credentials is not None:
             raise frames.BadFrame("expected AUTH")
-        caller.claim = messages.unpack(auth.Claim, body)
-        caller.stage = KNOWN
-        return self._judge(caller)
+        caller.credentials = messages.unpack(auth.Credentials, body)
+        caller.stage = Stage.IDENTIFIED
+        return self._verify(caller)
 
-    def _shake(self, caller: Caller) -> bool:
-        """Go on with the handshake; tell whether it is done."""
-        self._loop.unwatch(caller.fd, loops.WRITE)
+    def _handshake(self, caller: Caller) -> bool:
+        """Go on with the handshake; return whether it is done."""
+        self._loop.remove_writer(caller.fd)
         if not isinstance(caller.socket, ssl.SSLSocket):
             caller.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             caller.socket = self._context.wrap_socket(
@@ -179,36 +189,38 @@ class Door:
             caller.socket.do_handshake()
         except ssl.SSLWantReadError:
             # A cipher is chosen once a whole TLS hello has come; half a hello is no progress.
-            caller.stage = SHAKING if caller.socket.cipher() else caller.stage
+            caller.stage = Stage.HANDSHAKE if caller.socket.cipher() else caller.stage
             return False
         except ssl.SSLWantWriteError:
-            self._loop.watch(caller.fd, loops.WRITE, self._hearing(caller))
+            self._loop.add_writer(caller.fd, self._serving(caller))
             return False
-        caller.line = TlsLine(caller.socket)
+        caller.line = TlsStream(caller.socket)
         caller.line.limit(frames.AUTH_LIMIT)
         return True
 
-    def _judge(self, caller: Caller) -> Verdict:
-        assert caller.claim is not None
-        return self._verify(caller.claim)
+    def _verify(self, caller: Caller) -> bool:
+        assert caller.credentials is not None
+        return self._verifier.verify(caller.credentials)
 
     def _admit(self, caller: Caller) -> None:
-        assert caller.claim is not None
+        assert caller.credentials is not None
         assert caller.line is not None
         self._forget(caller)
         caller.line.limit(frames.NODE_LIMIT)
-        self._enter(caller.claim, caller.line)
+        self._verifier.admit(caller.credentials, caller.line)
+        if self._verifier.complete:
+            self.close()
 
     def _reject(self, caller: Caller, reason: str) -> None:
         self._drop(caller)
-        self._rejected(caller.source, reason)
+        self._on_rejected(caller.source, reason)
 
     def _drop(self, caller: Caller) -> None:
         self._forget(caller)
         caller.socket.close()
 
     def _forget(self, caller: Caller) -> None:
-        self._loop.unwatch(caller.fd)
+        self._loop.remove(caller.fd)
         if caller.timer is not None:
             caller.timer.cancel()
         self._callers.remove(caller)

@@ -25,7 +25,7 @@ MOST_NAMES = 4
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
-class Misplaced(Exception):
+class WrongNode(Exception):
     """A caller is where the plan has somebody else; the message says who and where.
 
     Attributes:
@@ -45,7 +45,7 @@ def place(who: str, nodes: Sequence[Node]) -> Node | None:
         nodes: the nodes that were started, in the order in which the engine was given them.
 
     Raises:
-        Misplaced: the number is one node's, and the name is another's.
+        WrongNode: the number is one node's, and the name is another's.
     """
     number, numbered, listed = who.partition("@")
     if not numbered:
@@ -59,7 +59,7 @@ def place(who: str, nodes: Sequence[Node]) -> Node | None:
         return counted
     if len(known) == 1:
         return known[0]
-    raise Misplaced(
+    raise WrongNode(
         counted.rank,
         f"the engine put task {number} on {known[0].host.name}, the plan has it on"
         f" {counted.host.name}; give the engine no order of its own (--launcher_args)",

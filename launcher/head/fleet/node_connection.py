@@ -1,122 +1,57 @@
-"""One node as the runner sees it: its line, what it said, and how far it has come."""
+"""One node as the runner sees it, from before it is reached until its connection is closed."""
 
 from __future__ import annotations
 
+from enum import Enum
+
 from ...control import frames
-from ...specs.plan import lay_out
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable
 
-    from ...control.link import Link
-    from ...control.messages import Bound, Done, Hello
-    from ...specs.plan import Node, Plan
-
-
-OVERDRAFT = 1 << 20
-"""Bytes of output beyond what was granted: a node reads a whole block while it has any credit."""
-
+    from ...control.connection import Connection
+    from ...specs.plan import Node
+    from .events import FleetEvent
 
 MOST_NOTES = 1000
 """Lines for the user that a node may send between two beats of the runner's."""
 
 
-class Peer:
-    """A node launcher, from before it is reached until its line is closed.
+class NodeState(Enum):
+    """How far a node has come."""
+
+    CONNECTING = "connecting"
+    CONNECTED = "connected"
+    LOST = "lost"
+
+
+class NodeConnection:
+    """A node launcher and the connection to it, whatever it runs.
 
     Attributes:
         origin: its node as the backend knows it, by whose rank it goes from first to last.
-        node: its node in the plan, or in the present round of an elastic job.
-        failed: why it cannot take part, "" while it may.
-        lost: why it was lost after the start, "" while it was not.
-        left: what may still run there, in words, where it was lost and its end was not seen.
-        swept: its guard has said that nothing is left.
-        notes: lines for the user that it has sent since the last beat.
-        unpaid: bytes of its output that have come and were not granted back.
+        state: whether there is a connection.
+        lost: why there is none, "" while there is one or none has been tried.
+        answered: it has said HELLO, so that it is worth waiting until it leaves.
+        beats: it gives signs of life, as it has been started, so that its silence counts.
+        unanswered: JOBs that it was sent and has not said HELLO to.
+        used: how many runs it was part of.
+        on_event: what acts on it: the run that it is part of; None between two runs.
         offset: what to add to its clock to get the runner's, in seconds; the smallest seen
             difference is the one with the least delay in it.
     """
 
     def __init__(self, node: Node) -> None:
-        self.origin = self.node = node
-        self.link: Link | None = None
-        self.hello: Hello | None = None
-        self.verdicts: Sequence[str] = ()
-        self.done: Done | None = None
-        self.bound: Bound | None = None
-        self.failed = ""
+        self.origin = node
+        self.state = NodeState.CONNECTING
         self.lost = ""
-        self.left = ""
-        self.swept = False
+        self.answered = self.beats = False
+        self.unanswered = self.used = 0
+        self.on_event: Callable[[FleetEvent], None] | None = None
         self.offset = float("inf")
-        self.unpaid = 0
-        self._owed = 0
-        self._ranks: set[int] = set()
-        self._ends = 0
-        self.notes = 0
-
-    def seat(self, node: Node) -> None:
-        """Give it its place in the job, or in another round of it."""
-        self.node = node
-        self._ranks.update(worker.rank for worker in node.workers())
-        self._ends = 0
-
-    def check_rank(self, rank: int) -> None:
-        """See that a rank is one of its own; what those of a former round say may come late.
-
-        Raises:
-            BadFrame: it is not.
-        """
-        if rank not in self._ranks:
-            raise frames.BadFrame(f"rank {rank} is none of its own")
-
-    def check_end(self, rank: int) -> None:
-        """See that a rank of its own may have ended, those of the round before included.
-
-        Raises:
-            BadFrame: it cannot have.
-        """
-        self.check_rank(rank)
-        self._ends += 1
-        if self._ends > 2 * len(self._ranks):
-            raise frames.BadFrame(f"{self._ends} ends of {len(self._ranks)} workers")
-
-    def noted(self) -> None:
-        """Count a line for the user.
-
-        Raises:
-            BadFrame: there were too many since the last beat.
-        """
-        self.notes += 1
-        if self.notes > MOST_NOTES:
-            raise frames.BadFrame(f"more than {MOST_NOTES} notes at a time")
-
-    def wrote(self, size: int, window: int) -> None:
-        """Count output that has come.
-
-        Raises:
-            BadFrame: it is more than what was granted.
-        """
-        self.unpaid += size
-        if self.unpaid > window + OVERDRAFT:
-            raise frames.BadFrame(f"{self.unpaid} bytes of output where {window} were granted")
-
-    def forget(self) -> None:
-        """Begin anew: its node launcher is started once more."""
-        self.link = None
-        self.hello = None
-        self.done = None
-        self.bound = None
-        self.left = ""
-        self.swept = False
-        self.unpaid = 0
-
-    def hang_up(self) -> None:
-        """Close its line, if it stands: a node launcher without one ends all that it has."""
-        if self.link is not None:
-            self.link.close()
-            self.link = None
+        self._connection: Connection | None = None
+        self._notes = 0
 
     @property
     def number(self) -> int:
@@ -126,44 +61,71 @@ class Peer:
     @property
     def name(self) -> str:
         """The host's name, as the user wrote it."""
-        return self.node.host.name
+        return self.origin.host.name
 
     @property
-    def settled(self) -> bool:
-        """Whether it has said HELLO or failed to."""
-        return bool(self.hello or self.failed)
+    def connected(self) -> bool:
+        """Whether there is a connection."""
+        return self.state is NodeState.CONNECTED
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more is expected of its part of the job."""
-        return bool(self.done or self.lost)
+    def open(self, connection: Connection) -> None:
+        """Use this connection from now on."""
+        self.state, self.lost = NodeState.CONNECTED, ""
+        self.answered = self.beats = False
+        self.unanswered = 0
+        self._connection = connection
+
+    def close(self, reason: str) -> None:
+        """Close the connection: a node launcher without one ends all that it has started."""
+        connection, self._connection = self._connection, None
+        self.state, self.lost = NodeState.LOST, reason
+        if connection is not None:
+            connection.close()
+
+    def try_again(self) -> None:
+        """Close the connection, and wait for another one."""
+        self.close("")
+        self.state = NodeState.CONNECTING
 
     def send(self, frame: bytes) -> None:
-        """Send a frame, if its line stands."""
-        if self.link is not None:
-            self.link.send(frame)
+        """Send a frame, if there is a connection."""
+        if self._connection is not None:
+            self._connection.send(frame)
 
-    def count_silence(self, now: float) -> None:
+    def send_job(self, frame: bytes) -> None:
+        """Send a JOB, which it will answer with HELLO."""
+        self.unanswered += 1
+        self.send(frame)
+
+    def fault(self) -> str:
+        """Return what it did that no node launcher does, "" for nothing."""
+        return self._connection.fault if self._connection is not None else ""
+
+    def heard(self) -> float | None:
+        """Return when it was last heard on the loop's clock; None where its silence is no sign."""
+        if self._connection is None or not self.beats:
+            return None
+        return self._connection.last_received
+
+    def reset_silence(self, now: float) -> None:
         """Count its silence from now on."""
-        if self.link is not None:
-            self.link.heard = now
+        if self._connection is not None:
+            self._connection.last_received = now
 
-    def saw_clock(self, clock: float, now: float) -> None:
-        """Learn from a message that carries the node's clock."""
+    def reset_notes(self) -> None:
+        """Count its lines for the user from none."""
+        self._notes = 0
+
+    def count_note(self) -> None:
+        """Count a line for the user.
+
+        Raises:
+            BadFrame: there were too many since the last beat.
+        """
+        self._notes += 1
+        if self._notes > MOST_NOTES:
+            raise frames.BadFrame(f"more than {MOST_NOTES} notes at a time")
+
+    def read_clock(self, clock: float, now: float) -> None:
+        """Learn the offset of its clock from a message that carries it."""
         self.offset = min(self.offset, now - clock)
-
-    def took(self, size: int, window: int) -> None:
-        """Count output that was printed; grant it back in pieces of a quarter window."""
-        self.unpaid -= size
-        self._owed += size
-        if self._owed * 4 >= window:
-            self.send(frames.pack_count(frames.CREDIT, self._owed))
-            self._owed = 0
-
-
-def seated(plan: Plan, peers: Sequence[Peer]) -> Plan:
-    """Return the plan of these peers alone, in their order; each gets its node in it."""
-    found = plan._replace(nodes=lay_out([peer.node.host for peer in peers]))
-    for peer, node in zip(peers, found.nodes, strict=True):
-        peer.seat(node)
-    return found

@@ -7,7 +7,7 @@ import os
 
 from ...common.text import plain
 from .labels import Labeller, Sanitizer
-from .terminal import LiveScreen, PlainScreen, may_move
+from .terminal import StreamOutput, TerminalOutput, may_move
 from .writer import Writer
 
 TYPE_CHECKING = False
@@ -56,7 +56,7 @@ class Console:
             for stream, terminal in self._terminals.items()
         }
         live = moves and all(self._terminals.values())
-        self._screen = (LiveScreen if live else PlainScreen)(loop, self._write)
+        self._screen = (TerminalOutput if live else StreamOutput)(loop, self._write)
         self._labellers: dict[tuple[int, int], Labeller] = {}
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
         self._painted = False
@@ -79,7 +79,9 @@ class Console:
             data = self._sanitizers[rank, stream].feed(data)
             self._painted = self._painted or b"\x1b" in data
         lines = labeller.feed(data)
-        self._screen.show(self._sinks[stream], lines, lambda: self._loop.post(written))
+        self._screen.show(
+            self._sinks[stream], lines, lambda: self._loop.call_soon_threadsafe(written)
+        )
         self._screen.open_line((rank, self._sinks[stream]), labeller)
 
     def say(self, text: str, level: str = "info") -> None:
@@ -89,7 +91,7 @@ class Console:
             self._show_own(block)
 
     def shows(self, level: str) -> bool:
-        """Tell whether lines of this level are printed."""
+        """Return whether lines of this level are printed."""
         return LEVELS.index(level) >= self._level
 
     def tell(self, text: str) -> None:
@@ -121,7 +123,7 @@ class Console:
 
     def _failed(self, stream: int) -> Callable[[int], None]:
         def tell(number: int) -> None:
-            self._loop.post(lambda: self._on_failure(stream, number))
+            self._loop.call_soon_threadsafe(lambda: self._on_failure(stream, number))
 
         return tell
 
@@ -134,7 +136,7 @@ class Console:
 
 
 def _same(one: int, other: int) -> bool:
-    """Tell whether two descriptors are one file, so that their writes must keep their order."""
+    """Return whether two descriptors are one file, so that their writes must keep their order."""
     try:
         return os.path.sameopenfile(one, other)
     except OSError:

@@ -17,9 +17,11 @@ _ENDS = re.compile(rb"\r+\n")
 # What a progress bar overwrites: everything up to the last carriage return that ends no line.
 _OVERWRITTEN = re.compile(rb"[^\n]*\r")
 
+# The rest is for terminals, and is compiled when one is there.
+
 # Strings and sequences that do more than colour: they set titles or the clipboard, or move about
 # (ECMA-48; xterm's OSC, DCS, APC, PM, SOS). A string ends with its line at the latest.
-_MEANT = re.compile(
+_SEQUENCE = (
     rb"\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
     rb"|\x1b\[(?:[0-;]*[ -/]*[@-JL-ln-~]|[<-?][0-?]*[ -/]*[@-~]|0*[1-9:;][0-9:;]*K)"
     rb"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
@@ -28,12 +30,10 @@ _MEANT = re.compile(
 # What is left may be colour (SGR, `m`) or erase to the end of the line (`K`; other numbers erase
 # the label, too), and nothing else: a terminal goes on with a sequence behind what was cut out of
 # it, or behind a control character.
-_STRAY = re.compile(rb"\x1b(?!\[(?:[0-9:;]*m|0*K))")
+_STRAY = rb"\x1b(?!\[(?:[0-9:;]*m|0*K))"
 
 # The beginning of a sequence, or of a character that may be hidden, whose end has not come yet.
-_BEGUN = re.compile(
-    rb"(?:\x1b(?:[ -/]+|\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]*\x1b?)?|\xc2|\xe2[\x80-\xbf]?)\Z"
-)
+_BEGUN = rb"(?:\x1b(?:[ -/]+|\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]*\x1b?)?|\xc2|\xe2[\x80-\xbf]?)\Z"
 
 # Controls of one byte, but those that progress bars need: backspace, tab, line feed, return.
 _CONTROLS = bytes({*range(32), 127} - {*b"\b\t\n\r\x1b"})
@@ -41,7 +41,7 @@ _CONTROLS = bytes({*range(32), 127} - {*b"\b\t\n\r\x1b"})
 # In UTF-8: C1 controls (ECMA-48; some terminals act on them as on escape sequences) and what turns
 # the direction of text over (Unicode TR9: LRE to RLO, LRI to PDI). A first byte without the rest
 # goes as well: a rest that follows what is taken out here would make it whole.
-_HIDDEN = re.compile(
+_HIDDEN = (
     rb"\xc2(?![\xa0-\xbf])[\x80-\x9f]?"
     rb"|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9]|(?![\x80-\xbf]{2}))"
 )
@@ -55,14 +55,14 @@ class Sanitizer:
 
     def feed(self, data: bytes) -> bytes:
         """Return what of the stream so far is safe to show; what is unfinished is held back."""
-        if self._held or b"\x1b" in data or _BEGUN.search(data[-2:]):
+        if self._held or b"\x1b" in data or re.search(_BEGUN, data[-2:]):
             data = self._held + data
-            begun = _BEGUN.search(data[-LONGEST:])
+            begun = re.search(_BEGUN, data[-LONGEST:])
             cut = len(data) - (len(begun[0]) if begun else 0)
             data, self._held = data[:cut], data[cut:]
-            data = _STRAY.sub(b"", _MEANT.sub(b"", data))
+            data = re.sub(_STRAY, b"", re.sub(_SEQUENCE, b"", data))
         data = data.translate(None, _CONTROLS)
-        return data if data.isascii() else _HIDDEN.sub(b"", data)
+        return data if data.isascii() else re.sub(_HIDDEN, b"", data)
 
 
 class Labeller:
@@ -77,7 +77,7 @@ class Labeller:
         self.label = label
         self.carry = b""
         self.moving = False
-        self._again = label.replace(b"|", b"+", 1)
+        self._continued = label.replace(b"|", b"+", 1)
         self._piece = False
 
     def feed(self, data: bytes) -> bytes:
@@ -100,7 +100,7 @@ class Labeller:
     def _labelled(self, whole: bytes) -> bytes:
         if not self.label:
             return whole
-        first = self._again if self._piece else self.label
+        first = self._continued if self._piece else self.label
         self._piece = False
         return first + whole[:-1].replace(b"\n", b"\n" + self.label) + b"\n"
 

@@ -34,7 +34,7 @@ _INVISIBLE = re.compile(rb"\x1b\[[0-9;]*m")
 
 
 def may_move(colour: str, environ: Mapping[str, str]) -> bool:
-    """Tell whether a terminal may be coloured, and its cursor moved to draw lines anew.
+    """Return whether a terminal may be coloured, and its cursor moved to draw lines anew.
 
     Args:
         colour: --color: auto, always or never.
@@ -44,7 +44,7 @@ def may_move(colour: str, environ: Mapping[str, str]) -> bool:
     return wanted and environ.get("TERM", "dumb") != "dumb"
 
 
-class PlainScreen:
+class StreamOutput:
     """A file or a pipe."""
 
     def __init__(self, loop: Loop, write: Write) -> None:
@@ -72,7 +72,7 @@ class PlainScreen:
         self._waiting[key] = labeller
         if not self._timer:
             self._timer = True
-            self._loop.after(LATEST, self._tick)
+            self._loop.call_later(LATEST, self._tick)
 
     def _tick(self) -> None:
         self._timer = False
@@ -98,7 +98,7 @@ class PlainScreen:
             self.show(stream, line, None)
 
 
-class LiveScreen:
+class TerminalOutput:
     """A terminal."""
 
     def __init__(self, loop: Loop, write: Write) -> None:
@@ -143,7 +143,7 @@ class LiveScreen:
     def _redraw_soon(self) -> None:
         if not self._timer:
             self._timer = True
-            self._loop.after(REDRAW, self._redraw)
+            self._loop.call_later(REDRAW, self._redraw)
 
     def _redraw(self) -> None:
         self._timer = False
@@ -167,9 +167,9 @@ class LiveScreen:
 
 def _columns() -> int:
     """Return the width of the terminal; COLUMNS counts for more than what it says itself."""
-    asked = os.environ.get("COLUMNS", "")
-    if re.fullmatch("[1-9][0-9]{0,3}", asked):
-        return int(asked)
+    columns = os.environ.get("COLUMNS", "")
+    if re.fullmatch("[1-9][0-9]{0,3}", columns):
+        return int(columns)
     for fd in (2, 1):
         try:
             return os.get_terminal_size(fd).columns or 80

@@ -58,12 +58,12 @@ class Writer:
         with self._ready:
             while not self._blocks and not self._closed:
                 self._ready.wait()
-            taken = []
+            blocks = []
             size = 0
             while self._blocks and size < AT_ONCE:
-                taken.append(self._blocks.popleft())
-                size += len(taken[-1][0])
-            return taken
+                blocks.append(self._blocks.popleft())
+                size += len(blocks[-1][0])
+            return blocks
 
     def _write(self, data: bytes) -> None:
         view = memoryview(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...control.messages import Bound, Placed
+from ...control.messages import NodeBindings, WorkerBinding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,12 +13,12 @@ NOTHING = "-"
 TITLE = "bindings, as each kernel tells them:"
 
 
-def workers(message: Bound) -> list[Placed]:
+def workers(message: NodeBindings) -> list[WorkerBinding]:
     """Return the workers in a message that came over the line, where they are lists."""
-    return [Placed(*row) for row in message.workers]
+    return [WorkerBinding(*row) for row in message.workers]
 
 
-def table(seen: Iterable[tuple[str, Bound]], title: str = TITLE) -> str:
+def table(seen: Iterable[tuple[str, NodeBindings]], title: str = TITLE) -> str:
     """Return a table with a line for each worker, of every host in turn."""
     rows = [HEAD, *(_row(host, bound, one) for host, bound in seen for one in workers(bound))]
     used = [at for at in range(len(HEAD)) if at < 3 or any(row[at] != NOTHING for row in rows[1:])]
@@ -27,7 +27,7 @@ def table(seen: Iterable[tuple[str, Bound]], title: str = TITLE) -> str:
     return "\n".join([title, *(f"  {line}" for line in lines)])
 
 
-def as_json(seen: Iterable[tuple[str, Bound]]) -> list[dict[str, object]]:
+def as_json(seen: Iterable[tuple[str, NodeBindings]]) -> list[dict[str, object]]:
     """Return the same for --report_file: an object for each worker."""
     return [
         {"host": host, "accelerator": bound.accelerator, **one._asdict()}
@@ -36,7 +36,7 @@ def as_json(seen: Iterable[tuple[str, Bound]]) -> list[dict[str, object]]:
     ]
 
 
-def _row(host: str, bound: Bound, one: Placed) -> Sequence[str]:
+def _row(host: str, bound: NodeBindings, one: WorkerBinding) -> Sequence[str]:
     device = f"{bound.accelerator} {one.device}" if one.device else bound.accelerator
     node = NOTHING if one.node is None else str(one.node)
     found = (host, str(one.rank), device, one.address, node, one.cpus, one.memory, one.nic)

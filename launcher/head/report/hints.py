@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-
-from ...planning import modules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,11 +60,11 @@ def hints(failure: Failure, program: Program | None, folder: str) -> list[str]:
 
 
 def _local_rank(failure: Failure, program: Program | None, _folder: str) -> str:
-    said = f"{failure.stderr}\n{failure.stdout}"
+    output = f"{failure.stderr}\n{failure.stdout}"
     if program is not None and not program.local_rank:
         return ""
     executable = program is not None and program.no_python
-    complains = _NAMED.search(said) or (executable and _UNNAMED.search(said))
+    complains = _NAMED.search(output) or (executable and _UNNAMED.search(output))
     return LOCAL_RANK_HINT if complains else ""
 
 
@@ -76,7 +75,7 @@ def _no_input(failure: Failure, _program: Program | None, _folder: str) -> str:
 
 def _missing(failure: Failure, _program: Program | None, folder: str) -> str:
     names = _MISSING.findall(failure.stderr)
-    if not names or not folder or not modules.has(folder, names[-1]):
+    if not names or not folder or not _has_module(folder, names[-1]):
         return ""
     path = shlex.quote(f"PYTHONPATH={folder}")
     return (
@@ -90,3 +89,9 @@ HINTS: tuple[Callable[[Failure, Program | None, str], str], ...] = (
     _no_input,
     _missing,
 )
+
+
+def _has_module(folder: str, name: str) -> bool:
+    """Return whether a module, or a folder of modules, of that name lies in a folder."""
+    path = os.path.join(folder, name)
+    return os.path.isfile(f"{path}.py") or os.path.isdir(path)

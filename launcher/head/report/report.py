@@ -19,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...control.messages import Bound
+    from ...control.messages import NodeBindings
     from ...specs.program import Program
 
 TAIL_LINES = 20
@@ -99,7 +99,7 @@ class Report(NamedTuple):
     stop_signal: int = 0
     stop_is_clean: bool = False
     broken_pipe: bool = False
-    bound: tuple[tuple[str, Bound], ...] = ()
+    bound: tuple[tuple[str, NodeBindings], ...] = ()
     left: tuple[str, ...] = ()
     ran: tuple[Program | None, str] = (None, "")
     unseen: tuple[str, ...] = ()
@@ -246,12 +246,12 @@ def as_json(report: Report) -> dict[str, object]:
 
 def crash_json(job_id: str, error: Exception) -> dict[str, object]:
     """Return the same for a job that ended because dsrun itself failed."""
-    said = f"{type(error).__name__}: {error}"
+    text = f"{type(error).__name__}: {error}"
     return {
         "job_id": job_id,
         "exit_code": INTERNAL,
         "cause": "internal error",
-        "error": plain(said.replace("\n", " ")),
+        "error": plain(text.replace("\n", " ")),
     }
 
 

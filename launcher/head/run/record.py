@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...control.messages import Exit
-    from ..fleet.node_connection import Peer
+    from .run_node import RunNode
 
 
-class Account:
+class JobRecord:
     """Exits, losses and signals as they come in; times on the runner's monotonic clock.
 
     Attributes:
@@ -28,14 +28,14 @@ class Account:
         self.stop_signal = 0
         self.broken_pipe = False
         self._by_node = False
-        self._exits: list[tuple[Peer, Exit]] = []
+        self._exits: list[tuple[RunNode, Exit]] = []
         self._losses: list[Loss] = []
         self._unexplained: set[str] = set()
         self._awaited: set[str] = set()
 
-    def exited(self, peer: Peer, ended: Exit) -> bool:
+    def exited(self, node: RunNode, ended: Exit) -> bool:
         """Note the end of a worker; tells whether it failed by itself."""
-        self._exits.append((peer, ended))
+        self._exits.append((node, ended))
         return ended.failed
 
     @property
@@ -104,14 +104,16 @@ class Account:
                 Loss(one.at, host, cause) if one.host == host else one for one in self._losses
             ]
 
-    def report(self, peers: Sequence[Peer], world_size: int, *, graceful_term_ok: bool) -> Report:
+    def report(
+        self, nodes: Sequence[RunNode], world_size: int, *, graceful_term_ok: bool
+    ) -> Report:
         """Return the report as of now."""
         exits = [ended for _, ended in self._exits]
         clean = bool(exits) and all(ended.code == 0 for ended in exits)
         return Report(
             job_id=self.job_id,
             world_size=world_size,
-            hosts=tuple(dict.fromkeys(peer.name for peer in peers)),
+            hosts=tuple(dict.fromkeys(node.name for node in nodes)),
             began=self.began,
             ended=self.ended,
             failures=tuple(_failure(*one) for one in self._exits if one[1].failed),
@@ -120,23 +122,23 @@ class Account:
             stop_signal=self.stop_signal,
             stop_is_clean=graceful_term_ok and clean,
             broken_pipe=self.broken_pipe,
-            bound=tuple((peer.name, peer.bound) for peer in peers if peer.bound),
-            left=tuple(f"{p.name}: {text}" for p in peers if p.done for text in p.done.left),
+            bound=tuple((node.name, node.bound) for node in nodes if node.bound),
+            left=tuple(f"{p.name}: {text}" for p in nodes if p.done for text in p.done.left),
             unseen=tuple(
-                peer.left for peer in peers if peer.left and not (peer.done or peer.swept)
+                node.left for node in nodes if node.left and not (node.done or node.swept)
             ),
         )
 
 
-def _failure(peer: Peer, ended: Exit) -> Failure:
-    rank, done = str(ended.rank), peer.done or Done((), {})
+def _failure(node: RunNode, ended: Exit) -> Failure:
+    rank, done = str(ended.rank), node.done or Done((), {})
     stdout, stderr = done.tails.get(rank, ("", ""))
     message, traceback = done.recorded.get(rank, ("", ""))
     return Failure(
-        at=ended.clock + peer.offset,
+        at=ended.clock + node.connection.offset,
         rank=ended.rank,
-        local_rank=peer.node.local_rank(ended.rank),
-        host=peer.name,
+        local_rank=node.node.local_rank(ended.rank),
+        host=node.name,
         pid=ended.pid,
         code=ended.code,
         hint=ended.hint,

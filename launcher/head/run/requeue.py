@@ -5,28 +5,9 @@ from __future__ import annotations
 import shutil
 import sys
 
-from ...common.errors import UsageError
-from ...common.exit_codes import exit_codes
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from ...cli.options import Options
-
-
-def codes(options: Options, environ: Mapping[str, str]) -> frozenset[int]:
-    """Return the exit codes of --requeue_on.
-
-    Raises:
-        UsageError: one is no exit code, or this is no Slurm job.
-    """
-    found = exit_codes("--requeue_on", options.requeue_on)
-    if "SLURM_JOB_ID" not in environ:
-        raise UsageError("--requeue_on: only inside a Slurm job (no SLURM_JOB_ID here)")
-    if shutil.which("scontrol") is None:
-        raise UsageError("--requeue_on: no `scontrol` on PATH, which requeues a job")
-    return frozenset(found)
 
 
 def requeue(code: int, environ: Mapping[str, str]) -> None:

@@ -1,18 +1,14 @@
-"""From a plan to a finished job: what the nodes are told, how they are reached, how it is shown."""
+"""From a job's spec to its exit code: how its nodes are reached, and the job itself."""
 
 from __future__ import annotations
 
-import sys
+import os
 
-from ... import backends
-from ...backends.base import Part, Settings, package_root
-from ...backends.local import Local
-from ...common.errors import UsageError
-from ...common.loop import Loop
-from ...planning.elastic import is_elastic
-from ...planning.folders import workdir
+from ...backends import BACKENDS, LOCAL, load
+from ...backends.base import Part
+from ...common.errors import DsrunError, UsageError
+from ...common.values import NamedTuple
 from ...resources import source
-from ...specs.binding_policy import binds
 from ...specs.plan import by_task
 
 TYPE_CHECKING = False
@@ -20,61 +16,80 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...backends.base import Backend
-    from ...cli.options import Options
-    from ...planning.planner import Arrangement
+    from ...specs.backend import BackendSettings
+    from ...specs.job import JobSpec
     from ...specs.plan import Node, Plan
-    from ...specs.program import Program
 
 
-def show(arrangement: Arrangement, options: Options) -> str:
-    """Return what --dry_run prints.
+class Start(NamedTuple):
+    """What a job begins with.
+
+    Attributes:
+        plan: as its backends see it: one node for every rank, where they start ranks.
+        parts: its backends, each with the nodes it starts.
+    """
+
+    plan: Plan
+    parts: Sequence[Part]
+
+
+def commands(spec: JobSpec) -> list[tuple[str, list[str]]]:
+    """Return (host, argv) of every command that starts a job's node launchers, in rank order.
 
     Raises:
-        UsageError: the plan cannot be carried out as it stands.
+        UsageError: a backend's tool is not here, or it cannot start these nodes.
     """
-    from ...planning import dry_run
-    from .lifecycle import settled
-
-    plan = arrangement.plan
-    started = _as_started(plan, options)
-    split = parts(started, options)
-    travel = settled(arrangement._replace(plan=started), options).travel
-    commands = [command for backend, nodes in split for command in backend.commands(nodes, None)]
-    commands.sort(key=_in_order(plan))
-    if options.json:
-        return dry_run.as_json(plan, commands, travel, arrangement.notes)
-    told, folder = (arrangement.source, arrangement.choice), workdir(options)
-    return dry_run.as_table(plan, *told, commands, travel, folder, arrangement.notes)
+    started = parts(_as_started(spec.plan, spec.settings), spec.settings, spec.only)
+    found = [command for backend, nodes in started for command in backend.commands(nodes, None)]
+    ranks = {node.host.name: node.rank for node in spec.plan.nodes}
+    return sorted(found, key=lambda command: ranks[command[0]])
 
 
-def _in_order(plan: Plan) -> Callable[[tuple[str, list[str]]], int]:
-    ranks = {node.host.name: node.rank for node in plan.nodes}
-    return lambda command: ranks[command[0]]
-
-
-def launch(arrangement: Arrangement, options: Options, only: int | None = None) -> int:
-    """Run the job of a plan and report on it; returns the exit code.
+def launch(spec: JobSpec, start: Start | None = None) -> int:
+    """Run a job and report on it; returns the exit code.
 
     Args:
-        arrangement: the plan.
-        options: what the user asked for.
-        only: the one node rank that this process sees to, None for all.
+        spec: the job.
+        start: what `prepare` has returned for its plan, where that was called before.
 
     Raises:
         DsrunError: it cannot be started; nothing is left running.
     """
-    loop = Loop()
-    arrangement = arrangement._replace(plan=_as_started(arrangement.plan, options))
-    split = parts(arrangement.plan, options, only)
-    _warm(split, loop)
+    start = start or prepare(spec.plan, spec.settings, spec.only)
     # All that is imported from here on is imported while the node launcher gets ready.
-    from .lifecycle import run, settled
+    from .lifecycle import run
 
-    course = settled(arrangement, options)
-    return run(course, arrangement, split, loop, options, _later(arrangement.plan, options))
+    spec = spec._replace(plan=start.plan)
+    try:
+        code = run(spec, start, _later(spec))
+    except DsrunError as error:
+        _requeue(error.exit_code, spec)
+        raise
+    _requeue(code, spec)
+    return code
 
 
-def _later(plan: Plan, options: Options) -> Callable[[Node], Part]:
+def _requeue(code: int, spec: JobSpec) -> None:
+    if code in spec.supervision.requeue_codes:
+        from .requeue import requeue
+
+        requeue(code, os.environ)
+
+
+def prepare(plan: Plan, settings: BackendSettings, only: int | None = None) -> Start:
+    """Return what a job of this plan begins with; this machine's own node launcher gets ready.
+
+    Raises:
+        UsageError: a backend's tool is not here, or it cannot start these nodes.
+    """
+    plan = _as_started(plan, settings)
+    found = parts(plan, settings, only)
+    for backend, nodes in found:
+        backend.prepare(nodes)
+    return Start(plan, found)
+
+
+def _later(spec: JobSpec) -> Callable[[Node], Part]:
     """Return what has the backend for a node that the plan did not have: one of a kind for all.
 
     What such a backend cannot do, it says as the cause of that node's end.
@@ -82,41 +97,18 @@ def _later(plan: Plan, options: Options) -> Callable[[Node], Part]:
     made: dict[type[Backend], Backend] = {}
 
     def later(node: Node) -> Part:
-        ((backend, nodes),) = _parts(plan._replace(nodes=(node,)), options)
+        ((backend, nodes),) = _parts(spec.plan._replace(nodes=(node,)), spec.settings)
         return Part(made.setdefault(type(backend), backend), nodes)
 
     return later
 
 
-def _as_started(plan: Plan, options: Options) -> Plan:
-    """Return the plan as the backend sees it: one node for every rank, where it starts ranks.
-
-    Raises:
-        UsageError: the backend starts no ranks, or it is not known how many.
-    """
-    if not options.rank_per_task:
-        return plan
-    if plan.launcher not in backends.ENGINES:
-        able = ", ".join(name for name in backends.BACKENDS if name in backends.ENGINES)
-        raise UsageError(f"--rank_per_task: {plan.launcher} starts no ranks; --launcher {able}")
-    return by_task(plan)
+def _as_started(plan: Plan, settings: BackendSettings) -> Plan:
+    """Return the plan as the backend sees it: one node for every rank, where it starts ranks."""
+    return by_task(plan) if settings.rank_per_task else plan
 
 
-def _warm(split: Sequence[Part], loop: Loop) -> None:
-    """Start this machine's own node launcher now: it gets ready while the rest is imported.
-
-    Raises:
-        UsageError: the interpreter cannot be started.
-    """
-    for part in split:
-        if isinstance(part.backend, Local):
-            try:
-                part.backend.warm(part.nodes, loop)
-            except OSError as error:
-                raise UsageError(f"--python {error.filename}: {error.strerror}") from None
-
-
-def parts(plan: Plan, options: Options, only: int | None = None) -> list[Part]:
+def parts(plan: Plan, settings: BackendSettings, only: int | None = None) -> list[Part]:
     """Return the backends of a plan, each with its nodes: this machine's own needs no ssh.
 
     With `only`, that node is this machine, and the others are none of our business.
@@ -124,7 +116,7 @@ def parts(plan: Plan, options: Options, only: int | None = None) -> list[Part]:
     Raises:
         UsageError: a backend's tool is not here, or it cannot start these nodes.
     """
-    found = _parts(plan, options, only)
+    found = _parts(plan, settings, only)
     for part in found:
         problem = part.backend.problem(part.nodes)
         if problem:
@@ -132,44 +124,22 @@ def parts(plan: Plan, options: Options, only: int | None = None) -> list[Part]:
     return found
 
 
-def _parts(plan: Plan, options: Options, only: int | None = None) -> list[Part]:
-    settings = _settings(plan.program, options)
-    here, there = _split(plan, options) if only is None else ([plan.nodes[only]], [])
-    found = [Part(backends.load("local", settings), here)] if here else []
+def _parts(plan: Plan, settings: BackendSettings, only: int | None = None) -> list[Part]:
+    here, there = _split(plan, settings) if only is None else ([plan.nodes[only]], [])
+    found = [Part(load(LOCAL, settings), here)] if here else []
     if there:
-        name = plan.launcher
-        found.append(Part(backends.load(name, settings), there))
+        found.append(Part(load(plan.launcher, settings), there))
     return found
 
 
-def _split(plan: Plan, options: Options) -> tuple[list[Node], list[Node]]:
-    if plan.launcher in backends.ENGINES:
+def _split(plan: Plan, settings: BackendSettings) -> tuple[list[Node], list[Node]]:
+    """Return the nodes that are this runner's own children, and those that its backend starts."""
+    spec = BACKENDS[plan.launcher]
+    if spec.by_engine:
         return [], list(plan.nodes)
-    if plan.launcher == "none":
+    if spec.joins:
         return list(plan.nodes[:1]), list(plan.nodes[1:])
-    if plan.launcher == "local":
+    if spec.this_machine:
         return list(plan.nodes), []
-    here = [n for n in plan.nodes if not options.force_multi and source.is_here(n.host)]
+    here = [n for n in plan.nodes if not settings.force_multi and source.is_here(n.host)]
     return here, [node for node in plan.nodes if node not in here]
-
-
-def _settings(program: Program, options: Options) -> Settings:
-    import shlex
-
-    try:
-        args = tuple(shlex.split(options.launcher_args))
-    except ValueError as error:
-        raise UsageError(f"--launcher_args {options.launcher_args!r}: {error}") from None
-    return Settings(
-        python=program.python or sys.executable,
-        root=package_root(),
-        args=args,
-        port=options.ssh_port,
-        connect_timeout=options.connect_timeout,
-        keepalive=options.heartbeat_timeout / 3,
-        accept_new_host_keys=options.accept_new_host_keys,
-        path=options.launcher_path,
-        bind=binds(options),
-        rank_per_task=options.rank_per_task,
-        elastic=is_elastic(options),
-    )

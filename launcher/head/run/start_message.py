@@ -22,7 +22,7 @@ def world_of(plan: Plan) -> str:
     return world_info.encode(nodes, LONGEST)
 
 
-def order(plan: Plan, node: Node, master: str, port: int, credit: int, world: str) -> Start:
+def start_message(plan: Plan, node: Node, master: str, port: int, credit: int, world: str) -> Start:
     """Return the place of a node in a settled plan.
 
     Args:

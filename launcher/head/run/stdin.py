@@ -42,10 +42,10 @@ class Stdin:
         if self._ended:
             return
         try:
-            self._loop.watch(0, loops.READ, self._read)
+            self._loop.add_reader(0, self._read)
         except PermissionError:
             # A plain file is always ready, and epoll(7) refuses to wait for it.
-            self._loop.after(0.0, self._read_file)
+            self._loop.call_later(0.0, self._read_file)
 
     def _read_file(self) -> None:
         self._read()
@@ -58,4 +58,4 @@ class Stdin:
         self._under_way += len(data)
         self._ended = not data
         if self._ended or self._under_way >= WINDOW:
-            self._loop.unwatch(0)
+            self._loop.remove(0)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop, Timer
     from ...control.messages import Exit, Started
-    from ..fleet.node_connection import Peer
+    from .run_node import RunNode
 
 PATIENCE = 10.0
 """Seconds for the other ranks to end once one has: then a line says which go on."""
@@ -50,13 +50,13 @@ class Workers:
         self._timer: Timer | None = None
         self._closed = False
 
-    def started(self, peer: Peer, told: Started) -> None:
+    def started(self, node: RunNode, told: Started) -> None:
         """Take in a node's word on its workers; it has none to say on those of others."""
-        theirs = {worker.rank for worker in peer.node.workers()}
+        theirs = {worker.rank for worker in node.node.workers()}
         now = self._loop.clock()
         for rank, pid in zip(told.ranks, told.pids, strict=False):
             if rank in theirs:
-                self._running[rank] = Worker(rank, peer.name, pid, now)
+                self._running[rank] = Worker(rank, node.name, pid, now)
                 self._ended.discard(rank)
 
     def ended(self, told: Exit) -> None:
@@ -66,11 +66,11 @@ class Workers:
             return
         self._ended.add(told.rank)
         if self._timer is None:
-            self._timer = self._loop.after(PATIENCE, self._look)
+            self._timer = self._loop.call_later(PATIENCE, self._look)
 
-    def lost(self, peer: Peer) -> list[int]:
+    def lost(self, node: RunNode) -> list[int]:
         """Know no more of a node's workers; return the processes of those that ran."""
-        theirs = [one for one in self._running.values() if one.host == peer.name]
+        theirs = [one for one in self._running.values() if one.host == node.name]
         for one in theirs:
             del self._running[one.rank]
         return [one.pid for one in theirs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....accelerator.ledger import Ledger
+from ....accelerator.data.shard_table import ShardTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ LONGEST_NAME = 200
 """Characters of a queue's name."""
 
 
-class NotUnderstood(Exception):
+class InvalidRequest(Exception):
     """A request that no ShardQueue makes; the text says what is wrong with it."""
 
 
@@ -32,8 +32,8 @@ class Queue:
         waiting: callers that wait, in the order in which they came, with their workers.
     """
 
-    def __init__(self, ledger: Ledger, rank: int) -> None:
-        self.ledger = ledger
+    def __init__(self, table: ShardTable, rank: int) -> None:
+        self.table = table
         self.rank = rank
         self.waiting: dict[Caller, Worker] = {}
 
@@ -41,7 +41,7 @@ class Queue:
         """Give those that wait what is there for them by now."""
         answers: Answers = []
         for caller, worker in list(self.waiting.items()):
-            answer = _asked(self.ledger, worker, {"ask": "take", "wait": True})
+            answer = _answer(self.table, worker, {"ask": "take", "wait": True})
             if answer is None:
                 break
             del self.waiting[caller]
@@ -49,7 +49,7 @@ class Queue:
         return answers
 
 
-class Shards:
+class ShardQueues:
     """All queues of one job. A worker is (node, rank); a caller, one line of its, (node, line).
 
     What a worker has taken is its own, whichever of its processes has asked. A request has an
@@ -60,46 +60,46 @@ class Shards:
         self._queues: dict[str, Queue] = {}
 
     def ask(self, caller: Caller, worker: Worker, request: dict[str, Any]) -> Answers:
-        """Take in a request; return the answers that can be given now, to whomever.
+        """Return the answers that can be given now that this is asked, to whomever.
 
         Raises:
-            NotUnderstood: it is none.
+            InvalidRequest: it is none.
         """
         name = request.get("queue")
         if not isinstance(name, str) or not isinstance(request.get("ask"), str):
-            raise NotUnderstood("it names no queue or asks nothing")
+            raise InvalidRequest("it names no queue or asks nothing")
         if request["ask"] == "open":
             return [(caller, self._open(name, worker, request.get("spec")))]
         queue = self._queues.get(name)
         if queue is None:
-            raise NotUnderstood("it asks for a queue that nobody has named")
+            raise InvalidRequest("it asks for a queue that nobody has named")
         try:
-            answer = _asked(queue.ledger, worker, request)
+            answer = _answer(queue.table, worker, request)
         except KeyError:
-            raise NotUnderstood(f"it asks for {request['ask'][:20]!r}") from None
+            raise InvalidRequest(f"it asks for {request['ask'][:20]!r}") from None
         if answer is None:
             queue.waiting[caller] = worker
             return []
         return [(caller, answer), *queue.serve()]
 
-    def hung_up(self, caller: Caller) -> None:
-        """Take in that a line has ended: it waits for nothing."""
+    def line_closed(self, caller: Caller) -> None:
+        """Forget a line that has ended: it waits for nothing."""
         for queue in self._queues.values():
             queue.waiting.pop(caller, None)
 
-    def ended(self, worker: Worker) -> Answers:
-        """Take in that a worker has ended; what it has not done goes to others."""
+    def worker_exited(self, worker: Worker) -> Answers:
+        """Give others what a worker that has exited has not done."""
         for queue in self._queues.values():
-            queue.ledger.release(worker)
+            queue.table.release(worker)
             for caller in [one for one, of in queue.waiting.items() if of == worker]:
                 del queue.waiting[caller]
         return self._serve()
 
-    def lost(self, node: Node) -> Answers:
-        """Take in that a node is gone, with all of its workers."""
+    def node_lost(self, node: Node) -> Answers:
+        """Give others what the workers of a lost node have not done."""
         for queue in self._queues.values():
-            for worker in [one for one in queue.ledger.holders if one[0] == node]:
-                queue.ledger.release(worker)
+            for worker in [one for one in queue.table.holders if one[0] == node]:
+                queue.table.release(worker)
             for caller in [one for one in queue.waiting if one[0] == node]:
                 del queue.waiting[caller]
         return self._serve()
@@ -107,7 +107,7 @@ class Shards:
     def new_round(self) -> None:
         """Put back all that workers of the former round have, and forget who has waited."""
         for queue in self._queues.values():
-            queue.ledger.new_round()
+            queue.table.new_round()
             queue.waiting.clear()
 
     def _serve(self) -> Answers:
@@ -115,11 +115,11 @@ class Shards:
 
     def _open(self, name: str, worker: Worker, spec: object) -> dict[str, Any]:
         if not isinstance(spec, dict):
-            raise NotUnderstood("it does not say what the queue is of")
+            raise InvalidRequest("it does not say what the queue is of")
         queue = self._queues.get(name)
         if queue is None:
             return self._make(name, worker, spec)
-        ours = queue.ledger.spec
+        ours = queue.table.spec
         other = [field for field in ours if spec.get(field) != ours[field]]
         if not other:
             return {}
@@ -132,17 +132,17 @@ class Shards:
             most = f"{MOST_QUEUES} queues at most, names of {LONGEST_NAME} characters"
             return {"error": f"queue {name[:LONGEST_NAME]!r}: {most}"}
         try:
-            ledger = Ledger(**spec)
+            table = ShardTable(**spec)
         except TypeError as error:
-            raise NotUnderstood(f"{error}") from None
+            raise InvalidRequest(f"{error}") from None
         except ValueError as error:
             return {"error": f"queue {name!r}: {error}"}
-        self._queues[name] = Queue(ledger, worker[1])
+        self._queues[name] = Queue(table, worker[1])
         return {}
 
 
-def _asked(ledger: Ledger, worker: Worker, request: dict[str, Any]) -> dict[str, Any] | None:
+def _answer(table: ShardTable, worker: Worker, request: dict[str, Any]) -> dict[str, Any] | None:
     try:
-        return ledger.ask(worker, request)
+        return table.ask(worker, request)
     except ValueError as error:
         return {"error": str(error)}

@@ -8,65 +8,65 @@ from ...control import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..fleet.node_connection import Peer
     from ..output.console import Console
-    from .queues import Answers, Caller, Shards, Worker
+    from ..run.run_node import RunNode
+    from .queues import Answers, Caller, ShardQueues, Worker
 
 ANSWER_LIMIT = 1 << 20
 """Largest answer in bytes: a position with some 50,000 gaps."""
 
 
-class ShardDesk:
+class ShardRequests:
     """Hands questions to the queues and answers to the nodes; jobs without queues load none."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._shards: Shards | None = None
+        self._queues: ShardQueues | None = None
         self._generation = 0
 
-    def asked(self, peer: Peer, body: bytes) -> None:
-        """Take in an ASK. Workers of a former round get no answer but the end of their line."""
-        rank, generation, line, said = frames.unpack_ask(body)
-        if generation != self._generation or peer.over:
-            peer.send(frames.pack_answer(line, b""))
-        elif said:
-            self._ask((peer, line), (peer, rank), said)
-        elif self._shards is not None:
-            self._shards.hung_up((peer, line))
+    def on_ask(self, node: RunNode, body: bytes) -> None:
+        """Pass an ASK on. Workers of a former round get no answer but the end of their line."""
+        rank, generation, line, request = frames.unpack_ask(body)
+        if generation != self._generation or node.over:
+            node.send(frames.pack_answer(line, b""))
+        elif request:
+            self._ask((node, line), (node, rank), request)
+        elif self._queues is not None:
+            self._queues.line_closed((node, line))
 
-    def ended(self, peer: Peer, rank: int) -> None:
-        """Take in that a worker has ended."""
-        if self._shards is not None:
-            self._answer(self._shards.ended((peer, rank)))
+    def worker_exited(self, node: RunNode, rank: int) -> None:
+        """Give others what a worker that has exited has not done."""
+        if self._queues is not None:
+            self._answer(self._queues.worker_exited((node, rank)))
 
-    def lost(self, peer: Peer) -> None:
-        """Take in that a node is lost."""
-        if self._shards is not None:
-            self._answer(self._shards.lost(peer))
+    def node_lost(self, node: RunNode) -> None:
+        """Give others what the workers of a lost node have not done."""
+        if self._queues is not None:
+            self._answer(self._queues.node_lost(node))
 
     def new_round(self, generation: int) -> None:
-        """Take in that a round begins."""
+        """Begin a round: nobody has anything or waits."""
         self._generation = generation
-        if self._shards is not None:
-            self._shards.new_round()
+        if self._queues is not None:
+            self._queues.new_round()
 
-    def _ask(self, caller: Caller, worker: Worker, said: bytes) -> None:
-        from .queues import NotUnderstood, Shards
+    def _ask(self, caller: Caller, worker: Worker, request: bytes) -> None:
+        from .queues import InvalidRequest, ShardQueues
 
-        self._shards = self._shards or Shards()
+        self._queues = self._queues or ShardQueues()
         try:
-            answers = self._shards.ask(caller, worker, frames.unpack_json(said))
-        except (NotUnderstood, frames.BadFrame, RecursionError) as error:
-            peer, line = caller
-            text = f"{peer.name}: rank {worker[1]}: a request to the shard queues that is none"
+            answers = self._queues.ask(caller, worker, frames.unpack_json(request))
+        except (InvalidRequest, frames.BadFrame, RecursionError) as error:
+            node, line = caller
+            text = f"{node.name}: rank {worker[1]}: a request to the shard queues that is none"
             self._console.say(f"{text}: {error}; its lines are closed", "warning")
-            peer.send(frames.pack_answer(line, b""))
+            node.send(frames.pack_answer(line, b""))
             return
         self._answer(answers)
 
     def _answer(self, answers: Answers) -> None:
-        for (peer, line), answer in answers:
-            said = json.dumps(answer, separators=(",", ":")).encode()
-            if len(said) > ANSWER_LIMIT:
-                said = b'{"error": "the answer is longer than 1 MiB: too many gaps are open"}'
-            peer.send(frames.pack_answer(line, said))
+        for (node, line), answer in answers:
+            text = json.dumps(answer, separators=(",", ":")).encode()
+            if len(text) > ANSWER_LIMIT:
+                text = b'{"error": "the answer is longer than 1 MiB: too many gaps are open"}'
+            node.send(frames.pack_answer(line, text))

@@ -15,11 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ...specs.binding_policy import Manner
-    from .plan import Plan
+    from ...specs.binding_policy import BindingPolicy
+    from .plan import BindingPlan
 
 
-class Share(NamedTuple):
+class WorkerCores(NamedTuple):
     """One worker's share of the cores.
 
     Attributes:
@@ -33,7 +33,9 @@ class Share(NamedTuple):
     threads: int
 
 
-def check(environ: Mapping[str, str], manner: Manner, seats: Sequence[int | None] = (None,)) -> str:
+def check(
+    environ: Mapping[str, str], policy: BindingPolicy, device_nodes: Sequence[int | None] = (None,)
+) -> str:
     """Return a line about variables that also place threads, or "".
 
     Raises:
@@ -41,30 +43,30 @@ def check(environ: Mapping[str, str], manner: Manner, seats: Sequence[int | None
     """
     from . import conflicts
 
-    _plan(manner, seats)
+    _plan(policy, device_nodes)
     return conflicts.conflicts(environ) or ""
 
 
-def unbound(workers: int) -> list[Share]:
+def unbound(workers: int) -> list[WorkerCores]:
     """Return shares that bind nothing: every worker may use the threads that fall to it."""
     threads = max(1, len(os.sched_getaffinity(0)) // max(1, workers))
-    return [Share((), (), threads)] * workers
+    return [WorkerCores((), (), threads)] * workers
 
 
 def bound(
-    manner: Manner,
-    seats: Sequence[int | None],
+    policy: BindingPolicy,
+    device_nodes: Sequence[int | None],
     path: str,
     note: Callable[[str], None],
     *,
     devices: bool = False,
-) -> list[Share]:
-    """Return each worker's share; `note` is told what is not as one would expect.
+) -> list[WorkerCores]:
+    """Return each worker's share; `note` gets what is not as one would expect.
 
     Args:
-        manner: how to bind.
-        seats: the NUMA node of each worker's device, by local rank; None where there is no device
-            or its node is not known.
+        policy: how to bind.
+        device_nodes: the NUMA node of each worker's device, by local rank; None where there is
+            no device or its node is not known.
         path: folders to look for numactl in.
         note: takes one line each.
         devices: workers have devices, whether or not their nodes are known.
@@ -74,24 +76,26 @@ def bound(
     """
     from . import numactl
 
-    plan = _plan(manner, seats, devices=devices)
+    plan = _plan(policy, device_nodes, devices=devices)
     if not plan.bindings:
-        return unbound(len(seats))
+        return unbound(len(device_nodes))
     for line in plan.notes:
         note(line)
     prefixes = numactl.prefixes(plan.bindings, path, note)
     workers_on = Counter(one.cpus for one in plan.bindings)
     return [
-        Share(prefix, () if prefix else one.cpus, max(1, one.cores // workers_on[one.cpus]))
+        WorkerCores(prefix, () if prefix else one.cpus, max(1, one.cores // workers_on[one.cpus]))
         for one, prefix in zip(plan.bindings, prefixes, strict=True)
     ]
 
 
-def _plan(manner: Manner, seats: Sequence[int | None], *, devices: bool = False) -> Plan:
+def _plan(
+    policy: BindingPolicy, device_nodes: Sequence[int | None], *, devices: bool = False
+) -> BindingPlan:
     from . import conflicts, topology
     from . import plan as binding
 
     tree = topology.read_topology(allowed=os.sched_getaffinity(0))
-    plan = binding.plan(tree, seats, manner, devices=devices)
-    line = conflicts.confinement(os.environ, len(tree.cores), len(seats))
+    plan = binding.plan(tree, device_nodes, policy, devices=devices)
+    line = conflicts.confinement(os.environ, len(tree.cores), len(device_nodes))
     return plan._replace(notes=(*plan.notes, line)) if line else plan

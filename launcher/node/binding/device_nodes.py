@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .topology import Topology
 
 
-class Homes(NamedTuple):
+class DeviceNodes(NamedTuple):
     """Where the workers belong.
 
     Attributes:
@@ -27,44 +27,48 @@ class Homes(NamedTuple):
 def find_homes(
     topology: Topology,
     usable: Collection[int],
-    seats: Sequence[int | None],
+    device_nodes: Sequence[int | None],
     *,
     devices: bool = False,
-) -> Homes:
+) -> DeviceNodes:
     """Find the workers' nodes among the `usable` ones, given those of their devices.
 
     One device whose node is not known is enough for none to count: the others would have their
     own cores, and it the rest.
     """
-    if not devices and all(seat is None for seat in seats):
-        return Homes(None, [])
-    found = [_home(topology, usable, seat) for seat in seats]
+    if not devices and all(own is None for own in device_nodes):
+        return DeviceNodes(None, [])
+    found = [_home(topology, usable, own) for own in device_nodes]
     if lost := [rank for rank, home in enumerate(found) if home is None]:
-        return Homes(None, [f"{_devices(lost)}: NUMA node not known, so workers are spread evenly"])
+        return DeviceNodes(
+            None, [f"{_devices(lost)}: NUMA node not known, so workers are spread evenly"]
+        )
     homes = [home for home in found if home is not None]
-    return Homes(homes, list(_moved(topology, seats, homes)))
+    return DeviceNodes(homes, list(_moved(topology, device_nodes, homes)))
 
 
-def _home(topology: Topology, usable: Collection[int], seat: int | None) -> int | None:
+def _home(topology: Topology, usable: Collection[int], own: int | None) -> int | None:
     if len(usable) == 1:
         return next(iter(usable))
-    if seat is None:
+    if own is None:
         return None
-    nearest = (seat, *topology.near.get(seat, ()))
+    nearest = (own, *topology.near.get(own, ()))
     return next((node for node in nearest if node in usable), None)
 
 
-def _moved(topology: Topology, seats: Sequence[int | None], homes: Sequence[int]) -> Iterable[str]:
+def _moved(
+    topology: Topology, device_nodes: Sequence[int | None], homes: Sequence[int]
+) -> Iterable[str]:
     """A line for each node whose devices' workers must take another node's cores."""
     ways = [
-        (topology.twins.get(seat, seat), home)
-        for seat, home in zip(seats, homes, strict=True)
-        if seat is not None
+        (topology.twins.get(own, own), home)
+        for own, home in zip(device_nodes, homes, strict=True)
+        if own is not None
     ]
-    for seat, home in dict.fromkeys(ways):
-        if seat != home:
-            ranks = [rank for rank, way in enumerate(ways) if way == (seat, home)]
-            yield f"{_devices(ranks)}: no usable core on NUMA node {seat}, so node {home} is used"
+    for own, home in dict.fromkeys(ways):
+        if own != home:
+            ranks = [rank for rank, way in enumerate(ways) if way == (own, home)]
+            yield f"{_devices(ranks)}: no usable core on NUMA node {own}, so node {home} is used"
 
 
 def _devices(ranks: Sequence[int]) -> str:

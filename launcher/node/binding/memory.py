@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .topology import Topology
 
 
-class Rule(NamedTuple):
+class MemoryRule(NamedTuple):
     """What the kernel is to be told (set_mempolicy(2)).
 
     Attributes:
@@ -25,7 +25,7 @@ class Rule(NamedTuple):
     note: str = ""
 
 
-def memory_rule(topology: Topology, nodes: Collection[int], asked: str) -> Rule:
+def memory_rule(topology: Topology, nodes: Collection[int], asked: str) -> MemoryRule:
     """Return the rule for a worker with cores on these nodes.
 
     `auto` prefers memory that is faster than the nodes' own, where all of them have some;
@@ -33,13 +33,13 @@ def memory_rule(topology: Topology, nodes: Collection[int], asked: str) -> Rule:
     the memory there is, or to a node without any.
     """
     if asked == "none":
-        return Rule()
+        return MemoryRule()
     fast = _fast(topology, nodes) if asked == "auto" else set()
     wanted = fast or _own(topology, nodes)
     policy = asked if asked != "auto" else "preferred" if fast else "bind"
     if problem := _problem(topology, wanted, policy):
-        return Rule(note="" if asked == "auto" else f"--bind_memory {asked}: {problem}")
-    return Rule(tuple(sorted(wanted)), policy)
+        return MemoryRule(note="" if asked == "auto" else f"--bind_memory {asked}: {problem}")
+    return MemoryRule(tuple(sorted(wanted)), policy)
 
 
 def _fast(topology: Topology, nodes: Collection[int]) -> set[int]:

@@ -10,14 +10,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from .plan import Binding
+    from .plan import WorkerBinding
 
 # Source: numactl(8). `--preferred` takes one node; `--preferred-many` is there since 2.0.15.
 _OPTIONS = {"bind": "-m", "preferred": "-p", "preferred-many": "-P", "interleave": "-i"}
 
 
 def prefixes(
-    bindings: Sequence[Binding], path: str, note: Callable[[str], None]
+    bindings: Sequence[WorkerBinding], path: str, note: Callable[[str], None]
 ) -> list[tuple[str, ...]]:
     """Return the command in front of each worker; none where its memory has no rule.
 
@@ -37,13 +37,13 @@ def prefixes(
     return [tuple(argv(one, tool)) if form(one) in usable else () for one in bindings]
 
 
-def argv(binding: Binding, numactl: str) -> list[str]:
+def argv(binding: WorkerBinding, numactl: str) -> list[str]:
     """Return what to put in front of a command to bind it."""
     memory = [_OPTIONS[form(binding)], format_cpus(binding.memory)] if binding.memory else []
     return [numactl, "-C", format_cpus(binding.cpus), *memory, "--"]
 
 
-def form(binding: Binding) -> str:
+def form(binding: WorkerBinding) -> str:
     """Return which of numactl's memory policies the binding needs; "" for none."""
     many = binding.policy == "preferred" and len(binding.memory) > 1
     return "preferred-many" if many else binding.policy
@@ -55,7 +55,7 @@ def find(path: str) -> str | None:
     return next((one for one in found if os.access(one, os.X_OK)), None)
 
 
-def works(binding: Binding, numactl: str) -> bool:
+def works(binding: WorkerBinding, numactl: str) -> bool:
     """Try it on nothing: containers may forbid memory policies, old ones lack some.
 
     What is tried runs numactl again, the one program that is certainly there.

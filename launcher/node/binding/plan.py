@@ -9,14 +9,14 @@ from ...common.errors import UsageError
 from ...common.values import NamedTuple
 from .device_nodes import find_homes
 from .memory import memory_rule
-from .policies import WAYS
+from .policies import POLICIES
 from .sharing import numa_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from ...specs.binding_policy import Manner
+    from ...specs.binding_policy import BindingPolicy
     from .topology import Core, Topology
 
 # Those that give each core to one worker, and what others share when there are too few.
@@ -24,14 +24,14 @@ _OF_ONES_OWN = ("core", "exclusive")
 _SHARED = {"core": ("core", "cores"), "core-complex": ("core complex", "core complexes")}
 
 
-class Binding(NamedTuple):
+class WorkerBinding(NamedTuple):
     """One worker's share of the node.
 
     Attributes:
         cpus: every hardware thread it may run on, ascending.
         cores: how many physical cores these are, at least 1.
         memory: ids of the NUMA nodes to take memory from; empty for no rule.
-        policy: how, as `memory.Rule` has it; "" for no rule.
+        policy: how, as `memory.MemoryRule` has it; "" for no rule.
     """
 
     cpus: tuple[int, ...]
@@ -40,7 +40,7 @@ class Binding(NamedTuple):
     policy: str = ""
 
 
-class Plan(NamedTuple):
+class BindingPlan(NamedTuple):
     """What is to be bound.
 
     Attributes:
@@ -48,47 +48,51 @@ class Plan(NamedTuple):
         notes: lines on what is not as one would expect.
     """
 
-    bindings: tuple[Binding, ...]
+    bindings: tuple[WorkerBinding, ...]
     notes: tuple[str, ...]
 
 
 def plan(
-    topology: Topology, seats: Sequence[int | None], manner: Manner, *, devices: bool = False
-) -> Plan:
+    topology: Topology,
+    device_nodes: Sequence[int | None],
+    policy: BindingPolicy,
+    *,
+    devices: bool = False,
+) -> BindingPlan:
     """Plan the binding of one worker or more.
 
     Args:
         topology: the cores and memory that may be used.
-        seats: the NUMA node of each worker's device, by local rank; None where there is no device
-            or its node is not known.
-        manner: how to bind.
+        device_nodes: the NUMA node of each worker's device, by local rank; None where there is
+            no device or its node is not known.
+        policy: how to bind.
         devices: workers have devices, whether or not their nodes are known.
 
     Raises:
         UsageError: the core list is malformed, or names a cpu that may not be used; or a node has
             too few cores for `exclusive`.
     """
-    if manner.way == "none":
-        return Plan((), ())
-    cores = numa_order(_usable(topology.cores, manner))
-    homes = find_homes(topology, {core.node for core in cores}, seats, devices=devices)
-    shares = WAYS[manner.way](cores, homes.nodes, len(seats))
+    if policy.bind_to == "none":
+        return BindingPlan((), ())
+    cores = numa_order(_usable(topology.cores, policy))
+    homes = find_homes(topology, {core.node for core in cores}, device_nodes, devices=devices)
+    shares = POLICIES[policy.bind_to](cores, homes.nodes, len(device_nodes))
     rules = [
-        memory_rule(topology, {core.node for core in share}, manner.memory) for share in shares
+        memory_rule(topology, {core.node for core in share}, policy.memory) for share in shares
     ]
-    notes = [*homes.notes, *_notes(manner.way, cores, shares), *(rule.note for rule in rules)]
-    return Plan(
+    notes = [*homes.notes, *_notes(policy.bind_to, cores, shares), *(rule.note for rule in rules)]
+    return BindingPlan(
         tuple(
-            Binding(_cpus(share), len(share), rule.nodes, rule.policy)
+            WorkerBinding(_cpus(share), len(share), rule.nodes, rule.policy)
             for share, rule in zip(shares, rules, strict=True)
         ),
         tuple(dict.fromkeys(filter(None, notes))),
     )
 
 
-def _usable(cores: Sequence[Core], manner: Manner) -> Sequence[Core]:
-    listed = _listed(cores, manner.core_list) if manner.core_list else cores
-    return listed if manner.smt else [core._replace(cpus=core.cpus[:1]) for core in listed]
+def _usable(cores: Sequence[Core], policy: BindingPolicy) -> Sequence[Core]:
+    listed = _listed(cores, policy.core_list) if policy.core_list else cores
+    return listed if policy.smt else [core._replace(cpus=core.cpus[:1]) for core in listed]
 
 
 def _listed(cores: Sequence[Core], core_list: str) -> Sequence[Core]:

@@ -69,7 +69,7 @@ def complex_each(cores: Sequence[Core], homes: Sequence[int] | None, workers: in
     return _for_each(nodes, lambda node, local: _complexes(own[node], local))
 
 
-WAYS: Mapping[str, Way] = {
+POLICIES: Mapping[str, Way] = {
     "core": cores_each,
     "exclusive": exclusive_each,
     "numa": whole_node,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ....accelerator.sysfs import line, names, text
+from ....accelerator.hardware.sysfs import line, names, text
 from ...common.cpu_list import kernels_list
 
 __all__ = ["names", "number", "numbers", "text"]

@@ -4,8 +4,8 @@ A program of its own, run by the Python that the workers have, since torch is to
 
     python agent.py SETTINGS
 
-Standard input is the desk: a socket at which this program and the stand-ins hand in a line of their
-own to the node launcher. The rounds are those of dsrun's runner, or of a rendezvous of torch's, in
+Standard input is a socket to the node launcher, over which this program and its shims send it a
+line of their own each. The rounds are those of dsrun's runner, or of a rendezvous of torch's, in
 which other nodes may have torchrun. Of torch only what is public is used: rendezvous handlers and
 their registry, a LogsSpecs and LocalElasticAgent (torch 2.3 and newer).
 """
@@ -66,13 +66,13 @@ UNUSABLE = (ValueError, TypeError, AttributeError, LookupError, ImportError)
 """What is raised where the options, or what is installed here, are at fault."""
 
 
-class Line:
+class Messages:
     """Messages to and from the node launcher, a line of JSON each."""
 
-    def __init__(self, desk: socket.socket) -> None:
-        """Hand in the other end of a new line at the desk."""
+    def __init__(self, entry: socket.socket) -> None:
+        """Send the node launcher the other end of a new line, over `entry`."""
         self._socket, theirs = socket.socketpair()
-        socket.send_fds(desk, [b'{"agent": true}'], [theirs.fileno()])
+        socket.send_fds(entry, [b'{"agent": true}'], [theirs.fileno()])
         theirs.close()
         self._rest = b""
 
@@ -92,18 +92,18 @@ class Line:
         return found
 
     def waiting(self) -> bool:
-        """Tell whether a message, or the end of the line, can be had at once."""
+        """Return whether a message, or the end of the line, can be read at once."""
         return b"\n" in self._rest or bool(select.select([self._socket], [], [], 0)[0])
 
 
-class NoWay(LookupError):
+class FirstNodeUnreachable(LookupError):
     """This node does not reach the first one of its round, and need not try again."""
 
 
-class Rounds(RendezvousHandler):
+class RoundHandler(RendezvousHandler):
     """Joins the rounds that the runner forms; membership is the runner's alone."""
 
-    def __init__(self, line: Line, run_id: str, patience: float) -> None:
+    def __init__(self, line: Messages, run_id: str, patience: float) -> None:
         self._line = line
         self._run_id = run_id
         self._patience = patience
@@ -144,7 +144,7 @@ class Rounds(RendezvousHandler):
         """Return the first of these that answers; "" where the round is over before.
 
         Raises:
-            NoWay: none has for too long.
+            FirstNodeUnreachable: none has for too long.
         """
         last = time.monotonic() + self._patience
         for host in cycle(hosts):
@@ -155,7 +155,9 @@ class Rounds(RendezvousHandler):
             if time.monotonic() >= last:
                 break
             time.sleep(PAUSE)
-        raise NoWay(f"cannot reach the first node of the round at {', '.join(hosts)}, port {port}")
+        raise FirstNodeUnreachable(
+            f"cannot reach the first node of the round at {', '.join(hosts)}, port {port}"
+        )
 
     def is_closed(self) -> bool:
         """Tell that there is always another round."""
@@ -179,8 +181,8 @@ class Rounds(RendezvousHandler):
         return True
 
 
-class NoLogs(LogsSpecs):
-    """Stand-ins write nothing: the workers' output is the node launcher's."""
+class NoLogsSpecs(LogsSpecs):
+    """Shims write nothing: the workers' output is the node launcher's."""
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
         """Return no file for any rank, and none to follow: torch would look for it all the time."""
@@ -193,7 +195,7 @@ class NoLogs(LogsSpecs):
         return ""
 
 
-class NamedLogs(NoLogs):
+class NamedLogsSpecs(NoLogsSpecs):
     """Has another LogsSpecs name the files, which the node launcher writes then."""
 
     def __init__(self, named: LogsSpecs) -> None:
@@ -201,7 +203,7 @@ class NamedLogs(NoLogs):
         self._named = named
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """Put the names of the files into the stand-ins' environment; return none for any rank."""
+        """Put the names of the files into the shims' environment; return none for any rank."""
         files = self._named.reify(envs)
         for local, env in envs.items():
             env["DSRUN_LOG_OUT"] = files.stdouts.get(local, "")
@@ -223,28 +225,28 @@ def logs(name: str, log_dir: str, redirects: str, tee: str, ranks: str) -> LogsS
             tee=Std.from_str(tee),
             local_ranks_filter=set(map(int, ranks.split(","))) if ranks else None,
         )
-        return NamedLogs(named)
+        return NamedLogsSpecs(named)
     raise ValueError(f"--logs_specs {name}: no such entry point of {group} is installed")
 
 
-def rendezvous(asked: dict[str, Any]) -> RendezvousHandler:
+def rendezvous(rdzv: dict[str, Any]) -> RendezvousHandler:
     """Return torch's handler, made as torchrun makes it (torch/distributed/launcher/api.py).
 
     Raises:
         Exception: whatever torch or a plugin raises.
     """
-    if asked["most"] == 1:
+    if rdzv["most"] == 1:
         # One store for all rounds has keys of former rounds in it (torch 2.13), and workers that
         # are started again can take them for their own. No other node has to know of this.
         os.environ.setdefault("TORCH_DISABLE_SHARE_RDZV_TCP_STORE", "1")
     parameters = RendezvousParameters(
-        backend=asked["backend"],
-        endpoint=asked["endpoint"],
-        run_id=asked["run_id"],
-        min_nodes=asked["least"],
-        max_nodes=asked["most"],
-        local_addr=asked["local_addr"] or None,
-        **asked["conf"],
+        backend=rdzv["backend"],
+        endpoint=rdzv["endpoint"],
+        run_id=rdzv["run_id"],
+        min_nodes=rdzv["least"],
+        max_nodes=rdzv["most"],
+        local_addr=rdzv["local_addr"] or None,
+        **rdzv["conf"],
     )
     try:
         return get_rendezvous_handler(parameters)
@@ -253,51 +255,53 @@ def rendezvous(asked: dict[str, Any]) -> RendezvousHandler:
         raise ImportError(f"{error}{known}") from None
     except ValueError:
         # torch 2.5 knows no plugins, and newer ones only warn of one that does not load.
-        for point in entry_points(group="torchrun.handlers", name=asked["backend"]):
-            rendezvous_handler_registry.register(asked["backend"], point.load()())
+        for point in entry_points(group="torchrun.handlers", name=rdzv["backend"]):
+            rendezvous_handler_registry.register(rdzv["backend"], point.load()())
             return get_rendezvous_handler(parameters)
         raise
 
 
-def run(line: Line, settings: dict[str, Any]) -> RunResult | None:
+def run(line: Messages, settings: dict[str, Any]) -> RunResult | None:
     """Run the agent to its end; without a result torch had no place for this node.
 
     Raises:
         Exception: whatever torch or a plugin raises.
     """
-    asked = settings["rendezvous"]
-    handler = rendezvous(asked) if asked else Rounds(line, settings["job"], settings["patience"])
+    rdzv = settings["rendezvous"]
+    handler = (
+        rendezvous(rdzv) if rdzv else RoundHandler(line, settings["job"], settings["patience"])
+    )
     spec = WorkerSpec(
         role=settings["role"],
         local_world_size=settings["workers"],
         rdzv_handler=handler,
-        entrypoint=settings["standin"][0],
-        args=tuple(settings["standin"][1:]),
-        max_restarts=asked["restarts"] if asked else MANY,
-        monitor_interval=asked["interval"] if asked else settings["interval"],
+        entrypoint=settings["shim"][0],
+        args=tuple(settings["shim"][1:]),
+        max_restarts=rdzv["restarts"] if rdzv else MANY,
+        monitor_interval=rdzv["interval"] if rdzv else settings["interval"],
     )
-    files = logs(*settings["logs"]) if settings["logs"] else NoLogs()
+    files = logs(*settings["logs"]) if settings["logs"] else NoLogsSpecs()
     agent = LocalElasticAgent(spec, files, exit_barrier_timeout=settings["barrier"])
     try:
         result: RunResult | None = agent.run()
         return result
     except RendezvousTimeoutError:
-        raise RendezvousTimeoutError(too_few(handler, asked)) from None
+        raise RendezvousTimeoutError(too_few(handler, rdzv)) from None
     except RendezvousClosedError:
-        words = f"another node has ended the job (--rdzv_id {asked['run_id']} is closed)"
+        words = f"another node has ended the job (--rdzv_id {rdzv['run_id']} is closed)"
         raise RendezvousClosedError(words) from None
     finally:
         handler.shutdown()
 
 
-def too_few(handler: RendezvousHandler, asked: dict[str, Any]) -> str:
+def too_few(handler: RendezvousHandler, rdzv: dict[str, Any]) -> str:
     """Say that not enough nodes came in time; the handlers differ in what they wait for."""
     timeout = getattr(getattr(handler, "settings", None), "timeout", None)
-    name, seconds = "timeout", float(asked["conf"]["timeout"])
+    name, seconds = "timeout", float(rdzv["conf"]["timeout"])
     if timeout is not None:
         name, seconds = "join_timeout", timeout.join.total_seconds()
     return (
-        f"fewer than {asked['least']} nodes came within {seconds:g} s: is the command running on"
+        f"fewer than {rdzv['least']} nodes came within {seconds:g} s: is the command running on"
         f" the others, with the same --rdzv_id? --rdzv_conf {name}=SECONDS waits longer"
     )
 
@@ -313,7 +317,7 @@ def words(error: BaseException) -> str:
 
 def main(settings: dict[str, Any]) -> int:
     """Run the agent until its workers have ended well, or the node launcher ends it."""
-    line = Line(socket.socket(fileno=os.dup(0)))
+    line = Messages(socket.socket(fileno=os.dup(0)))
     left: dict[str, object] | None = None
     try:
         result = run(line, settings)

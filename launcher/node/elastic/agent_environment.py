@@ -1,4 +1,4 @@
-"""What torch's agent tells of its workers, by the environment of the stand-ins. Pure."""
+"""What torch's agent tells of its workers, by the environment of its shims. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    Said = Mapping[str, str]
+    Environment = Mapping[str, str]
 
 LOGS = {1: "DSRUN_LOG_OUT", 2: "DSRUN_LOG_ERR"}
 """For each stream where the agent puts the name of its log file, if --logs_specs gives it one."""
@@ -17,15 +17,15 @@ _OURS = {"LOCAL_RANK", "TORCHELASTIC_ERROR_FILE", *LOGS.values()}
 _FILES = {*LOGS.values()}
 
 
-def round_of(order: Start, said: Sequence[Said], number: int) -> Start:
+def round_of(order: Start, environments: Sequence[Environment], number: int) -> Start:
     """Return the round that torch's rendezvous has formed, as the agent tells it.
 
     Args:
         order: the START of this node, from which are its slots.
-        said: what each stand-in has in its environment, by local rank.
+        environments: what each shim has in its environment, by local rank.
         number: how many rounds there have been, with this one.
     """
-    first = said[0]
+    first = environments[0]
     return order._replace(
         first_rank=int(first["RANK"]),
         world_size=int(first["WORLD_SIZE"]),
@@ -36,14 +36,14 @@ def round_of(order: Start, said: Sequence[Said], number: int) -> Start:
         generation=number,
         restarts=int(first["TORCHELASTIC_RESTART_COUNT"]),
         max_restarts=int(first["TORCHELASTIC_MAX_RESTARTS"]),
-        said=tuple(map(dict, said)),
+        said=tuple(map(dict, environments)),
     )
 
 
-def of_agent(start: Start, said: Sequence[Said]) -> Start:
+def of_agent(start: Start, environments: Sequence[Environment]) -> Start:
     """Return a round of the runner's, with the files and the address that the agent has found."""
-    files = ({name: one[name] for name in _FILES & one.keys()} for one in said)
-    return start._replace(master_addr=said[0]["MASTER_ADDR"], said=tuple(files))
+    files = ({name: one[name] for name in _FILES & one.keys()} for one in environments)
+    return start._replace(master_addr=environments[0]["MASTER_ADDR"], said=tuple(files))
 
 
 def ranks(start: Start) -> Ranks:
@@ -62,11 +62,11 @@ def ranks(start: Start) -> Ranks:
 
 def variables(start: Start, local: int) -> dict[str, str]:
     """Return what a worker's environment has from torch's agent: it wins over our own words."""
-    said = start.said[local] if start.said else {}
-    return {name: value for name, value in said.items() if name not in _OURS}
+    found = start.said[local] if start.said else {}
+    return {name: value for name, value in found.items() if name not in _OURS}
 
 
 def log_files(start: Start, local: int) -> dict[int, str]:
     """Return the log file of each stream that the agent has named one for."""
-    said = start.said[local] if start.said else {}
-    return {stream: said[name] for stream, name in LOGS.items() if said.get(name)}
+    found = start.said[local] if start.said else {}
+    return {stream: found[name] for stream, name in LOGS.items() if found.get(name)}

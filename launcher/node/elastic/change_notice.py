@@ -6,12 +6,14 @@ import os
 import signal
 from contextlib import suppress
 
+from ...common.errors import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Notice:
+class ChangeNotice:
     """A signal, or a file that is there from the notice until its round is over."""
 
     def __init__(self, how: str, folder: bytes, tell: Callable[[str], None]) -> None:
@@ -49,5 +51,4 @@ class Notice:
         except FileExistsError:
             return
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            self._tell(f"--change_notice {os.fsdecode(self._path)}: {reason}")
+            self._tell(f"--change_notice {os.fsdecode(self._path)}: {reason(error)}")

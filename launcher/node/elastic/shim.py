@@ -1,7 +1,7 @@
 """What torch's agent starts in a worker's place: it has the node launcher start the real one.
 
-It hands in a line of its own at the desk (standard input), passes on the signals that it gets, and
-ends as the worker does. If it is killed, the worker is: its line ends.
+It sends the node launcher a line of its own over its standard input, passes on the signals that it
+gets, and ends as the worker does. If it is killed, the worker is: its line ends.
 """
 
 import json
@@ -21,8 +21,8 @@ NAMES = (
 
 
 def main() -> None:
-    """Stand in for one worker until it ends."""
-    desk = socket.socket(fileno=0)
+    """Wait in the place of one worker until it ends."""
+    entry = socket.socket(fileno=0)
     mine, theirs = socket.socketpair()
 
     def pass_on(number: int, _frame: object) -> None:
@@ -31,11 +31,11 @@ def main() -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, pass_on)
-    said = {name: os.environ[name] for name in NAMES if name in os.environ}
-    socket.send_fds(desk, [json.dumps(said).encode()], [theirs.fileno()])
+    environment = {name: os.environ[name] for name in NAMES if name in os.environ}
+    socket.send_fds(entry, [json.dumps(environment).encode()], [theirs.fileno()])
     theirs.close()
-    told = mine.recv(4)
-    code = int.from_bytes(told, "big", signed=True) if told else 1
+    ended = mine.recv(4)
+    code = int.from_bytes(ended, "big", signed=True) if ended else 1
     if code < 0:
         _die_of(-code)
     os._exit(code)

@@ -6,8 +6,9 @@ worker's own command, from which it takes them out again:
     python -u warm_process.py MODULES [-m] SCRIPT ARGUMENTS...
 
 Standard input is a socket. One byte goes out when the modules are imported. What comes in, up to
-the end of the stream, is the order: the variables of the worker's round, as JSON. An end without an
-order means that no worker is needed.
+the end of the stream, is the order: the variables of the worker's round, as JSON, with null for
+the one that names the descriptor which comes with it. An end without an order means that no worker
+is needed.
 
 The script finds what `python script.py` would have given it: a `__main__` of its own, its folder
 first on `sys.path`, its arguments; tracebacks and exit codes are the same. Where that cannot be
@@ -78,17 +79,15 @@ def _order(line: int) -> "dict[bytes, bytes]":
             data += block
     if not data:
         os._exit(0)
-    found = {_bytes(name): _bytes(value) for name, value in json.loads(data).items()}
-    return {**found, **_queue(fds)}
+    order = json.loads(data).items()
+    return {_bytes(name): _passed(fds) if value is None else _bytes(value) for name, value in order}
 
 
-def _queue(fds: "list[int]") -> "dict[bytes, bytes]":
-    """Return what names the line to the shard queues, which comes with the order."""
-    if not fds:
-        return {}
+def _passed(fds: "list[int]") -> bytes:
+    """Return the descriptor that came with the order, as the shard queues name it."""
     (fd,) = fds
     os.set_inheritable(fd, True)
-    return {b"DSRUN_QUEUE_FD": b"%d:%d" % (fd, os.fstat(fd).st_ino)}
+    return b"%d:%d" % (fd, os.fstat(fd).st_ino)
 
 
 def _bytes(text: str) -> bytes:
@@ -109,7 +108,7 @@ def _become(script: str, *, sound: bool) -> None:
 
 
 def _is_text(path: str) -> bool:
-    """Tell whether Python runs a file as source: no byte code, archive or folder, and readable."""
+    """Return whether Python runs a file as source: readable, no byte code, archive or folder."""
     plain = not path.endswith(".pyc") and pkgutil.get_importer(path) is None
     return plain and os.access(path, os.R_OK)
 
@@ -122,7 +121,7 @@ def _be_main(**more: object) -> "dict[str, object]":
 
 
 def _leave_us_out(error: BaseException) -> None:
-    """Have the traceback begin where it begins without this file."""
+    """Let the traceback begin where it begins without this file."""
     shown, show = error.__traceback__, sys.excepthook
     while shown is not None and shown.tb_frame.f_code.co_filename == __file__:
         shown = shown.tb_next

@@ -1,4 +1,4 @@
-"""Spare workers for an elastic job's next round, which have imported what takes long to import."""
+"""Warm workers for an elastic job's next round, which have imported what takes long to import."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import os
 import signal
 import socket
 
+from ....accelerator.data import QUEUE_FD
 from ...common import loop as loops
 from ...common.values import NamedTuple
 from ...specs.environment import ROUND
 from .. import processes
 from ..shards import VARIABLE
-from ..workers.spawn import Process, SpawnFailed, Spec, spawn
+from ..workers.spawn import Process, SpawnFailed, WorkerSpec
+from ..workers.spawn import spawn as spawn_cold
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ DELAY = 5.0
 """Seconds from a round's start to the first spare's: the round's own start-up comes first."""
 
 
-class Spare(NamedTuple):
+class WarmWorker(NamedTuple):
     """One worker to be.
 
     Attributes:
@@ -30,24 +32,24 @@ class Spare(NamedTuple):
         line: where it says that it is ready, and awaits its order.
     """
 
-    model: Spec
+    model: WorkerSpec
     process: Process
     line: socket.socket
 
 
-class Pool:
+class WarmWorkers:
     """A node's spares, one for every worker, started one after another."""
 
     def __init__(
-        self, loop: loops.Loop, made: Callable[[Spec, int], Spec], delay: float = DELAY
+        self, loop: loops.Loop, made: Callable[[WorkerSpec, int], WorkerSpec], delay: float = DELAY
     ) -> None:
         """Be empty; `made` turns a worker and a descriptor for standard input into its spare."""
         self._loop = loop
         self._made = made
         self._delay = delay
-        self._ready: list[Spare] = []
-        self._starting: Spare | None = None
-        self._wanted: list[Spec] = []
+        self._ready: list[WarmWorker] = []
+        self._starting: WarmWorker | None = None
+        self._wanted: list[WorkerSpec] = []
         self._timer: loops.Timer | None = None
 
     @property
@@ -60,13 +62,13 @@ class Pool:
         """How many of them could become workers now."""
         return len(self._ready)
 
-    def fill(self, workers: Sequence[Spec]) -> None:
-        """Have a spare for each of these workers soon, and none for anybody else."""
+    def fill(self, workers: Sequence[WorkerSpec]) -> None:
+        """Start a spare for each of these workers soon, and end those for anybody else."""
         self.close()
         self._wanted = [worker for worker in workers if not worker.keep_stdin]
-        self._timer = self._loop.after(self._delay, self._start_next)
+        self._timer = self._loop.call_later(self._delay, self._start_next)
 
-    def hire(self, worker: Spec) -> Process:
+    def spawn(self, worker: WorkerSpec) -> Process:
         """Return this worker, started: a spare that is ready, where it could have been this worker.
 
         One that still imports is not waited for: a module that hangs would stop the job for ever.
@@ -81,7 +83,7 @@ class Pool:
                 spare.process.spec = worker
                 return spare.process
             _end(spare)
-        return spawn(worker)
+        return spawn_cold(worker)
 
     def close(self) -> None:
         """End all spares, and start no other."""
@@ -92,7 +94,7 @@ class Pool:
             self._forget(spare)
             _end(spare)
 
-    def _spares(self) -> list[Spare]:
+    def _spares(self) -> list[WarmWorker]:
         """Return those that are ready, and the one that is not yet."""
         return [*self._ready, *([self._starting] if self._starting else [])]
 
@@ -103,17 +105,17 @@ class Pool:
         ours, theirs = socket.socketpair()
         with theirs:
             try:
-                process = spawn(self._made(worker, theirs.fileno()))
+                process = spawn_cold(self._made(worker, theirs.fileno()))
             except SpawnFailed:
                 ours.close()
                 return
-        self._starting = spare = Spare(worker, process, ours)
-        self._loop.watch(ours.fileno(), loops.READ, lambda: self._heard(spare))
+        self._starting = spare = WarmWorker(worker, process, ours)
+        self._loop.add_reader(ours.fileno(), lambda: self._heard(spare))
 
-    def _heard(self, spare: Spare) -> None:
-        """Take in that a spare is ready, or that it has died."""
-        starts, said = spare is self._starting, _said(spare.line)
-        if not said:
+    def _heard(self, spare: WarmWorker) -> None:
+        """Note that a spare is ready, or that it has died."""
+        starts, ready = spare is self._starting, _received(spare.line)
+        if not ready:
             self._forget(spare)
             _end(spare)
         elif starts:
@@ -126,26 +128,26 @@ class Pool:
         """Close a line once the worker has: closed too early, it would take the order with it."""
 
         def heard() -> None:
-            if not _said(line):
-                self._loop.unwatch(line.fileno())
+            if not _received(line):
+                self._loop.remove(line.fileno())
                 line.close()
 
-        self._loop.watch(line.fileno(), loops.READ, heard)
+        self._loop.add_reader(line.fileno(), heard)
 
-    def _forget(self, spare: Spare) -> None:
-        self._loop.unwatch(spare.line.fileno())
+    def _forget(self, spare: WarmWorker) -> None:
+        self._loop.remove(spare.line.fileno())
         if spare is self._starting:
             self._starting = None
         else:
             self._ready.remove(spare)
 
 
-def _fits(spare: Spare, worker: Spec) -> bool:
-    """Tell whether all that counts before the order is the same."""
+def _fits(spare: WarmWorker, worker: WorkerSpec) -> bool:
+    """Return whether all that counts before the order is the same."""
     return _lasting(spare.model) == _lasting(worker)
 
 
-def _lasting(worker: Spec) -> Spec:
+def _lasting(worker: WorkerSpec) -> WorkerSpec:
     passing = {VARIABLE, *map(os.fsencode, ROUND)}
     lasting = {name: value for name, value in worker.env.items() if name not in passing}
     return worker._replace(rank=0, env=lasting, fds=())
@@ -158,7 +160,7 @@ def _lives(process: Process) -> bool:
         return False  # reaped with the others
 
 
-def _order(line: socket.socket, worker: Spec) -> bool:
+def _order(line: socket.socket, worker: WorkerSpec) -> bool:
     """Send a spare the variables of its round, and its descriptors; False if it has just died."""
     order = json.dumps(_of_round(worker.env)).encode()
     try:
@@ -170,19 +172,24 @@ def _order(line: socket.socket, worker: Spec) -> bool:
     return True
 
 
-def _said(line: socket.socket) -> bytes:
+def _received(line: socket.socket) -> bytes:
     try:
         return line.recv(1)
     except OSError:
         return b""  # it has died with an order unread
 
 
-def _of_round(env: Mapping[bytes, bytes]) -> dict[str, str]:
-    texts = {name.decode("utf-8", "surrogateescape"): value for name, value in env.items()}
-    return {n: v.decode("utf-8", "surrogateescape") for n, v in texts.items() if n in ROUND}
+def _of_round(env: Mapping[bytes, bytes]) -> dict[str, str | None]:
+    """Return the variables of a round; the number of a descriptor is another one over there."""
+    order: dict[str, str | None] = {
+        name: env[key].decode("utf-8", "surrogateescape")
+        for name in ROUND
+        if (key := name.encode()) in env
+    }
+    return order | {QUEUE_FD: None} if VARIABLE in env else order
 
 
-def _end(spare: Spare) -> None:
+def _end(spare: WarmWorker) -> None:
     """Kill a spare, if that has not happened."""
     if _lives(spare.process):
         processes.send(spare.process.pid, signal.SIGKILL)

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from ...control.messages import Bound, Placed
+from ...control.messages import NodeBindings, WorkerBinding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ....accelerator.nics import Nic
-    from ...control.messages import Slot
-    from ...specs.binding_policy import Manner
+    from ....accelerator.hardware.nics import Nic
+    from ...specs.binding_policy import BindingPolicy
+    from ...specs.host import Slot
     from ..devices import Devices
 
 
-class Equipment:
+class WorkerDevices:
     """The workers' devices by local rank; sysfs is read for no more than is asked for.
 
     Attributes:
-        seats: the NUMA node that each worker's device hangs from; None where there is no device
-            or its node is not known.
+        numa_nodes: the node that each worker's device hangs from; None where there is no device or
+            its node is not known.
         devices: whether slots are devices, and not a mere count of workers.
     """
 
-    def __init__(self, devices: Devices, slots: Sequence[Slot], manner: Manner) -> None:
+    def __init__(self, devices: Devices, slots: Sequence[Slot], policy: BindingPolicy) -> None:
         """Look up the devices that the slots mean.
 
         Raises:
@@ -33,46 +33,46 @@ class Equipment:
         """
         self._kind = devices.kind
         entries = devices.entries(slots)
-        looks = manner.way != "none" or manner.nics or manner.report
+        looks = policy.bind_to != "none" or policy.nics or policy.report
         self._entries = entries or ("",) * len(slots)
         self._addresses = devices.addresses(entries) if looks else {}
         found = devices.functions(self._addresses) if looks else {}
         self._functions = [found.get(entry) for entry in self._entries]
-        self.seats = [one.node if one else None for one in self._functions]
+        self.numa_nodes = [one.node if one else None for one in self._functions]
         self.devices = bool(entries)
-        self._manner = manner
+        self._policy = policy
 
     def variables(self, local: int, env: Mapping[str, str]) -> dict[str, str]:
         """Return what tells a worker's libraries of its NIC, but for what the user has set."""
-        nic = self._nics[local] if self._manner.nics else None
+        nic = self._nics[local] if self._policy.nics else None
         if nic is None:
             return {}
-        from ....accelerator import nics
+        from ....accelerator.hardware import nics
 
         found = nics.variables(nic, self._nics)
         return {name: value for name, value in found.items() if name not in env}
 
-    def bound(self, pids: Mapping[int, int], first_rank: int) -> Bound:
+    def bound(self, pids: Mapping[int, int], first_rank: int) -> NodeBindings:
         """Return where workers are, given {local rank: pid}, without the kernel's word on it."""
-        return Bound(
+        return NodeBindings(
             self._kind, tuple(self._placed(local, pid, first_rank) for local, pid in pids.items())
         )
 
-    def _placed(self, local: int, pid: int, first_rank: int) -> Placed:
+    def _placed(self, local: int, pid: int, first_rank: int) -> WorkerBinding:
         entry, nic = self._entries[local], self._nics[local]
-        return Placed(
+        return WorkerBinding(
             rank=first_rank + local,
             pid=pid,
             device=entry,
             address=self._addresses.get(entry, ""),
-            node=self.seats[local],
+            node=self.numa_nodes[local],
             nic=nic.name if nic else "",
         )
 
     @cached_property
     def _nics(self) -> list[Nic | None]:
         """The NIC nearest to each device; none where the device's place is not known."""
-        from ....accelerator import nics
+        from ....accelerator.hardware import nics
 
         chosen = iter(nics.assign(nics.read(), [one for one in self._functions if one]))
         return [next(chosen) if one else None for one in self._functions]

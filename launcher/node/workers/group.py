@@ -8,30 +8,33 @@ from __future__ import annotations
 
 import os
 import signal
+from enum import Enum
 
 from ...common import loop as loops
 from ...common.values import NamedTuple
 from .. import descendants, processes
-from .output_pipes import Pump
-from .spawn import Process, Spec, spawn
+from .events import Ended, Exited, InputTaken, OrphansStopped, Output
+from .output_pipes import OutputPipes
+from .spawn import Process, WorkerSpec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from .events import Emit
     from .logs import RankLog
 
 ORPHAN_GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL for processes whose worker has ended."""
 
-TOLD = 4
-"""Failed workers of which the last output is told."""
+REPORTED = 4
+"""Failed workers of which the last output is reported."""
 
 DRAIN = 1.0
 """Seconds to wait for the end of a pipe that a process left in the background holds open."""
 
 
-class Manners(NamedTuple):
+class StopPolicy(NamedTuple):
     """How this job's workers are treated.
 
     Attributes:
@@ -46,58 +49,78 @@ class Manners(NamedTuple):
     allow_background: bool = False
 
 
-class Events(NamedTuple):
-    """What the crew tells its owner; each is called from the loop."""
-
-    output: Callable[[int, int, bytes], None]
-    exited: Callable[[Process], None]
-    note: Callable[[str], None]
-    done: Callable[[list[int]], None]
-    took: Callable[[int], None]
-
-
-class LastWords(NamedTuple):
-    """The last of workers that failed by themselves, by rank; see `messages.Done`."""
+class FailureDetails(NamedTuple):
+    """What is known of workers that failed by themselves, by rank; see `messages.Done`."""
 
     tails: dict[str, list[str]]
     recorded: dict[str, list[str]]
     logs: dict[str, str]
 
 
-class Crew:
+class Phase(Enum):
+    """How far the group is; it never goes back.
+
+    Attributes:
+        RUNNING: workers run, or are about to stop.
+        SWEEPING: all have ended, and what they left got SIGTERM.
+        KILLING: whatever is left gets SIGKILL.
+        ENDED: nothing is left, or what is left cannot be ended.
+    """
+
+    RUNNING = 1
+    SWEEPING = 2
+    KILLING = 3
+    ENDED = 4
+
+
+class WorkerGroup:
     """The workers of this node, from the first fork to the last reaped orphan."""
 
     def __init__(
         self,
         loop: loops.Loop,
-        manners: Manners,
-        events: Events,
-        others: Callable[[], Collection[int]] = tuple,
-        hire: Callable[[Spec], Process] = spawn,
+        policy: StopPolicy,
+        emit: Emit,
+        excluded: Callable[[], Collection[int]] = tuple,
+        spawn: Callable[[WorkerSpec], Process] = spawn,
     ) -> None:
-        """Be ready to start with `hire`; `others` are children that are none of its business."""
-        self._others = others
-        self._hire = hire
+        """Be without workers, until `start`.
+
+        Args:
+            loop: what the group waits for, it waits for there.
+            policy: how the workers are treated.
+            emit: takes every event, always from the loop.
+            excluded: returns the children of this process that are none of the group's business.
+            spawn: starts a worker.
+        """
+        self._excluded = excluded
+        self._spawn = spawn
         self._loop = loop
-        self._manners = manners
-        self._events = events
+        self._policy = policy
+        self._emit = emit
+        self._phase = Phase.RUNNING
         self.processes: list[Process] = []
-        self.pumps: dict[tuple[int, int], Pump] = {}
+        self.pumps: dict[tuple[int, int], OutputPipes] = {}
         self._logs: dict[int, RankLog] = {}
         self._credit = 0
         self._stop_signal: int | None = None
         self._kill_timer: loops.Timer | None = None
-        self._grace_ends = 0.0
-        self._swept = self._killing = self._finished = False
+        self._give_up_timer: loops.Timer | None = None
         self._drain_timer: loops.Timer | None = None
+        self._grace_ends = 0.0
         self._foreign: set[int] = set()
         self._killed: set[int] = set()
         self._input = bytearray()
         self._input_ended = False
 
+    @property
+    def over(self) -> bool:
+        """Whether it has come to its end."""
+        return self._phase is Phase.ENDED
+
     # -- starting ---------------------------------------------------------------------------
 
-    def start(self, specs: Sequence[Spec], logs: dict[int, RankLog], credit: int) -> None:
+    def start(self, specs: Sequence[WorkerSpec], logs: dict[int, RankLog], credit: int) -> None:
         """Start every worker; `credit` bytes of output may be passed on before more is granted.
 
         Raises:
@@ -106,10 +129,10 @@ class Crew:
         self._credit = credit
         self._logs = logs
         for spec in specs:
-            process = self._hire(spec)
+            process = self._spawn(spec)
             self.processes.append(process)
             for stream, fd in ((1, process.stdout), (2, process.stderr)):
-                self.pumps[spec.rank, stream] = Pump(fd, logs.get(spec.rank), stream)
+                self.pumps[spec.rank, stream] = OutputPipes(fd, logs.get(spec.rank), stream)
                 self._watch_pump(spec.rank, stream)
             if not spec.keep_stdin:
                 os.close(process.stdin)
@@ -117,7 +140,7 @@ class Crew:
 
     def _watch_pump(self, rank: int, stream: int) -> None:
         fd = self.pumps[rank, stream].fd
-        self._loop.watch(fd, loops.READ, lambda: self._pump(rank, stream))
+        self._loop.add_reader(fd, lambda: self._pump(rank, stream))
 
     # -- output -----------------------------------------------------------------------------
 
@@ -142,15 +165,15 @@ class Crew:
         if data is None:
             return
         if not data:
-            self._loop.unwatch(pump.fd)
+            self._loop.remove(pump.fd)
             pump.close()
             self._settle()
             return
-        self._events.output(rank, stream, data)
+        self._emit(Output(rank, stream, data))
         self._credit -= len(data)
         if self._credit <= 0:
             for other in self.pumps.values():
-                self._loop.unwatch(other.fd)
+                self._loop.remove(other.fd)
 
     # -- input ------------------------------------------------------------------------------
 
@@ -171,11 +194,11 @@ class Crew:
         except BrokenPipeError:
             count, self._input_ended = len(self._input), True
         del self._input[:count]
-        self._events.took(count)
+        self._emit(InputTaken(count))
         if self._input:
-            self._loop.watch(keeper.stdin, loops.WRITE, self._write_input)
+            self._loop.add_writer(keeper.stdin, self._write_input)
             return
-        self._loop.unwatch(keeper.stdin)
+        self._loop.remove(keeper.stdin)
         if self._input_ended:
             os.close(keeper.stdin)
             keeper.stdin = -1
@@ -183,30 +206,25 @@ class Crew:
     # -- exits ------------------------------------------------------------------------------
 
     def reap(self) -> None:
-        """Take in every child that has ended: workers, and orphans that became ours."""
-        by_pid = {p.pid: p for p in self.processes if p.status is None}
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
-            self._killed.discard(pid)
-            if pid in by_pid:
-                by_pid[pid].status = status
-                self._events.exited(by_pid[pid])
-        if self._killing:
+        """Reap every child that has ended: workers, and orphans that became ours."""
+        reaped, by_pid = processes.reap(), {p.pid: p for p in self.running()}
+        self._killed.difference_update(reaped)
+        ended = [by_pid[pid] for pid in reaped if pid in by_pid]
+        for process in ended:  # all of them first: none of these pids is ours any more
+            process.status = reaped[process.pid]
+        for process in ended:
+            self._emit(Exited(process))
+        if self._phase is Phase.KILLING:
             self._kill_children()
         self._settle()
 
-    def last_words(self) -> LastWords:
-        """Return the last that is known of workers that failed by themselves, by rank."""
+    def failures(self) -> FailureDetails:
+        """Return what is known of the first workers that failed by themselves, by rank."""
         from . import error_file as recorded
 
-        failed = [p for p in self.processes if p.status and not p.signalled][:TOLD]
+        failed = [p for p in self.processes if p.status and not p.signalled][:REPORTED]
         variable = recorded.VARIABLE.encode()
-        return LastWords(
+        return FailureDetails(
             {str(p.spec.rank): self._tails(p.spec.rank) for p in failed},
             {str(p.spec.rank): recorded.read(p.spec.env.get(variable, b"")) for p in failed},
             {str(p.spec.rank): self._logs[p.spec.rank].errors for p in failed if self._logs},
@@ -226,20 +244,21 @@ class Crew:
         for process in self.running():
             processes.send(process.pid, number)
 
-    def stop(self, number: int, grace: float, *, told: bool = False) -> None:
+    def stop(self, number: int, grace: float, *, delivered: bool = False) -> None:
         """Signal every worker now, kill what is left `grace` seconds later.
 
         Called again it signals again when the signal is another one; the earlier deadline stays
-        unless the new one comes sooner. With `told`, somebody else has sent the signal.
+        unless the new one comes sooner. With `delivered`, somebody else has sent the signal.
         """
+        if self._phase is Phase.ENDED:
+            return
         if number != self._stop_signal:
             self._stop_signal = number
             for process in self.running():
                 process.signalled = True
-                if told:
-                    continue
-                self._send(process.pid, number, group=self._manners.group)
-                self._send(process.pid, signal.SIGCONT, group=self._manners.group)
+                if not delivered:
+                    self._send(process.pid, number, group=self._policy.group)
+                    self._send(process.pid, signal.SIGCONT, group=self._policy.group)
         ends = self._loop.clock() + grace
         if self._kill_timer is None or ends < self._grace_ends:
             self._kill_at(ends)
@@ -249,27 +268,29 @@ class Crew:
         if self._kill_timer is not None:
             self._kill_timer.cancel()
         self._grace_ends = when
-        self._kill_timer = self._loop.after(max(0.0, when - self._loop.clock()), self._kill)
+        self._kill_timer = self._loop.call_later(max(0.0, when - self._loop.clock()), self._kill)
 
     def _kill(self) -> None:
-        if self._killing:
+        if self._phase not in {Phase.RUNNING, Phase.SWEEPING}:
             return
-        self._killing = True
+        self._phase = Phase.KILLING
         for process in self.running():
             process.signalled = True
+        self._give_up_timer = self._loop.call_later(
+            descendants.GIVE_UP, lambda: self._end(self._children())
+        )
         self._kill_children()
-        self._loop.after(descendants.GIVE_UP, lambda: self._finish(self._children()))
 
     def _kill_children(self) -> None:
         children = set(self._children()) - self._foreign
         if children - self._killed:
-            self._killed = descendants.end(self._others()) | children
+            self._killed = descendants.end(self._excluded()) | children
         for pid in children:
             self._send(pid, signal.SIGKILL)
 
     def _children(self) -> list[int]:
-        others = self._others()
-        return [pid for pid in processes.children() if pid not in others]
+        excluded = self._excluded()
+        return [pid for pid in processes.children() if pid not in excluded]
 
     def _send(self, pid: int, number: int, *, group: bool = False) -> None:
         if not processes.send(pid, number, group=group):
@@ -278,54 +299,72 @@ class Crew:
     # -- the end ----------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """See whether the crew has come to its end: no worker, no orphan, no byte unread."""
-        if self._finished or any(p.pid not in self._foreign for p in self.running()):
+        """End the group if there is no worker, no orphan, and no byte unread."""
+        if self._phase is Phase.ENDED or any(p.pid not in self._foreign for p in self.running()):
             return
         left = [pid for pid in self._children() if pid not in self._foreign]
         if left and not self.may_stay():
             self._sweep(left)
         elif any(pump.fd >= 0 for pump in self.pumps.values()):
-            # A job that is stopped does not wait for a reader that has stalled.
-            waits_for_reader = self._credit <= 0 and self._stop_signal is None
-            if self._drain_timer is None and not waits_for_reader:
-                self._drain_timer = self._loop.after(
-                    DRAIN, lambda: self._finish(sorted(self._foreign))
-                )
+            if self._drain_timer is None and not self._waits_for_reader():
+                self._drain_timer = self._loop.call_later(DRAIN, self._stop_draining)
         else:
-            self._finish(self._beyond())
+            self._end(self._beyond())
+
+    def _waits_for_reader(self) -> bool:
+        """Return whether output has to wait; a job that is stopped waits for no reader."""
+        return self._credit <= 0 and self._stop_signal is None
+
+    def _stop_draining(self) -> None:
+        self._drain_timer = None
+        if not self._waits_for_reader():
+            self._end(sorted(self._foreign))
 
     def _beyond(self) -> list[int]:
         """Return the processes that have become another user's, and cannot be ended from here."""
         return sorted(self._foreign & set(processes.children()))
 
     def may_stay(self) -> bool:
-        """Tell whether what the job has left running is to be left alone."""
-        clean = self._stop_signal is None and all(p.status == 0 for p in self.processes)
-        return self._manners.allow_background and clean
+        """Return whether what the job has left running is to be left alone."""
+        return self._policy.allow_background and self._ended_well()
+
+    def _ended_well(self) -> bool:
+        return self._stop_signal is None and all(p.status == 0 for p in self.processes)
 
     def _sweep(self, left: list[int]) -> None:
         """End what the workers left behind: SIGTERM, a moment, SIGKILL."""
-        if self._swept or self._killing:
+        if self._phase is not Phase.RUNNING:
             return
-        self._swept = True
-        if self._stop_signal is None and all(p.status == 0 for p in self.processes):
-            self._events.note(f"left running by the job, stopped: {_names(left)}")
+        self._phase = Phase.SWEEPING
+        if self._ended_well():
+            self._emit(OrphansStopped(_names(left)))
         for pid in left:
             self._send(pid, signal.SIGTERM)
-        soon = self._loop.clock() + ORPHAN_GRACE
-        if not (self._manners.group and self._kill_timer is not None):
-            self._kill_at(soon)
+        if not (self._policy.group and self._kill_timer is not None):
+            self._kill_at(self._loop.clock() + ORPHAN_GRACE)
 
-    def _finish(self, left: list[int]) -> None:
-        if self._finished:
+    def _end(self, left: list[int]) -> None:
+        if self._phase is Phase.ENDED:
             return
-        self._finished = True
-        if self._kill_timer is not None:
-            self._kill_timer.cancel()  # by then the next round's workers may be there
+        self._phase = Phase.ENDED
+        # By the time these are due, workers of another round may be there.
+        for timer in (self._kill_timer, self._give_up_timer, self._drain_timer):
+            if timer is not None:
+                timer.cancel()
+        self._close_streams()
+        self._emit(Ended(left))
+
+    def _close_streams(self) -> None:
         for pump in self.pumps.values():
-            self._loop.unwatch(pump.fd)
+            self._loop.remove(pump.fd)
             pump.finish()
-        self._events.done(left)
+        for log in self._logs.values():
+            log.close()
+        for process in self.processes:
+            if process.stdin >= 0:
+                self._loop.remove(process.stdin)
+                os.close(process.stdin)
+                process.stdin = -1
 
 
 def _names(pids: list[int]) -> str:

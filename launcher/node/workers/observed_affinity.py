@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 import re
 
-from ....accelerator import sysfs
-from ...control.messages import Placed
+from ....accelerator.hardware import sysfs
+from ...control.messages import WorkerBinding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...common.loop import Loop
+    from ...common.loop import Loop, Timer
     from .spawn import Process
 
-    Tell = Callable[[Sequence[tuple[str, str]]], None]
+    Report = Callable[[Sequence[tuple[str, str]]], None]
 
 _CPUS = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)
 _MEMORY = re.compile(r"^Mems_allowed_list:\s*(\S+)", re.MULTILINE)
@@ -27,25 +27,48 @@ PATIENCE = 2.0
 """Seconds for numactl to have become the worker's program."""
 
 
-class Watch:
-    """Waits until no worker is numactl any more, and then says what each is bound to."""
+class AffinityWatch:
+    """Waits until no worker is numactl any more, and then reports what each is bound to, once."""
 
-    def __init__(self, loop: Loop, processes: Sequence[Process], tell: Tell) -> None:
-        """Begin to look at the workers on `loop`; `tell` is given the kernel's word on each."""
+    def __init__(self, loop: Loop, processes: Sequence[Process], report: Report) -> None:
+        """Begin to look at the workers on `loop`; `report` is given the kernel's word on each."""
         self._loop = loop
         self._processes = processes
-        self._tell = tell
+        self._report = report
         self._until = loop.clock() + PATIENCE
+        self._seen: dict[int, tuple[str, str]] = {}
+        self._timer: Timer | None = None
+        self._done = False
         self._look()
 
-    def _look(self) -> None:
-        if any(map(_on_its_way, self._processes)) and self._loop.clock() < self._until:
-            self._loop.after(AGAIN, self._look)
+    def finish(self) -> None:
+        """Report now, if that has not been done."""
+        if self._done:
             return
-        self._tell([standing(process.pid) for process in self._processes])
+        self._done = True
+        if self._timer is not None:
+            self._timer.cancel()
+        for process in self._processes:
+            self._see(process)
+        self._report([self._seen.get(process.pid, ("", "")) for process in self._processes])
+
+    def _look(self) -> None:
+        waiting = [process for process in self._processes if _on_its_way(process)]
+        for process in self._processes:
+            if process not in waiting:  # it may have ended by the time that others are there
+                self._see(process)
+        if waiting and self._loop.clock() < self._until:
+            self._timer = self._loop.call_later(AGAIN, self._look)
+        else:
+            self.finish()
+
+    def _see(self, process: Process) -> None:
+        """Keep the first word on a worker's own program; of one that has ended there is none."""
+        if process.status is None and process.pid not in self._seen:
+            self._seen[process.pid] = allowed(process.pid)
 
 
-def standing(pid: int) -> tuple[str, str]:
+def allowed(pid: int) -> tuple[str, str]:
     """Return the cpus and the memory a process may use; "" for what cannot be read any more.
 
     The memory is its NUMA nodes, with the policy before them where one is set: `bind:0`.
@@ -59,11 +82,13 @@ def standing(pid: int) -> tuple[str, str]:
     return cpus[1] if cpus else "", policy or (memory[1] if memory else "")
 
 
-def placed(rows: Sequence[Placed], standings: Sequence[tuple[str, str]]) -> tuple[Placed, ...]:
+def placed(
+    rows: Sequence[WorkerBinding], found: Sequence[tuple[str, str]]
+) -> tuple[WorkerBinding, ...]:
     """Return the workers with what the kernel says of them put in."""
     return tuple(
         row._replace(cpus=cpus, memory=memory)
-        for row, (cpus, memory) in zip(rows, standings, strict=False)
+        for row, (cpus, memory) in zip(rows, found, strict=False)
     )
 
 

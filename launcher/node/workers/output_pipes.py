@@ -13,7 +13,7 @@ TAIL = 16 * 1024
 """Bytes of each stream kept for the report of a failure."""
 
 
-class Pump:
+class OutputPipes:
     """Reads one stream of one worker."""
 
     def __init__(self, fd: int, log: RankLog | None, stream: int) -> None:

@@ -8,6 +8,7 @@ import os
 import signal
 from contextlib import suppress
 
+from ...common import signals
 from ...common.values import NamedTuple
 from .. import processes
 
@@ -19,7 +20,7 @@ _F_SETPIPE_SZ = 1031
 _PIPE_SIZE = 256 * 1024
 
 
-class Spec(NamedTuple):
+class WorkerSpec(NamedTuple):
     """One worker as it will be executed; the bytes are what execve(2) is given.
 
     Attributes:
@@ -44,10 +45,10 @@ class Process:
 
     Attributes:
         status: its wait status once it has ended.
-        signalled: it was told to stop before it ended.
+        signalled: it was stopped from outside before it ended.
     """
 
-    def __init__(self, spec: Spec, pid: int, stdin: int, stdout: int, stderr: int) -> None:
+    def __init__(self, spec: WorkerSpec, pid: int, stdin: int, stdout: int, stderr: int) -> None:
         self.spec = spec
         self.pid = pid
         self.stdin = stdin
@@ -61,7 +62,7 @@ class SpawnFailed(Exception):
     """The kernel did not start a worker; the text is the reason."""
 
 
-def spawn(spec: Spec) -> Process:
+def spawn(spec: WorkerSpec) -> Process:
     """Fork and execute one worker in a session of its own.
 
     Forked by hand because the parent-death signal and the check behind it belong between fork
@@ -72,7 +73,7 @@ def spawn(spec: Spec) -> Process:
         SpawnFailed: exec (or what comes before it) failed; nothing is left running.
     """
     pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(4)]
-    (in_read, in_write), (out_read, out_write), (err_read, err_write), (told, tell) = pipes
+    (in_read, in_write), (out_read, out_write), (err_read, err_write), (failure, tell) = pipes
     _widen(out_write)
     _widen(err_write)
     parent = os.getpid()
@@ -81,7 +82,7 @@ def spawn(spec: Spec) -> Process:
         _become(spec, parent, (in_read, out_write, err_write), tell)
     for fd in (in_read, out_write, err_write, tell):
         os.close(fd)
-    reason = _heard(told)
+    reason = _reason_in(failure)
     if reason:
         os.waitpid(pid, 0)
         for fd in (in_write, out_read, err_read):
@@ -98,12 +99,12 @@ def _widen(fd: int) -> None:
         fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_SIZE)
 
 
-def _heard(fd: int) -> str:
+def _reason_in(fd: int) -> str:
     with open(fd, "rb") as pipe:
         return pipe.read().decode("utf-8", "replace")
 
 
-def _become(spec: Spec, parent: int, streams: tuple[int, int, int], tell: int) -> None:
+def _become(spec: WorkerSpec, parent: int, streams: tuple[int, int, int], tell: int) -> None:
     """Turn the forked child into the worker, or say why not and end; never returns."""
     try:
         os.setsid()
@@ -123,16 +124,13 @@ def _become(spec: Spec, parent: int, streams: tuple[int, int, int], tell: int) -
 
 def _default_signals() -> None:
     """Give the worker the signal dispositions and mask of a fresh login, whatever ours are."""
-    for number in signal.valid_signals():
-        if number not in {signal.SIGKILL, signal.SIGSTOP}:
-            try:
-                signal.signal(number, signal.SIG_DFL)
-            except OSError:
-                continue
+    for number in signals.changed():
+        with suppress(OSError):  # nobody can change it, or it is the C library's own
+            signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _take_streams(spec: Spec, streams: tuple[int, int, int]) -> None:
+def _take_streams(spec: WorkerSpec, streams: tuple[int, int, int]) -> None:
     stdin, stdout, stderr = streams
     if spec.stdin >= 0:
         stdin = spec.stdin
@@ -144,7 +142,7 @@ def _take_streams(spec: Spec, streams: tuple[int, int, int]) -> None:
         os.set_inheritable(fd, True)
 
 
-def _reason(spec: Spec, error: BaseException) -> str:
+def _reason(spec: WorkerSpec, error: BaseException) -> str:
     program = os.fsdecode(spec.argv[0])
     if isinstance(error, OSError) and error.errno == errno.E2BIG:
         name, size = _largest(spec)
@@ -158,7 +156,7 @@ def _reason(spec: Spec, error: BaseException) -> str:
     return f"{program}: {error!r}"
 
 
-def _largest(spec: Spec) -> tuple[str, int]:
+def _largest(spec: WorkerSpec) -> tuple[str, int]:
     """Return the name and size of the largest variable or argument, for E2BIG (execve(2))."""
     sizes = {os.fsdecode(name): len(value) for name, value in spec.env.items()}
     sizes |= {f"argument {at}": len(value) for at, value in enumerate(spec.argv)}

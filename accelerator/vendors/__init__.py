@@ -1,0 +1,1 @@
+"""What the launcher must know of each device vendor: a small file each, on `base`."""

@@ -1,0 +1,43 @@
+"""What speaks against a backend where `--launcher auto` looks for one."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .spec import Candidates
+
+
+def other_hosts(candidates: Candidates) -> str:
+    """Return that there are hosts besides this machine, or ""."""
+    return "there are other hosts" if candidates.remote else ""
+
+
+def outside_slurm(candidates: Candidates) -> str:
+    """Return that not all hosts are nodes of the Slurm job that this runs in, or ""."""
+    if "SLURM_JOB_ID" not in os.environ:
+        return "this is not inside a Slurm job"
+    from ..resources import allocation
+
+    held = allocation.find(os.environ)
+    names = {host.name for host in held.hosts} if held and held.scheduler == "slurm" else set()
+    inside = names.issuperset(host.name for host in candidates.hosts)
+    return "" if inside else "not all hosts are nodes of this Slurm job"
+
+
+def not_for_paramiko(candidates: Candidates) -> str:
+    """Return why it is not for paramiko to reach these hosts, or "".
+
+    Raises:
+        UsageError: the user's ssh configuration cannot be read.
+    """
+    from importlib.util import find_spec
+
+    if candidates.args:
+        return "--launcher_args are for a program"
+    if find_spec("paramiko") is None:
+        return "paramiko is not installed"
+    from .ssh.unsupported import reason_for_openssh
+
+    return reason_for_openssh(candidates.remote, candidates.port)

@@ -1,0 +1,135 @@
+"""One run of an engine, whose output is read for tokens and kept for the message."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+from ...common.errors import LOST
+from .. import causes
+from ..dial_command import DialCommand
+from ..events import BackendWarning, EngineEnded, EngineOutput, SessionEnded, TokenAnnounced
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...common.loop import Loop
+    from ...specs.plan import Node
+    from ..events import Emit
+    from .base import Engine
+
+EXIT_TIMEOUT = 2.0
+"""Seconds for an engine to end by itself once its node launchers have left."""
+
+TERM_INTERVAL = 0.5
+"""Seconds between one SIGTERM and the next."""
+
+KILL_TIMEOUT = 2.0
+"""Seconds between the last SIGTERM and SIGKILL for an engine that does not end."""
+
+KEPT_LINES = 64
+"""Lines of an engine's own that are kept."""
+
+SHOWN_LINES = 4
+"""The first lines of them, which a message repeats."""
+
+UNREACHABLE = re.compile(
+    r"^ssh: |Permission denied \(|[Hh]ost key|HOST IDENTIFICATION|exchange_identification"
+    r"|execvp error|Unable to run bstrap_proxy on"
+)
+"""What an engine's ssh, or its agent on a host, prints of the one host that its line names.
+
+MPICH 4 prints no more than that, and waits for ever.
+"""
+
+
+class EngineRun:
+    """An engine's process, and what it has printed."""
+
+    def __init__(
+        self, engine: Engine, argv: Sequence[str], nodes: Sequence[Node], loop: Loop, emit: Emit
+    ) -> None:
+        """Start it.
+
+        Raises:
+            OSError: it could not be started.
+        """
+        self._engine = engine
+        self._nodes = nodes
+        self._announced = 0
+        self._tool = os.path.basename(argv[0])
+        self._emit = emit
+        self._reported = self._cleaned_up = False
+        self._lines: list[str] = []
+        self._child = DialCommand(argv, engine.environ(), loop, self).child
+
+    def close(self) -> None:
+        """Wait for its end; then SIGTERM, which engines pass on, and SIGKILL.
+
+        An engine that has not started everything will not end by itself. Nor will one that has lost
+        a host: its ssh client waits for ever, and Open MPI gives up at the third signal
+        (`abort_signal_callback` of its orterun.c).
+        """
+        child = self._child
+        if not child.wait(EXIT_TIMEOUT if self._all_announced() else 0.0):
+            child.send_signal(signal.SIGTERM)
+        for _ in range(2):
+            if not child.wait(TERM_INTERVAL):
+                child.signal_children(signal.SIGTERM)
+                child.send_signal(signal.SIGTERM)
+        if not child.wait(KILL_TIMEOUT):
+            child.send_signal(signal.SIGKILL)
+            child.wait(KILL_TIMEOUT)
+        if child.code:
+            self.on_end(child.code, "")
+
+    def on_token(self, node: str, token: str) -> None:
+        """Pass a token on."""
+        self._announced += 1
+        self._emit(TokenAnnounced(node, token))
+
+    def on_line(self, line: str) -> None:
+        """Keep a line of the engine's own; rules and blank lines say nothing."""
+        if any(character.isalnum() for character in line):
+            self._lines = [*self._lines, line][-KEPT_LINES:]
+            self._emit(EngineOutput(f"{self._tool}: {line}"))
+            if causes.accepted_key(line):
+                self._emit(BackendWarning(causes.accepted_key(line)))
+            self._look_for_loss(line)
+        if UNREACHABLE.search(line):
+            self._fail_named(line)
+
+    def on_end(self, code: int, errors: str) -> None:
+        """Report how the engine has ended, once."""
+        if code and not self._cleaned_up:
+            self._cleaned_up = True
+            self._engine.clean_up(self._child.pid)
+        if self._reported:
+            return
+        how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
+        words = "; ".join(line[:200] for line in self._lines[:SHOWN_LINES])
+        cause = f"{self._tool} ended ({how}){f': {words}' if words else ''}"
+        self._report(cause, self._engine.exit_code(code), killed=code == -signal.SIGKILL)
+
+    def _all_announced(self) -> bool:
+        return self._announced >= len(self._nodes)
+
+    def _fail_named(self, line: str) -> None:
+        """Fail the nodes whose host a line names."""
+        words = set(re.findall(r"[\w.-]+", line))
+        for node in self._nodes:
+            if node.host.name in words:
+                cause = causes.explain(255, line, node.host.name)
+                self._emit(SessionEnded(node.rank, cause))
+
+    def _look_for_loss(self, line: str) -> None:
+        """Report a lost host before the engine signals the others: they would seem the cause."""
+        pattern = self._engine.loss_pattern
+        if pattern and self._all_announced() and not self._reported and re.search(pattern, line):
+            self._report(f"{self._tool}: {line[:200]}", LOST)
+
+    def _report(self, cause: str, code: int, *, killed: bool = False) -> None:
+        self._reported = True
+        self._emit(EngineEnded(cause, code, killed))

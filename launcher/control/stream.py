@@ -1,0 +1,141 @@
+"""One end of a control line over plain file descriptors (a pipe, a socket pair, an ssh session)."""
+
+import os
+import select
+import time
+
+from ..common.errors import reason
+from . import frames
+
+READ_SIZE = 256 * 1024
+
+
+class StreamClosed(Exception):
+    """The other end is gone, or speaks something else; the text says which."""
+
+
+class NotFrames(StreamClosed):
+    """What arrived is no stream of frames."""
+
+
+class FrameStream:
+    """Frames in and out of two descriptors that never block.
+
+    The owner waits for readiness, then calls `receive` or `flush`; `send` only queues when the
+    descriptor is full, and `pending` tells how many bytes wait.
+    """
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        self.read_fd = read_fd
+        self.write_fd = write_fd
+        self.pending = 0
+        self._queue: list[bytes] = []
+        self._decoder = frames.Decoder()
+        self._buffered: list[tuple[int, bytes]] = []
+        os.set_blocking(read_fd, False)
+        os.set_blocking(write_fd, False)
+
+    def take_buffered(self) -> list[tuple[int, bytes]]:
+        """Return, once, the frames that came together with one that was waited for."""
+        buffered, self._buffered = self._buffered, []
+        return buffered
+
+    def limit(self, size: int) -> None:
+        """Accept frames with bodies of at most `size` bytes from now on."""
+        self._decoder.limit = size
+
+    def send(self, frame: bytes) -> None:
+        """Queue one packed frame and write what can be written at once.
+
+        Raises:
+            StreamClosed: the other end is gone.
+        """
+        self._queue.append(frame)
+        self.pending += len(frame)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what can be written without waiting.
+
+        Raises:
+            StreamClosed: the other end is gone.
+        """
+        while self._queue:
+            chunk = self._queue[0]
+            try:
+                count = self._write(chunk)
+            except BlockingIOError:
+                return
+            except OSError as error:
+                raise StreamClosed(reason(error)) from None
+            self.pending -= count
+            if count == len(chunk):
+                self._queue.pop(0)
+            else:
+                self._queue[0] = chunk[count:]
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        """Return the (kind, body) frames that have arrived.
+
+        Raises:
+            StreamClosed: end of the stream, a read error, or bytes that are no frame.
+        """
+        try:
+            data = self._read()
+        except BlockingIOError:
+            return []
+        except OSError as error:
+            raise StreamClosed(reason(error)) from None
+        if not data:
+            raise StreamClosed("closed by the other end")
+        return self.decode(data)
+
+    def decode(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return the frames that `data` completes.
+
+        Raises:
+            StreamClosed: the bytes are no frames.
+        """
+        try:
+            return self._decoder.feed(data)
+        except frames.BadFrame as error:
+            raise NotFrames(f"not a control line: {error}") from None
+
+    def wait_for_one(self, seconds: float) -> tuple[int, bytes] | None:
+        """Wait for the next frame, before there is a loop; None when none came.
+
+        What arrives with it in one piece stays to be received.
+        """
+        deadline = time.monotonic() + seconds
+        poll = select.poll()
+        poll.register(self.read_fd, select.POLLIN)
+        while (left := deadline - time.monotonic()) > 0:
+            poll.poll(left * 1000)
+            try:
+                arrived = self.receive()
+            except StreamClosed:
+                return None
+            if arrived:
+                self._buffered = arrived[1:]
+                return arrived[0]
+        return None
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for the next frame, which stays to be received; return whether one came."""
+        first = self.wait_for_one(seconds)
+        if first is not None:
+            self._buffered.insert(0, first)
+        return first is not None
+
+    def close(self) -> None:
+        """Close both descriptors; may be called twice."""
+        for fd in {self.read_fd, self.write_fd}:
+            if fd >= 0:
+                os.close(fd)
+        self.read_fd = self.write_fd = -1
+
+    def _write(self, data: bytes) -> int:
+        return os.write(self.write_fd, data)
+
+    def _read(self) -> bytes:
+        return os.read(self.read_fd, READ_SIZE)

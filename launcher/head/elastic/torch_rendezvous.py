@@ -1,0 +1,85 @@
+"""Torch's rendezvous brings the nodes of a job together: a restart policy for this machine's part.
+
+torch's agent decides here: which ranks this node has, what a worker's failure means, and when it is
+over. The runner shows it, and knows which worker failed.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from ...common.errors import LostError, NodeError
+from ...control import frames, messages
+from ..run.restart_policy import NoRestarts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...control.messages import Left, Ranks
+    from ...specs.rendezvous import Rendezvous
+    from ..run.run import Run
+    from ..run.run_node import RunNode
+
+NO_REASON = "torch's agent ended its workers"
+"""Why the job is over, where the agent says no more and no worker here has failed."""
+
+
+class TorchRendezvous(NoRestarts):
+    """Follows torch's agent on one node, from round to round: the runner restarts nothing."""
+
+    def __init__(self, run: Run, rendezvous: Rendezvous) -> None:
+        super().__init__(run)
+        self.handlers = {frames.RANKS: self._on_ranks, frames.LEFT: self._on_left}
+        self._rendezvous = rendezvous
+        self._world_size = 0
+        run.workers.place = " here"
+
+    def on_start(self) -> None:
+        """Say whom it waits for."""
+        met = self._rendezvous
+        self._run.say(f"{met.words}, --rdzv_id {met.run_id}: waiting for {met.nodes}")
+
+    def world_size(self, planned: int) -> int:
+        """Return the number of workers on all nodes, once torch has said it."""
+        return self._world_size or planned
+
+    def _on_ranks(self, node: RunNode, body: bytes) -> None:
+        """Give the node the ranks that it has from now on; those of former rounds are forgotten."""
+        self._run.check_started()
+        ranks = messages.unpack(messages.Ranks, body)
+        self._run.begin_round()
+        self._world_size = ranks.world_size
+        node.assign(node.node._replace(rank=ranks.node_rank, first_rank=ranks.first_rank))
+        self._run.label_node(node.node)
+        self._run.say(_place(ranks, len(node.node.slots or ())))
+
+    def on_failure(self, node: RunNode, ended: messages.Exit) -> None:
+        """Note the end of a worker; torch's agent says what follows from it."""
+        self._run.record.exited(node, ended)
+
+    def _on_left(self, node: RunNode, body: bytes) -> None:
+        """Stop: the agent has ended, and not well."""
+        self._run.check_started()
+        left, record = messages.unpack(messages.Left, body), self._run.record
+        text = f"{self._rendezvous.words}: {left.why}"
+        if record.has_failures:
+            if left.why:
+                self._run.warn(text)
+        elif self._world_size:
+            record.lost(node.name, left.why or NO_REASON, self._run.loop.clock())
+        else:
+            self._run.error = _refused(left, text)
+        self._run.stop(signal.SIGTERM)
+
+
+def _place(ranks: Ranks, count: int) -> str:
+    """Return which ranks are here, and where all of them meet."""
+    last = ranks.first_rank + count - 1
+    here = f"ranks {ranks.first_rank}-{last}" if count > 1 else f"rank {last}"
+    again = f"; restart {ranks.restarts}/{ranks.max_restarts}" if ranks.restarts else ""
+    master = f"{ranks.master_addr}:{ranks.master_port}"
+    node = f"node {ranks.node_rank} of {ranks.nodes}"
+    return f"{here} of {ranks.world_size} here, {node}, master {master}{again}"
+
+
+def _refused(left: Left, text: str) -> NodeError | LostError:
+    return NodeError(text) if left.unusable else LostError(text)

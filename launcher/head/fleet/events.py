@@ -1,0 +1,67 @@
+"""What a fleet tells the run on its nodes, always from the loop."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from ...backends.events import EngineEnded, EngineOutput
+    from .node_connection import NodeConnection
+
+
+class NodeConnected(NamedTuple):
+    """A node launcher has a connection, and can be sent a JOB."""
+
+    node: NodeConnection
+
+
+class NodeSent(NamedTuple):
+    """A node launcher has sent a frame."""
+
+    node: NodeConnection
+    kind: int
+    body: bytes
+
+
+class NodeDisconnected(NamedTuple):
+    """The connection has ended, for a reason in words.
+
+    Attributes:
+        fault: what the node did that no node launcher does, "" for nothing.
+    """
+
+    node: NodeConnection
+    reason: str
+    fault: str
+
+
+class NodeSilent(NamedTuple):
+    """No sign of life has come for so many seconds; the connection is closed."""
+
+    node: NodeConnection
+    seconds: float
+
+
+class NodeEnded(NamedTuple):
+    """A backend's word on the end of a node's session, "" for an ordinary end.
+
+    It comes before there is a connection, or after the connection has ended.
+    """
+
+    node: NodeConnection
+    cause: str
+
+
+if TYPE_CHECKING:
+    FleetEvent: TypeAlias = (
+        NodeConnected
+        | NodeSent
+        | NodeDisconnected
+        | NodeSilent
+        | NodeEnded
+        | EngineEnded
+        | EngineOutput
+    )

@@ -1,0 +1,306 @@
+"""Connected node launchers, which can outlive one program: a run uses them for a while."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...backends.events import (
+    BackendWarning,
+    EngineEnded,
+    EngineOutput,
+    SessionEnded,
+    SessionStarted,
+    TokenAnnounced,
+)
+from ...common.errors import DsrunError
+from ...control import frames, messages
+from ...control.connection import Connection
+from .events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
+from .node_connection import NodeConnection, NodeState
+from .suspension import Suspension
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...backends.base import Backend, Dial, Part
+    from ...backends.events import BackendEvent
+    from ...common.loop import Loop
+    from ...control.stream import FrameStream
+    from ...specs.plan import Node
+    from .events import FleetEvent
+
+HANG_UP = 2.0
+"""Seconds for node launchers to leave once nothing more is to run."""
+
+FROM_NODES = (
+    *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
+    *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.LEASE, frames.BEAT),
+    *(frames.JOIN, frames.LEFT, frames.RANKS),
+)
+"""Frames that a node launcher may send once it has proved who it is."""
+
+
+class Fleet:
+    """The nodes of one launch or more: connected, watched, reached again, let go.
+
+    Attributes:
+        nodes: all of them, by the number that their backend knows them by.
+        loop: what all of it runs on.
+        on_token: called with every (node, token) that a node launcher announces.
+        engine_end: how the engine that had started the nodes has ended; None while it runs.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[Node],
+        loop: Loop,
+        say: Callable[[str, str], None],
+        lease: float,
+        backend_for: Callable[[Node], Part] | None = None,
+    ) -> None:
+        """Be ready to connect.
+
+        Args:
+            nodes: those that this process sees to.
+            loop: what all of it runs on.
+            say: prints a line for the user, given its text and level.
+            lease: seconds of silence after which a node is lost.
+            backend_for: returns the backend for a node that was added; None where none can be.
+        """
+        self.nodes = {node.rank: NodeConnection(node) for node in nodes}
+        self._by_host = {_key(node.origin): node for node in self.nodes.values()}
+        self.loop = loop
+        self.on_token: Callable[[str, str], None] = lambda _node, _token: None
+        self.engine_end: EngineEnded | None = None
+        self._say = say
+        self._lease = lease
+        self._backend_for = backend_for
+        self._backends: dict[int, Backend] = {}
+        self._dial: Dial | None = None
+        self._watching = self._closing = False
+        self._suspension = Suspension(loop, self.nodes.values())
+        self._runs: list[Callable[[FleetEvent], None]] = []
+
+    # -- what runs on it --------------------------------------------------------------------
+
+    def lend(self, nodes: Sequence[NodeConnection], on_event: Callable[[FleetEvent], None]) -> None:
+        """Have a run use these nodes: it gets what comes of them, and what their engine says."""
+        self._runs.append(on_event)
+        for node in nodes:
+            self.lend_more(node, on_event)
+
+    def lend_more(self, node: NodeConnection, on_event: Callable[[FleetEvent], None]) -> None:
+        """Have a run use one more node."""
+        node.on_event = on_event
+        node.used += 1
+
+    def take_back(self, on_event: Callable[[FleetEvent], None]) -> None:
+        """End the use of nodes by a run."""
+        self._runs.remove(on_event)
+        for node in self.nodes.values():
+            if node.on_event == on_event:
+                node.on_event = None
+
+    # -- connections ------------------------------------------------------------------------
+
+    def connect(self, parts: Sequence[Part], dial: Dial | None = None) -> None:
+        """Have every backend start its nodes.
+
+        Args:
+            parts: each backend with the nodes it starts.
+            dial: where node launchers dial, for the backends that need it.
+        """
+        self._dial = dial
+        for backend, nodes in parts:
+            self._backends |= {node.rank: backend for node in nodes}
+        for backend, nodes in parts:
+            backend.start(nodes, self.loop, self.on_backend_event, dial)
+
+    def add(self, node: Node) -> NodeConnection:
+        """Return the connection of a node that comes later; `reach` begins it."""
+        self.nodes[node.rank] = self._by_host[_key(node)] = NodeConnection(node)
+        return self.nodes[node.rank]
+
+    def reach(self, node: NodeConnection) -> None:
+        """Start the node launcher of a lost or an added node; an event tells what comes of it."""
+        node.try_again()
+        try:
+            backend = self._backend(node)
+            if self._dial is not None and backend.transport == "dial":
+                self._dial.again(node.number)
+            backend.start([node.origin], self.loop, self.on_backend_event, self._dial)
+        except DsrunError as error:
+            self.on_session_end(node.number, str(error))
+
+    def _backend(self, node: NodeConnection) -> Backend:
+        if node.number not in self._backends:
+            assert self._backend_for is not None
+            self._backends[node.number] = self._backend_for(node.origin).backend
+        return self._backends[node.number]
+
+    @property
+    def names(self) -> str:
+        """What the user calls its nodes."""
+        return ", ".join(node.name for node in self.nodes.values())
+
+    def find(self, node: Node) -> NodeConnection | None:
+        """Return the connection of a node of some plan, by its host's name; None where none is."""
+        return self._by_host.get(_key(node))
+
+    def disconnect(self) -> None:
+        """Close all connections and backends at once."""
+        self._closing = True
+        for node in self.nodes.values():
+            node.close("the runner has left")
+        for backend in dict.fromkeys(self._backends.values()):
+            backend.close()
+
+    # -- what backends tell -----------------------------------------------------------------
+
+    def on_backend_event(self, event: BackendEvent) -> None:
+        """Act on what a backend tells."""
+        match event:
+            case SessionStarted(rank, stream):
+                self.on_stream(rank, stream)
+            case SessionEnded(rank, cause):
+                self.on_session_end(rank, cause)
+            case TokenAnnounced(node, token):
+                self.on_token(node, token)
+            case BackendWarning(text):
+                self._say(text, "warning")
+            case EngineEnded():
+                self.engine_end = event
+                self._tell_runs(event)
+            case EngineOutput():
+                self._tell_runs(event)
+
+    def _tell_runs(self, event: FleetEvent) -> None:
+        for on_event in tuple(self._runs):
+            on_event(event)
+
+    def on_stream(self, rank: int, stream: FrameStream) -> None:
+        """Serve the stream to a node."""
+        node = self.nodes[rank]
+        stream.limit(frames.NODE_LIMIT)
+        handlers = {kind: partial(self._on_frame, node, kind) for kind in FROM_NODES}
+        node.open(
+            Connection(self.loop, stream, handlers, lambda why: self._on_disconnect(node, why))
+        )
+        self._tell(NodeConnected(node))
+
+    def on_session_end(self, rank: int, cause: str) -> None:
+        """Act on a backend's word on the end of one node's session."""
+        node = self.nodes[rank]
+        if node.state is NodeState.CONNECTING:
+            node.close(cause)
+        self._tell(NodeEnded(node, cause))
+
+    def _tell(
+        self, event: NodeConnected | NodeSent | NodeDisconnected | NodeSilent | NodeEnded
+    ) -> None:
+        if event.node.on_event is not None:
+            event.node.on_event(event)
+
+    # -- what nodes send --------------------------------------------------------------------
+
+    def _on_frame(self, node: NodeConnection, kind: int, body: bytes) -> None:
+        if kind == frames.LEASE:
+            self._suspension.on_granted(node)
+            return
+        if kind == frames.BEAT:
+            node.read_clock(frames.unpack_beat(body), self.loop.clock())
+        elif kind == frames.HELLO:
+            node.answered = True
+            node.unanswered -= 1
+        if node.on_event is not None and not self._is_late(node, kind):
+            node.on_event(NodeSent(node, kind, body))
+        elif node.on_event is None and kind == frames.NOTE:
+            self._on_idle_note(node, body)
+
+    def _is_late(self, node: NodeConnection, kind: int) -> bool:
+        """Whether a frame belongs to the run before, or is a HELLO to a JOB that was replaced.
+
+        Both come before the HELLO to this run's JOB.
+        """
+        return node.used > 1 and node.unanswered > 0 and kind != frames.BEAT
+
+    def _on_idle_note(self, node: NodeConnection, body: bytes) -> None:
+        """Show a line; of a node launcher that has to leave between two runs, it is the last."""
+        note = messages.unpack(messages.Note, body)
+        node.count_note()
+        self._say(f"{node.name}: {note.text}", "warning")
+
+    def _on_disconnect(self, node: NodeConnection, reason: str) -> None:
+        fault = node.fault()
+        node.close(fault or f"the line to its node launcher ended ({reason})")
+        if self._closing:
+            self._leave_when_alone()
+        else:
+            self._tell_loss(NodeDisconnected(node, reason, fault))
+
+    def _tell_loss(self, event: NodeDisconnected | NodeSilent) -> None:
+        """Tell the run that uses the node; between two runs, the user."""
+        if event.node.on_event is None:
+            self._say(f"lost {event.node.name}: {event.node.lost}", "warning")
+        self._tell(event)
+
+    # -- signs of life ----------------------------------------------------------------------
+
+    def expect_beats(self, node: NodeConnection) -> None:
+        """Count a node's silence from now on: it has been started."""
+        node.beats = True
+        node.reset_silence(self.loop.clock())
+
+    def watch(self) -> None:
+        """Send signs of life to all nodes from now on, and see that theirs come."""
+        if not self._watching:
+            self._watching = True
+            self._beat()
+
+    def _beat(self) -> None:
+        if self._closing:
+            return
+        now = self.loop.clock()
+        for node in tuple(self.nodes.values()):
+            node.reset_notes()
+            heard = node.heard()
+            if heard is not None and now - heard >= self._lease:
+                self._lose_silent(node)
+            node.send(frames.pack(frames.BEAT))
+        last = [heard for node in self.nodes.values() if (heard := node.heard()) is not None]
+        wait = min(self._lease / messages.BEATS, min(last, default=now) + self._lease - now)
+        self.loop.call_later(wait, self._beat)
+
+    def _lose_silent(self, node: NodeConnection) -> None:
+        node.close(f"no sign of life for {self._lease:.0f} s")
+        self._tell_loss(NodeSilent(node, self._lease))
+
+    def suspend(self) -> None:
+        """Suspend this process as Ctrl-Z asks."""
+        self._suspension.begin()
+
+    def _send_all(self, frame: bytes) -> None:
+        for node in self.nodes.values():
+            node.send(frame)
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def close(self, end: messages.End) -> None:
+        """Tell every node launcher that it may leave, and wait until it has, at most `HANG_UP`."""
+        self._closing = True
+        self._send_all(messages.pack(frames.END, end))
+        if self._waits():
+            self.loop.call_later(HANG_UP, self.loop.stop)
+            self.loop.run()
+
+    def _waits(self) -> bool:
+        return any(node.connected and node.answered for node in self.nodes.values())
+
+    def _leave_when_alone(self) -> None:
+        if not self._waits():
+            self.loop.stop()
+
+
+def _key(node: Node) -> tuple[str, int | None]:
+    return node.host.name, node.share.local_rank if node.share else None

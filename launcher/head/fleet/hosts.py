@@ -1,0 +1,51 @@
+"""Hosts in few words: those that share a cause share a line, and runs of names are folded."""
+
+from __future__ import annotations
+
+import re
+
+from ...resources.ranges import runs_of, spell
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+NAMED = 5
+"""Hosts, or runs of them, named in one line; the rest are counted."""
+
+
+def by_cause(causes: Mapping[str, str]) -> list[str]:
+    """Return a line for every cause, given by host; hosts that share one share the line.
+
+    Causes that differ by the host's own name or address alone are one: they stand as HOST and
+    ADDRESS in the line of several.
+    """
+    hosts: dict[str, list[str]] = {}
+    for host, cause in causes.items():
+        hosts.setdefault(_nameless(cause, host), []).append(host)
+    return [
+        f"{_some(names)}: {cause if len(names) > 1 else causes[names[0]]}"
+        for cause, names in hosts.items()
+    ]
+
+
+def _nameless(cause: str, host: str) -> str:
+    # Not a pattern for each host: of thousands that would take seconds.
+    named, *rest = cause.split(host)
+    for part in rest:
+        inside = re.match(r"[\w.-]", named[-1:]) or re.match(r"[\w-]", part)
+        named += f"{host if inside else 'HOST'}{part}"
+    return re.sub(r"\b(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b", "ADDRESS", named)
+
+
+def _some(names: Sequence[str]) -> str:
+    runs = runs_of(names)
+    rest = sum(len(run) for run in runs[NAMED:])
+    told = ", ".join(spell(run) for run in runs[:NAMED])
+    return f"{told} and {rest} more" if rest else told
+
+
+def waiting_line(total: int, waiting: Sequence[str]) -> str:
+    """Return e.g. "61/64 hosts, waiting for node7, node9, node41"."""
+    whom = f", waiting for {_some(waiting)}" if waiting else " are ready"
+    return f"{total - len(waiting)}/{total} hosts{whom}"

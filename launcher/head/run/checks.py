@@ -1,0 +1,100 @@
+"""The nodes' facts held together before anything starts. Pure."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...control.messages import Hello
+    from ...specs.batch_plan import BatchPlan
+    from ...specs.plan import Node
+
+LOOPBACK = "127.0.0.1"
+
+
+def problems(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
+    """Return every reason why these nodes cannot run the job together, one line each."""
+    return [*_own(nodes, hellos), *_twins(nodes, hellos), *_mixed(nodes, hellos)]
+
+
+def _own(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
+    return [f"{n.host.name}: {text}" for n in nodes for text in hellos[n.rank].problems]
+
+
+def _twins(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
+    """Two names of one machine would start twice as many workers as it has devices."""
+    first: dict[str, str] = {}
+    found = []
+    for node in nodes:
+        name = node.host.name
+        other = first.setdefault(hellos[node.rank].machine, name)
+        if other != name:
+            where = f" ({node.host.where})" if node.host.where else ""
+            found.append(
+                f"{name}{where}: the same machine as {other}; list it once, all slots together"
+            )
+    return found
+
+
+def _mixed(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
+    """One process group cannot span machines with accelerators and machines without."""
+    kinds: dict[str, list[str]] = {}
+    for node in nodes:
+        kinds.setdefault(hellos[node.rank].accelerator, []).append(node.host.name)
+    if len(kinds) < 2:
+        return []
+    listed = "; ".join(f"{kind}: {', '.join(names[:5])}" for kind, names in kinds.items())
+    return [f"the hosts have different accelerators ({listed}); choose with --include"]
+
+
+def misfit(size: int, batches: BatchPlan | None) -> str:
+    """Return why the elastic plan does not hold this many workers, "" where it does."""
+    try:
+        if batches is not None:
+            batches.for_world(size)
+    except ValueError as error:
+        return f"--elastic_config: {error}"
+    return ""
+
+
+def master_candidates(node: Node, hello: Hello, given: str | None, alone: bool) -> tuple[str, ...]:
+    """Return the addresses of node 0 to try, in the order of preference.
+
+    What the user wrote comes first and is never silently replaced; a loopback address is no use
+    to the other nodes.
+    """
+    if given:
+        return (given,)
+    if alone:
+        return (LOOPBACK,)
+    written = () if _loopback(node.host.name) else (node.host.name,)
+    return tuple(dict.fromkeys([*written, *hello.addresses, hello.hostname]))
+
+
+def _loopback(name: str) -> bool:
+    return name == "localhost" or name.startswith("127.") or name == "::1"
+
+
+def choose_master(
+    candidates: Sequence[str], verdicts: Mapping[str, Sequence[str]], port: int
+) -> tuple[str, list[str]]:
+    """Return the first address that every node reaches, else the reasons, one line a node.
+
+    Args:
+        candidates: addresses of node 0.
+        verdicts: for each other host, "" or a reason for each candidate.
+        port: for the message.
+    """
+    for at, address in enumerate(candidates):
+        if not any(reasons[at] for reasons in verdicts.values()):
+            return address, []
+    return "", [
+        f"{host}: cannot reach the master at "
+        + "; ".join(
+            f"{address}:{port} ({reason})"
+            for address, reason in zip(candidates, reasons, strict=True)
+        )
+        for host, reasons in verdicts.items()
+        if all(reasons)
+    ] or [f"no address of the first host is reached by all: {', '.join(candidates)}"]

@@ -1,0 +1,78 @@
+"""`--no_ssh` on node 0, where --master_addr is not its own: another may be node 0 there."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import closing
+
+from ...common.secret import shared_secret
+from ...resources import source
+from ...specs.dial_in import DIAL_TIMEOUT
+from ...specs.host import Host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...specs.plan import Plan
+    from .run import Run
+
+LOOK_AGAIN = 1.0
+"""Seconds between two looks for another node 0."""
+
+
+def look_for_another(run: Run, pin: str) -> None:
+    """On node 0: see, until the job runs, whether who answers as node 0 is somebody else.
+
+    An address that is not this machine's may lead here all the same (a forwarded port, a service):
+    what answers then has our own certificate, whose fingerprint is `pin`.
+    """
+    from threading import Thread
+
+    plan, spec, loop = run.plan, run.spec, run.loop
+    first = spec.dial_in.first
+    port = spec.dial_in.known_port(plan.master_port)
+    secret = shared_secret(spec.dial_in.token_file)
+
+    reason = (
+        f"--node_rank 0 on {os.uname().nodename}, but another answers as node 0 at {first}:{port};"
+        f" give every node its own, 0 to {len(plan.nodes) - 1}"
+    )
+
+    def look() -> None:
+        seen = ""
+        while not seen and not (run.started or run.ending) and not _is_own(first):
+            seen = _call(first, port, secret, plan)
+            if not seen:
+                time.sleep(LOOK_AGAIN)
+        if seen not in {"", pin}:
+            loop.call_soon_threadsafe(lambda: run.call_off(reason))
+
+    if len(plan.nodes) > 1:
+        loop.open_to_threads()
+        Thread(target=look, daemon=True).start()
+
+
+def _call(address: str, port: int, secret: str, plan: Plan) -> str:
+    """Say there that this is node 0; return the fingerprint that was seen, "" for none."""
+    from ...control import auth, frames, messages, tls
+    from ...control.stream import StreamClosed
+
+    try:
+        line, seen = tls.dial([address], port, "", DIAL_TIMEOUT)
+        with closing(line):
+            line.send(messages.pack(frames.AUTH, auth.credentials("0", secret, seen, plan)))
+            line.wait_for_one(DIAL_TIMEOUT)
+    except (tls.CannotDial, StreamClosed, ValueError):
+        return ""
+    return seen
+
+
+def _is_own(name: str) -> bool:
+    """Return whether a name leads to this machine, as far as is known."""
+    import socket
+
+    try:
+        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    except (OSError, ValueError):
+        return source.is_here(Host(name))
+    return any(source.own_address(str(address[0])) for *_, address in found)

@@ -1,0 +1,88 @@
+"""What a run does with the events of its fleet."""
+
+from __future__ import annotations
+
+import signal
+
+from ...backends.events import EngineEnded, EngineOutput
+from ...common.errors import SWEPT
+from ..fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
+from ..fleet.unreached import WORDLESS
+from .node_frames import NodeFrames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..fleet.events import FleetEvent
+    from .run import Run
+    from .run_node import RunNode
+
+
+class FleetEvents:
+    """Acts on every event for one run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._frames = NodeFrames(run)
+
+    def on_event(self, event: FleetEvent) -> None:
+        """Act on what comes of the nodes, or of their engine."""
+        node_of = self._run.node_of
+        match event:
+            case NodeSent(connection, kind, body):
+                self._frames.on_frame(node_of(connection), kind, body)
+            case NodeConnected(connection):
+                self._run.send_job(node_of(connection))
+            case NodeDisconnected(connection, reason, fault):
+                self._on_disconnect(node_of(connection), reason, fault)
+            case NodeSilent(connection):
+                self._on_silence(node_of(connection))
+            case NodeEnded(connection, cause):
+                self._on_node_end(node_of(connection), cause)
+            case EngineOutput(text):
+                self._run.startup.show(text)
+            case EngineEnded():
+                self._on_engine_end(event)
+
+    def _on_disconnect(self, node: RunNode, reason: str, fault: str) -> None:
+        """Lose the node; before HELLO its backend will say why, but for a fault of its own."""
+        run = self._run
+        if run.ending:
+            return
+        if run.started and not node.over:
+            run.lose(node, node.connection.lost, explained=bool(fault))
+        elif not run.started and fault:
+            run.fail_start(node, fault)
+        elif not run.started and node.hello:
+            run.fail_start(node, f"its node launcher left before the start ({reason})")
+
+    def _on_silence(self, node: RunNode) -> None:
+        if not node.over:
+            self._run.restarts.on_silence(node)
+            self._run.lose(node, node.connection.lost)
+
+    def _on_node_end(self, node: RunNode, cause: str) -> None:
+        run = self._run
+        if not run.started:
+            run.fail_start(node, cause or WORDLESS)
+            return
+        node.swept |= SWEPT in cause
+        run.record.explain(node.name, cause)
+        if run.ending:
+            run.end_if_explained()
+        else:
+            run.restarts.on_node_end(node, cause)
+
+    def _on_engine_end(self, ended: EngineEnded) -> None:
+        """Stop: the engine of all nodes is over, while node launchers may live on."""
+        run = self._run
+        waiting = [node for node in run.nodes if not node.over]
+        if ended.killed:
+            run.record.doubt_signal()
+        if run.started and run.restarts.outlives_engine():
+            run.say(ended.cause, "debug")
+        elif run.started and (waiting or run.record.cut_off or ended.killed):
+            run.record.engine_ended(ended.cause, ended.code, run.loop.clock())
+            run.stop(signal.SIGTERM)
+        elif not run.started and not run.startup.abandon():
+            for node in waiting:
+                run.fail_start(node, ended.cause)

@@ -1,0 +1,37 @@
+"""The launch of today: one run on a fleet of its own."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...backends.base import Dial, Part
+    from ..report.report import Report
+    from .run import Run
+
+
+def launch(run: Run, parts: Sequence[Part], dial: Dial | None = None) -> Report:
+    """Connect the fleet of a run, wait until the run is over, let the fleet go.
+
+    Args:
+        run: prepared, not begun.
+        parts: each backend with the nodes it starts.
+        dial: where node launchers dial, for the backends that need it.
+
+    Returns:
+        how it has ended.
+
+    Raises:
+        DsrunError: some node cannot take part; nothing is left running.
+    """
+    fleet = run.fleet
+    try:
+        run.begin()
+        fleet.connect(parts, dial)
+        run.wait()
+        if not run.abandoned:
+            fleet.close(run.end_message())
+    finally:
+        fleet.disconnect()
+    return run.result()

@@ -1,0 +1,115 @@
+"""What a run does with the frames of its nodes."""
+
+from __future__ import annotations
+
+import signal
+
+from ...backends import BACKENDS
+from ...control import frames, messages
+from ..report import bindings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .run import Run
+    from .run_node import RunNode
+
+
+class NodeFrames:
+    """Acts on every kind of frame that a node of any run may send."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.handlers: dict[int, Callable[[RunNode, bytes], None]] = {
+            frames.HELLO: self._on_hello,
+            frames.PROBED: run.startup.on_probed,
+            frames.OUTPUT: run.output.on_output,
+            frames.STARTED: self._on_started,
+            frames.EXIT: self._on_exit,
+            frames.NOTE: self._on_note,
+            frames.TOOK: run.on_took,
+            frames.DONE: self._on_done,
+            frames.ASK: self._on_ask,
+            frames.BOUND: self._on_bound,
+            frames.BEAT: lambda node, _body: run.staged.on_answer(node),
+            **run.restarts.handlers,
+        }
+
+    def on_frame(self, node: RunNode, kind: int, body: bytes) -> None:
+        """Act on a frame.
+
+        Raises:
+            BadFrame: it is none that is expected now.
+        """
+        handler = self.handlers.get(kind)
+        if handler is None:
+            raise frames.BadFrame("no such frame is expected")
+        handler(node, body)
+
+    def _on_hello(self, node: RunNode, body: bytes) -> None:
+        hello = messages.unpack(messages.Hello, body)
+        if node.hello is not None:
+            raise frames.BadFrame("a second HELLO")
+        node.connection.read_clock(hello.clock, self._run.loop.clock())
+        if self._run.started:
+            self._run.restarts.on_hello(node, hello)
+        else:
+            self._run.startup.on_hello(node, hello)
+
+    def _on_started(self, node: RunNode, body: bytes) -> None:
+        self._run.check_started()
+        self._run.workers.started(node, messages.unpack(messages.Started, body))
+
+    def _on_exit(self, node: RunNode, body: bytes) -> None:
+        run, ended = self._run, messages.unpack(messages.Exit, body)
+        node.check_end(ended.rank)
+        run.staged.on_answer(node)
+        node.connection.read_clock(ended.clock, run.loop.clock())
+        run.shards.worker_exited(node, ended.rank)
+        run.workers.ended(ended)
+        if ended.failed:
+            run.restarts.on_failure(node, ended)
+        else:
+            run.record.exited(node, ended)
+
+    def _on_ask(self, node: RunNode, body: bytes) -> None:
+        node.check_rank(frames.unpack_ask(body)[0])
+        self._run.shards.on_ask(node, body)
+
+    def _on_note(self, node: RunNode, body: bytes) -> None:
+        note = messages.unpack(messages.Note, body)
+        node.connection.count_note()
+        if note.signal:
+            self._run.check_started()
+        if note.signal == signal.SIGKILL:
+            self._lose_guard(node, note.text)
+            return
+        self._run.warn(f"{node.name}: {note.text}")
+        if note.signal:
+            self._stop_by(note.signal)
+
+    def _lose_guard(self, node: RunNode, reason: str) -> None:
+        """Stop: a node cannot go on, and says so before it leaves."""
+        # An engine that has come to its end kills guards, and will say why it ended.
+        by_engine = BACKENDS[self._run.plan.launcher].by_engine
+        self._run.lose(node, reason, over=False, explained=not by_engine)
+
+    def _stop_by(self, number: int) -> None:
+        """Stop: a node launcher has got a signal that is to end it."""
+        if not self._run.stopping:  # else it is the engine, which has seen another's end
+            self._run.record.stopped_by_node(number)
+        self._run.stop(number)
+
+    def _on_bound(self, node: RunNode, body: bytes) -> None:
+        """Show what all workers are bound to, once every node has said it."""
+        self._run.check_started()
+        node.bound = messages.unpack(messages.NodeBindings, body)
+        known = [(one.name, one.bound) for one in self._run.nodes if one.bound]
+        if len(known) == len(self._run.nodes):
+            self._run.say(bindings.table(known))
+
+    def _on_done(self, node: RunNode, body: bytes) -> None:
+        self._run.check_started()
+        node.done = messages.unpack(messages.Done, body)
+        self._run.on_done(node)

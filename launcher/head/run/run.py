@@ -1,0 +1,399 @@
+"""One program on the nodes of a fleet: started when all are ready, stopped as one."""
+
+from __future__ import annotations
+
+import signal
+
+from ...common.errors import UsageError
+from ...common.wording import counted
+from ...control import frames, messages
+from ...specs.plan import Node
+from ..fleet.hosts import by_cause
+from ..fleet.unreached import folded
+from ..output.filter import OutputFilter
+from ..report.report import words
+from ..shards.requests import ShardRequests
+from .fleet_events import FleetEvents
+from .output import RunOutput
+from .phase import Phase
+from .record import JobRecord
+from .restart_policy import NoRestarts
+from .run_node import RunNode, members
+from .signals import RunSignals
+from .staged_start import StagedStart
+from .start_message import start_message, window, world_of
+from .startup import Ready, Refused, StartLimits, Startup, Unfit
+from .stdin import Stdin
+from .tasks import tasks
+from .workers import Workers, may_run_on
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...common.errors import DsrunError
+    from ...specs.host import Host
+    from ...specs.job import JobSpec
+    from ...specs.plan import Plan
+    from ..fleet.fleet import Fleet
+    from ..fleet.node_connection import NodeConnection
+    from ..output.console import Console
+    from ..report.report import Report
+    from .restart_policy import RestartPolicy
+    from .startup import StartupEvent
+
+LAST_MARGIN = 35.0
+"""Seconds beyond the grace for a node to say that nothing is left: its own give-up is 30."""
+
+WORDS = 0.5
+"""Seconds for a backend to say why a line has ended: a guard ends what is left before that."""
+
+NO_DEVICES = "no accelerator found: these are CPU workers (--accelerator cpu, if so meant)"
+
+
+class Run:
+    """A program on some nodes of a fleet, from JOB to its report.
+
+    Attributes:
+        fleet: whose nodes it uses.
+        nodes: those that it uses, in rank order; later ones behind them.
+        plan: who has which ranks, in the present round of an elastic job.
+        phase: how far it has come.
+        master: the address at which the workers meet, "" before the start.
+        record: what has happened.
+        workers: those that run.
+        shards: the queues that they take data from.
+        abandoned: a third interrupt has ended it: its nodes are not to be waited for.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        fleet: Fleet,
+        console: Console,
+        restarts: Callable[[Run], RestartPolicy] = NoRestarts,
+    ) -> None:
+        """Prepare a run of the fleet's nodes that the plan has."""
+        self.spec, self.plan, self.fleet = spec, spec.plan, fleet
+        policy = spec.supervision
+        self.grace, self.lease = policy.grace, policy.heartbeat_timeout
+        self.phase = Phase.STARTING
+        self.started = self.abandoned = False
+        self.master = ""
+        self.nodes = members(spec.plan, fleet)
+        self._of = {node.connection: node for node in self.nodes}
+        self._task, self._console, self.loop = tasks(spec), console, fleet.loop
+        self.record = JobRecord(spec.job_id, self.loop.clock())
+        self.workers = Workers(self.loop, self.warn)
+        self.shards = ShardRequests(console)
+        self._window = window(len(self.nodes))
+        self.output = RunOutput(console, OutputFilter(spec), self._window)
+        self.staged = StagedStart(self.nodes[0])
+        self._stdin: Stdin | None = None
+        self._bare = False
+        self.error: DsrunError | None = None
+        self.restarts = restarts(self)
+        least = self.restarts.least
+        limits = StartLimits(policy.connect_timeout, policy.start_timeout, least, spec.batches)
+        self.startup = Startup(self.plan, self.nodes, self.loop, console, limits, self._on_startup)
+        self._events = FleetEvents(self).on_event
+        self.signals = RunSignals(self)
+
+    def begin(self) -> None:
+        """Tell every node what it is to run, those that are still being reached when they are."""
+        self.startup.begin()
+        self.fleet.lend([node.connection for node in self.nodes], self._events)
+        for node in self.nodes:
+            if node.connection.connected:
+                self.send_job(node)
+            elif node.connection.lost:
+                self.startup.fail(node, f"lost: {node.connection.lost}")
+
+    def wait(self) -> None:
+        """Wait until it is over; give the nodes back."""
+        try:
+            if self.phase is not Phase.OVER:
+                self.loop.run()
+        finally:
+            self.fleet.take_back(self._events)
+
+    def release(self) -> None:
+        """Let nodes give up what they hold for a run that was not started: its ports and logs."""
+        if not self.started:
+            self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
+
+    def result(self) -> Report:
+        """Return how it has ended.
+
+        Raises:
+            DsrunError: it could not be started.
+        """
+        if self.error is not None:
+            raise self.error
+        engine = self.fleet.engine_end
+        if engine is not None and self.record.cut_off:  # it may say so only when it is closed
+            self.record.engine_ended(engine.cause, engine.code, self.loop.clock())
+        return self._report()
+
+    def end_message(self) -> messages.End:
+        """Return its exit code, and its story for node launchers that were started by hand."""
+        if self.error is not None:
+            return messages.End(self.error.exit_code, f"dsrun: {self.error}\n")
+        report = self._report()
+        text = words(report)
+        return messages.End(report.exit_code, f"{text}\n" if text else "")
+
+    def _report(self) -> Report:
+        size = self.restarts.world_size(self.plan.world_size or 0)
+        clean = self.spec.supervision.graceful_term_ok
+        report = self.record.report(self.nodes, size, graceful_term_ok=clean)
+        return report._replace(ran=(self.plan.program, self.spec.workdir))
+
+    def say(self, text: str, level: str = "info") -> None:
+        """Print a line for the user."""
+        self._console.say(text, level)
+
+    def warn(self, text: str) -> None:
+        """Print a warning for the user."""
+        self._console.say(text, "warning")
+
+    def node_of(self, connection: NodeConnection) -> RunNode:
+        """Return what this run knows of a node."""
+        return self._of[connection]
+
+    def progress(self) -> str:
+        """Return who runs where, or before the start who is waited for."""
+        return self.workers.table() if self.started else self.startup.words
+
+    @property
+    def stopping(self) -> bool:
+        """Whether it is being stopped, or nothing of it runs any more."""
+        return self.phase >= Phase.STOPPING
+
+    @property
+    def ending(self) -> bool:
+        """Whether nothing of it runs any more."""
+        return self.phase >= Phase.ENDING
+
+    def send_job(self, node: RunNode) -> None:
+        """Tell a node what it is to run."""
+        node.connection.send_job(messages.pack(frames.JOB, self._task(node.node)))
+
+    # -- the start --------------------------------------------------------------------------
+
+    def call_off(self, reason: str) -> None:
+        """End the start: it is known that it cannot come about. A program that runs goes on."""
+        if self.phase is Phase.STARTING:
+            self.startup.give_up([reason])
+        else:
+            self.warn(reason)
+
+    def fail_start(self, node: RunNode, cause: str) -> None:
+        """Note why a node cannot take part."""
+        node.hello = None
+        self.startup.fail(node, cause)
+
+    def _on_startup(self, event: StartupEvent) -> None:
+        match event:
+            case Ready(plan, master, port):
+                self._on_ready(plan, master, port)
+            case Unfit(causes):
+                self._leave_out(causes)
+            case Refused(error):
+                self.refuse(error)
+
+    def refuse(self, error: DsrunError) -> None:
+        """End it with this error instead of a report."""
+        self.error = error
+        self.end()
+
+    def _leave_out(self, causes: dict[RunNode, str]) -> None:
+        for node, cause in causes.items():
+            node.lost = cause
+        text = folded({node.name: cause for node, cause in causes.items()})
+        self.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")
+
+    def _on_ready(self, plan: Plan, master: str, port: int) -> None:
+        """Start, unless what is known by now is not what was asked for."""
+        self._bare = all(node.hello.accelerator == "cpu" for node in self.nodes if node.hello)
+        misfit = self.spec.misfit(plan, bare=self._bare)
+        if misfit:
+            self.refuse(UsageError(misfit))
+            return
+        if self.spec.output.log_private:
+            folders = {n.name: f"log files in {n.hello.log_dir}" for n in self.nodes if n.hello}
+            for line in by_cause(folders):
+                self.say(line)
+        self._start(plan, master, port)
+
+    def _start(self, plan: Plan, master: str, port: int) -> None:
+        self.phase, self.started, self.master = Phase.RUNNING, True, master
+        self.record.began = self.loop.clock()
+        present = [node for node in self.nodes if not node.over]
+        for node in present:
+            self.fleet.expect_beats(node.connection)
+            node.assign(plan.nodes[node.node.rank])
+        self.label(plan)
+        starts = [self.start_message(node.node, master, port) for node in present]
+        packed = [messages.pack(frames.START, start) for start in starts]
+        self.staged.send(list(zip(present, packed, strict=True)))
+        self._say_start(master, port)
+        if self.spec.output.stdin:
+            self._stdin = Stdin(self.loop, self.staged.first.send)
+        self.fleet.watch()
+        self.restarts.on_start()
+
+    def _say_start(self, master: str, port: int) -> None:
+        if self.spec.workers.expects_devices and self._bare:
+            self.say(NO_DEVICES)
+        where = f"{self.plan.nodes[0].host.name}: master {master}:{port}"
+        size = counted(self.plan.world_size or 0, "worker")
+        self.say(f"{size} on {counted(len(self.plan.nodes), 'node')}; {where}", "debug")
+
+    # -- rounds -----------------------------------------------------------------------------
+
+    def label(self, plan: Plan) -> None:
+        """Give the ranks of a plan their labels, and DSRUN_WORLD_INFO."""
+        self.plan, self._world = plan, world_of(plan)
+        self.output.label(plan)
+
+    def label_node(self, node: Node) -> None:
+        """Give the ranks of one node their labels."""
+        self.output.label_node(node)
+
+    def begin_round(self) -> None:
+        """Forget how workers of former rounds have ended."""
+        self.record.forget_exits()
+        self.workers.begin_again()
+
+    def start_message(self, node: Node, master: str, port: int) -> messages.Start:
+        """Return START of a node, given where the workers meet."""
+        return start_message(self.plan, node, master, port, self._window, self._world)
+
+    def add(self, host: Host) -> RunNode:
+        """Return one more node, which the fleet has not reached yet."""
+        node = Node(len(self.fleet.nodes), host, None, host.slots)
+        connection = self.fleet.add(node)
+        self.fleet.lend_more(connection, self._events)
+        self._of[connection] = added = RunNode(connection, node, len(self.nodes))
+        self.nodes.append(added)
+        return added
+
+    # -- frames of nodes --------------------------------------------------------------------
+
+    def check_started(self) -> None:
+        """Check that a frame does not come before its time.
+
+        Raises:
+            BadFrame: nothing has been started.
+        """
+        if not self.started:
+            raise frames.BadFrame("the job has not started")
+
+    def on_took(self, node: RunNode, body: bytes) -> None:
+        """Count standard input that rank 0 has taken.
+
+        Raises:
+            BadFrame: none was sent, or less.
+        """
+        size = frames.unpack_count(body)
+        if self._stdin is None or node is not self.staged.first:
+            raise frames.BadFrame("input is taken where none was sent")
+        self._stdin.took(size)
+
+    def on_done(self, node: RunNode) -> None:
+        """Act on a node of which nothing is left."""
+        self._end_when_over()
+        # What is lost is not done, though nothing is left there.
+        if self.phase is Phase.RUNNING and not node.lost:
+            self.restarts.on_done(node)
+
+    # -- stopping ---------------------------------------------------------------------------
+
+    def stop(self, number: int, grace: float | None = None) -> None:
+        """Stop every node; called again it passes the new signal on and shortens the grace."""
+        grace = self.grace if grace is None else grace
+        self.restarts.close()
+        self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(number, grace)))
+        self.staged.cancel()
+        self.workers.close()
+        if self.phase is Phase.RUNNING:
+            self.phase = Phase.STOPPING
+            self.loop.call_later(grace + LAST_MARGIN, self._give_up_waiting)
+        self._end_when_over()
+
+    def fail(self, node: RunNode, ended: messages.Exit) -> None:
+        """Stop for a worker that has failed by itself."""
+        self.record.exited(node, ended)
+        self.stop(signal.SIGTERM)
+
+    def send(self, nodes: Sequence[RunNode], frame: bytes) -> None:
+        """Send a frame to these nodes."""
+        for node in nodes:
+            node.send(frame)
+
+    def _give_up_waiting(self) -> None:
+        for node in self.nodes:
+            if not node.over and self.phase < Phase.ENDING:
+                self.lose(node, "it did not say that its workers have ended")
+
+    def lose(
+        self, node: RunNode, reason: str, *, over: bool = True, explained: bool = True
+    ) -> None:
+        """Go on without a node that is gone, or stop the others: half a job is none."""
+        if node.over:
+            return
+        survives = self.phase is Phase.RUNNING and self.restarts.survives(node)
+        if over or survives:
+            node.lost = reason
+        self.shards.node_lost(node)
+        self._doubt(node)
+        if survives:
+            self.warn(f"lost {node.name}: {reason}; going on without it")
+            if node.left and explained:
+                self.warn(node.left)
+            self.restarts.on_loss(node)
+            return
+        self.record.lost(node.name, reason, self.loop.clock(), explained=explained)
+        self.stop(signal.SIGTERM)
+
+    def _doubt(self, node: RunNode) -> None:
+        """Keep what may run on where a node is lost, until it says that nothing does."""
+        workers = self.workers.lost(node)
+        if workers and node.hello:
+            seconds = self.lease + self.grace
+            node.left = may_run_on(node.name, node.hello.pids, workers, seconds)
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def _end_when_over(self) -> None:
+        if Phase.RUNNING <= self.phase < Phase.ENDING and all(node.over for node in self.nodes):
+            self.end()
+
+    def end(self) -> None:
+        """End, once backends have had time to say why connections have ended."""
+        if self.phase >= Phase.ENDING:
+            return
+        self.phase = Phase.ENDING
+        self.record.ended = self.loop.clock()
+        self.startup.close()
+        self.restarts.close()
+        self.workers.close()
+        self.loop.call_later(WORDS, self._finish)
+        self.end_if_explained()
+
+    def abandon(self) -> None:
+        """Wait for nobody any more."""
+        self.record.ended = self.loop.clock()
+        self.abandoned = True
+        self._finish()
+
+    def end_if_explained(self) -> None:
+        """End now, if no backend is waited for any more."""
+        if not self.record.awaits_words:
+            self._finish()
+
+    def _finish(self) -> None:
+        if self.phase is not Phase.OVER:
+            self.phase = Phase.OVER
+            self.loop.stop()

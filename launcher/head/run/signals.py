@@ -1,0 +1,86 @@
+"""What a run does with the signals that this process gets."""
+
+from __future__ import annotations
+
+import signal
+from enum import Enum
+
+from ...control import frames
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .run import Run
+
+
+class StopStep(Enum):
+    """What a signal that ends the run asks for."""
+
+    STOP = "stop"
+    KILL = "kill"
+    LEAVE = "leave at once"
+
+
+class StopRequests:
+    """Counts interrupts: the first stops with grace, the second kills, the third does not wait."""
+
+    def __init__(self) -> None:
+        self._interrupts = 0
+
+    def next(self, number: int) -> StopStep:
+        """Return what this signal asks for, after those before it."""
+        self._interrupts += number == signal.SIGINT
+        if self._interrupts > 2:
+            return StopStep.LEAVE
+        return StopStep.KILL if self._interrupts == 2 else StopStep.STOP
+
+
+class RunSignals:
+    """Acts on signals for one run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._requests = StopRequests()
+
+    def end(self, number: int) -> None:
+        """End the run with a signal that is to end it."""
+        run = self._run
+        if run.ending:
+            return
+        run.record.stop_signal = run.record.stop_signal or number
+        if not run.started:
+            run.end()
+            return
+        match self._requests.next(number):
+            case StopStep.LEAVE:
+                run.say(f"leaving at once; may still run on: {self._unfinished()}", "error")
+                run.abandon()
+            case StopStep.KILL:
+                run.warn("killing all ranks now")
+                run.stop(number, 0.0)
+            case StopStep.STOP:
+                self._stop(number)
+
+    def _stop(self, number: int) -> None:
+        more = "; interrupt again to kill them now" if number == signal.SIGINT else ""
+        ranks = f"{signal.Signals(number).name}: stopping {self._run.plan.world_size} ranks"
+        self._run.warn(f"{ranks}, grace {self._run.grace:g} s{more}")
+        self._run.stop(number)
+
+    def _unfinished(self) -> str:
+        return ", ".join(node.name for node in self._run.nodes if not node.over) or "none"
+
+    def pass_on(self, number: int) -> None:
+        """Act on a signal that does not end the run."""
+        if number in {signal.SIGUSR1, signal.SIGUSR2}:
+            self._run.send(self._run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
+        elif number == signal.SIGTSTP:
+            self._run.fleet.suspend()
+        elif number == signal.SIGQUIT:
+            # Asked for, so shown however quiet dsrun is to be.
+            self._run.say(self._run.progress(), "error")
+
+    def on_broken_output(self) -> None:
+        """Stop the run: nobody reads its output any more."""
+        self._run.record.broken_pipe = True
+        if self._run.started and not self._run.ending:
+            self._run.stop(signal.SIGTERM)

@@ -1,0 +1,270 @@
+"""From the first connection to START: all say HELLO, the facts agree, the master answers."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+from ...common.errors import NodeError
+from ...common.values import NamedTuple
+from ...control import frames, messages
+from ...specs.plan import settle
+from ..fleet.hosts import by_cause, waiting_line
+from . import checks
+from .run_node import assigned
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
+
+    from ...common.loop import Loop, Timer
+    from ...control.messages import Hello
+    from ...specs.batch_plan import BatchPlan
+    from ...specs.plan import Plan
+    from ..output.console import Console
+    from .run_node import RunNode
+
+SHOW_AFTER = 0.5
+"""Seconds until a terminal shows who is waited for."""
+
+SAY_AFTER = 3.0
+"""Seconds until a line says so where there is no terminal; then every fifth time as long."""
+
+HELD = 8
+"""Lines of an engine's own that are kept until somebody has to wait."""
+
+
+class StartLimits(NamedTuple):
+    """How long a start may take, and with whom; times in seconds.
+
+    Attributes:
+        connect: for the others, once there will be no start.
+        start: for all.
+        least: nodes without which there is no start; None for all of them.
+        batches: the elastic plan that the number of workers has to fit, if there is one.
+    """
+
+    connect: float
+    start: float
+    least: int | None = None
+    batches: BatchPlan | None = None
+
+
+class Ready(NamedTuple):
+    """All that is needed is there: the settled plan, and where the workers meet."""
+
+    plan: Plan
+    master: str
+    port: int
+
+
+class Unfit(NamedTuple):
+    """The start goes on without these nodes, which cannot take part for these reasons."""
+
+    causes: dict[RunNode, str]
+
+
+class Refused(NamedTuple):
+    """There is no start."""
+
+    error: NodeError
+
+
+if TYPE_CHECKING:
+    StartupEvent: TypeAlias = Ready | Unfit | Refused
+
+
+class Startup:
+    """Waits for all nodes, compares their facts, settles the plan and finds the master."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        nodes: Sequence[RunNode],
+        loop: Loop,
+        console: Console,
+        limits: StartLimits,
+        emit: Callable[[StartupEvent], None],
+    ) -> None:
+        """Prepare to wait; `emit` is called with what comes of it."""
+        self._plan = plan
+        self._nodes = list(nodes)
+        self._loop = loop
+        self._console = console
+        self._limits = limits
+        self._emit = emit
+        self._closed = False
+        self._candidates: tuple[str, ...] = ()
+        self._probes: Counter[RunNode] = Counter()
+        self._timers: list[Timer] = []
+        self._hurried = False
+        self._ticks = 0
+        self._held: deque[str] | None = deque(maxlen=HELD)
+
+    def begin(self) -> None:
+        """Begin to wait."""
+        self._timers.append(self._loop.call_later(self._limits.start, self._out_of_time))
+        self._loop.call_later(SHOW_AFTER, self._tick)
+
+    def close(self) -> None:
+        """Wait for nobody any more."""
+        self._closed = True
+        for timer in self._timers:
+            timer.cancel()
+        self._console.status("")
+
+    def fail(self, node: RunNode, cause: str) -> None:
+        """Note that a host cannot be used; the others are given as long as a connection takes."""
+        if self._closed or node.settled:
+            return
+        node.failed = cause
+        self._hurry()
+        self._look()
+
+    def abandon(self) -> bool:
+        """Give up now if some host cannot be used: the others were let go because of it."""
+        failed = self._failed()
+        if failed and not self._closed:
+            self.give_up(failed)
+        return bool(failed)
+
+    def show(self, text: str) -> None:
+        """Show a line of the engine's own: first with the line that says wait."""
+        if self._closed or self._held is None or self._console.shows("debug"):
+            self._console.say(text, "debug" if self._closed else "info")
+        else:
+            self._held.append(text)
+
+    @property
+    def words(self) -> str:
+        """How far it has come, e.g. "61/64 hosts, waiting for node7, node9, node41"."""
+        return waiting_line(len(self._nodes), self._waiting())
+
+    def on_hello(self, node: RunNode, hello: Hello) -> None:
+        """Act on a node's HELLO."""
+        node.hello = hello
+        if hello.problems:
+            self._hurry()
+        self._look()
+
+    def _hurry(self) -> None:
+        """Wait for the others only as long as a connection takes: there will be no start."""
+        if not self._hurried:
+            self._hurried = True
+            self._timers.append(self._loop.call_later(self._limits.connect, self._out_of_time))
+
+    def on_probed(self, node: RunNode, body: bytes) -> None:
+        """Act on which addresses of the master a node reaches.
+
+        Raises:
+            BadFrame: it is none, or the node was not asked.
+        """
+        verdicts = messages.unpack(messages.Probed, body).verdicts
+        if not self._probes[node]:
+            raise frames.BadFrame("an answer to a question that was not asked")
+        self._probes[node] -= 1
+        if self._probes[node] or self._closed:
+            return  # its nodes have changed since
+        if len(verdicts) != len(self._candidates):
+            raise frames.BadFrame(f"{len(verdicts)} answers to {len(self._candidates)} questions")
+        node.verdicts = verdicts
+        if not any(self._probes[one] for one in self._nodes[1:]):
+            self._choose_master()
+
+    def _look(self) -> None:
+        if self._closed or not all(node.settled for node in self._nodes):
+            return
+        self._spare_failed()
+        failed = self._failed()
+        if not failed:
+            hellos = {n.node.rank: n.hello for n in self._nodes if n.hello}
+            failed = checks.problems([n.node for n in self._nodes], hellos)
+        if failed:
+            self.give_up(failed)
+        else:
+            self._settle()
+
+    def _spare_failed(self) -> None:
+        """Go on without those that cannot take part, if the others are enough."""
+        unfit = {node: cause for node in self._nodes if (cause := _unfit(node))}
+        rest = [node for node in self._nodes if node not in unfit]
+        if self._limits.least is None or not unfit or len(rest) < self._limits.least:
+            return
+        self._emit(Unfit(unfit))
+        self._nodes = rest
+        self._plan = assigned(self._plan, rest)
+
+    def _failed(self) -> list[str]:
+        return by_cause({node.name: node.failed for node in self._nodes if node.failed})
+
+    def _settle(self) -> None:
+        unknown = [n for n in self._nodes if n.node.slots is None]
+        counts = {n.node.rank: n.hello.slots for n in unknown if n.hello}
+        if counts:
+            self._plan = settle(self._plan, counts)
+        misfit = checks.misfit(self._plan.world_size or 0, self._limits.batches)
+        if misfit:
+            self.give_up([misfit])
+            return
+        first = self._nodes[0]
+        assert first.hello is not None
+        self._port = first.hello.port or self._plan.master_port or 0
+        alone = len(self._nodes) == 1 and len(self._plan.nodes) == 1
+        self._candidates = checks.master_candidates(
+            first.node, first.hello, self._plan.master_addr, alone
+        )
+        if len(self._nodes) == 1 or first.hello.port is None:
+            self._finish(self._candidates[0])
+            return
+        probe = messages.pack(frames.PROBE, messages.Probe(self._candidates, self._port))
+        for node in self._nodes[1:]:
+            self._probes[node] += 1
+            node.send(probe)
+
+    def _choose_master(self) -> None:
+        verdicts = {node.name: node.verdicts for node in self._nodes[1:]}
+        address, reasons = checks.choose_master(self._candidates, verdicts, self._port)
+        if address:
+            self._finish(address)
+        else:
+            given, first = self._plan.master_addr, self._nodes[0].name
+            asked = (
+                [f"--master_addr {given}: is it an address of node 0, {first}?"] if given else []
+            )
+            self.give_up([*reasons, *asked])
+
+    def _finish(self, address: str) -> None:
+        self.close()
+        self._emit(Ready(self._plan, address, self._port))
+
+    def give_up(self, reasons: Sequence[str]) -> None:
+        """Start nothing, for these reasons."""
+        self.close()
+        lines = "\n".join(f"  {reason}" for reason in reasons)
+        text = f"the job cannot start, nothing was left running:\n{lines}"
+        self._emit(Refused(NodeError(text)))
+
+    def _out_of_time(self) -> None:
+        for node in self._nodes:
+            if not node.settled:
+                node.failed = "no answer in time (--connect_timeout, --start_timeout)"
+        self._look()
+
+    def _waiting(self) -> list[str]:
+        return [node.name for node in self._nodes if not node.settled]
+
+    def _tick(self) -> None:
+        if self._closed or not self._waiting():
+            return
+        self._ticks += 1
+        text = self.words
+        self._console.status(f"dsrun: {text}")
+        seconds = self._ticks * SHOW_AFTER
+        if seconds == SAY_AFTER or seconds % (5 * SAY_AFTER) == 0:
+            self._console.say("\n".join([text, *(self._held or ())]))
+            self._held = None
+        self._loop.call_later(SHOW_AFTER, self._tick)
+
+
+def _unfit(node: RunNode) -> str:
+    return node.failed or "; ".join(node.hello.problems if node.hello else ())

@@ -1,0 +1,97 @@
+"""What each node is sent first: its task."""
+
+from __future__ import annotations
+
+import os
+
+from ... import __version__
+from ...backends import BACKENDS
+from ...control.messages import Task
+from ...specs.environment import to_wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...specs.job import JobSpec
+    from ...specs.plan import Node
+    from ...specs.program import Program
+
+SETTLE = 0.15
+"""Seconds within which Slurm's signal for a job reaches all of its nodes, and this process."""
+
+LEASE = 15 / 16
+"""Of the heartbeat timeout, after which a node of an elastic job that is cut off stops its workers.
+
+A cable may be out for half of the timeout: TCP is as slow again to notice it is back. What is left
+must do for the workers of a node that is cut off (`Task.last_grace`).
+"""
+
+
+def tasks(spec: JobSpec) -> Callable[[Node], Task]:
+    """Return what makes each node's Task; all that is the same for all is made once."""
+    common, lists = _common(spec), dict(spec.core_lists)
+    rest, port = spec.binding.core_list, spec.plan.master_port or 0
+
+    def task(node: Node) -> Task:
+        first = node.rank == 0 and spec.plan.rendezvous is None
+        return common._replace(
+            host=node.host.name,
+            slots=node.host.slots,
+            port=port if first else None,
+            binding=spec.binding._replace(core_list=lists.get(node.host.name, rest)),
+        )
+
+    return task
+
+
+def _common(spec: JobSpec) -> Task:
+    """Return the Task of no node: what is the same for all."""
+    workers, output, watched = spec.workers, spec.output, spec.supervision
+    rounds, heartbeat = spec.elastic is not None, watched.heartbeat_timeout
+    last_grace = min(watched.grace, heartbeat * (1 - LEASE)) if rounds else watched.grace
+    return Task(
+        dsrun=__version__,
+        job_id=spec.job_id,
+        host="",
+        program=_wired(spec.plan.program),
+        workdir=to_wire(spec.workdir),
+        env=_environment(spec),
+        slots=None,
+        port=None,
+        venv_script=to_wire(workers.venv_script),
+        log_dir=to_wire(output.log_dir),
+        log_private=output.log_private,
+        log_layout=output.log_layout,
+        lease=heartbeat * (LEASE if rounds else 1.0),
+        grace=watched.grace,
+        last_grace=last_grace,
+        elastic=rounds or spec.plan.rendezvous is not None,
+        notice=to_wire(spec.elastic.notice_by) if spec.elastic else "",
+        rendezvous=spec.plan.rendezvous,
+        logs_specs=tuple(map(to_wire, output.logs_specs)),
+        run_id=to_wire(workers.run_id),
+        shard_queue=workers.shard_queue,
+        warm=workers.warm_modules,
+        one_device=workers.one_device,
+        allow_background=watched.allow_background,
+        keep_stdin=output.stdin,
+        role=workers.role,
+        by_engine=BACKENDS[spec.plan.launcher].by_engine,
+        settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
+    )
+
+
+def _environment(spec: JobSpec) -> dict[str, str]:
+    handled = ",".join(spec.supervision.end_signals)
+    sent = {"TORCHELASTIC_SIGNALS_TO_HANDLE": handled, **spec.travel.values}
+    return {to_wire(name): to_wire(value) for name, value in sent.items()}
+
+
+def _wired(program: Program) -> Program:
+    """Return the program in texts that survive the line."""
+    return program._replace(
+        script=to_wire(program.script),
+        args=tuple(map(to_wire, program.args)),
+        python=to_wire(program.python) if program.python else None,
+    )

@@ -1,0 +1,221 @@
+"""torch's agent as a process of its own, and the lines on which it and its shims report.
+
+The agent's standard input is a socket. The agent, and every shim that it starts in a worker's
+place, sends one end of a new line over it: nobody else can come, and nothing of it has a name in
+the file system.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+
+from ...common import loop as loops
+from ...control.messages import Left
+from .. import processes
+from ..workers.spawn import spawn
+from .events import AgentEnded, AgentJoined, StopRequested, WorkersRequested
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..workers.spawn import Process, WorkerSpec
+    from .events import EmitAgent
+
+LIMIT = 65536
+"""Bytes of one message, at most."""
+
+KEPT = 4096
+"""Bytes kept of the end of what the agent prints."""
+
+NO_REASON = Left("?")
+"""Until the agent says why it ends."""
+
+
+class AgentProcess:
+    """One agent and its shims.
+
+    Attributes:
+        pid: the agent's.
+    """
+
+    def __init__(
+        self,
+        loop: loops.Loop,
+        agent: Callable[[int], WorkerSpec],
+        emit: EmitAgent,
+        workers: int,
+    ) -> None:
+        """Start the agent; `agent` is given the descriptor of its standard input.
+
+        Args:
+            loop: where its lines are read.
+            agent: returns what to execute.
+            emit: takes its events.
+            workers: how many the agent requests in each round.
+
+        Raises:
+            SpawnFailed: it cannot be started.
+        """
+        self._loop = loop
+        self._emit = emit
+        self._workers = workers
+        self._entry, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._agent = self._spawned(agent(theirs.fileno()))
+        self.pid = self._agent.pid
+        os.close(self._agent.stdin)
+        self._outputs = [self._agent.stdout, self._agent.stderr]
+        self._printed = b""
+        self._line: socket.socket | None = None
+        self._rest = b""
+        self._open: set[socket.socket] = {self._entry}
+        self._shims: dict[int, socket.socket] = {}
+        self._requested: dict[int, dict[str, str]] = {}
+        self._left: Left | None = NO_REASON
+        loop.add_reader(self._entry.fileno(), self._accept)
+        for fd in self._outputs:
+            loop.add_reader(fd, lambda fd=fd: self._read_output(fd))  # type: ignore[misc]
+
+    def _spawned(self, agent: WorkerSpec) -> Process:
+        try:
+            return spawn(agent)
+        except BaseException:
+            self._entry.close()
+            raise
+
+    def form(self, place: dict[str, object]) -> None:
+        """Tell the agent its place in a round."""
+        self._shims, self._requested = {}, {}
+        self._tell({"round": place})
+
+    def change(self) -> None:
+        """Tell the agent to leave its round."""
+        self._tell({"change": True})
+
+    def ended(self, local: int, code: int) -> None:
+        """End the shim of a worker as the worker has ended."""
+        line = self._shims.pop(local, None)
+        if line is not None:
+            _send(line, code.to_bytes(4, "big", signed=True))
+            self._close(line)
+
+    def close(self) -> None:
+        """End the agent and the shims, which is the end of everything that it has decided."""
+        processes.send(self.pid, signal.SIGKILL)
+        for line in tuple(self._open):
+            self._close(line)
+        while self._outputs:
+            fd = self._outputs.pop()
+            self._loop.remove(fd)
+            os.close(fd)
+        self._shims, self._line = {}, None
+
+    def _tell(self, message: dict[str, object]) -> None:
+        if self._line is not None:
+            _send(self._line, json.dumps(message).encode() + b"\n")
+
+    # -- new lines --------------------------------------------------------------------------
+
+    def _accept(self) -> None:
+        data, fds, _, _ = socket.recv_fds(self._entry, LIMIT, 1)
+        if not fds:
+            self._close(self._entry)
+            if self._line is None:
+                self._end()
+            return
+        line = socket.socket(fileno=fds[0])
+        line.setblocking(False)
+        self._open.add(line)
+        message = json.loads(data)
+        if "agent" in message:
+            self._line = line
+            self._loop.add_reader(line.fileno(), lambda: self._read_agent(line))
+        else:
+            self._add_shim(int(message["LOCAL_RANK"]), line, message)
+
+    def _add_shim(self, local: int, line: socket.socket, environment: dict[str, str]) -> None:
+        self._shims[local], self._requested[local] = line, environment
+        self._loop.add_reader(line.fileno(), lambda: self._read_shim(local, line))
+        if len(self._requested) == self._workers:
+            whole, self._requested = self._requested, {}
+            self._emit(WorkersRequested([whole[local] for local in sorted(whole)]))
+
+    # -- what comes on them -----------------------------------------------------------------
+
+    def _read_shim(self, local: int, line: socket.socket) -> None:
+        """Read the signals that a shim got; its end means that torch has killed it."""
+        data = _received(line, 64)
+        of_this_round = self._shims.get(local) is line
+        if not data:
+            self._close(line)
+        if of_this_round:
+            if not data:
+                self._shims.pop(local)
+            self._emit(StopRequested(data[-1] if data else signal.SIGKILL))
+
+    def _read_agent(self, line: socket.socket) -> None:
+        data = _received(line, LIMIT)
+        if not data:
+            self._close(line)
+            self._end()
+            return
+        *whole, self._rest = (self._rest + data).split(b"\n")
+        for message in map(json.loads, whole):
+            if "join" in message:
+                self._emit(AgentJoined(int(message["join"])))
+            elif "left" in message:
+                self._left = Left(**message["left"]) if message["left"] else None
+
+    def _read_output(self, fd: int) -> None:
+        try:
+            data = os.read(fd, LIMIT)
+        except BlockingIOError:
+            return
+        if not data:
+            self._loop.remove(fd)
+        self._printed = (self._printed + data)[-KEPT:]
+
+    # -- its end ----------------------------------------------------------------------------
+
+    def _end(self) -> None:
+        """Emit why the agent has ended, in its own last line where it has not said it."""
+        left = self._left
+        if left is NO_REASON:
+            printed, unusable = self._last_line(), self._line is None
+            if unusable and printed:
+                left = Left(printed, unusable)  # what it lacks here
+            else:
+                left = Left(f"torch's agent ended: {printed or 'killed'}", unusable)
+        self._emit(AgentEnded(left))
+
+    def _last_line(self) -> str:
+        for fd in self._outputs:
+            self._read_output(fd)
+        lines = self._printed.decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    def _close(self, line: socket.socket) -> None:
+        if line in self._open:
+            self._open.remove(line)
+            self._loop.remove(line.fileno())
+            line.close()
+
+
+def _send(line: socket.socket, data: bytes) -> None:
+    """Send a few bytes, if there is anybody to read them."""
+    try:
+        line.send(data)
+    except OSError:
+        return
+
+
+def _received(line: socket.socket, size: int) -> bytes:
+    """Return what has come, b"" at the end of the line."""
+    try:
+        return line.recv(size)
+    except OSError:
+        return b""  # it has died with something unread

@@ -1,0 +1,78 @@
+"""What runs beside an elastic job's workers: torch's agent, and workers that are to be."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from ...specs import environment
+from ...specs.rendezvous import Rendezvous
+from ..workers.prepare import text
+from ..workers.spawn import WorkerSpec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...control.messages import Start, Task
+    from ..workers.prepare import NodeSetup
+
+BOOT = (
+    b"import sys; sys.path[:] = [p for p in sys.path if p]; del sys.argv[0];"
+    b"import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"
+)
+"""Runs a file without its own folder, or the user's, among those that modules come from."""
+
+INTERVAL = 0.05
+"""Seconds between two looks of torch's agent at its workers; it can only look."""
+
+PATIENCE = 2.0
+"""Leases for the first node of a round to answer; if it is lost, the runner knows by then."""
+
+BARRIER = 300.0
+"""Seconds for which an agent that is done waits for the others, which is torch's own default."""
+
+_FOLDER = os.path.dirname(__file__)
+
+
+def agent(setup: NodeSetup, start: Start, stdin: int) -> WorkerSpec:
+    """Return torch's agent for this node, whose standard input is the socket to the launcher."""
+    task = setup.task
+    env = {**setup.base, **task.env}
+    if task.rendezvous is None:
+        # Nodes may have different numbers of workers.
+        env["TORCH_ELASTIC_WORKER_IDENTICAL"] = "0"
+    wire = environment.from_wire
+    program = os.fsencode(os.path.join(_FOLDER, "agent.py"))
+    settings = json.dumps(_settings(task, len(start.slots))).encode()
+    return WorkerSpec(
+        rank=start.first_rank,
+        argv=[setup.python, b"-c", BOOT, program, settings],
+        env={wire(name): wire(value) for name, value in env.items()},
+        workdir=setup.workdir,
+        stdin=stdin,
+    )
+
+
+def _settings(task: Task, workers: int) -> dict[str, object]:
+    # What the agents of the other nodes were given for a rendezvous holds here as well.
+    rendezvous = Rendezvous(*task.rendezvous)._asdict() if task.rendezvous is not None else None
+    return {
+        "role": task.role,
+        "workers": workers,
+        "job": task.job_id,
+        "shim": [sys.executable, "-E", "-S", os.path.join(_FOLDER, "shim.py")],
+        "interval": INTERVAL,
+        "barrier": BARRIER,
+        "patience": PATIENCE * task.lease,
+        "rendezvous": rendezvous,
+        "logs": task.logs_specs,
+    }
+
+
+def warm_worker(setup: NodeSetup, worker: WorkerSpec, stdin: int) -> WorkerSpec:
+    """Return what imports beforehand for such a worker, and awaits its order at `stdin`."""
+    own = setup.program.argv(text(setup.python), 0)
+    at = len(worker.argv) - len(own) + 2  # behind the interpreter and its -u
+    program = os.fsencode(os.path.join(_FOLDER, "warm_process.py"))
+    words = [program, ",".join(setup.task.warm).encode()]
+    return worker._replace(argv=[*worker.argv[:at], *words, *worker.argv[at:]], stdin=stdin)

@@ -1,0 +1,54 @@
+"""What a node says of itself in its HELLO."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from .. import __version__
+from ..common.network import own_addresses
+from ..control.messages import Hello
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..control.messages import Task
+    from .devices import Devices
+
+
+def machine() -> str:
+    """Return what two names of one machine share: boot and network namespace."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            boot = file.read().strip()
+        return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}/{os.uname().nodename}"
+    except OSError:
+        return os.uname().nodename
+
+
+def hello(
+    task: Task,
+    devices: Devices,
+    slots: int,
+    port: int | None,
+    problems: Sequence[str],
+    log_dir: str,
+) -> Hello:
+    """Return this node's HELLO."""
+    return Hello(
+        dsrun=__version__,
+        hostname=os.uname().nodename,
+        machine=machine(),
+        python=f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
+        accelerator=devices.kind,
+        devices=devices.visible,
+        slots=slots,
+        port=port,
+        addresses=own_addresses() if task.elastic or task.port is not None else (),
+        problems=tuple(problem for problem in problems if problem),
+        clock=time.monotonic(),
+        log_dir=log_dir,
+        pids=(os.getppid(), os.getpid()),
+    )

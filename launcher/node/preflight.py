@@ -1,0 +1,75 @@
+"""What stands in the way of a job on this node, in words; each check returns "" for nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from .. import __version__
+from ..common import executable
+from ..common.network import own_addresses, same_host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..specs.program import Program
+
+
+def version_problem(runner: str) -> str:
+    """Return the two versions in words when they differ, or ""."""
+    if runner == __version__:
+        return ""
+    return f"dsrun {__version__} is installed here, the runner is {runner}: install the same"
+
+
+def host_problem(name: str) -> str:
+    """Return why this machine is not the host of that name, or ""; what cannot be known passes."""
+    here = os.uname().nodename
+    if same_host(name, here) or same_host(name, os.environ.get("SLURMD_NODENAME", here)):
+        return ""
+    try:
+        found = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
+    except OSError:
+        return ""
+    if found & set(own_addresses()) or all(one.startswith("127.") for one in found):
+        return ""
+    return f"the engine started its part on another host, {here}"
+
+
+def folder_problem(workdir: bytes) -> str:
+    """Return why the workers cannot run in that folder, or ""."""
+    name = os.fsdecode(workdir)
+    if not os.path.isdir(workdir):
+        return f"no such folder: {name} (--workdir names another)"
+    if not os.access(workdir, os.X_OK):
+        return f"folder {name} may not be entered by this user"
+    return ""
+
+
+def program_problem(
+    program: Program, python: bytes, script: bytes, workdir: bytes, path: bytes
+) -> str:
+    """Return why the program cannot be started here, or ""."""
+    if program.no_python:
+        return _executable_problem(script, workdir, path)
+    if not os.access(python, os.X_OK):
+        return f"no python at {os.fsdecode(python)} (--python names another)"
+    if program.module:
+        return ""
+    full = os.path.join(workdir, script)
+    if not os.path.exists(full):
+        return f"no such script: {os.fsdecode(full)}"
+    if not os.access(full, os.R_OK):
+        return f"script {os.fsdecode(full)} may not be read by this user"
+    return ""
+
+
+def _executable_problem(script: bytes, workdir: bytes, path: bytes) -> str:
+    folders = [workdir] if b"/" in script else path.split(b":")
+    full = [os.fsdecode(os.path.join(folder, script.removeprefix(b"./"))) for folder in folders]
+    there = [one for one in full if os.path.exists(one)]
+    faults = [executable.fault(one) for one in there]
+    if "" in faults:
+        return ""
+    if not there:
+        return f"no such program: {os.fsdecode(script)} (--no_python runs an executable file)"
+    return f"--no_python {there[0]}: {faults[0]}"

@@ -1,0 +1,49 @@
+"""What a group of workers tells its owner: typed events, always from the loop."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeAlias
+
+    from .spawn import Process
+
+
+class Output(NamedTuple):
+    """A worker has written to its stream 1 (stdout) or 2 (stderr)."""
+
+    rank: int
+    stream: int
+    data: bytes
+
+
+class Exited(NamedTuple):
+    """A worker has ended; its process has the status."""
+
+    process: Process
+
+
+class OrphansStopped(NamedTuple):
+    """Workers that ended well have left processes, which are being stopped; `names` says which."""
+
+    names: str
+
+
+class InputTaken(NamedTuple):
+    """So many bytes of the standard input were written to its worker, or dropped with it."""
+
+    size: int
+
+
+class Ended(NamedTuple):
+    """Nothing of the group is left, save these pids, which cannot be ended from here."""
+
+    left: list[int]
+
+
+if TYPE_CHECKING:
+    GroupEvent: TypeAlias = Output | Exited | OrphansStopped | InputTaken | Ended
+    Emit: TypeAlias = Callable[[GroupEvent], None]

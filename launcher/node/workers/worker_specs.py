@@ -1,0 +1,129 @@
+"""From a START to what is executed here: one `WorkerSpec` for each worker, and its log files."""
+
+from __future__ import annotations
+
+import os
+
+from ...specs import environment
+from .. import processes as kernel
+from ..binding import apply
+from ..elastic import agent_environment
+from .log_files import LogFiles
+from .prepare import text
+from .spawn import WorkerSpec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...control.messages import NodeBindings, Start
+    from .devices import WorkerDevices
+    from .logs import RankLog
+    from .prepare import NodeSetup
+    from .spawn import Process
+
+
+class WorkerSpecs:
+    """Makes the workers of every round of one run."""
+
+    def __init__(self, setup: NodeSetup, note: Callable[[str], None]) -> None:
+        """Make workers for a task that was found to be usable; `note` takes lines for the user."""
+        self._setup = setup
+        self._note = note
+        self._files = LogFiles(setup, note)
+        self._equipment: WorkerDevices
+
+    def make(self, start: Start) -> tuple[list[WorkerSpec], dict[int, RankLog]]:
+        """Return what each worker of a round is started with, and its log files.
+
+        Raises:
+            OSError: a log file cannot be created.
+            DsrunError: cores cannot be bound as asked.
+        """
+        self._equipment = self._setup.equip(start.slots)
+        self._files.close()
+        specs = [
+            self._spec(start, local, cores)
+            for local, cores in enumerate(self._cores())
+            if start.only in {None, local}
+        ]
+        return specs, self._files.open([spec.rank for spec in specs], start)
+
+    def bound(self, start: Start, processes: Sequence[Process]) -> NodeBindings:
+        """Return where the workers that were made last are, without the kernel's account of it."""
+        pids = {one.spec.rank - start.first_rank: one.pid for one in processes}
+        return self._equipment.bound(pids, start.first_rank)
+
+    def close(self) -> None:
+        """Let go of what the last round's workers have recorded."""
+        self._files.close()
+
+    def _cores(self) -> list[apply.WorkerCores]:
+        nodes, policy = self._equipment.numa_nodes, self._setup.policy
+        if policy.bind_to == "none":
+            return apply.unbound(len(nodes))
+        devices, path = self._equipment.devices, text(self._setup.path)
+        return apply.bound(policy, nodes, path, self._note, devices=devices)
+
+    def _spec(self, start: Start, local: int, cores: apply.WorkerCores) -> WorkerSpec:
+        setup, rank = self._setup, start.first_rank + local
+        argv = setup.program.argv(text(setup.python), 0 if setup.task.one_device else local)
+        return WorkerSpec(
+            rank=rank,
+            argv=[environment.from_wire(word) for word in (*cores.prefix, *argv)],
+            env=self._environment(start, local, cores.threads),
+            workdir=setup.workdir,
+            cpus=cores.cpus,
+            keep_stdin=setup.task.keep_stdin and rank == 0,
+        )
+
+    def _environment(self, start: Start, local: int, threads: int) -> dict[bytes, bytes]:
+        setup, task = self._setup, self._setup.task
+        env = environment.worker(
+            setup.base,
+            task.env,
+            self._contract(start, local),
+            first=task.workdir if setup.program.folder_first else "",
+            python="" if setup.program.no_python else text(setup.python),
+            threads=threads,
+        )
+        wire = environment.from_wire
+        return {wire(name): wire(value) for name, value in env.items()}
+
+    def _contract(self, start: Start, local: int) -> dict[str, str]:
+        """Return the variables that every worker is promised."""
+        setup, info = self._setup, self._rank_info(start, local)
+        promised = environment.contract(info) | environment.of_slurm(info, setup.base)
+        promised |= agent_environment.variables(start, local)
+        promised |= self._mask(start, local)
+        promised |= self._equipment.variables(local, {**setup.base, **setup.task.env})
+        promised["DSRUN_NODE_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
+        return promised
+
+    def _mask(self, start: Start, local: int) -> dict[str, str]:
+        """Return the variables that show a worker the devices of this node, or its own alone."""
+        devices = self._setup.devices
+        entries = devices.entries(start.slots)
+        alone = self._setup.task.one_device or devices.alone
+        return devices.mask(entries[local : local + 1] if alone else entries)
+
+    def _rank_info(self, start: Start, local: int) -> environment.RankInfo:
+        task = self._setup.task
+        return environment.RankInfo(
+            rank=start.first_rank + local,
+            local_rank=0 if task.one_device else local,
+            local_size=len(start.slots),
+            world_size=start.world_size,
+            node_rank=start.node_rank,
+            nodes=start.nodes,
+            master_addr=start.master_addr,
+            master_port=start.master_port,
+            job_id=task.job_id,
+            role=task.role,
+            restarts=start.restarts,
+            max_restarts=start.max_restarts,
+            elastic=task.elastic,
+            run_id=task.run_id,
+            world=start.world,
+            error_file=self._files.error_file(start, local),
+        )

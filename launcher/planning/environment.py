@@ -1,0 +1,72 @@
+"""Which variables go to the nodes: files and options that name them, and those that travel."""
+
+from __future__ import annotations
+
+import os
+
+from ..common import files
+from ..common.errors import UsageError, reason
+from ..specs import environment
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..cli.options import Options
+    from ..specs.environment import Travel
+
+ENV_FILES = (".deepspeed_env", ".dsrun_env")
+"""Read from the home folder, then from the current one, when they are there."""
+
+
+def travel(options: Options) -> Travel:
+    """Return the variables that go to the nodes.
+
+    Raises:
+        UsageError: an environment file, an --export or the --accelerator is not usable.
+    """
+    from ...accelerator import detect
+
+    named: dict[str, str] = {}
+    for path, place in _env_files(options):
+        named |= _env_file(path, place)
+    named |= environment.exports(options.export, os.environ)
+    try:
+        named |= detect.named(options.accelerator, "--accelerator")
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    return environment.travel(os.environ, named, detect.prefixes())
+
+
+def _env_files(options: Options) -> list[tuple[str, str]]:
+    """Return (path, what names it) of every environment file, later ones winning.
+
+    Nothing names those that are read where they are there.
+    """
+    folders = (os.path.expanduser("~"), ".")
+    usual = [os.path.join(folder, name) for folder in folders for name in ENV_FILES]
+    own = os.environ.get("DS_ENV_FILE", "")
+    if own:
+        known = [os.path.join(folder, own) for folder in folders]
+        usual = [os.path.expanduser(own)] if os.sep in own else [*filter(os.path.exists, known)]
+        usual = usual or known[1:]
+    place = "DS_ENV_FILE " if own else ""
+    return [
+        *((path, place) for path in usual),
+        *((path, "--env_file ") for path in options.env_file),
+    ]
+
+
+def _env_file(path: str, place: str) -> dict[str, str]:
+    def check(status: os.stat_result) -> None:
+        if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
+            raise UsageError(f"{shown}: belongs to another user or is writable by all; not read")
+
+    shown = f"{place}{path}"
+    try:
+        text = files.read(path, check=check).decode("utf-8-sig", "surrogateescape")
+    except FileNotFoundError:
+        if place:
+            raise UsageError(f"{shown}: no such file") from None
+        return {}
+    except OSError as error:
+        raise UsageError(f"{shown}: {reason(error)}") from None
+    return environment.parse_env_file(text, shown)

@@ -1,0 +1,150 @@
+"""Which hosts take part, and which node this is where the same command runs on every one."""
+
+from __future__ import annotations
+
+from ..common.errors import UsageError, conflict
+from ..resources import source
+from ..resources.cluster_environment import WORDS_FOR_ALL
+from ..resources.counts import is_count
+from ..resources.select import choose
+from ..specs.host import MAX_SLOTS
+from ..specs.host_updates import HostFilter, HostUpdates
+from .elastic import bounds, grows
+from .inventory import find_hosts, watched
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..cli.options import Options
+    from ..cli.parser import Command
+    from ..specs.host import Host
+
+
+def select(options: Options, inventory: source.Source) -> list[Host]:
+    """Return the hosts of an inventory that take part.
+
+    Raises:
+        UsageError: the options choose what is not there, or nothing names several hosts.
+    """
+    hosts = _filter(options, len(inventory.hosts))
+    _check_named(options, inventory)
+    return choose(inventory, hosts)
+
+
+def chosen_hosts(options: Options) -> list[Host]:
+    """Return the hosts that the options name and choose.
+
+    Raises:
+        UsageError: they name none, or choose what is not there.
+    """
+    return select(options, find_hosts(options))
+
+
+def host_updates(options: Options) -> HostUpdates | None:
+    """Return where an elastic job learns of hosts that come and go, None for nowhere."""
+    if not grows(options):
+        return None
+    script = options.host_discovery_script or ""
+    hostfile = "" if script else watched(options)
+    return HostUpdates(script, hostfile, _filter(options, 0))
+
+
+def _filter(options: Options, known: int) -> HostFilter:
+    """Return which of so many hosts are to take part.
+
+    Raises:
+        UsageError: two options ask for different numbers.
+    """
+    return HostFilter(
+        include=options.include,
+        exclude=options.exclude,
+        num_nodes=_num_nodes(options, known),
+        num_gpus=number_of_gpus(options),
+        accelerator=options.accelerator,
+    )
+
+
+def _num_nodes(options: Options, known: int) -> int | None:
+    """Return --num_nodes or torchrun's --nnodes, also written N:N."""
+    # Where the command runs on every node, hosts need no names, only a number.
+    bare = by_rank(options) and known == 1
+    if options.nnodes is None:
+        return None if bare else options.num_nodes
+    least, most = bounds(options.nnodes)
+    if least < most:
+        return options.num_nodes  # an elastic job takes all hosts; those beyond MAX are spares
+    if options.num_nodes not in {None, least}:
+        raise conflict(f"--nnodes {least}", f"--num_nodes {options.num_nodes}")
+    return None if bare else least
+
+
+def by_rank(options: Options) -> bool:
+    """Return whether the same command runs on every node: --no_ssh, or torchrun's static form."""
+    return options.no_ssh or (
+        options.nnodes is not None and options.node_rank is not None and not options.host
+    )
+
+
+def number_of_gpus(options: Options) -> int | None:
+    """Return --num_gpus or torchrun's --nproc_per_node, None for all.
+
+    Raises:
+        UsageError: the two differ, or that is no number of workers.
+    """
+    if options.nproc_per_node is None or options.nproc_per_node in WORDS_FOR_ALL:
+        return options.num_gpus
+    if not (is_count(options.nproc_per_node) and 1 <= int(options.nproc_per_node) <= MAX_SLOTS):
+        valid = f"1 to {MAX_SLOTS}, or {', '.join(sorted(WORDS_FOR_ALL))}"
+        raise UsageError(f"--nproc_per_node {options.nproc_per_node}: expected {valid}")
+    count = int(options.nproc_per_node)
+    if options.num_gpus not in {None, count}:
+        raise conflict(f"--nproc_per_node {count}", f"--num_gpus {options.num_gpus}")
+    return count
+
+
+def _check_named(options: Options, inventory: source.Source) -> None:
+    """See that there are hosts where several nodes are asked for.
+
+    Raises:
+        UsageError: nothing names them.
+    """
+    asked = bounds(options.nnodes)[0] if options.nnodes else options.num_nodes or 1
+    alone = [host.name for host in inventory.hosts] == [source.THIS_MACHINE] and not options.host
+    if asked == 1 or not alone or options.hostfile or by_rank(options):
+        return
+    flag = "--nnodes" if options.nnodes else "--num_nodes"
+    raise UsageError(
+        f"{flag} {options.nnodes or asked}: nothing names the hosts: --hostfile FILE, --host h1,h2"
+        " or an allocation; or run this on every node, with --node_rank N --master_addr HOST or"
+        " --rdzv_backend c10d --rdzv_endpoint HOST:PORT"
+    )
+
+
+def nodes_by_rank(command: Command, hosts: list[Host]) -> tuple[list[Host], bool]:
+    """Return the nodes of --no_ssh, which need no names: node-0, node-1, ... of --nnodes.
+
+    The second value is whether the same command runs on every node.
+
+    Raises:
+        UsageError: it is not known how many nodes there are, which this one is, or where node 0 is.
+    """
+    options = command.options
+    if not by_rank(options):
+        if options.node_rank is not None and "node_rank" in command.given:
+            raise UsageError(
+                "--node_rank: only with --no_ssh, which runs the command on every node"
+            )
+        return hosts, False
+    count = bounds(options.nnodes)[0] if options.nnodes else options.num_nodes or len(hosts)
+    named = len(hosts) > 1 or hosts[0].name != source.THIS_MACHINE
+    if not named:
+        slots = hosts[0].slots
+        hosts = [hosts[0]._replace(name=f"node-{rank}", slots=slots) for rank in range(count)]
+    if options.node_rank is None:
+        raise UsageError("--no_ssh: say which node this is: --node_rank 0 to N-1")
+    if options.node_rank >= len(hosts):
+        raise UsageError(
+            f"--node_rank {options.node_rank}: there are {len(hosts)} nodes, 0 to {len(hosts) - 1}"
+        )
+    if len(hosts) > 1 and options.master_addr is None and not named:
+        raise UsageError("--no_ssh: say where node 0 is: --master_addr HOST")
+    return hosts, True

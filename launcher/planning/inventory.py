@@ -1,0 +1,89 @@
+"""Where the hosts come from: exactly one source, and one line that says which.
+
+In this order: --host, --hostfile (given but missing is an error), what a scheduler has allocated,
+/job/hostfile where it exists, as DeepSpeed has it, else this machine.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..common import files
+from ..common.errors import UsageError, conflict, reason
+from ..resources.source import THIS_MACHINE, Source
+from ..specs.host import Host
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..cli.options import Options
+
+DEFAULT_HOSTFILE = "/job/hostfile"
+
+
+def find_hosts(options: Options) -> Source:
+    """Return the hosts that may take part.
+
+    Raises:
+        UsageError: two sources are given, or the one given cannot be read.
+    """
+    _check(options)
+    if options.standalone:
+        return Source([Host(THIS_MACHINE)], "this machine (--standalone)")
+    return _named(options) or _found(options)
+
+
+def _named(options: Options) -> Source | None:
+    """Return the hosts of the source that the user names."""
+    if options.host is not None:
+        from ..resources.hostfile import parse_hosts
+
+        return Source(parse_hosts(options.host), "--host")
+    if options.host_discovery_script is not None:
+        from ..resources.discovery import discover
+
+        command = options.host_discovery_script
+        return Source(discover(command), f"program {command}")
+    if options.hostfile is not None:
+        return Source(_read(options.hostfile), f"hostfile {options.hostfile}")
+    return None
+
+
+def _found(options: Options) -> Source:
+    """Return the hosts of a scheduler, of the usual hostfile, or this machine."""
+    from ..resources.allocation import find as find_allocation
+
+    held = None if options.no_ssh else find_allocation(os.environ)
+    if held is not None:
+        return Source(held.hosts, held.words)
+    if os.path.exists(DEFAULT_HOSTFILE):
+        return Source(_read(DEFAULT_HOSTFILE), f"hostfile {DEFAULT_HOSTFILE}")
+    return Source([Host(THIS_MACHINE)], "this machine (no hostfile)")
+
+
+def watched(options: Options) -> str:
+    """Return the hostfile that --watch_hostfile means."""
+    return options.hostfile or DEFAULT_HOSTFILE
+
+
+def _check(options: Options) -> None:
+    """See that at most one source is given, and that --watch_hostfile has a hostfile."""
+    named = [
+        f"--{name}"
+        for name in ("host", "hostfile", "host_discovery_script")
+        if getattr(options, name) is not None
+    ]
+    if len(named) > 1:
+        raise conflict(*named)
+    if options.watch_hostfile and named not in ([], ["--hostfile"]):
+        raise UsageError(f"--watch_hostfile: there is no hostfile to watch beside {named[0]}")
+    if options.watch_hostfile and not os.path.isfile(watched(options)):
+        raise UsageError(f"--watch_hostfile: no file {watched(options)}; name one: --hostfile FILE")
+
+
+def _read(path: str) -> list[Host]:
+    from ..resources.hostfile import parse_hostfile
+
+    try:
+        return parse_hostfile(files.read(path), path)
+    except OSError as error:
+        raise UsageError(f"--hostfile {path}: {reason(error)}") from None

@@ -1,0 +1,68 @@
+"""From a command to the job that it asks for."""
+
+from __future__ import annotations
+
+import os
+
+from ..common import output_file
+from ..common.errors import UsageError
+from ..specs.job import JobSpec, new_job_id
+from . import preflight
+from .binding import binding_policy, core_lists
+from .elastic import elastic_policy
+from .environment import travel
+from .folders import workdir
+from .hosts import host_updates
+from .planner import make_plan
+from .policies import dial_in, output_policy, supervision_policy, worker_policy
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..cli.options import Options
+    from ..cli.parser import Command
+    from .planner import PlannedJob
+
+
+def plan_job(command: Command) -> JobSpec:
+    """Return the job that a command asks for.
+
+    Raises:
+        UsageError: it asks for what is not there, or for two things at once.
+    """
+    return job_spec(make_plan(command), command.options)
+
+
+def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> JobSpec:
+    """Return the job of a plan; `only` is the one node rank that this process sees to.
+
+    Raises:
+        UsageError: the options cannot be meant, or something that they name is not here.
+    """
+    plan, environment = planned.plan, travel(options)
+    if options.report_file is not None:
+        output_file.check("--report_file", options.report_file)
+    lists, names = options.bind_core_list, [node.host.name for node in plan.nodes]
+    core_list, by_host = core_lists(lists, names)
+    spec = JobSpec(
+        job_id=new_job_id(),
+        plan=plan,
+        workdir=workdir(options),
+        travel=environment,
+        workers=worker_policy(options, plan),
+        backend=planned.backend,
+        binding=binding_policy(options)._replace(core_list=core_list),
+        core_lists=by_host,
+        supervision=supervision_policy(options, os.environ),
+        output=output_policy(options),
+        elastic=elastic_policy(options, len(plan.nodes)) if plan.rendezvous is None else None,
+        updates=host_updates(options),
+        batches=planned.batches,
+        dial_in=dial_in(options, plan),
+        origin=planned.origin,
+        only=only,
+    )
+    preflight.check(spec)
+    problem = spec.misfit(plan, bare=False)
+    if problem:
+        raise UsageError(problem)
+    return spec

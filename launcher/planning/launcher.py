@@ -1,0 +1,97 @@
+"""Which backend starts the node launchers: the one that is named, or the first that can."""
+
+from __future__ import annotations
+
+from .. import backends
+from ..backends.spec import Candidates
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
+from ..common.wording import either
+from ..resources import source
+from .elastic import grows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..backends.spec import Automatic
+    from ..cli.options import Options
+    from ..specs.host import Host
+
+AUTO = "auto"
+
+
+class Choice(NamedTuple):
+    """A backend by its name, and the words that say why it.
+
+    Attributes:
+        noted: that it is this one is worth a line to the user.
+    """
+
+    name: str
+    words: str
+    noted: bool = False
+
+
+def is_auto(options: Options) -> bool:
+    """Return whether nobody has named a launcher."""
+    return options.launcher.lower() == AUTO
+
+
+def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
+    """Return the backend of a job; `alone`: the same command runs on every node.
+
+    Raises:
+        UsageError: there is none of that name, none that can, or none is installed.
+    """
+    name = options.launcher.lower()
+    if name not in {AUTO, *backends.choosable()}:
+        known = ", ".join([AUTO, *backends.choosable()])
+        raise UsageError(f"--launcher {options.launcher}: expected one of {known}")
+    if alone:
+        return Choice(backends.NO_LAUNCHER, f"{backends.NO_LAUNCHER} (--no_ssh)")
+    remote = [host for host in hosts if options.force_multi or not source.is_here(host)]
+    if name == AUTO:
+        args = options.launcher_args
+        return _first_able(Candidates(hosts, remote, options.ssh_port, args), options)
+    spec = backends.BACKENDS[name]
+    if spec.this_machine and remote:
+        raise UsageError(f"--launcher {name}: {remote[0].name} is not this machine")
+    if grows(options) and not spec.adds_hosts:
+        able = either([name for name, spec in backends.BACKENDS.items() if spec.adds_hosts])
+        raise UsageError(f"--launcher {name}: cannot reach hosts that come later; {able} can")
+    return Choice(name, name)
+
+
+def _first_able(candidates: Candidates, options: Options) -> Choice:
+    """Return the first backend that is installed here, and able to reach these hosts.
+
+    Raises:
+        UsageError: there is none, or the user's ssh configuration cannot be read.
+    """
+    why_not = ""
+    asked = sorted(_automatic(options).items(), key=lambda item: item[1].place)
+    for name, automatic in asked:
+        before, why_not = why_not, automatic.against(candidates) or _lacks(automatic.program)
+        if not why_not:
+            words = automatic.words.format(why_not=before)
+            return Choice(name, f"{name} ({words})", automatic.noted)
+    installable = either([automatic.install for _, automatic in asked if automatic.install])
+    raise UsageError(f"no way to reach other hosts: install {installable}")
+
+
+def _automatic(options: Options) -> dict[str, Automatic]:
+    """Return the backends that may be chosen: where hosts can come, only those that reach them."""
+    return {
+        name: spec.automatic
+        for name, spec in backends.BACKENDS.items()
+        if spec.automatic and (spec.adds_hosts or not grows(options))
+    }
+
+
+def _lacks(program: str) -> str:
+    if not program:
+        return ""
+    import shutil
+
+    return "" if shutil.which(program) else f"{program} is not installed"

@@ -1,0 +1,149 @@
+"""From options to the policies of a job. Pure, but for what `--requeue_on` needs to be here."""
+
+from __future__ import annotations
+
+from ..common import signals
+from ..common.errors import UsageError
+from ..resources.ranges import parse_ranks
+from ..specs.dial_in import DialIn
+from ..specs.job import WorkerPolicy
+from ..specs.output_policy import NUMBERS, PREFIX_FIELDS, OutputPolicy, Streams
+from ..specs.supervision_policy import SupervisionPolicy
+from .elastic import has_own_logs, has_private_logs, warm_modules
+from .folders import from_here
+from .rendezvous import UNNAMED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..cli.options import Options
+    from ..specs.plan import Plan
+
+
+def supervision_policy(options: Options, environ: Mapping[str, str]) -> SupervisionPolicy:
+    """Return how a job is watched and stopped.
+
+    Raises:
+        UsageError: a signal or an exit code is not one, or this job cannot be requeued.
+    """
+    names = tuple(options.signals_to_handle.split(","))
+    for name in names:
+        signals.parse("--signals_to_handle", name)
+    return SupervisionPolicy(
+        connect_timeout=options.connect_timeout,
+        start_timeout=options.start_timeout,
+        heartbeat_timeout=options.heartbeat_timeout,
+        grace=options.grace,
+        graceful_term_ok=options.graceful_term_ok,
+        allow_background=options.allow_background,
+        end_signals=names,
+        requeue_codes=_requeue_codes(options, environ) if options.requeue_on else frozenset(),
+    )
+
+
+def _requeue_codes(options: Options, environ: Mapping[str, str]) -> frozenset[int]:
+    import shutil
+
+    from ..common.exit_codes import exit_codes
+
+    codes = exit_codes("--requeue_on", options.requeue_on)
+    if "SLURM_JOB_ID" not in environ:
+        raise UsageError("--requeue_on: only inside a Slurm job (no SLURM_JOB_ID here)")
+    if shutil.which("scontrol") is None:
+        raise UsageError("--requeue_on: no `scontrol` on PATH, which requeues a job")
+    return frozenset(codes)
+
+
+def output_policy(options: Options) -> OutputPolicy:
+    """Return where the output goes, and how it is shown.
+
+    Raises:
+        UsageError: an option about output is not understood.
+    """
+    own_logs = has_own_logs(options)
+    policy = OutputPolicy(
+        prefix=options.prefix,
+        redirects=_streams("--redirects", options.redirects),
+        tee=_streams("--tee", options.tee),
+        console_ranks=parse_ranks("--console_ranks", options.console_ranks),
+        local_ranks=parse_ranks("--local_ranks_filter", options.local_ranks_filter),
+        log_dir=options.log_dir if own_logs else "",
+        log_private=has_private_logs(options),
+        log_layout=options.log_layout or "dsrun",
+        color=options.color,
+        level="error" if options.quiet else options.log_level,
+        stdin=options.stdin == "rank0",
+        report_file=options.report_file,
+    )
+    _check_prefix(options.prefix)
+    return policy if own_logs else policy._replace(logs_specs=_logs_specs(options, policy))
+
+
+def _logs_specs(options: Options, policy: OutputPolicy) -> tuple[str, ...]:
+    """Return what the LogsSpecs of --logs_specs is made with."""
+    ranks = ",".join(map(str, policy.local_ranks))
+    return options.logs_specs, options.log_dir, options.redirects, options.tee, ranks
+
+
+def _streams(where: str, text: str) -> Streams:
+    """Return the streams that `3` or `0:1,1:3` (local rank: streams) names."""
+    default, by_rank = 0, {}
+    try:
+        for item in text.split(","):
+            rank, colon, number = item.rpartition(":")
+            if int(number) not in NUMBERS:
+                raise ValueError
+            if colon:
+                by_rank[int(rank)] = int(number)
+            else:
+                default = int(number)
+    except ValueError:
+        raise UsageError(
+            f"{where} {text!r}: expected 0 to 3, or LOCAL_RANK:0-3 joined by commas"
+        ) from None
+    return Streams(default, tuple(by_rank.items()))
+
+
+def _check_prefix(form: str) -> None:
+    try:
+        form.format(**PREFIX_FIELDS)
+    except (KeyError, ValueError, IndexError, AttributeError, TypeError):
+        known = " ".join(f"{{{name}}}" for name in PREFIX_FIELDS)
+        raise UsageError(f"--prefix {form!r}: expected text with any of {known}") from None
+
+
+def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:
+    """Return what the workers are given beside program, folder and variables.
+
+    Raises:
+        UsageError: --warm_workers cannot be meant, or the current folder is gone.
+    """
+    named = options.nproc_per_node in {"gpu", "xpu"}
+    return WorkerPolicy(
+        venv_script=from_here(options.venv_script) if options.venv_script else "",
+        role=options.role,
+        run_id="" if options.rdzv_id == UNNAMED else options.rdzv_id,
+        one_device=options.virtual_local_rank,
+        shard_queue=options.shard_queue,
+        warm_modules=warm_modules(options),
+        expects_devices=_expects_devices(options, plan),
+        needs_devices=f"--nproc_per_node {options.nproc_per_node}" if named else "",
+    )
+
+
+def _expects_devices(options: Options, plan: Plan) -> bool:
+    """Return whether accelerators were asked for, by their number or by saying nothing."""
+    counted = any(node.slots is None for node in plan.nodes) and options.nproc_per_node != "cpu"
+    asked = options.num_gpus is not None or (counted and not plan.program.no_python)
+    return asked and options.accelerator is None
+
+
+def dial_in(options: Options, plan: Plan) -> DialIn:
+    """Return how node launchers that dial in reach the runner."""
+    return DialIn(
+        port=options.control_port,
+        first=options.master_addr or plan.nodes[0].host.name,
+        node_rank=options.node_rank or 0,
+        token_file=options.token_file,
+    )

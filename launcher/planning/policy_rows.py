@@ -1,0 +1,164 @@
+"""The policies of a job in words, a row each: what `--dry_run` shows beside the plan. Pure."""
+
+from __future__ import annotations
+
+from ..backends import BACKENDS
+from ..common.wording import counted, either
+from ..resources.ranges import show_slots
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..specs.backend import BackendSettings
+    from ..specs.elastic_policy import ElasticPolicy
+    from ..specs.job import JobSpec
+    from ..specs.output_policy import OutputPolicy, Streams
+    from ..specs.rendezvous import Rendezvous
+    from ..specs.supervision_policy import SupervisionPolicy
+
+STREAMS = {1: "stdout", 2: "stderr", 3: "stdout and stderr"}
+
+SHOWN = 5
+"""World sizes, and hosts with core lists of their own, that are named."""
+
+
+def rows(spec: JobSpec) -> list[tuple[str, str]]:
+    """Return (name, words) of every policy that applies."""
+    every = (
+        ("reach", _reach(spec.backend)),
+        ("setup", _setup(spec)),
+        ("binding", _binding(spec)),
+        ("batches", _batches(spec)),
+        ("elastic", _elastic(spec.elastic) if spec.elastic else _torch(spec.plan.rendezvous)),
+        ("updates", _updates(spec)),
+        ("control", _control(spec)),
+        ("timeouts", _timeouts(spec.supervision)),
+        ("stop", _stop(spec.supervision)),
+        ("requeue", _requeue(spec.supervision)),
+        ("output", _output(spec.output)),
+        ("logs", _logs(spec.output)),
+        ("report", (spec.output.report_file,) if spec.output.report_file else ()),
+    )
+    texts = [(name, "; ".join(filter(None, parts))) for name, parts in every]
+    return [(name, text) for name, text in texts if text]
+
+
+def _reach(settings: BackendSettings) -> Iterator[str]:
+    yield "this machine is reached like any other" if settings.force_multi else ""
+    new = settings.accept_new_host_keys
+    yield "host keys never seen before are accepted" if new else ""
+    yield "a node launcher for every rank" if settings.rank_per_task else ""
+
+
+def _setup(spec: JobSpec) -> Iterator[str]:
+    workers = spec.workers
+    yield f"after {workers.venv_script}" if workers.venv_script else ""
+    yield f"role {workers.role}" if workers.role != "default" else ""
+    yield f"run id {workers.run_id}" if workers.run_id else ""
+    yield "each rank sees its own device only" if workers.one_device else ""
+    yield "shard queues" if workers.shard_queue else ""
+    imports = ", ".join(workers.warm_modules)
+    yield f"workers of the next round import {imports} beforehand" if imports else ""
+
+
+def _binding(spec: JobSpec) -> Iterator[str]:
+    policy = spec.binding
+    if policy.bind_to != "none":
+        yield f"to {policy.bind_to}"
+        yield f"memory {policy.memory}"
+        yield f"cpus {policy.core_list}" if policy.core_list else ""
+        more = ", ..." if len(spec.core_lists) > SHOWN else ""
+        lists = ", ".join(f"{host}: {cpus}" for host, cpus in spec.core_lists[:SHOWN])
+        yield f"cpus of {lists}{more}" if lists else ""
+        yield "" if policy.smt else "the first hardware thread of each core"
+    yield "near NICs" if policy.nics else ""
+    yield "reported" if policy.report else ""
+
+
+def _batches(spec: JobSpec) -> Iterator[str]:
+    if spec.batches is not None:
+        valid = spec.batches.valid
+        sizes = ", ".join(map(str, valid[:SHOWN])) + (", ..." if len(valid) > SHOWN else "")
+        yield f"one batch of {spec.batches.batch} for {counted(len(valid), 'world size')}: {sizes}"
+
+
+def _elastic(policy: ElasticPolicy) -> Iterator[str]:
+    unbounded = policy.most >= 1 << 30
+    most = "or more" if unbounded else f"to {policy.most}"
+    least = str(policy.least) if policy.least == policy.most else f"{policy.least} {most}"
+    yield f"{least} node{'' if least == '1' else 's'}"
+    window = f" within {policy.window:g} s" if policy.window else ""
+    yield f"{counted(policy.restarts, 'restart')}{window}"
+    yield f"none before {policy.uptime:g} s" if policy.uptime else ""
+    codes = either([str(code) for code in sorted(policy.final)]) if policy.final else ""
+    yield f"none after exit code {codes}" if codes else ""
+    yield f"waits {policy.wait:g} s for enough nodes" if policy.wait else ""
+    cool = f"a node where 3 failures in a row began is left out for {policy.cool:g} s"
+    yield cool if policy.cool else ""
+    notice = f"{policy.notice_by} {policy.notice:g} s before a change"
+    yield notice if policy.notice_by else ""
+
+
+def _torch(rendezvous: Rendezvous | None) -> Iterator[str]:
+    if rendezvous is not None:
+        yield f"{counted(rendezvous.restarts, 'restart')}, as torch's agent decides"
+
+
+def _updates(spec: JobSpec) -> Iterator[str]:
+    if spec.updates is not None:
+        what = "program" if spec.updates.script else "hostfile"
+        yield f"hosts that come and go are taken from {what} {spec.updates.name}"
+
+
+def _control(spec: JobSpec) -> Iterator[str]:
+    dial, backend = spec.dial_in, BACKENDS[spec.plan.launcher]
+    if backend.joins:
+        yield f"nodes dial {dial.first}:{dial.known_port(spec.plan.master_port)}"
+        yield f"secret of {dial.token_file or 'DSRUN_TOKEN'}"
+    elif dial.port:
+        yield f"nodes that dial in use port {dial.port}"
+
+
+def _timeouts(policy: SupervisionPolicy) -> Iterator[str]:
+    yield f"{policy.connect_timeout:g} s to connect"
+    yield f"{policy.start_timeout:g} s to start"
+    yield f"{policy.heartbeat_timeout:g} s without a heartbeat"
+
+
+def _stop(policy: SupervisionPolicy) -> Iterator[str]:
+    yield f"on {either([name.strip() for name in policy.end_signals])}"
+    yield f"SIGKILL after {policy.grace:g} s"
+    yield "exit code 0 if all ranks end with 0" if policy.graceful_term_ok else ""
+    yield "background processes are left alone" if policy.allow_background else ""
+
+
+def _requeue(policy: SupervisionPolicy) -> Iterator[str]:
+    if policy.requeue_codes:
+        yield f"after exit code {either([str(code) for code in sorted(policy.requeue_codes)])}"
+
+
+def _output(policy: OutputPolicy) -> Iterator[str]:
+    yield f"lines behind {policy.prefix!r}" if policy.prefix else "lines without a prefix"
+    for name, ranks in (("ranks", policy.console_ranks), ("local ranks", policy.local_ranks)):
+        yield f"only {name} {show_slots(sorted(ranks))}" if ranks else ""
+    yield _streams(policy.redirects, "to log files only")
+    yield _streams(policy.tee, "shown in any case")
+    yield f"dsrun's own lines from {policy.level} on" if policy.level != "info" else ""
+    yield f"colours {policy.color}" if policy.color != "auto" else ""
+    yield "rank 0 reads standard input" if policy.stdin else ""
+
+
+def _streams(streams: Streams, what: str) -> str:
+    if streams.by_rank:
+        return f"{streams} (local rank: 1 stdout, 2 stderr, 3 both) {what}"
+    return f"{STREAMS[streams.default]} {what}" if streams.default else ""
+
+
+def _logs(policy: OutputPolicy) -> Iterator[str]:
+    if policy.logs_specs:
+        name, folder, *_ = policy.logs_specs
+        yield f"as {name} names them" + (f", in {folder}" if folder else "")
+    elif policy.log_dir or policy.log_private:
+        yield f"in {policy.log_dir}" if policy.log_dir else "in a folder of each node's own"
+        yield f"named as {policy.log_layout} does" if policy.log_layout != "dsrun" else ""

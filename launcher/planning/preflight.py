@@ -1,0 +1,74 @@
+"""What can be known to fail on this machine, where it is a node, before anything starts."""
+
+from __future__ import annotations
+
+import os
+
+from ..backends import BACKENDS
+from ..common import executable
+from ..common.errors import UsageError
+from ..resources import source
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..specs.job import JobSpec
+    from ..specs.program import Program
+
+
+def check(spec: JobSpec) -> None:
+    """See that script, folders and secret are there, as far as this machine has to have them.
+
+    Raises:
+        UsageError: one is not.
+    """
+    plan, backend = spec.plan, BACKENDS[spec.plan.launcher]
+    if backend.runs_here or any(source.is_here(n.host) for n in plan.nodes):
+        _check_folder(spec)
+        if not spec.workers.venv_script:
+            _check_script(plan.program, spec.workdir)
+        _check_log_dir(spec)
+    if backend.joins:
+        from ..common.secret import shared_secret
+
+        shared_secret(spec.dial_in.token_file)
+
+
+def _check_folder(spec: JobSpec) -> None:
+    venv = spec.workers.venv_script
+    if not os.path.isdir(spec.workdir):
+        raise UsageError(f"--workdir {spec.workdir}: there is no such folder")
+    if venv and not os.path.exists(venv):
+        raise UsageError(f"--venv_script {venv}: no such file")
+
+
+def _check_script(program: Program, workdir: str) -> None:
+    full = os.path.join(workdir, program.script.removeprefix("./"))
+    if program.module:
+        return
+    if program.no_python and "/" not in program.script:
+        _check_name(program.script, full)
+        return
+    if not os.path.exists(full):
+        raise UsageError(f"no such script: {full}")
+    why = executable.fault(full) if program.no_python else ""
+    if why:
+        raise UsageError(f"--no_python {full}: {why}")
+
+
+def _check_name(name: str, full: str) -> None:
+    """See that a program named without a folder is not one of this folder, which PATH lacks."""
+    if not os.path.isfile(full):
+        return
+    import shutil
+
+    if shutil.which(name) is None:
+        raise UsageError(
+            f"--no_python {name}: no such program on PATH; ./{name} is the one in this folder"
+        )
+
+
+def _check_log_dir(spec: JobSpec) -> None:
+    log_dir = spec.output.log_dir
+    folder = os.path.join(spec.workdir, log_dir)
+    if log_dir and os.path.exists(folder) and not os.path.isdir(folder):
+        raise UsageError(f"--log_dir {log_dir}: is a file; name a folder")

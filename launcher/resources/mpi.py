@@ -1,0 +1,46 @@
+"""The variables that MPI launchers set in each of their tasks. Pure.
+
+Source: mpirun(1) of Open MPI 4 and 5, MPICH's Hydra and Intel MPI (PMI-1), MVAPICH2's user guide,
+mpiexec(1) of HPE's PALS.
+"""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+
+
+class TaskVariables(NamedTuple):
+    """What one launcher sets.
+
+    Attributes:
+        rank: Names the task among all.
+        size: How many tasks there are.
+        local_size: How many of them are on this host.
+        once: How to start one task a node, but for their number.
+    """
+
+    rank: str
+    size: str
+    local_size: str
+    once: str
+
+
+OPEN_MPI = TaskVariables(
+    "OMPI_COMM_WORLD_RANK",
+    "OMPI_COMM_WORLD_SIZE",
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "mpirun --map-by ppr:1:node",
+)
+"""Spectrum MPI as well."""
+
+MVAPICH2 = TaskVariables(
+    "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_SIZE", "mpiexec -ppn 1"
+)
+
+HYDRA = TaskVariables("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "mpiexec -ppn 1")
+"""MPICH and Intel MPI."""
+
+PALS = TaskVariables("PALS_RANKID", "PMI_SIZE", "PMI_LOCAL_SIZE", "mpiexec -ppn 1")
+
+LAUNCHERS = (OPEN_MPI, MVAPICH2, HYDRA, PALS)
+"""In the order in which they are asked: Hydra's are set by others, too."""

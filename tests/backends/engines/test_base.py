@@ -1,0 +1,308 @@
+"""The commands of the engines: what dsrun gives, and what the user gives instead."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher import backends
+from dsrun.launcher.backends.engines.base import Engine
+from dsrun.launcher.specs.backend import BackendSettings
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
+from dsrun.launcher.specs.program import Program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ROOT = ["--allow-run-as-root"] if os.getuid() == 0 else []
+MPI = ["openmpi", "mpich", "impi", "mvapich"]
+SETTINGS = BackendSettings(python="/py", root="/dsrun")
+
+
+def nodes(**slots: int) -> tuple[Node, ...]:
+    return lay_out([Host(name, tuple(range(count))) for name, count in slots.items()])
+
+
+def tasks(**slots: int) -> tuple[Node, ...]:
+    return by_task(Plan(nodes(**slots), Program("train.py"), "mpich", None, None)).nodes
+
+
+def engine(name: str, settings: BackendSettings = SETTINGS) -> Engine:
+    backend = backends.load(name, settings)
+    assert isinstance(backend, Engine)
+    return backend
+
+
+def own_words(name: str, some: tuple[Node, ...], settings: BackendSettings = SETTINGS) -> list[str]:
+    """The command before the node launcher's, without the tool and where the hosts dial."""
+    argv = engine(name, settings).argv(some, None)[1:]
+    words = argv[: argv.index("/py")]
+    where = next((at for at, w in enumerate(words) if w in {"-localhost", "-iface"}), None)
+    return words if where is None else words[:where] + words[where + 2 :]
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [n for n in os.environ if n.startswith(("OMPI_", "PRTE_", "I_MPI_", "SLURM_"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("openmpi", [*ROOT, "--host", "a:1,b:1", "--map-by", "slot", "--bind-to", "none"]),
+        ("mpich", ["-genvnone", "-wdir", "/", "-hosts", "a:1,b:1", "-n", "2"]),
+        ("impi", ["-genvnone", "-wdir", "/", "-hosts", "a,b", "-ppn", "1", "-n", "2"]),
+        ("mvapich", ["-genvnone", "-wdir", "/", "-hosts", "a:1,b:1", "-n", "2"]),
+    ],
+)
+def test_one_node_launcher_a_node_however_many_slots(name: str, words: list[str]) -> None:
+    assert own_words(name, nodes(a=2, b=3))[: len(words)] == words
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("openmpi", [*ROOT, "--host", "a:2,b:3", "--map-by", "slot", "--wdir", "/"]),
+        ("mpich", ["-genvnone", "-wdir", "/", "-hosts", "a:2,b:3", "-n", "5"]),
+        ("impi", ["-genvnone", "-wdir", "/", "-host", "a", "-n", "2"]),
+        ("mvapich", ["-genvnone", "-wdir", "/", "-hosts", "a:2,b:3", "-n", "5"]),
+    ],
+)
+def test_one_task_a_rank_on_uneven_hosts(name: str, words: list[str]) -> None:
+    settings = SETTINGS._replace(rank_per_task=True)
+    assert own_words(name, tasks(a=2, b=3), settings) == words
+    assert f"--rank={name}" in engine(name, settings).argv(tasks(a=2, b=3), None)
+
+
+def test_intel_mpi_takes_uneven_hosts_in_parts() -> None:
+    settings = SETTINGS._replace(rank_per_task=True)
+    argv = engine("impi", settings).argv(tasks(a=2, b=3), None)
+    parts = " ".join(argv).split(" : ")
+    assert [part.split(" /py ")[0].split()[-4:] for part in parts] == [
+        ["-host", "a", "-n", "2"],
+        ["-host", "b", "-n", "3"],
+    ]
+    assert parts[0].endswith("--rank=impi")
+    assert parts[1].endswith("--rank=impi")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "gone"),
+    [
+        ("openmpi", ["--bind-to", "core"], ["--bind-to", "none"]),
+        ("openmpi", ["-bind-to", "core"], ["--bind-to", "none"]),
+        ("openmpi", ["--map-by", "ppr:1:node"], ["--map-by", "slot"]),
+        ("openmpi", ["-H", "c:1"], ["--host", "a:1,b:1"]),
+        ("mpich", ["-genvall"], ["-genvnone"]),
+        ("mpich", ["-np", "4"], ["-n", "2"]),
+        ("impi", ["-perhost", "2"], ["-ppn", "1"]),
+    ],
+)
+def test_an_option_of_the_users_takes_the_place_of_ours(
+    name: str, given: list[str], gone: list[str]
+) -> None:
+    usual = own_words(name, nodes(a=2, b=2))
+    changed = own_words(name, nodes(a=2, b=2), SETTINGS._replace(args=tuple(given)))
+    at = next(i for i in range(len(usual)) if usual[i : i + len(gone)] == gone)
+    assert changed == [*usual[:at], *usual[at + len(gone) :], *given]
+
+
+@pytest.mark.parametrize("name", MPI)
+def test_other_options_of_the_users_come_last(name: str) -> None:
+    given = ("--mca", "btl_tcp_if_include", "eth7")
+    assert own_words(name, nodes(a=1), SETTINGS._replace(args=given))[-3:] == list(given)
+
+
+def test_a_parameter_of_the_users_replaces_none_but_its_own() -> None:
+    bound = SETTINGS._replace(bind=True, args=("-genv", "FI_PROVIDER", "tcp"))
+    words = own_words("impi", nodes(a=1), bound)
+    assert words[words.index("-genv") :][:3] == ["-genv", "I_MPI_PIN", "0"]
+    assert words[-3:] == ["-genv", "FI_PROVIDER", "tcp"]
+
+
+@pytest.mark.parametrize(
+    ("name", "off"),
+    [
+        ("openmpi", ["--bind-to", "none"]),
+        ("mpich", ["-bind-to", "none"]),
+        ("impi", ["-genv", "I_MPI_PIN", "0"]),
+        ("mvapich", ["-genv", "MV2_ENABLE_AFFINITY", "0"]),
+    ],
+)
+def test_a_ranks_binding_by_the_engine_is_off_only_where_dsrun_binds(
+    name: str, off: list[str]
+) -> None:
+    free = SETTINGS._replace(rank_per_task=True)
+    assert " ".join(off) not in " ".join(own_words(name, tasks(a=2), free))
+    assert " ".join(off) in " ".join(own_words(name, tasks(a=2), free._replace(bind=True)))
+
+
+@pytest.mark.parametrize(("bind", "kept"), [(False, True), (True, False)])
+def test_a_binding_that_the_user_has_chosen_is_kept_unless_dsrun_binds(
+    monkeypatch: pytest.MonkeyPatch, bind: bool, kept: bool
+) -> None:
+    monkeypatch.setenv("OMPI_MCA_hwloc_base_binding_policy", "core")
+    words = own_words("openmpi", nodes(a=2, b=2), SETTINGS._replace(bind=bind))
+    assert ("--bind-to" not in words) is kept
+
+
+@pytest.mark.parametrize(
+    ("name", "variable"),
+    [
+        ("openmpi", "OMPI_MCA_plm_rsh_args"),
+        ("mpich", "HYDRA_LAUNCHER_EXTRA_ARGS"),
+        ("mvapich", "HYDRA_LAUNCHER_EXTRA_ARGS"),
+        ("impi", "I_MPI_HYDRA_BOOTSTRAP_EXEC_EXTRA_ARGS"),
+    ],
+)
+def test_its_ssh_gets_the_users_own_arguments_first(
+    monkeypatch: pytest.MonkeyPatch, name: str, variable: str
+) -> None:
+    monkeypatch.setenv(variable, "-i key")
+    told = engine(name, SETTINGS._replace(port=2222, connect_timeout=7)).environ()[variable]
+    assert told == "-i key -o BatchMode=yes -o ConnectTimeout=7 -p 2222"
+
+
+def program(folder: Path, name: str, version: str) -> Path:
+    path = folder / name
+    path.write_text(f"#!/bin/sh\necho '{version}'\n")
+    path.chmod(0o755)
+    return path
+
+
+OPEN_MPI = "mpirun (Open MPI) 5.0.11 http://www.open-mpi.org/community/help/"
+HYDRA = "HYDRA build details:"
+INTEL = "Intel(R) MPI Library for Linux* OS, Version 2021.18.1"
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "version", "whose"),
+    [
+        ("openmpi", "mpirun", HYDRA, "MPICH's"),
+        ("openmpi", "mpirun", INTEL, "Intel MPI's"),
+        ("mpich", "mpiexec", OPEN_MPI, "Open MPI's"),
+        ("impi", "mpiexec.hydra", HYDRA, "MPICH's"),
+        ("mvapich", "mpiexec", "anything else", "no MPI launcher that is known here"),
+    ],
+)
+def test_a_program_of_another_family_is_refused(
+    tmp_path: Path, name: str, tool: str, version: str, whose: str
+) -> None:
+    path = program(tmp_path, tool, version)
+    for given in (tmp_path, path):
+        problem = engine(name, SETTINGS._replace(path=str(given))).problem(nodes(a=1))
+        told = "--launcher_path names its program or folder"
+        assert problem == f"--launcher {name}: {path} is {whose}; {told}"
+
+
+@pytest.mark.parametrize(
+    ("name", "tool", "version"),
+    [("openmpi", "mpirun", OPEN_MPI), ("mpich", "mpiexec", HYDRA), ("impi", "mpiexec", INTEL)],
+)
+def test_its_program_is_found_in_a_folder_or_its_bin(
+    tmp_path: Path, name: str, tool: str, version: str
+) -> None:
+    (tmp_path / "bin").mkdir()
+    path = program(tmp_path / "bin", tool, version)
+    for given in (tmp_path, tmp_path / "bin", path):
+        one = engine(name, SETTINGS._replace(path=str(given)))
+        assert not one.problem(nodes(a=1))
+        assert one.argv(nodes(a=1), None)[0] == str(path)
+
+
+def test_no_program_at_all(tmp_path: Path) -> None:
+    problem = engine("openmpi", SETTINGS._replace(path=str(tmp_path))).problem(nodes(a=1))
+    assert problem.startswith("--launcher openmpi: no mpirun or mpiexec or mpirun.openmpi or")
+    assert f"in {tmp_path}; --launcher_path" in problem
+
+
+@pytest.mark.parametrize("name", MPI)
+def test_a_user_or_port_of_one_host_is_no_engines_business(name: str) -> None:
+    some = lay_out([Host("a", (0,), port=2222, where="hosts:3")])
+    assert engine(name).problem(some) == (
+        f"hosts:3: {name} has no user or port for one host (a); put it into ~/.ssh/config,"
+        " or use --launcher ssh"
+    )
+
+
+def test_slurm_outside_of_a_job() -> None:
+    assert engine("slurm").problem(nodes(a=1)) == (
+        "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_NODELIST); start dsrun"
+        " from a script for sbatch, or after salloc"
+    )
+
+
+@pytest.fixture
+def in_slurm(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Four nodes are allocated."""
+    monkeypatch.setenv("SLURM_JOB_ID", "12")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-4]")
+    return monkeypatch
+
+
+@pytest.mark.usefixtures("in_slurm")
+def test_slurm_starts_one_task_a_node() -> None:
+    assert own_words("slurm", nodes(n1=2, n2=2, n3=2, n4=2)) == [
+        *("--nodes=4", "--ntasks=4", "--ntasks-per-node=1", "--mpi=none"),
+        *("--kill-on-bad-exit=1", "--input=none", "--unbuffered", "--chdir=/", "--cpu-bind=none"),
+    ]
+    assert "--nodelist=n3,n1" in own_words("slurm", nodes(n3=2, n1=2))
+
+
+@pytest.mark.usefixtures("in_slurm")
+def test_slurm_starts_one_task_a_rank_in_the_order_of_the_hosts() -> None:
+    words = own_words("slurm", tasks(n3=1, n1=2), SETTINGS._replace(rank_per_task=True))
+    assert words[:4] == [
+        "--nodes=2",
+        "--ntasks=3",
+        "--distribution=arbitrary",
+        "--nodelist=n3,n1,n1",
+    ]
+
+
+def test_a_shell_in_a_step_shares_it_with_the_new_one(in_slurm: pytest.MonkeyPatch) -> None:
+    assert "--overlap" not in own_words("slurm", nodes(n1=1))
+    in_slurm.setenv("SLURM_STEP_ID", str(0xFFFFFFFB))  # the batch script
+    assert "--overlap" not in own_words("slurm", nodes(n1=1))
+    in_slurm.setenv("SLURM_STEP_ID", "0")
+    assert "--overlap" in own_words("slurm", nodes(n1=1))
+
+
+def test_what_sbatch_says_of_workers_is_not_said_of_node_launchers(
+    in_slurm: pytest.MonkeyPatch,
+) -> None:
+    in_slurm.setenv("SLURM_GPUS_PER_TASK", "1")
+    in_slurm.setenv("SLURM_NTASKS", "8")
+    in_slurm.setenv("SLURM_MPI_TYPE", "pmix")
+    assert "--gpus=8" in own_words("slurm", nodes(n1=2, n2=2, n3=2, n4=2))
+    environ = engine("slurm").environ()
+    assert "SLURM_GPUS_PER_TASK" not in environ
+    assert environ["SLURM_MPI_TYPE"] == "pmix"
+    ranks = engine("slurm", SETTINGS._replace(rank_per_task=True)).environ()
+    assert ranks["SLURM_GPUS_PER_TASK"] == "1"
+
+
+def test_each_component_of_a_heterogeneous_job_has_its_part(
+    in_slurm: pytest.MonkeyPatch,
+) -> None:
+    in_slurm.setenv("SLURM_HET_SIZE", "2")
+    in_slurm.setenv("SLURM_JOB_ID_HET_GROUP_0", "12")
+    in_slurm.setenv("SLURM_JOB_NODELIST_HET_GROUP_0", "n1")
+    in_slurm.setenv("SLURM_JOB_NODELIST_HET_GROUP_1", "n[2-3]")
+    parts = " ".join(engine("slurm").argv(nodes(n1=1, n2=4, n3=4), None)).split(" : ")
+    assert [part.removeprefix("srun ").split()[:2] for part in parts] == [
+        ["--het-group=0", "--nodes=1"],
+        ["--het-group=1", "--nodes=2"],
+    ]
+    assert "--het-group=0" not in engine("slurm").argv(nodes(n3=4), None)
+
+
+@pytest.mark.usefixtures("in_slurm")
+def test_a_host_outside_of_the_slurm_job() -> None:
+    problem = engine("slurm").problem(nodes(n1=1, n9=1))
+    assert problem.startswith("--launcher slurm: Slurm job 12 (")
+    assert problem.endswith(" has no n9; it has n1,n2,n3,n4")

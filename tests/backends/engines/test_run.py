@@ -1,0 +1,118 @@
+"""A run of an engine: what its output and its end mean for the job."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher import backends
+from dsrun.launcher.backends.events import (
+    BackendWarning,
+    EngineEnded,
+    EngineOutput,
+    SessionEnded,
+    TokenAnnounced,
+)
+from dsrun.launcher.common.errors import LOST
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.control import auth
+from dsrun.launcher.specs.backend import BackendSettings
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.plan import lay_out
+
+from ..commands import events, install
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dsrun.launcher.backends.base import Backend
+    from dsrun.launcher.backends.events import BackendEvent
+
+NODES = lay_out([Host("n1", (0,)), Host("n2", (0,))])
+TOKENS = "".join(f"echo '{auth.announcement(f'{at}@n{at + 1}', 'T')}'\n" for at in range(2))
+ANNOUNCED: list[BackendEvent] = [TokenAnnounced("0@n1", "T"), TokenAnnounced("1@n2", "T")]
+
+
+@pytest.fixture(autouse=True)
+def _path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+
+def engine(folder: Path, text: str, *, rank_per_task: bool = False) -> Backend:
+    """Return Open MPI, whose mpirun is a shell text."""
+    install(folder, "mpirun", f'[ "$1" = --version ] && exec echo open-mpi.org\n{text}')
+    settings = BackendSettings(sys.executable, "/", rank_per_task=rank_per_task)
+    backend = backends.load("openmpi", settings)
+    assert backend.problem(NODES) == ""
+    return backend
+
+
+def test_tokens_and_an_ordinary_end(tmp_path: Path) -> None:
+    found = events(engine(tmp_path, TOKENS), NODES)
+    assert found == [*ANNOUNCED, EngineEnded("mpirun ended (exit code 0)", LOST, False)]
+
+
+def test_what_it_prints_explains_its_end(tmp_path: Path) -> None:
+    text = "echo -----; echo; echo 'not enough slots' >&2; kill -9 $$"
+    found = events(engine(tmp_path, text), NODES)
+    cause = "mpirun ended (SIGKILL): not enough slots"
+    assert found == [EngineOutput("mpirun: not enough slots"), EngineEnded(cause, LOST, True)]
+
+
+@pytest.mark.parametrize(("rank_per_task", "code"), [(True, 9), (False, LOST)])
+def test_the_exit_code_of_a_rank_is_the_jobs_own(
+    tmp_path: Path, code: int, *, rank_per_task: bool
+) -> None:
+    found = events(engine(tmp_path, "exit 9", rank_per_task=rank_per_task), NODES)
+    assert found == [EngineEnded("mpirun ended (exit code 9)", code, False)]
+
+
+def test_a_host_that_its_ssh_cannot_reach_is_named_by_its_line(tmp_path: Path) -> None:
+    line = "ssh: connect to host n2 port 22: Connection refused"
+    found = events(engine(tmp_path, f"echo '{line}' >&2; exit 1"), NODES, ends=2)
+    (end,) = [event for event in found if isinstance(event, SessionEnded)]
+    assert (end.rank, end.cause.partition(" (")[0]) == (
+        1,
+        "connection refused: no sshd on that port",
+    )
+
+
+def test_a_new_host_key_is_worth_a_warning(tmp_path: Path) -> None:
+    line = "Warning: Permanently added 'n2' (RSA) to the list of known hosts."
+    found = events(engine(tmp_path, f'echo "{line}" >&2'), NODES)
+    assert BackendWarning("n2: took its RSA host key, never seen before") in found
+
+
+def test_a_lost_host_is_told_before_the_engine_ends_the_others_and_once(tmp_path: Path) -> None:
+    text = f"{TOKENS}echo 'ORTE has lost communication with a remote daemon.'; exit 1"
+    found = events(engine(tmp_path, text), NODES)
+    ends = [event for event in found if isinstance(event, EngineEnded)]
+    assert ends == [
+        EngineEnded("mpirun: ORTE has lost communication with a remote daemon.", LOST, False)
+    ]
+
+
+def test_the_end_of_a_run_for_one_node_is_that_nodes(tmp_path: Path) -> None:
+    text = 'case "$*" in *--node=n2*) exit 3;; *) exec sleep 60;; esac'
+    found = events(engine(tmp_path, text), NODES, NODES[1:])
+    assert found[0] == SessionEnded(1, "mpirun ended (exit code 3)")
+
+
+def test_it_is_stopped_though_it_ignores_what_it_is_told(tmp_path: Path) -> None:
+    stubborn = f"{TOKENS}trap '' TERM; echo up; while :; do sleep 1; done"
+    backend = engine(tmp_path, stubborn)
+    loop = Loop()
+    found: list[BackendEvent] = []
+
+    def emit(event: BackendEvent) -> None:
+        found.append(event)
+        if event == EngineOutput("mpirun: up"):
+            loop.stop()
+
+    backend.start(NODES, loop, emit, None)
+    loop.call_later(20.0, loop.stop)
+    loop.run()
+    backend.close()
+    assert found[-1] == EngineEnded("mpirun ended (SIGKILL): up", LOST, True)

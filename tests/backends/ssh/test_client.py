@@ -1,0 +1,112 @@
+"""Sessions to servers that are no good sshd: one short line each, and in time."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import contextmanager, suppress
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher import backends
+from dsrun.launcher.backends.events import SessionEnded
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.backend import BackendSettings
+from dsrun.launcher.specs.plan import lay_out
+
+from ...support.needs import need
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsrun.launcher.backends.events import BackendEvent
+
+sessions = pytest.mark.parametrize("launcher", ["ssh", "openssh"])
+
+
+@contextmanager
+def server(greeting: bytes) -> Iterator[int]:
+    """The port of a server that says this to whoever comes, and nothing more, until the end."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        callers = []
+
+        def serve() -> None:
+            with suppress(OSError):
+                while True:
+                    caller, _ = listener.accept()
+                    callers.append(caller)
+                    caller.sendall(greeting)
+
+        thread = Thread(target=serve)
+        thread.start()
+        try:
+            yield listener.getsockname()[1]
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for caller in callers:
+                caller.close()
+
+
+def cause(launcher: str, port: int, patience: float, host: str = "127.0.0.1") -> str:
+    """Why no session comes about."""
+    loop = Loop()
+    settings = BackendSettings("python3", "/", port=port, connect_timeout=patience)
+    backend = backends.load(launcher, settings)
+    causes = []
+
+    def emit(event: BackendEvent) -> None:
+        if isinstance(event, SessionEnded):
+            causes.append(event.cause)
+            loop.stop()
+
+    try:
+        backend.start(lay_out([Host(host, (0,))]), loop, emit, None)
+        loop.run()
+    finally:
+        backend.close()
+    return causes[0]
+
+
+@sessions
+def test_a_mute_server_costs_the_time_to_connect(launcher: str) -> None:
+    need("ssh")
+    with server(b"") as port:
+        began = time.monotonic()
+        told = cause(launcher, port, 1.0)
+    assert time.monotonic() - began < 10
+    assert "did not answer" in told
+
+
+def test_what_nobody_has_foreseen_is_the_cause_of_the_one_host() -> None:
+    told = cause("ssh", 22, 1.0, host="a" * 70)
+    assert told.startswith("the ssh session broke: ")
+    assert "label" in told
+    assert told.isprintable()
+
+
+@sessions
+@pytest.mark.parametrize(
+    "greeting",
+    [
+        b"\0" * 5000,
+        bytes(range(256)) * 4,
+        b"\x1b]0;title\x07\x9b31m\xe2\x80\xae\n",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"SSH-1.5-old\r\n",
+        b"SSH-\r\n",
+        b"SSH-2.0-x\r\n" + b"garbage" * 99,
+    ],
+    ids=["zeros", "all", "escapes", "http", "ssh1", "empty", "no packet"],
+)
+def test_garbage_is_one_short_line_of_plain_text(launcher: str, greeting: bytes) -> None:
+    need("ssh")
+    with server(greeting) as port:
+        began = time.monotonic()
+        told = cause(launcher, port, 1.0)
+    assert time.monotonic() - began < 12
+    assert 0 < len(told) < 250
+    assert told.isprintable()

@@ -1,0 +1,413 @@
+"""Why a host cannot be used, in words; and the commands that the backends run, whole."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher import backends
+from dsrun.launcher.backends import base, causes
+from dsrun.launcher.backends.base import BOOT, Dial
+from dsrun.launcher.backends.ssh import retries
+from dsrun.launcher.backends.ssh.openssh import OpenSSH
+from dsrun.launcher.backends.ssh.pdsh import Pdsh
+from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.backend import BackendSettings
+from dsrun.launcher.specs.plan import lay_out
+
+from ..support.needs import need
+
+# What OpenSSH 9.2's client, login shells and Python really print.
+CHANGED = """\
+@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+@    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
+@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
+IT IS POSSIBLE THAT SOMEONE IS DOING SOMETHING NASTY!
+Offending ED25519 key in /root/.ssh/known_hosts:3
+Host key for w1 has changed and you have requested strict checking.
+Host key verification failed.
+"""
+
+GONE = """\
+kex_exchange_identification: Connection closed by remote host
+Connection closed by UNKNOWN port 65535
+"""
+
+OPEN_KEY = """\
+@         WARNING: UNPROTECTED PRIVATE KEY FILE!          @
+Permissions 0644 for '/home/me/.ssh/id_ed25519' are too open.
+It is required that your private key files are NOT accessible by others.
+This private key will be ignored.
+Load key "/home/me/.ssh/id_ed25519": bad permissions
+me@w1: Permission denied (publickey).
+"""
+
+NOT_SSH = """\
+kex_exchange_identification: banner line contains invalid characters
+banner exchange: Connection to 10.0.0.1 port 22: invalid format
+"""
+
+MUTE = """\
+Connection timed out during banner exchange
+Connection to 10.0.0.1 port 22 timed out
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "cause"),
+    [
+        (
+            255,
+            f"ssh: Could not resolve hostname j: Name or service not known\r\n{GONE}",
+            "the way to it (ProxyJump or ProxyCommand) failed:"
+            " ssh: Could not resolve hostname j: Name or service not known",
+        ),
+        (
+            255,
+            f"channel 0: open failed: connect failed: No route\nstdio forwarding failed\n{GONE}",
+            "the way to it (ProxyJump or ProxyCommand) failed:"
+            " channel 0: open failed: connect failed: No route",
+        ),
+        (
+            255,
+            OPEN_KEY,
+            "authentication failed: others may read the key /home/me/.ssh/id_ed25519, so ssh does"
+            " not use it; chmod 600 /home/me/.ssh/id_ed25519",
+        ),
+        (
+            255,
+            NOT_SSH,
+            "no sshd on that port: what answers is another"
+            " (banner exchange: Connection to 10.0.0.1 port 22: invalid format)",
+        ),
+        (
+            255,
+            MUTE,
+            "its sshd did not answer (Connection to 10.0.0.1 port 22 timed out)",
+        ),
+        (
+            255,
+            "ssh: Could not resolve hostname w1: Name or service not known\r\n",
+            "its name does not resolve (ssh: Could not resolve hostname w1:"
+            " Name or service not known)",
+        ),
+        (
+            255,
+            "ssh: Could not resolve hostname w1: Temporary failure in name resolution",
+            "its name does not resolve (ssh: Could not resolve hostname w1:"
+            " Temporary failure in name resolution)",
+        ),
+        (
+            255,
+            "ssh: connect to host w1 port 22: Connection refused",
+            "connection refused: no sshd on that port"
+            " (ssh: connect to host w1 port 22: Connection refused)",
+        ),
+        (
+            255,
+            "ssh: connect to host w1 port 22: Connection timed out",
+            "no answer: connecting timed out"
+            " (ssh: connect to host w1 port 22: Connection timed out)",
+        ),
+        (
+            255,
+            "ssh: connect to host w1 port 22: No route to host",
+            f"{causes.NO_ROUTE} (ssh: connect to host w1 port 22: No route to host)",
+        ),
+        (
+            255,
+            "ssh: connect to host 2001:db8::1 port 22: Network is unreachable",
+            f"{causes.NO_ROUTE} (ssh: connect to host 2001:db8::1 port 22: Network is unreachable)",
+        ),
+        (
+            255,
+            CHANGED,
+            "its host key has CHANGED: not the host it was, or reinstalled;"
+            " ssh-keygen -R w1 forgets the old one",
+        ),
+        (
+            255,
+            "No ED25519 host key is known for w1 and you have requested strict checking.\n"
+            "Host key verification failed.\n",
+            "unknown host key: ssh-keyscan w1 | ssh-keygen -lf - shows it,"
+            " ssh-keyscan w1 >> ~/.ssh/known_hosts accepts it, or --accept_new_host_keys",
+        ),
+        (
+            255,
+            "Host key verification failed.",
+            "unknown host key: ssh-keyscan w1 | ssh-keygen -lf - shows it,"
+            " ssh-keyscan w1 >> ~/.ssh/known_hosts accepts it, or --accept_new_host_keys",
+        ),
+        (
+            255,
+            "me@w1: Permission denied (publickey,password).",
+            "authentication failed: no key it accepts"
+            " (me@w1: Permission denied (publickey,password).)",
+        ),
+        (
+            255,
+            "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures",
+            "authentication failed: no key it accepts"
+            " (Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures)",
+        ),
+        (
+            255,
+            "kex_exchange_identification: Connection closed by remote host\n"
+            "Connection closed by 10.0.0.1 port 22\n",
+            "its sshd dropped the connection (Connection closed by 10.0.0.1 port 22)",
+        ),
+        (
+            1,
+            "Traceback (most recent call last):\nModuleNotFoundError: No module named 'dsrun'\n",
+            "no dsrun for that python: install it there"
+            " (ModuleNotFoundError: No module named 'dsrun')",
+        ),
+        (
+            1,
+            "python 3.10 or newer is needed, this is 3.6.15 (default)",
+            "its python is too old (python 3.10 or newer is needed, this is 3.6.15 (default))",
+        ),
+        (
+            127,
+            "bash: line 1: exec: /opt/py: not found",
+            "no python at that path (--python names another)"
+            " (bash: line 1: exec: /opt/py: not found)",
+        ),
+        (127, "", "no python at that path (--python names another)"),
+        (
+            126,
+            "bash: line 1: /etc/passwd: Permission denied",
+            "python may not be executed there (--python names another)"
+            " (bash: line 1: /etc/passwd: Permission denied)",
+        ),
+        (
+            1,
+            "/opt/py: Command not found.",
+            "no python at that path (--python names another) (/opt/py: Command not found.)",
+        ),
+        (
+            255,
+            "nonsense\n\n  last words  \n",
+            "the node launcher did not start: exit code 255 (last words)",
+        ),
+        (3, "", "the node launcher did not start: exit code 3"),
+        (3, "x" * 300, f"the node launcher did not start: exit code 3 ({'x' * 200})"),
+    ],
+)
+def test_causes(code: int, text: str, cause: str) -> None:
+    assert causes.explain(code, text, "w1") == cause
+    assert "\n" not in cause
+
+
+def test_the_host_is_put_in_as_it_is_written() -> None:
+    assert r"ssh-keyscan a\1b |" in causes.explain(255, "Host key verification failed.", r"a\\1b")
+    assert "ssh-keyscan HOST |" in causes.explain(255, "Host key verification failed.")
+
+
+@pytest.mark.parametrize(
+    ("text", "dropped"),
+    [
+        ("kex_exchange_identification: read: Connection reset by peer", True),
+        ("ssh_exchange_identification: Connection closed by remote host", True),
+        ("Connection timed out during banner exchange", False),
+        (f"ssh: Could not resolve hostname j: Name or service not known\n{GONE}", False),
+        (f"bash: line 1: exec: nc: not found\n{GONE}", False),
+        (f"kex_exchange_identification: read: Connection reset by peer\n{GONE}", True),
+        (NOT_SSH, False),
+        ("ssh: connect to host w1 port 22: Connection refused", False),
+        ("Permission denied (publickey).", False),
+    ],
+)
+def test_what_is_worth_another_try(text: str, dropped: bool) -> None:
+    assert causes.is_transient(text) is dropped
+
+
+def test_pauses_grow_are_spread_and_bounded() -> None:
+    for attempt, longest in enumerate([0.1, 0.2, 0.4, 0.8, 1.6, 2.0, 2.0]):
+        pauses = [retries.pause(attempt) for _ in range(50)]
+        assert all(longest / 2 <= pause <= longest * 1.5 for pause in pauses)
+        assert len(set(pauses)) > 40
+    assert retries.pause(900) <= 3.0
+
+
+# -- the commands -------------------------------------------------------------------------------
+
+SETTINGS = BackendSettings("/py/bin/python", "/src", connect_timeout=1.2, keepalive=0.1)
+FULL = BackendSettings(
+    "/py 3/python", "/my src", ("-o", "X=a b"), 2222, 10.0, 5.0, accept_new_host_keys=True
+)
+
+
+def remote(settings: BackendSettings, *args: str) -> str:
+    """The text that a login shell on the node is given, spelt out."""
+    quote = "'{}'".format
+    words = [settings.python, "-E", "-S", "-c", BOOT, settings.root, *args]
+    plain = {"-E", "-S", "-c", "--stdio", "/py/bin/python", "/src"}
+    return "exec " + " ".join(word if word in plain else quote(word) for word in words)
+
+
+def test_the_command_of_openssh() -> None:
+    assert OpenSSH(SETTINGS).argv(Host("w0", (0,))) == [
+        *("ssh", "-T"),
+        *("-o", "BatchMode=yes"),
+        *("-o", "ForwardAgent=no"),
+        *("-o", "ForwardX11=no"),
+        *("-o", "ConnectTimeout=2"),
+        *("-o", "ServerAliveInterval=1"),
+        *("-o", "ServerAliveCountMax=3"),
+        *("--", "w0", remote(SETTINGS, "--stdio")),
+    ]
+
+
+def test_the_command_of_openssh_with_everything() -> None:
+    assert OpenSSH(FULL).argv(Host("fe80::1", (0,), user="me", port=23)) == [
+        *("ssh", "-o", "X=a b", "-T"),
+        *("-o", "BatchMode=yes"),
+        *("-o", "ForwardAgent=no"),
+        *("-o", "ForwardX11=no"),
+        *("-o", "ConnectTimeout=10"),
+        *("-o", "ServerAliveInterval=5"),
+        *("-o", "ServerAliveCountMax=3"),
+        *("-o", "StrictHostKeyChecking=accept-new"),
+        *("-p", "23", "-l", "me"),
+        *("--", "fe80::1", remote(FULL, "--stdio")),
+    ]
+    assert OpenSSH(FULL).argv(Host("w0"))[-5:-3] == ["-p", "2222"]
+
+
+def test_the_command_of_pdsh() -> None:
+    nodes = lay_out([Host("w0", (0,)), Host("w1", (0,), user="me")])
+    dial = Dial("10.0.0.1,fd00::1:7", "ab12")
+    dial_back = ("--dial=10.0.0.1,fd00::1:7", "--pin=ab12", "--node=%h")
+    line = " ".join(["exec /py/bin/python -E -S -c", f"'{BOOT}'", "/src", *dial_back])
+    assert Pdsh(SETTINGS).argv(nodes, dial) == [
+        *("pdsh", "-R", "ssh", "-f", "2", "-t", "1", "-w", "w0,me@w1"),
+        line,
+    ]
+    assert Pdsh(FULL).argv(nodes, dial)[9:11] == ["-o", "X=a b"]
+    assert Pdsh(SETTINGS).commands(nodes, None) == [
+        (name, Pdsh(SETTINGS).argv(nodes, None)) for name in ("w0", "w1")
+    ]
+
+
+def test_the_environment_of_pdsh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PDSH_SSH_ARGS_APPEND", raising=False)
+    found = Pdsh(SETTINGS).environ()
+    assert found["PDSH_RCMD_TYPE"] == "ssh"
+    assert found["PDSH_SSH_ARGS_APPEND"] == "-o BatchMode=yes"
+    assert found["PATH"] == os.environ["PATH"]
+    monkeypatch.setenv("PDSH_SSH_ARGS_APPEND", "-v")
+    found = Pdsh(FULL).environ()
+    assert found["PDSH_SSH_ARGS_APPEND"] == (
+        "-v -o BatchMode=yes -o StrictHostKeyChecking=accept-new -p 2222"
+    )
+
+
+def test_the_commands_of_the_others() -> None:
+    nodes = lay_out([Host("w0", (0,)), Host("w1")])
+    own = ["/py/bin/python", "-E", "-S", "-c", BOOT, "/src", "--stdio"]
+    assert backends.load("local", SETTINGS).commands(nodes[:1], None) == [("w0", own)]
+    through_ssh = [(node.host.name, OpenSSH(SETTINGS).argv(node.host)) for node in nodes]
+    assert backends.load("ssh", SETTINGS).commands(nodes, None) == through_ssh
+    assert backends.load("openssh", SETTINGS).commands(nodes, None) == through_ssh
+    assert backends.load("none", SETTINGS).commands(nodes, None)[1] == (
+        "w1",
+        ["dsrun", "--no_ssh", "--node_rank=1", "..."],
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "hosts", "problem"),
+    [
+        (
+            "local",
+            [Host("a")],
+            "--python /py/bin/python: there is no such file; name a Python 3.10 or newer",
+        ),
+        ("openssh", [Host("a"), Host("fe80::1", port=3)], ""),
+        ("pdsh", [Host("a"), Host("b", user="me")], ""),
+        (
+            "pdsh",
+            [Host("a"), Host("b", port=3, where="hosts:2")],
+            "hosts:2: pdsh has no port for one host (b); put it into ~/.ssh/config,"
+            " or use ssh or openssh",
+        ),
+        ("pdsh", [Host("::2")], "pdsh takes no IPv6 address for a host; use ssh or openssh"),
+    ],
+)
+def test_what_a_backend_cannot_do(name: str, hosts: list[Host], problem: str) -> None:
+    need("ssh", "pdsh")
+    assert backends.load(name, SETTINGS).problem(lay_out(hosts)) == problem
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        (
+            "openssh",
+            "--launcher openssh: no `ssh` on PATH; install OpenSSH's client, or use ssh",
+        ),
+        ("pdsh", "--launcher pdsh: no `pdsh` on PATH; install it, or use ssh or openssh"),
+    ],
+)
+def test_a_tool_that_is_not_there(
+    name: str, problem: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert backends.load(name, SETTINGS).problem(lay_out([Host("a")])) == problem
+
+
+# -- through shells -----------------------------------------------------------------------------
+
+
+def test_the_boot_line_has_nothing_that_a_shell_treats_specially_in_quotes() -> None:
+    assert not set(BOOT) & set("'\\$%!`\n\r\t^")
+    assert BOOT.isascii()
+    assert len(BOOT) < 1000
+    compile(BOOT, "boot", "exec")
+
+
+HOSTILE = [
+    *("plain", "", "a b", "a'b", 'a"b', "$HOME", "`id`", "a;b", "a|b", "a&b", "(x)", "~", "*"),
+    *("a\\b", "!x", "#x", "é", "--x=%h", "a\nb", "{a,b}", "[ab]", ">x", "\t", "\udcff"),
+]
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "ksh", "fish", "tcsh"])
+def test_a_command_arrives_whole_through_every_shell(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None and shell not in {"sh", "bash"}:
+        pytest.skip(f"not installed: {shell}")
+    words = [word for word in HOSTILE if shell not in {"tcsh", "fish"} or word.isalnum()]
+    show = "import os,sys;print([os.fsencode(a) for a in sys.argv[1:]])"
+    line = base.shell_line([sys.executable, "-c", show, *words])
+    ran = subprocess.run(
+        [shell, "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == f"{[os.fsencode(word) for word in words]}\n"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+def test_the_node_launchers_command_starts_one_in_a_hostile_folder(
+    shell: str, tmp_path: Path
+) -> None:
+    for name in ("os", "json", "signal", "dsrun", "launcher", "site"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
+    settings = BackendSettings(sys.executable, base.package_root())
+    line = base.shell_line(base.node_argv(settings, "--nonsense"))
+    ran = subprocess.run(
+        [shell, "-c", line],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(tmp_path), "PYTHONSTARTUP": "x", "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr == (
+        "dsrun: launch: expected --stdio, --dial=... or --world_info=... before the script\n"
+    )

@@ -1,0 +1,65 @@
+"""A program that a backend runs: its streams, its end, its errors."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher.backends.child import KEPT, Child, spawn
+from dsrun.launcher.common.loop import Loop
+
+
+def ended(text: str, *, on_errors: list[bytes] | None = None) -> tuple[int, str]:
+    """Return the exit code of a shell text, and what is kept of its standard error."""
+    loop, found = Loop(), list[tuple[int, str]]()
+
+    def on_end(code: int, errors: str) -> None:
+        found.append((code, errors))
+        loop.stop()
+
+    heard = on_errors.append if on_errors is not None else None
+    child = Child(spawn(["/bin/sh", "-c", text], {"A": "b"}), loop, on_end, heard)
+    loop.call_later(20.0, loop.stop)
+    loop.run()
+    os.close(child.stdin)
+    os.close(child.stdout)
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "code"), [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", -signal.SIGKILL)]
+)
+def test_how_it_has_ended(text: str, code: int) -> None:
+    assert ended(text) == (code, "")
+
+
+def test_standard_error_is_kept_to_its_end_and_passed_on_as_it_comes() -> None:
+    heard: list[bytes] = []
+    many = (
+        f"i=0; while [ $i -lt {KEPT // 8} ]; do echo 0123456789 >&2; i=$((i+1)); done; echo z >&2"
+    )
+    _, errors = ended(many, on_errors=heard)
+    assert len(errors) == KEPT
+    assert errors.endswith("0123456789\nz\n")
+    assert len(b"".join(heard)) == KEPT // 8 * 11 + 2
+
+
+def test_whoever_holds_its_standard_error_does_not_hold_up_its_end() -> None:
+    assert ended("sleep 30 2>&2 >&- <&- & echo gone >&2; exit 3") == (3, "gone\n")
+
+
+def test_it_has_the_environment_it_is_given_alone_and_a_session_of_its_own() -> None:
+    code, errors = ended('echo "$A$HOME" >&2; [ $(cut -d" " -f6 /proc/$$/stat) = $$ ]')
+    assert (code, errors) == (0, "b\n")
+
+
+def test_what_cannot_be_started_leaves_no_descriptor_behind() -> None:
+    gc.collect()  # what other tests have left is not to go meanwhile
+    before = sorted(Path("/proc/self/fd").iterdir())
+    with pytest.raises(FileNotFoundError):
+        spawn(["/no/such/program"], {})
+    assert sorted(Path("/proc/self/fd").iterdir()) == before

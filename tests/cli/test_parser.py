@@ -1,0 +1,388 @@
+"""The command line: what is understood, what is refused, and with which words."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from dsrun.launcher.cli.help import text as help_text
+from dsrun.launcher.cli.options import all_options, table
+from dsrun.launcher.cli.parser import Command, name_variables, no_options, parse
+from dsrun.launcher.cli.peers import PET, REFUSED
+from dsrun.launcher.common.errors import UsageError
+
+OPTIONS = all_options()
+
+
+def understood(*words: str, **environ: str) -> Command:
+    return parse([*words, "train.py"], environ)
+
+
+def set_by(command: Command) -> dict[str, object]:
+    """What differs from the defaults."""
+    return {
+        name: value
+        for name, field in OPTIONS.items()
+        if (value := getattr(command.options, name)) != field.default
+    }
+
+
+def fault_of(*words: str, **environ: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        parse([*words, "train.py"], environ)
+    assert caught.value.exit_code == 2
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ([], {}),
+        (["--num_gpus", "2"], {"num_gpus": 2}),
+        (["--num-gpus", "2"], {"num_gpus": 2}),
+        (["--num_gpus=2"], {"num_gpus": 2}),
+        (["--num-gpus=2"], {"num_gpus": 2}),
+        (["--num-accelerators=2"], {"num_gpus": 2}),
+        (["--num_gpus", "2", "--num_gpus=3"], {"num_gpus": 3}),
+        (["-H", "hosts"], {"hostfile": "hosts"}),
+        (["-Hhosts"], {"hostfile": "hosts"}),
+        (["-H=hosts"], {"hostfile": "hosts"}),
+        (["-H", "-odd"], {"hostfile": "-odd"}),
+        (["--hostfile", "--"], {"hostfile": "--"}),
+        (["--hostfile="], {}),
+        (["--hostfile=a=b"], {"hostfile": "a=b"}),
+        (["-ia:0@b"], {"include": "a:0@b"}),
+        (["-e", "a", "-q", "-m"], {"exclude": "a", "quiet": True, "module": True}),
+        (["-r", "3", "-t1"], {"redirects": "3", "tee": "1"}),
+        (["--grace", "1.5"], {"grace": 1.5}),
+        (["--shutdown-timeout=7"], {"grace": 7.0}),
+        (["--export", "A", "--export=B=c=d"], {"export": ("A", "B=c=d")}),
+        (["--env-file", "x", "--env_file", "y"], {"env_file": ("x", "y")}),
+        (["--prefix", ""], {"prefix": ""}),
+        (["--launcher_args", "-o A=b -v"], {"launcher_args": "-o A=b -v"}),
+        (["--color", "never"], {"color": "never"}),
+        (["--color", "NEVER"], {"color": "never"}),
+        (["--log_level", "WARNING"], {"log_level": "warning"}),
+        (["--no_local_rank", "--no-ssh-check"], {"no_local_rank": True, "no_ssh_check": True}),
+    ],
+)
+def test_spellings(words: list[str], expected: dict[str, object]) -> None:
+    command = understood(*words)
+    assert set_by(command) == expected
+    assert command.program == ("train.py",)
+
+
+def test_every_option_by_every_name_and_both_spellings() -> None:
+    samples = {"int": "7", "float": "7", "str": "7", "list": "7"}
+    typed = {"int": 7, "float": 7.0, "str": "7", "list": ("7",), "bool": True}
+    for name, (field, spec) in table().items():
+        words = {name} if name.startswith("-") else {f"--{name}", f"--{name.replace('_', '-')}"}
+        value = spec.choices[-1] if spec.choices else samples.get(spec.kind, "")
+        for word in words:
+            given = [word] if spec.kind == "bool" else [word, value]
+            expected = spec.choices[-1] if spec.choices else typed[spec.kind]
+            assert set_by(understood(*given)) == {field: expected}, word
+
+
+@pytest.mark.parametrize(
+    ("argv", "program"),
+    [
+        (["train.py", "--num_gpus", "2", "-h", "--", "-q"], None),
+        (["--", "--odd.py", "--", "x"], ("--odd.py", "--", "x")),
+        (["-q", "--", "train.py"], ("train.py",)),
+        (["-q", "--"], ()),
+        (["-"], ("-",)),
+        (["-m", "pkg.mod", "--help"], ("pkg.mod", "--help")),
+        (["", "a"], ("", "a")),
+        (["train.py", "", " ", "a b", "$x", "\udcff", "'"], None),
+        (["train.py", "--export", "A"], None),
+    ],
+)
+def test_what_follows_the_script_is_the_scripts(
+    argv: list[str], program: tuple[str, ...] | None
+) -> None:
+    command = parse(argv, {})
+    assert command.program == (tuple(argv) if program is None else program)
+    assert not command.help
+    assert not command.given - {"quiet", "module"}
+
+
+@pytest.mark.parametrize("words", [["-h"], ["--help"], ["-q", "--help", "--no_such"]])
+def test_help_is_asked_for(words: list[str]) -> None:
+    assert parse(words, {}).help
+
+
+@pytest.mark.parametrize("words", [["-V"], ["--version"], ["-q", "--version", "--no_such"]])
+def test_the_version_is_asked_for(words: list[str]) -> None:
+    assert parse(words, {}).version
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "notes"),
+    [
+        (["--start-method", "spawn"], {}, ["--start_method: changes nothing: workers are pr"]),
+        (["--event-log-handler=null"], {}, ["--event_log_handler: changes nothing: --report_f"]),
+        (
+            [],
+            {"DSRUN_NUM_GPU": "2", "DSRUN_XYZ": "", "NUM_GPU": ""},
+            [
+                "DSRUN_NUM_GPU: changes nothing: no such variable (did you mean DSRUN_NUM_GPUS?)",
+                "DSRUN_XYZ: changes nothing: no such variable; see dsrun --help",
+            ],
+        ),
+        ([], {"DSRUN_JOBID": ""}, ["DSRUN_JOBID: changes nothing: no such variable (did you mean"]),
+        # What a worker has been given by a dsrun around this one.
+        ([], dict.fromkeys(no_options(), "1"), []),
+    ],
+)
+def test_what_changes_nothing_is_told(
+    words: list[str], environ: dict[str, str], notes: list[str]
+) -> None:
+    told = parse([*words, "x"], environ).notes
+    assert [note.startswith(start) for note, start in zip(told, notes, strict=True)] == [
+        True for _ in notes
+    ]
+
+
+def test_use_env_means_no_local_rank() -> None:
+    assert set_by(understood("--use-env")) == {"no_local_rank": True}
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--num_gpu", "2"], "--num_gpu: unknown option (did you mean --num_gpus?); see dsrun "),
+        (["--num", "2"], "--num: unknown option"),
+        (["--host_file=x"], "--host_file: unknown option (did you mean --hostfile?); see dsrun "),
+        (["-hostfile", "x"], "-hostfile: unknown option (did you mean --hostfile?)"),
+        (["--xyzzy"], "--xyzzy: unknown option; see dsrun --help"),
+        (["--H", "x"], "--H: unknown option"),
+        (["---hostfile", "x"], "---hostfile: unknown option"),
+        (["--=x"], "--: unknown option"),
+        (["-x"], "-x: unknown option; see dsrun --help"),
+        (["-1"], "-1: unknown option; see dsrun --help"),
+        (["-qm"], "-q: takes no value, not 'm'"),
+        (["--quiet=1"], "--quiet: takes no value, not '1'"),
+        (
+            ["--num_gpus", "two"],
+            "--num_gpus: expected 1 to 4096 (without it: all slots), not 'two'",
+        ),
+        (["--num_gpus=1.5"], "--num_gpus: expected 1 to 4096 (without it: all slots), not '1.5'"),
+        (["--num-gpus=-3"], "--num-gpus: expected 1 to 4096 (without it: all slots), not '-3'"),
+        (["--grace=-1"], "--grace: expected a number from 0 to 999999999, not '-1'"),
+        (["--grace", "nan"], "--grace: expected a number from 0 to 999999999, not 'nan'"),
+        (["--grace", "inf"], "--grace: expected a number from 0 to 999999999, not 'inf'"),
+        (["--grace", "soon"], "--grace: expected a number from 0 to 999999999, not 'soon'"),
+        (["--stdin", "all"], "--stdin: expected one of none, rank0, not 'all'"),
+    ],
+)
+def test_refused(words: list[str], message: str) -> None:
+    fault = fault_of(*words)
+    assert fault.startswith(message)
+    assert "\n" not in fault
+
+
+def test_a_value_that_is_missing() -> None:
+    with pytest.raises(UsageError, match=r"^--hostfile: expected FILE after it$"):
+        parse(["--hostfile"], {})
+    with pytest.raises(UsageError, match=r"^-i: expected SPEC after it$"):
+        parse(["-q", "-i"], {})
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_options_without_a_meaning_here_are_refused_with_a_reason(name: str) -> None:
+    dashed = name.replace("_", "-")
+    for word in (f"--{name}", f"--{dashed}", f"--{name}=x"):
+        assert fault_of(word) == f"{word.partition('=')[0]}: not here: {REFUSED[name]}"
+    assert name not in table()
+
+
+# What `deepspeed` (0.19.6) and `torchrun` (torch 2.13) take, from their parsers.
+DEEPSPEED = str.split("""
+    -H --hostfile -i --include -e --exclude --num_nodes --min_elastic_nodes --max_elastic_nodes
+    --num_gpus --num_accelerators --master_port --master_addr --node_rank --launcher
+    --launcher_args --module --no_python --no_local_rank --no_ssh --no_ssh_check --force_multi
+    --save_pid --enable_each_rank_log --autotuning --elastic_training --bind_cores_to_rank
+    --bind_core_list --ssh_port --venv_script --log_level -q --quiet
+""")
+TORCHRUN = str.split("""
+    --nnodes --nproc-per-node --rdzv-backend --rdzv-endpoint --rdzv-id --rdzv-conf --standalone
+    --max-restarts --monitor-interval --start-method --event-log-handler --role -m --module
+    --no-python --run-path --log-dir -r --redirects -t --tee --local-ranks-filter
+    --duplicate-stdout-filters --duplicate-stderr-filters --node-rank --master-addr --master-port
+    --local-addr --logs-specs --numa-binding --signals-to-handle --shutdown-timeout
+    --virtual-local-rank --use-env
+""")
+
+
+@pytest.mark.parametrize("word", [*DEEPSPEED, *TORCHRUN])
+def test_every_flag_of_the_peers_is_taken_or_refused_with_a_reason(word: str) -> None:
+    for spelling in {word, "--" + word[2:].replace("-", "_") if word[:2] == "--" else word}:
+        key = word[2:].replace("-", "_") if word[:2] == "--" else word
+        if key in table():
+            field, spec = table()[key]
+            value = spec.choices[-1] if spec.choices else "7"
+            given = [spelling] if spec.kind == "bool" else [spelling, value]
+            assert set(set_by(understood(*given))) == {field}
+        else:
+            assert len(fault_of(spelling).partition(": not here: ")[2]) > 10
+
+
+@pytest.mark.parametrize(
+    ("words", "field", "default"),
+    [
+        # DeepSpeed's and torchrun's own defaults, written out as their users' scripts do.
+        (["--num_nodes", "-1"], "num_nodes", None),
+        (["--num_gpus=-1"], "num_gpus", None),
+        (["--node_rank", "-1"], "node_rank", None),
+        (["--master_addr", ""], "master_addr", None),
+        (["--enable_each_rank_log", "None"], "log_dir", ""),
+        (["--bind_core_list", "None"], "bind_core_list", ""),
+        (["--num_gpus", "4", "--num_gpus", "-1"], "num_gpus", None),
+    ],
+)
+def test_a_peers_word_for_not_given(words: list[str], field: str, default: object) -> None:
+    command = understood(*words)
+    assert getattr(command.options, field) == default
+    assert field not in command.given
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"DSRUN_NUM_GPUS": "2"}, {"num_gpus": 2}),
+        ({"DSRUN_NUM_ACCELERATORS": "2"}, {"num_gpus": 2}),
+        ({"DSRUN_HOSTFILE": "h", "HOSTFILE": "x", "dsrun_grace": "1"}, {"hostfile": "h"}),
+        ({"DSRUN_QUIET": "1"}, {"quiet": True}),
+        ({"DSRUN_QUIET": "Yes"}, {"quiet": True}),
+        ({"DSRUN_QUIET": "0"}, {}),
+        ({"DSRUN_QUIET": ""}, {}),
+        ({"DSRUN_NUM_GPUS": "-1"}, {}),
+        ({"DSRUN_EXPORT": "A=1"}, {"export": ("A=1",)}),
+        ({"DSRUN_LOG_LEVEL": "debug"}, {"log_level": "debug"}),
+        ({"DSRUN_TOKEN": "x", "DSRUN_JOB_ID": "y"}, {}),
+    ],
+)
+def test_variables(environ: dict[str, str], expected: dict[str, object]) -> None:
+    command = parse(["train.py"], environ)
+    assert set_by(command) == expected
+    assert command.given == set(expected)
+
+
+def test_every_option_has_its_variable() -> None:
+    for name, spec in OPTIONS.items():
+        value = spec.choices[-1] if spec.choices else "1"
+        assert set(set_by(parse(["x"], {f"DSRUN_{name.upper()}": value}))) == {name}
+
+
+def test_the_line_wins_over_variables() -> None:
+    environ = {"DSRUN_NUM_GPUS": "2", "DSRUN_GRACE": "5", "DSRUN_EXPORT": "A"}
+    command = parse(["--num_gpus=3", "--export", "B", "x"], environ)
+    assert set_by(command) == {"num_gpus": 3, "grace": 5.0, "export": ("A", "B")}
+    assert set_by(parse(["--num_gpus=-1", "x"], {"DSRUN_NUM_GPUS": "2"})) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "expected"),
+    [
+        (
+            [],
+            {"PET_NPROC_PER_NODE": "2", "PET_LOG_DIR": "l"},
+            {"nproc_per_node": "2", "log_dir": "l"},
+        ),
+        ([], {"PET_NNODES": "", "PET_NODE_RANK": "1", "PET_HOSTFILE": "h", "pet_role": "x"}, {}),
+        ([], {"PET_STANDALONE": "1", "PET_NO_PYTHON": "0"}, {"standalone": True}),
+        ([], {"PET_SHUTDOWN_TIMEOUT": "7"}, {"grace": 7.0}),
+        ([], {"PET_ROLE": "a", "DSRUN_ROLE": "b"}, {"role": "b"}),
+        (["--role=c"], {"PET_ROLE": "a", "DSRUN_ROLE": "b"}, {"role": "c"}),
+        (["--role=c"], {"PET_ROLE": "a"}, {"role": "c"}),
+    ],
+)
+def test_torchruns_variables_come_last(
+    words: list[str], environ: dict[str, str], expected: dict[str, object]
+) -> None:
+    assert set_by(understood(*words, **environ)) == expected
+
+
+def test_every_flag_of_torchruns_has_its_variable() -> None:
+    flags = {word[2:].replace("-", "_") for word in TORCHRUN if len(word) > 2}
+    # torchrun's own exceptions, what is refused here, and what `membership` reads.
+    others = {"logs_specs", "numa_binding", "use_env", "node_rank", *REFUSED}
+    assert flags - others == PET
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "prefix"),
+    [
+        ([], "[${role_name}${rank}]: ", "[{role}{rank}]: "),
+        ([], "$local_rank {x} $$ ${what} ", "{local_rank} {{x}} $ ${{what}} "),
+        (["--prefix", "{host} "], "[$rank]", "{host} "),
+        ([], "", "{host}:{rank}| "),
+    ],
+)
+def test_torchruns_template_is_the_prefix_where_none_is_given(
+    words: list[str], environ: str, prefix: str
+) -> None:
+    command = understood(*words, TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=environ)
+    assert command.options.prefix == prefix
+    assert "prefix" not in command.given or words
+
+
+@pytest.mark.parametrize(
+    ("environ", "message"),
+    [
+        ({"DSRUN_QUIET": "maybe"}, "DSRUN_QUIET: expected 1 or 0, not 'maybe'"),
+        (
+            {"DSRUN_NUM_GPUS": "x"},
+            "DSRUN_NUM_GPUS: expected 1 to 4096 (without it: all slots), not 'x'",
+        ),
+        ({"DSRUN_STDIN": "x"}, "DSRUN_STDIN: expected one of none, rank0, not 'x'"),
+    ],
+)
+def test_variables_that_mean_nothing(environ: dict[str, str], message: str) -> None:
+    assert fault_of(**environ) == message
+
+
+@pytest.mark.parametrize(
+    ("words", "like"),
+    [
+        (["--nproc_per_node=2"], True),
+        (["--nnodes", "1"], True),
+        (["--standalone"], True),
+        (["--num_gpus=2", "--log-dir", "x", "--node_rank=-1"], False),
+    ],
+)
+def test_torchruns_names_bring_its_manners(words: list[str], like: bool) -> None:
+    assert understood(*words).like_torchrun is like
+
+
+def test_a_variable_is_named_in_place_of_the_option_that_it_has_set() -> None:
+    said = "--num_nodes 3 and --hostfile h, not --hostfiles: --grace or -H"
+    environ = {"DSRUN_NUM_NODES": "3", "PET_NNODES": "2", "DSRUN_SHUTDOWN_TIMEOUT": "1"}
+    told = "DSRUN_NUM_NODES 3 and --hostfile h, not --hostfiles: DSRUN_SHUTDOWN_TIMEOUT or -H"
+    assert name_variables(said, ["-Hh", "x.py"], {**environ, "DSRUN_HOSTFILE": "i"}) == told
+    assert name_variables(said, ["--num-nodes=3", "--grace", "1"], environ) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "layout"),
+    [
+        (["--nproc_per_node=2"], "torchrun"),
+        (["--nproc_per_node=2", "--host=a"], ""),
+        (["-H", "hosts", "--nnodes=2"], ""),
+        (["--num_gpus=2"], ""),
+        (["--nproc_per_node=2", "--log_layout=dsrun"], "dsrun"),
+        (["-H", "hosts", "--log_layout=torchrun"], "torchrun"),
+    ],
+)
+def test_lines_that_torchrun_could_have_have_its_log_files(words: list[str], layout: str) -> None:
+    assert understood(*words).with_torchruns_logs().options.log_layout == layout
+
+
+def test_help_shows_every_option_and_every_refused_one_within_the_width() -> None:
+    shown = help_text()
+    names = set(re.findall(r"--([a-z_]+)", shown))
+    assert names >= {name for name in table() if name[0] != "-"} | set(REFUSED)
+    assert {"-H", "-i", "-e", "-m", "-r", "-t", "-q"} <= set(re.findall(r"(-[A-Za-z]), --", shown))
+    assert max(map(len, shown.splitlines())) <= 100

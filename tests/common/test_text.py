@@ -1,0 +1,21 @@
+"""Text from elsewhere among our own words."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsrun.launcher.common.text import plain
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\tb\nc é 漢 \u200e", "a\tb\nc é 漢 \u200e"),
+        ("\x1b[31mred\x1b[0m \x1b[2J", r"red \x1b[2J"),
+        ("\x9b2J\x85\x7f\x07\r\0", r"\x9b2J\x85\x7f\x07\x0d\x00"),
+        ("\u202a\u202e\u2066\u2069\u202f\u2065", "\\u202a\\u202e\\u2066\\u2069\u202f\u2065"),
+    ],
+)
+def test_foreign_text_among_our_own_is_spelled_out(text: str, shown: str) -> None:
+    assert plain(text) == shown
+    assert plain(shown) == shown

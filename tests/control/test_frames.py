@@ -1,0 +1,162 @@
+"""Frames, cut out of a stream of bytes."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from dsrun.launcher.control import frames
+
+
+def test_frames_cut_anywhere_come_out_the_same() -> None:
+    chance = random.Random(5)
+    sent = [(chance.randrange(256), chance.randbytes(chance.choice([0, 1, 9]))) for _ in range(60)]
+    stream = b"".join(frames.pack(kind, body) for kind, body in sent)
+    for _ in range(200):
+        decoder = frames.Decoder()
+        got = []
+        at = 0
+        while at < len(stream):
+            step = chance.randrange(1, 40)
+            got += decoder.feed(stream[at : at + step])
+            at += step
+        assert got == sent
+
+
+def test_a_frame_is_kind_length_body() -> None:
+    assert frames.pack(7, b"ab") == b"\x07\x00\x00\x00\x02ab"
+    assert frames.pack_json(1, {"a": [1, None], "b": "é"}) == (
+        b'\x01\x00\x00\x00\x1f{"a":[1,null],"b":"\\u00e9"}'[:1]
+        + len(b'{"a":[1,null],"b":"\\u00e9"}').to_bytes(4, "big")
+        + b'{"a":[1,null],"b":"\\u00e9"}'
+    )
+
+
+def test_a_frame_above_the_limit_is_refused_before_it_has_come() -> None:
+    decoder = frames.Decoder(limit=8)
+    assert decoder.feed(frames.pack(1, b"12345678")) == [(1, b"12345678")]
+    with pytest.raises(frames.BadFrame, match=r"^a frame of 9 bytes \(at most 8\)$"):
+        decoder.feed(frames.pack(1, b"123456789")[:5])
+    with pytest.raises(frames.BadFrame, match="a frame of 4294967295 bytes"):
+        frames.Decoder().feed(b"\x01\xff\xff\xff\xff")
+
+
+def test_output_frames() -> None:
+    for rank, stream, data in [(0, 1, b""), (2**32 - 1, 2, b"\x00\n\xff")]:
+        ((kind, body),) = frames.Decoder().feed(frames.pack_output(rank, stream, data))
+        assert kind == frames.OUTPUT
+        assert frames.unpack_output(body) == (rank, stream, data)
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "short output frame"),
+        (b"\0\0\0\0", "short output frame"),
+        (b"\0\0\0\0\0", "no such stream: 0"),
+        (b"\0\0\0\0\3x", "no such stream: 3"),
+    ],
+)
+def test_bad_output_frames(body: bytes, message: str) -> None:
+    with pytest.raises(frames.BadFrame, match=f"^{message}$"):
+        frames.unpack_output(body)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[1]", b'"x"', b"null", b"\xff\xfe\xff", b"[" * 200_000, b"\x80\x04K\x01."]
+)
+def test_what_is_no_json_object(body: bytes) -> None:
+    with pytest.raises(frames.BadFrame, match=r"^not (a )?JSON"):
+        frames.unpack_json(body)
+
+
+@pytest.mark.parametrize("body", [b"", b"soon", b"nan", b"inf", b"\xff", b"1 2"])
+def test_a_beat_that_carries_no_clock(body: bytes) -> None:
+    with pytest.raises(frames.BadFrame, match=r"^not a clock$"):
+        frames.unpack_beat(body)
+
+
+def test_a_beat_carries_the_very_clock() -> None:
+    assert frames.Decoder().feed(frames.pack_beat(0.1 + 0.2)) == [
+        (frames.BEAT, b"0.30000000000000004")
+    ]
+    assert frames.unpack_beat(b"0.30000000000000004") == 0.1 + 0.2
+
+
+def test_kinds_are_all_different() -> None:
+    kinds = [
+        value
+        for name, value in vars(frames).items()
+        if name.isupper() and isinstance(value, int) and value < 256 and name != "VERSION"
+    ]
+    assert len(kinds) == len(set(kinds)) >= 19
+
+
+# -- messages -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("body", [b"", b"\0" * 7, b"\0" * 9])
+def test_what_is_no_count(body: bytes) -> None:
+    with pytest.raises(frames.BadFrame, match=r"^not a count$"):
+        frames.unpack_count(body)
+    assert frames.unpack_count(frames.pack_count(frames.TOOK, 1 << 40)[5:]) == 1 << 40
+
+
+@pytest.mark.parametrize("body", [b"", b"\x0f\x0f"])
+def test_what_is_no_signal(body: bytes) -> None:
+    with pytest.raises(frames.BadFrame, match=r"^not a signal$"):
+        frames.unpack_signal(body)
+    assert frames.unpack_signal(b"\x0f") == 15
+
+
+def test_questions_and_answers_come_back() -> None:
+    ((kind, body),) = frames.Decoder().feed(frames.pack_ask(7, 3, 12, b"{}"))
+    assert (kind, frames.unpack_ask(body)) == (frames.ASK, (7, 3, 12, b"{}"))
+    ((kind, body),) = frames.Decoder().feed(frames.pack_answer(12, b"{}"))
+    assert (kind, frames.unpack_answer(body)) == (frames.ANSWER, (12, b"{}"))
+
+
+def test_an_empty_question_ends_a_line_and_a_short_one_is_refused() -> None:
+    assert frames.unpack_ask(bytes(12)) == (0, 0, 0, b"")
+    assert frames.unpack_answer(bytes(4)) == (0, b"")
+    with pytest.raises(frames.BadFrame, match=r"^short question$"):
+        frames.unpack_ask(bytes(11))
+    with pytest.raises(frames.BadFrame, match=r"^short answer$"):
+        frames.unpack_answer(bytes(3))
+
+
+def test_numbers_that_take_long_to_read_are_refused() -> None:
+    most = 10 ** (frames.DIGITS - 1)
+    assert frames.unpack_json(b'{"a": %d}' % most) == {"a": most}
+    with pytest.raises(frames.BadFrame, match="a number of 21 digits"):
+        frames.unpack_json(b'{"a": %d}' % (most * 10))
+    for name in (b"NaN", b"Infinity", b"-Infinity"):
+        with pytest.raises(frames.BadFrame, match=f"^{name.decode()} is no number$"):
+            frames.unpack_json(b'{"a": %s}' % name)
+
+
+def test_a_clock_has_bounds() -> None:
+    below = float(frames.MOST) / 2
+    assert frames.unpack_beat(repr(below).encode()) == below
+    assert frames.unpack_beat(repr(-below).encode()) == -below
+    for beyond in (float(frames.MOST), -float(frames.MOST)):
+        with pytest.raises(frames.BadFrame, match=r"^not a clock$"):
+            frames.unpack_beat(repr(beyond).encode())
+
+
+def test_the_limits() -> None:
+    mib = 1 << 20
+    assert (64 * mib, 4 * mib) == (frames.FRAME_LIMIT, frames.NODE_LIMIT)
+    assert (frames.NOISE_LIMIT, frames.AUTH_LIMIT) == (1 << 16, 1 << 12)
+    assert (frames.MOST, frames.DIGITS) == (2**62, 20)
+    assert frames.Decoder().limit == frames.FRAME_LIMIT
+
+
+def test_a_decoder_keeps_nothing_that_it_has_given_out() -> None:
+    decoder = frames.Decoder()
+    whole = frames.pack(1, b"abc")
+    assert decoder.feed(whole + whole[:6]) == [(1, b"abc")]
+    assert decoder.feed(whole[6:]) == [(1, b"abc")]
+    assert decoder.feed(b"") == []
+    assert decoder.feed(frames.pack(2)) == [(2, b"")]

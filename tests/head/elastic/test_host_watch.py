@@ -1,0 +1,228 @@
+"""Hosts that a file or a program names, asked again and again; and where they cannot be meant."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.cli.options import Options
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.head.elastic import host_watch
+from dsrun.launcher.planning.elastic import elastic_policy
+from dsrun.launcher.planning.hosts import host_updates
+from dsrun.launcher.planning.inventory import find_hosts
+from dsrun.launcher.resources import discovery
+from dsrun.launcher.resources.discovery import discover
+from dsrun.launcher.resources.hostfile import parse_hostfile
+from dsrun.launcher.resources.select import read_update
+
+from ...support.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from dsrun.launcher.specs.host import Host
+
+
+class Watched:
+    """A text that changes, and what was heard of it."""
+
+    def __init__(self) -> None:
+        self.text, self.wrong = b"n1:2\n", ""
+        self.taking = True
+        self.taken: list[list[str]] = []
+        self.said: list[str] = []
+        self.read: list[bytes] = []
+        self.clock = Clock()
+        host_watch.HostWatch(
+            self.clock.loop,
+            lambda answer: answer(self.text, self.wrong),
+            self.hosts,
+            self.take,
+            self.said.append,
+        )
+
+    def hosts(self, text: bytes) -> list[Host]:
+        self.read.append(text)
+        return parse_hostfile(text, "hosts")
+
+    def take(self, hosts: Sequence[Host]) -> bool:
+        if self.taking:
+            self.taken.append([host.name for host in hosts])
+        return self.taking
+
+    def say(self, text: bytes, wrong: str = "") -> None:
+        """Let the text be another one, and time for three looks at it pass."""
+        self.text, self.wrong = text, wrong
+        for _ in range(3):
+            self.clock.go(host_watch.EVERY)
+
+
+def test_what_is_new_is_told_once() -> None:
+    watched = Watched()
+    watched.say(b"n1:2\n")
+    watched.say(b"n1:2\nn2:1 # more\n")
+    watched.say(b"n1:2\n\nn2:1\n")
+    assert watched.taken == [["n1"], ["n1", "n2"], ["n1", "n2"]], "the line numbers are others"
+
+
+def test_what_is_as_it_was_is_not_read_again() -> None:
+    watched = Watched()
+    watched.say(b"n1:2\n")
+    watched.say(b"n2:2\n")
+    watched.say(b"", "program: exited with code 3")
+    watched.say(b"n2:2\n")
+    watched.say(b"", "program: exited with code 3")
+    assert watched.read == [b"n1:2\n", b"n2:2\n"]
+    assert len(watched.said) == 2, "it was well meanwhile"
+
+
+def test_who_is_not_ready_for_it_is_asked_again() -> None:
+    watched = Watched()
+    watched.taking = False
+    watched.say(b"n1:2\n")
+    watched.taking = True
+    watched.say(b"n1:2\n")
+    assert watched.taken == [["n1"]]
+
+
+def test_what_cannot_be_understood_is_told_once_and_changes_nothing() -> None:
+    watched = Watched()
+    watched.say(b"n1:2\n")
+    watched.say(b"n1 slots=x\nn2\n")
+    watched.say(b"", "program: exited with code 3")
+    watched.say(b"")
+    watched.say(b"n1:2\n")
+    assert watched.taken == [["n1"]]
+    assert [line.endswith("; the hosts stay as they are") for line in watched.said] == [True] * 3
+    assert watched.said[0].startswith("hosts:1:4: 'slots=x': ")
+
+
+def test_hosts_are_chosen_of_a_new_list_as_of_the_first() -> None:
+    updates = host_updates(Options(hostfile="hosts", exclude="n2", watch_hostfile=True))
+    assert updates is not None
+    names = [host.name for host in read_update(updates, b"n1 slots=2\nn2 slots=2\nn3 slots=2\n")]
+    assert names == ["n1", "n3"]
+
+
+# -- programs -------------------------------------------------------------------------------------
+
+
+def program(folder: Path, text: str) -> str:
+    path = folder / "discover"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return str(path)
+
+
+def heard(command: str) -> tuple[bytes, str]:
+    """What a program has answered, asked once on a loop of its own."""
+    clock = Clock()
+    found: list[tuple[bytes, str]] = []
+
+    def answer(text: bytes, wrong: str) -> None:
+        found.append((text, wrong))
+        clock.loop.stop()
+
+    host_watch.of_program(command, clock.loop)(answer)
+    if not found:
+        clock.loop.run()
+    return found[0]
+
+
+def test_a_program_is_asked(tmp_path: Path) -> None:
+    command = program(tmp_path, 'echo "n$1:4"')
+    assert heard(f"{command} 7") == (b"n7:4\n", "")
+    assert [host.name for host in discover(f"{command} 7")] == ["n7"]
+
+
+BAD = [
+    ("echo n1; echo oh no >&2; exit 3", "exited with code 3: oh no"),
+    ("kill -9 $$", "was killed by signal 9"),
+]
+
+
+@pytest.mark.parametrize(("text", "words"), BAD)
+def test_a_program_that_fails_is_told_of(tmp_path: Path, text: str, words: str) -> None:
+    command = program(tmp_path, text)
+    assert heard(command)[1] == f"{command}: {words}"
+    with pytest.raises(UsageError, match=words):
+        discover(command)
+
+
+def test_a_program_that_takes_too_long_is_stopped_with_what_it_has_started(tmp_path: Path) -> None:
+    """Its own child has its output open, and would have kept the answer for ever."""
+    clock = Clock()
+    found: list[str] = []
+
+    def answer(_text: bytes, wrong: str) -> None:
+        found.append(wrong)
+        clock.loop.stop()
+
+    command = program(tmp_path, "echo n1; sleep 600; echo n2")
+    host_watch.of_program(command, clock.loop)(answer)
+    clock.go(discovery.PATIENCE - 1)
+    assert not found
+    clock.now += 1
+    clock.loop.run()
+    assert found == [f"{command}: took longer than 60 s; stopped"]
+
+
+def test_a_program_that_there_is_not(tmp_path: Path) -> None:
+    missing = str(tmp_path / "missing")
+    assert heard(missing)[1] == f"{missing}: no such file or directory"
+    with pytest.raises(UsageError, match=r"--host_discovery_script .*: no such file"):
+        discover(missing)
+
+
+def test_a_large_answer_is_read_whole(tmp_path: Path) -> None:
+    text, wrong = heard(program(tmp_path, "seq -f n%g 1 50000"))
+    assert (text.count(b"\n"), wrong) == (50000, "")
+
+
+# -- what cannot be meant -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (
+            {"host": "n1", "host_discovery_script": "x"},
+            "conflicting options: --host and --host_discovery_script; give",
+        ),
+        ({"host": "n1", "watch_hostfile": True}, "--watch_hostfile: there is no hostfile to watch"),
+        (
+            {"hostfile": "no/such", "watch_hostfile": True},
+            "--watch_hostfile: no file no/such; name",
+        ),
+        ({"host_discovery_script": "'x"}, '--host_discovery_script "\'x": No closing quotation'),
+        ({"host_discovery_script": ""}, "--host_discovery_script: expected a command"),
+    ],
+)
+def test_sources_that_contradict_each_other(given: dict[str, object], words: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        find_hosts(Options(**given))
+    assert str(caught.value).startswith(words)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"watch_hostfile": True},
+        {"min_wait": 3.0},
+        {"change_notice": "SIGUSR1"},
+        {"warm_workers": True},
+    ],
+)
+def test_what_only_an_elastic_job_has_a_use_for(given: dict[str, object]) -> None:
+    (name,) = given
+    with pytest.raises(UsageError, match=f"--{name}: only with an elastic job: "):
+        elastic_policy(Options(**given), 2)
+
+
+def test_a_notice_by_a_signal_that_there_is_not() -> None:
+    options = Options(elastic_training=True, change_notice="SIGFOO")
+    with pytest.raises(UsageError, match="--change_notice: no signal 'SIGFOO'"):
+        elastic_policy(options, 2)

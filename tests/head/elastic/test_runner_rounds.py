@@ -1,0 +1,661 @@
+"""Rounds of a run over nodes that come and go: frames in; rounds, words and report out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.backends.events import EngineEnded, SessionEnded
+from dsrun.launcher.common.errors import TOO_FEW as TOO_FEW_CODE
+from dsrun.launcher.common.errors import DsrunError, NodeError
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.head.elastic.reconnector import FIRST
+from dsrun.launcher.head.elastic.runner_rounds import (
+    ENDED_EARLY,
+    ISOLATED,
+    SETTLE,
+    SPARES,
+    TOO_FEW,
+    RunnerRounds,
+)
+from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.host import Host
+
+from ...support.fake_fleet import losses, story
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsrun.launcher.head.run.run import Run
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+LINE = "the line to its node launcher ended (closed by the other end)"
+
+
+class Job:
+    """An elastic run on a fleet, and its rounds."""
+
+    def __init__(self, fleet: FakeFleet, least: int = 1, most: int = 9, **limits: Any) -> None:
+        self.fleet = fleet
+        restarts = limits.pop("restarts", 3)
+        policy = ElasticPolicy(least, most, restarts, **limits)
+        self.made: list[RunnerRounds] = []
+
+        def make(run: Run) -> RunnerRounds:
+            self.made.append(RunnerRounds(run, policy))
+            return self.made[0]
+
+        self.run = fleet.run(restarts=make, elastic=policy)
+
+    @property
+    def rounds(self) -> RunnerRounds:
+        return self.made[0]
+
+    def ready(self) -> None:
+        """Have all nodes get START; what they were sent and what was said is forgotten."""
+        self.fleet.ready(self.run)
+        for name in self.fleet.hosts:
+            self.fleet.node(name).beats()
+            self.fleet.step()
+        for name in self.fleet.hosts:
+            self.fleet.news(name)
+        self.fleet.said()
+
+    def join(self, *names: str, port: int = 4000) -> None:
+        """Have agents ready for a round, a port each."""
+        for name in names:
+            self.fleet.node(name).joins(port + int(name[1:]))
+        self.fleet.step()
+
+    def round(self, name: str) -> dict[str, Any]:
+        """The round that a node was told of, and nothing else."""
+        ((kind, start),) = self.fleet.news(name)
+        assert kind == "ROUND"
+        found: dict[str, Any] = start
+        return found
+
+    def up(self, *names: str) -> None:
+        """Have the workers of nodes run, and forget what was sent and said."""
+        for name in names:
+            (node,) = [one for one in self.run.nodes if one.name == name]
+            self.fleet.up(name, *(worker.rank for worker in node.node.workers()))
+            self.fleet.news(name)
+        self.fleet.said()
+
+
+def started(fleet: FakeFleet, **limits: Any) -> Job:
+    """A job whose first round runs on all of its nodes."""
+    job = Job(fleet, **limits)
+    job.ready()
+    job.join(*fleet.hosts)
+    job.up(*fleet.hosts)
+    return job
+
+
+def end_well(job: Job, *names: str) -> None:
+    """Have the workers of these nodes exit with 0."""
+    for name in names:
+        (node,) = [one for one in job.run.nodes if one.name == name]
+        for worker in node.node.workers():
+            job.fleet.node(name).exits(worker.rank, 0)
+        job.fleet.node(name).done()
+    job.fleet.step()
+
+
+# -- the first round ------------------------------------------------------------------------------
+
+
+def test_the_first_round_is_formed_once_all_agents_are_ready(fleet_of: FleetOf) -> None:
+    job = Job(fleet_of("n0", "n1"), restarts=7)
+    assert job.rounds.least == 1
+    job.ready()
+    job.join("n1")
+    assert job.fleet.news("n1") == []
+    job.join("n0")
+    first, second = job.round("n0"), job.round("n1")
+    both = ("world_size", "nodes", "generation", "restarts", "max_restarts", "master_port")
+    assert [first[name] for name in both] == [second[name] for name in both]
+    assert [first[name] for name in both] == [4, 2, 1, 0, 7, 4000]
+    assert [(one["first_rank"], one["node_rank"]) for one in (first, second)] == [(0, 0), (2, 1)]
+    assert (first["master_addr"], first["otherwise"]) == ("n0", ["10.0.0.1"])
+    assert job.fleet.said("debug") == ["next round: 4 workers on n0, n1"]
+    end_well(job, "n0", "n1")
+    end = story(job.run)
+    assert (end["exit_code"], end["world_size"]) == (0, 4)
+
+
+def test_a_ready_agent_before_the_start_is_none(fleet_of: FleetOf) -> None:
+    fleet = fleet_of("n0", "n1")
+    job = Job(fleet)
+    fleet.node("n1").joins(4000)
+    fleet.node("n0").hello()
+    fleet.step()
+    assert fleet.fleet.nodes[1].lost == (
+        "it sent an invalid frame of kind 41: the job has not started"
+    )
+    assert job.run.nodes[1].failed == fleet.fleet.nodes[1].lost
+
+
+def test_a_node_that_cannot_be_reached_at_the_start_is_looked_for(fleet_of: FleetOf) -> None:
+    fleet = fleet_of("n0", "n1", connect=False)
+    fleet.backend.absent = {"n1"}
+    job = Job(fleet)
+    fleet.connect()
+    fleet.emit(SessionEnded(1, "no route"))
+    fleet.node("n0").hello()
+    fleet.step()
+    assert fleet.said("warning") == ["n1: no route; starting without it"]
+    job.join("n0")
+    assert fleet.kinds("n0") == ["JOB", "START", "ROUND"]
+    fleet.go(FIRST - 0.5)
+    assert fleet.backend.started == [[0, 1]]
+    fleet.go(1.0)
+    assert fleet.backend.started == [[0, 1], [1]]
+
+
+# -- a failure ------------------------------------------------------------------------------------
+
+
+def test_a_failure_is_followed_by_a_round_of_the_same(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"))
+    job.fleet.node("n1").exits(2, 7)
+    job.fleet.step()
+    assert job.fleet.said("warning") == ["restart 1/3: rank 2 on n1 exited 7"]
+    assert job.run.phase is Phase.RUNNING
+    job.join("n1")
+    assert job.fleet.news("n0") == [["CHANGE", "b''"]]
+    job.join("n0")
+    again = job.round("n1")
+    assert (again["generation"], again["restarts"], again["first_rank"]) == (2, 1, 2)
+    assert job.fleet.said() == ["next round: 4 workers on n0, n1"]
+    job.round("n0")
+    job.up("n0", "n1")
+    end_well(job, "n0", "n1")
+    assert (story(job.run)["exit_code"], story(job.run)["failures"]) == (0, [])
+
+
+def test_a_worker_that_was_killed_is_told_with_its_signal(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"))
+    job.fleet.node("n0").exits(1, -9)
+    job.fleet.step()
+    assert job.fleet.said("warning") == ["restart 1/3: rank 1 on n0 was killed by signal 9"]
+
+
+def test_a_failure_beyond_the_last_restart_ends_the_job(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), restarts=0, least=2)
+    job.fleet.node("n1").exits(2, 7)
+    assert "STOP" in job.fleet.kinds("n0")
+    job.fleet.node("n0").stops(0, 1)
+    job.fleet.node("n1").stops(3)
+    job.fleet.step()
+    assert story(job.run)["exit_code"] == 7
+
+
+@pytest.mark.parametrize(("code", "final"), [(-15, True), (3, False)])
+def test_codes_that_are_not_worth_a_restart_are_those_of_a_shell(
+    code: int, final: bool, fleet_of: FleetOf
+) -> None:
+    job = started(fleet_of("n0"), final=frozenset({143}))
+    job.fleet.node("n0").exits(1, code)
+    job.fleet.step()
+    assert job.run.stopping is final
+
+
+def test_a_failure_while_it_is_stopped_is_noted_and_no_more(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"))
+    job.run.stop(15)
+    job.fleet.node("n0").exits(1, 7)
+    job.fleet.node("n0").stops(0)
+    job.fleet.step()
+    assert (job.fleet.said("warning"), story(job.run)["exit_code"]) == ([], 7)
+
+
+# -- a failure that may be a loss -----------------------------------------------------------------
+
+
+def test_what_fails_of_the_loss_of_a_node_ends_nothing(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), restarts=0)
+    job.fleet.node("n0").exits(0, 1)
+    job.fleet.step()
+    assert not job.run.stopping
+    job.fleet.go(SETTLE / 2)
+    job.fleet.node("n1").leaves()
+    job.fleet.step()
+    job.join("n0")
+    assert job.fleet.kinds("n0") == ["CHANGE"], "the round is held until all is known"
+    job.fleet.go(SETTLE)
+    alone = job.round("n0")
+    assert (alone["generation"], alone["world_size"], alone["restarts"]) == (2, 2, 0)
+    assert job.run.phase is Phase.RUNNING
+
+
+def test_where_no_node_is_lost_it_was_a_failure(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), restarts=0)
+    job.fleet.node("n0").exits(0, 5)
+    job.fleet.go(SETTLE - 0.5)
+    assert not job.run.stopping
+    job.fleet.go(0.5)
+    assert job.run.stopping
+    job.fleet.node("n0").stops(1)
+    job.fleet.node("n1").stops(2, 3)
+    job.fleet.step()
+    assert story(job.run)["exit_code"] == 5
+
+
+def test_a_stop_while_that_is_waited_for_ends_with_the_failure(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), restarts=0)
+    job.fleet.node("n0").exits(0, 5)
+    job.fleet.step()
+    job.run.stop(15)
+    job.fleet.go(SETTLE)
+    job.fleet.node("n0").stops(1)
+    job.fleet.node("n1").stops(2, 3)
+    job.fleet.step()
+    assert story(job.run)["exit_code"] == 5
+
+
+# -- a loss ---------------------------------------------------------------------------------------
+
+
+def test_a_loss_is_followed_by_a_round_of_the_others(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1", "n2"))
+    job.fleet.node("n0").leaves()
+    job.fleet.step()
+    lost, *unseen = job.fleet.said("warning")
+    assert lost == f"lost n0: {LINE}; going on without it"
+    assert unseen == []
+    for name in ("n1", "n2"):
+        assert job.fleet.kinds(name) == ["CHANGE"]
+    job.join("n1", "n2")
+    first, second = job.round("n1"), job.round("n2")
+    assert (first["generation"], first["restarts"], first["world_size"]) == (2, 0, 4)
+    assert [(one["first_rank"], one["node_rank"]) for one in (first, second)] == [(0, 0), (2, 1)]
+    assert (first["master_addr"], first["master_port"]) == ("n1", 4001)
+    assert job.fleet.console.labels[0][0] == "n1:0| "
+    assert job.fleet.console.labels[3][0] == "n2:3| "
+    job.up("n1", "n2")
+    end_well(job, "n1", "n2")
+    end = story(job.run)
+    assert (end["exit_code"], end["world_size"], end["lost"]) == (0, 4, [])
+
+
+def test_a_silent_node_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1", lease=16.0))
+    job.run.lease = 16.0
+    job.fleet.go(16.0, silent=["n1"])
+    assert job.fleet.said("warning")[0] == "lost n1: no sign of life for 16 s; going on without it"
+    job.join("n0")
+    job.fleet.go(16.0 * ISOLATED - 0.5)
+    assert "ROUND" not in job.fleet.kinds("n0")
+    job.fleet.go(0.5)
+    assert job.fleet.kinds("n0") == ["ROUND"]
+
+
+def test_a_silent_spare_holds_nobody_up(fleet_of: FleetOf) -> None:
+    job = Job(fleet_of("n0", "n1", lease=16.0), most=1)
+    job.ready()
+    job.join("n0", "n1")
+    job.up("n0")
+    job.fleet.node("n0").exits(1, 7)
+    job.fleet.step()
+    job.fleet.go(16.0, silent=["n1"])
+    job.fleet.news("n0")
+    job.join("n0")
+    assert job.fleet.kinds("n0") == ["ROUND"]
+
+
+def test_too_few_nodes_end_the_job(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), least=2)
+    job.fleet.node("n1").leaves()
+    assert job.fleet.kinds("n0") == ["STOP"]
+    job.fleet.node("n0").stops(0, 1)
+    job.fleet.go(1)
+    assert (losses(job.run), story(job.run)["exit_code"]) == ({"n1": LINE}, 75)
+
+
+def test_too_few_nodes_for_too_long_end_the_job(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), least=2, wait=20.0)
+    job.fleet.backend.absent = {"n1"}
+    job.fleet.node("n0").exits(0, 1)
+    job.fleet.node("n1").leaves()
+    job.fleet.go(19.5)
+    assert not job.run.stopping
+    job.fleet.go(0.5)
+    assert job.run.stopping
+    job.fleet.node("n0").stops(1)
+    job.fleet.step()
+    end = story(job.run)
+    assert (end["exit_code"], end["failures"]) == (TOO_FEW_CODE, [])
+    assert losses(job.run) == {"": TOO_FEW}
+
+
+def test_a_job_that_is_stopped_is_not_given_up_as_well(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), least=2, wait=20.0)
+    job.fleet.backend.absent = {"n1"}
+    job.fleet.node("n1").leaves()
+    job.fleet.go(5)
+    job.run.signals.end(15)
+    job.fleet.go(20)
+    job.fleet.node("n0").stops(0, 1)
+    job.fleet.step()
+    assert (story(job.run)["exit_code"], losses(job.run)) == (143, {})
+
+
+def test_who_does_not_leave_its_round_is_lost(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), patience=30.0)
+    job.fleet.node("n0").exits(0, 1)
+    job.fleet.step()
+    job.join("n0")
+    job.fleet.go(29)
+    assert job.fleet.node("n1").open
+    job.fleet.go(1.5)
+    assert not job.fleet.node("n1").open
+    why = "torch's agent there does not stop its workers"
+    assert job.fleet.fleet.nodes[1].lost == why
+    assert any(f"lost n1: {why}; going on without it" in one for one in job.fleet.said("warning"))
+    assert "ROUND" in job.fleet.kinds("n0")
+
+
+# -- a node that comes back -----------------------------------------------------------------------
+
+
+def lost(fleet_of: FleetOf, **limits: Any) -> Job:
+    """A job that has lost n1, reaches it again, and runs on n0 meanwhile."""
+    job = started(fleet_of("n0", "n1"), **limits)
+    job.fleet.node("n1").leaves()
+    job.fleet.step()
+    job.join("n0")
+    job.up("n0")
+    job.fleet.go(FIRST + 0.5)
+    assert job.fleet.backend.started == [[0, 1], [1]]
+    assert job.fleet.kinds("n1") == ["JOB"]
+    return job
+
+
+def test_a_node_that_comes_back_is_in_the_next_round(fleet_of: FleetOf) -> None:
+    job = lost(fleet_of)
+    job.fleet.node("n1").hello()
+    ((kind, start),) = job.fleet.news("n1")
+    assert (kind, start["generation"], start["slots"]) == ("START", 0, [0, 1])
+    assert (start["master_addr"], start["master_port"]) == ("", 0), "only its round says it"
+    assert job.fleet.said("warning") == ["n1 is back"]
+    assert job.fleet.kinds("n0") == []
+    job.join("n1")
+    assert job.fleet.kinds("n0") == ["CHANGE"]
+    job.join("n0")
+    again = job.round("n1")
+    assert (again["generation"], again["world_size"], again["first_rank"]) == (3, 4, 2)
+    job.round("n0")
+    job.up("n0", "n1")
+    job.fleet.go(40, silent=["n1"])
+    assert "lost n1: no sign of life for 15 s" in job.fleet.said("warning")[0]
+
+
+def test_a_node_that_comes_back_as_another_is_not_taken_in(fleet_of: FleetOf) -> None:
+    job = lost(fleet_of)
+    job.fleet.node("n1").hello(accelerator="rocm")
+    job.fleet.step()
+    (said,) = job.fleet.said("warning")
+    assert said.startswith("cannot take n1 in: the hosts have different accelerators")
+    assert not job.fleet.node("n1").open
+    job.fleet.go(2 * FIRST + 1)
+    assert job.fleet.backend.started[2:] == [[1]]
+    job.fleet.node("n1").hello(accelerator="rocm")
+    job.fleet.step()
+    assert job.fleet.said("warning") == [], "the same is not said twice"
+
+
+def test_who_comes_back_while_the_job_is_stopped_is_let_go(fleet_of: FleetOf) -> None:
+    job = lost(fleet_of)
+    job.run.stop(15)
+    job.fleet.news("n1")
+    job.fleet.node("n1").hello()
+    job.fleet.step()
+    assert (job.fleet.node("n1").open, job.fleet.said("warning")) == (False, [])
+
+
+def test_an_attempt_that_fails_is_followed_by_another(fleet_of: FleetOf) -> None:
+    job = lost(fleet_of)
+    job.fleet.emit(SessionEnded(1, "no route"))
+    job.fleet.go(2 * FIRST - 0.5)
+    assert len(job.fleet.backend.started) == 2
+    job.fleet.go(1)
+    assert len(job.fleet.backend.started) == 3
+    assert job.fleet.said("warning") == [], "of a node that was in, its loss was told"
+
+
+def test_slots_that_only_a_node_knows_are_those_it_comes_with(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"))
+    job.rounds.list_hosts([Host("n0", (0, 1)), Host("n1")])
+    job.fleet.step()
+    job.fleet.node("n1").hello(slots=3)
+    job.fleet.step()
+    job.join("n1", "n0")
+    assert job.fleet.news("n1")[-1][1]["world_size"] == 5
+
+
+# -- agents that end ------------------------------------------------------------------------------
+
+
+def left(job: Job, name: str, why: str, *, unusable: bool = False) -> None:
+    """Have a node say that torch's agent has ended."""
+    said = messages.pack(frames.LEFT, messages.Left(why, unusable))
+    job.fleet.node(name).says(said)
+    job.fleet.step()
+
+
+def test_an_agent_that_ends_costs_its_node(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"))
+    for rank in (2, 3):
+        job.fleet.node("n1").exits(rank, -15, told=True)
+    left(job, "n1", "its store does not answer")
+    (said,) = job.fleet.said("warning")
+    assert said == "lost n1: its store does not answer; going on without it"
+    job.fleet.go(FIRST + 1)
+    assert job.fleet.backend.started[1:] == [[1]]
+
+
+def test_a_node_that_can_do_nothing_is_not_looked_for(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"))
+    left(job, "n1", "no torch here", unusable=True)
+    job.join("n0")
+    job.fleet.go(60)
+    assert job.fleet.backend.started == [[0, 1]]
+    assert job.run.phase is Phase.RUNNING
+
+
+def test_before_the_first_round_that_is_why_the_job_cannot_start(fleet_of: FleetOf) -> None:
+    job = Job(fleet_of("n0", "n1"), least=2)
+    job.ready()
+    left(job, "n1", "no torch here", unusable=True)
+    job.fleet.node("n0").done()
+    job.fleet.node("n1").done()
+    job.fleet.step()
+    with pytest.raises(NodeError, match=r"^n1: no torch here$"):
+        job.run.result()
+
+
+def test_after_it_that_is_a_loss(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), least=2)
+    left(job, "n1", "no torch here", unusable=True)
+    job.fleet.node("n0").stops(0, 1)
+    job.fleet.step()
+    assert not job.run.ending, "its workers may still run"
+    job.fleet.node("n1").done()
+    job.fleet.step()
+    assert losses(job.run) == {"n1": "no torch here"}
+
+
+# -- more nodes, fewer nodes ----------------------------------------------------------------------
+
+
+def test_rounds_are_resized_within_the_limits(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), least=1, most=3)
+    assert job.rounds.resize(1) == "rounds of at most 1 node from now on"
+    assert job.fleet.said("warning") == ["asked for 1 node"]
+    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["CHANGE"], ["CHANGE"]]
+    job.join("n0", "n1")
+    assert job.round("n0")["world_size"] == 2
+    assert job.fleet.news("n1") == [], "it is kept"
+    assert job.rounds.resize(3) == "rounds of at most 3 nodes from now on; there are 2 now"
+    assert job.rounds.resize(2) == "rounds of at most 2 nodes from now on"
+    for nodes in (0, 4):
+        with pytest.raises(DsrunError, match=f"this job takes 1 to 3 nodes, not {nodes}"):
+            job.rounds.resize(nodes)
+
+
+def test_hosts_that_are_added_are_reached_and_taken_in(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"))
+    hosts = [Host("n0", (0, 1)), Host("n1", (0,))]
+    assert job.rounds.list_hosts(hosts)
+    job.fleet.step()
+    assert job.fleet.backend.started == [[0], [1]]
+    job.fleet.node("n1").hello()
+    job.fleet.step()
+    assert job.fleet.said("warning") == ["n1 is here"]
+    assert job.fleet.kinds("n1") == ["JOB", "START"]
+    job.join("n1", "n0")
+    assert [one["world_size"] for _, one in job.fleet.news("n1")] == [3]
+
+
+def test_before_the_start_is_not_the_time_for_another_list(fleet_of: FleetOf) -> None:
+    job = Job(fleet_of("n0"))
+    assert not job.rounds.list_hosts([Host("n1", (0,))])
+    job.ready()
+    job.run.stop(15)
+    assert not job.rounds.list_hosts([Host("n1", (0,))])
+    assert job.fleet.backend.started == [[0]]
+
+
+def test_no_more_are_reached_than_a_round_has_a_use_for_and_a_few(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"), most=2)
+    job.rounds.list_hosts([Host("n0", (0, 1)), *(Host(f"n{at}", (0,)) for at in range(1, 20))])
+    job.fleet.go(5)
+    assert len(job.fleet.backend.started) == 1 + 2 + SPARES - 1
+
+
+def test_a_new_host_that_cannot_be_reached_is_told_with_the_cause(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"))
+    job.fleet.backend.absent = {"n1", "n2"}
+    job.rounds.list_hosts([Host("n0", (0, 1)), Host("n1", (0,)), Host("n2", (0,))])
+    job.fleet.go(0.5)
+    job.fleet.emit(SessionEnded(1, "no route"))
+    job.fleet.emit(SessionEnded(2, ""))
+    job.fleet.go(1)
+    why = "n1 .. n2: no route; trying again"
+    assert job.fleet.said("warning") == [f"2 hosts could not be reached: {why}"]
+
+
+def test_a_host_off_the_list_is_let_go(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"))
+    job.rounds.list_hosts([Host("n0", (0, 1))])
+    assert job.fleet.said("warning") == ["n1 is taken out"]
+    assert job.fleet.news("n1") == [["STOP", {"number": 15, "grace": 30.0}]]
+    assert job.fleet.kinds("n0") == ["CHANGE"]
+    job.join("n0")
+    assert job.fleet.kinds("n0") == [], "the other has to end before"
+    job.fleet.node("n1").stops(2, 3)
+    job.fleet.step()
+    assert job.round("n0")["world_size"] == 2
+    assert job.run.phase is Phase.RUNNING
+    job.up("n0")
+    job.rounds.list_hosts([Host("n0", (0, 1)), Host("n1", (0,))])
+    job.fleet.go(1)
+    assert job.fleet.backend.started == [[0, 1], [1]], "it is on the list again"
+
+
+def test_a_change_is_told_beforehand_to_who_wants_to_know(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), notice=10.0)
+    job.rounds.resize(1)
+    assert job.fleet.said("warning")[1:] == ["the nodes of the job will change in 10 s"]
+    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["NOTICE"], ["NOTICE"]]
+    job.fleet.go(10)
+    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["CHANGE"], ["CHANGE"]]
+
+
+# -- the end --------------------------------------------------------------------------------------
+
+
+def test_nodes_that_are_not_in_the_last_round_are_stopped(fleet_of: FleetOf) -> None:
+    job = Job(fleet_of("n0", "n1"), most=1)
+    job.ready()
+    job.join("n0", "n1")
+    job.up("n0")
+    assert job.fleet.news("n1") == []
+    end_well(job, "n0")
+    assert job.fleet.news("n1") == [["STOP", {"number": 15, "grace": 0}]]
+    job.fleet.node("n1").done()
+    job.fleet.step()
+    assert (story(job.run)["exit_code"], losses(job.run)) == (0, {})
+
+
+def test_as_long_as_one_of_the_round_works_spares_are_kept(fleet_of: FleetOf) -> None:
+    job = Job(fleet_of("n0", "n1", "n2"), most=2)
+    job.ready()
+    job.join("n0", "n1", "n2")
+    job.up("n0", "n1")
+    end_well(job, "n0")
+    assert job.fleet.news("n2") == []
+    end_well(job, "n1")
+    assert job.fleet.kinds("n2") == ["STOP"]
+
+
+def test_who_is_done_while_others_restart_ends_a_job_that_needs_it(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"), least=2)
+    job.fleet.node("n1").exits(2, 7)
+    job.fleet.step()
+    job.join("n1")
+    end_well(job, "n0")
+    assert job.run.stopping
+    job.fleet.node("n1").stops(3)
+    job.fleet.step()
+    assert losses(job.run) == {"n0": ENDED_EARLY}
+
+
+def test_a_stop_while_a_round_is_formed_forms_none(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"))
+    job.fleet.node("n1").exits(2, 7)
+    job.fleet.step()
+    job.join("n1")
+    job.run.signals.end(15)
+    job.join("n0")
+    assert job.fleet.kinds("n0") == ["CHANGE", "STOP"]
+    job.fleet.node("n0").stops(0, 1)
+    job.fleet.node("n1").stops(3)
+    job.fleet.go(60)
+    assert (story(job.run)["exit_code"], job.fleet.backend.started) == (143, [[0, 1]])
+
+
+def test_what_is_to_be_closed_with_it_is_closed_once(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"))
+    closed: list[str] = []
+    job.rounds.close_too(lambda: closed.append("watch"))
+    job.run.stop(15)
+    job.run.stop(15)
+    assert closed == ["watch"]
+
+
+def test_the_end_of_an_engine_whose_nodes_work_ends_the_job(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1"))
+    assert not job.rounds.outlives_engine()
+    job.fleet.emit(EngineEnded("mpirun exited with code 3", 3, False))
+    assert job.run.stopping
+
+
+def test_nodes_that_were_reached_again_need_no_engine(fleet_of: FleetOf) -> None:
+    job = lost(fleet_of)
+    job.fleet.node("n1").hello()
+    job.fleet.step()
+    job.join("n1", "n0")
+    assert not job.rounds.outlives_engine()
+    job.up("n1", "n0")
+    job.fleet.node("n0").leaves()
+    job.fleet.step()
+    assert job.rounds.outlives_engine()
+    job.fleet.emit(EngineEnded("mpirun has ended", 1, False))
+    assert job.run.phase is Phase.RUNNING

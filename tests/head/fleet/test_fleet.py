@@ -1,0 +1,507 @@
+"""Connected nodes: who is told what of them, and what becomes of those that are lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.backends.base import Dial, Part
+from dsrun.launcher.backends.events import (
+    BackendWarning,
+    EngineEnded,
+    EngineOutput,
+    SessionEnded,
+    TokenAnnounced,
+)
+from dsrun.launcher.control import frames
+from dsrun.launcher.control.messages import BEATS, End
+from dsrun.launcher.head.fleet.events import (
+    NodeConnected,
+    NodeDisconnected,
+    NodeEnded,
+    NodeSent,
+    NodeSilent,
+)
+from dsrun.launcher.head.fleet.fleet import HANG_UP, Fleet
+from dsrun.launcher.head.fleet.node_connection import MOST_NOTES, NodeState
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
+from dsrun.launcher.specs.program import Program
+
+from ...support.clock import Clock
+from ...support.fake_fleet import FakeBackend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+JOB = frames.pack(frames.JOB, b"{}")
+FROM_NODES = (
+    *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
+    *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.JOIN, frames.LEFT, frames.RANKS),
+)
+
+
+def kinds(events: list[Any]) -> list[tuple[str, str, int | None]]:
+    """What has come of nodes: the event, whose it is, and the frame's kind."""
+    return [(type(e).__name__, e.node.name, getattr(e, "kind", None)) for e in events]
+
+
+# -- who is told ----------------------------------------------------------------------------------
+
+
+def test_every_backend_starts_its_own_nodes_and_each_connection_is_told(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2", connect=False)
+    other = FakeBackend()
+    job.listen("n0", "n2")
+    first = Part(job.backend, job.plan[:2])  # type: ignore[arg-type]
+    second = Part(other, job.plan[2:])  # type: ignore[arg-type]
+    job.fleet.connect([first, second])
+    job.backend.made += other.made
+    assert (job.backend.started, other.started) == ([[0, 1]], [[2]])
+    assert kinds(job.events) == [("NodeConnected", "n0", None), ("NodeConnected", "n2", None)]
+    assert [one.state for one in job.fleet.nodes.values()] == [NodeState.CONNECTED] * 3
+    assert job.fleet.names == "n0, n1, n2"
+    job.fleet.disconnect()
+    assert (job.backend.closed, other.closed) == (1, 1)
+
+
+def test_frames_go_to_the_run_that_uses_the_node_and_to_none_after_it(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    listen = job.listen("n0")
+    first = job.events
+    job.listen("n1")
+    for name in ("n0", "n1", "n2"):
+        job.node(name).exits(0, 1)
+    job.step()
+    assert kinds(first) == [("NodeSent", "n0", frames.EXIT)]
+    assert kinds(job.events) == [("NodeSent", "n1", frames.EXIT)]
+    job.fleet.take_back(listen)
+    for name in ("n0", "n1"):
+        job.node(name).exits(0, 1)
+    job.step()
+    assert (len(first), len(job.events)) == (1, 2)
+
+
+@pytest.mark.parametrize("kind", [frames.WELCOME, frames.AUTH, frames.START, 99])
+def test_a_frame_that_no_node_launcher_sends_costs_it_its_line(
+    kind: int, fleet_of: FleetOf
+) -> None:
+    job = fleet_of("n0")
+    job.listen("n0")
+    job.node("n0").says(frames.pack(kind, b"{}"))
+    job.step()
+    ((connection, reason, fault),) = job.events
+    assert fault == reason == f"it sent an invalid frame: no kind {kind} is expected"
+    assert (connection.state, connection.lost) == (NodeState.LOST, fault)
+
+
+@pytest.mark.parametrize("kind", FROM_NODES)
+def test_every_frame_of_a_node_launchers_is_told(kind: int, fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    job.listen("n0")
+    job.node("n0").says(frames.pack(kind, b"body"))
+    job.step()
+    assert job.events == [NodeSent(job.fleet.nodes[0], kind, b"body")]
+
+
+def test_that_a_runner_may_be_silent_is_told_to_no_run(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    job.listen("n0")
+    job.node("n0").grants()
+    job.step()
+    assert (job.events, job.fleet.nodes[0].connected) == ([], True)
+
+
+def test_a_node_may_send_no_frame_above_its_limit(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    job.listen("n0")
+    head = frames.pack(frames.NOTE)[:1]
+    job.node("n0").says(head + (frames.NODE_LIMIT + 1).to_bytes(4, "big"))
+    job.step()
+    ((_, _, fault),) = job.events
+    assert fault.startswith("not a control line: a frame of ")
+
+
+# -- late frames ----------------------------------------------------------------------------------
+
+
+def test_what_is_left_of_the_run_before_is_not_the_next_ones(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    node, (connection,) = job.node("n0"), job.fleet.nodes.values()
+    listen = job.listen("n0")
+    connection.send_job(JOB)
+    node.hello()
+    job.step()
+    assert kinds(job.events) == [("NodeSent", "n0", frames.HELLO)]
+    job.fleet.take_back(listen)
+    job.listen("n0")
+    connection.send_job(JOB)
+    node.prints(0, "late")
+    node.exits(0, 1)
+    node.done()
+    node.beats()
+    job.step()
+    assert kinds(job.events) == [("NodeSent", "n0", frames.BEAT)], "only signs of life are nobody's"
+    node.hello()
+    node.prints(0, "its own")
+    job.step()
+    assert [one.kind for one in job.events[1:]] == [frames.HELLO, frames.OUTPUT]
+
+
+def test_frames_before_the_first_hello_are_for_the_run_to_judge(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    (connection,) = job.fleet.nodes.values()
+    job.listen("n0")
+    connection.send_job(JOB)
+    job.node("n0").exits(0, 1)
+    job.step()
+    assert kinds(job.events) == [("NodeSent", "n0", frames.EXIT)]
+
+
+def test_a_hello_to_a_job_that_was_replaced_is_dropped(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    (connection,) = job.fleet.nodes.values()
+    listen = job.listen("n0")
+    connection.send_job(JOB)
+    job.fleet.take_back(listen)
+    job.listen("n0")
+    connection.send_job(JOB)
+    assert not connection.answered
+    job.node("n0").hello()
+    job.step()
+    assert (job.events, connection.answered) == ([], True)
+    job.node("n0").hello(hostname="second")
+    job.step()
+    ((_, kind, body),) = job.events
+    assert kind == frames.HELLO
+    assert b"second" in body
+
+
+def test_a_node_that_was_reached_again_owes_no_hello_to_former_jobs(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    (connection,) = job.fleet.nodes.values()
+    job.listen("n0")
+    connection.send_job(JOB)
+    job.fleet.reach(connection)
+    job.step()
+    connection.send_job(JOB)
+    job.node("n0").hello()
+    job.step()
+    assert kinds(job.events) == [("NodeConnected", "n0", None), ("NodeSent", "n0", frames.HELLO)]
+
+
+# -- notes ----------------------------------------------------------------------------------------
+
+
+def test_a_note_between_two_runs_is_shown(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    job.node("n1").notes("got SIGTERM: leaving", 15)
+    job.step()
+    assert job.said("warning") == ["n1: got SIGTERM: leaving"]
+
+
+def test_a_flood_of_notes_between_two_runs_costs_the_node_its_line(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", lease=1e9)
+    job.fleet.watch()
+
+    def flood(notes: int) -> None:
+        for number in range(notes):
+            job.node("n1").notes("x")
+            if number % 50 == 49:
+                job.step()
+        job.step()
+
+    for _ in range(2):
+        flood(MOST_NOTES)
+        job.clock.go(1e9 / BEATS)
+        job.step()
+    said = job.said("warning")
+    assert said == ["n1: x"] * 2 * MOST_NOTES, "so many are allowed from beat to beat"
+    flood(MOST_NOTES + 1)
+    *_, last = job.said("warning")
+    fault = f"it sent an invalid frame of kind 37: more than {MOST_NOTES} notes at a time"
+    assert last == f"lost n1: {fault}"
+    assert job.fleet.nodes[1].lost == fault
+
+
+# -- lost -----------------------------------------------------------------------------------------
+
+
+def test_the_end_of_a_line_is_told_to_the_run_that_uses_the_node(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    job.listen("n0")
+    job.node("n0").leaves()
+    job.step()
+    node = job.fleet.nodes[0]
+    assert job.events == [NodeDisconnected(node, "closed by the other end", "")]
+    assert node.lost == "the line to its node launcher ended (closed by the other end)"
+    assert job.said() == []
+
+
+def test_the_loss_of_a_node_that_no_run_uses_is_said_with_its_name(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    job.listen("n0")
+    job.node("n1").leaves()
+    job.step()
+    ended = "the line to its node launcher ended (closed by the other end)"
+    assert job.said("warning") == [f"lost n1: {ended}"]
+    assert job.events == []
+
+
+def test_a_silent_node_is_lost_after_the_lease_and_not_before(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    job.listen("n0", "n1", "n2")
+    for number in (0, 1):
+        job.fleet.expect_beats(job.fleet.nodes[number])
+    job.fleet.watch()
+    job.go(14.5, silent=["n1", "n2"])
+    assert [e for e in job.events if not isinstance(e, NodeSent)] == []
+    job.go(0.5, silent=["n1", "n2"])
+    told = [e for e in job.events if not isinstance(e, NodeSent)]
+    assert told == [NodeSilent(job.fleet.nodes[1], 15.0)]
+    assert [one.lost for one in job.fleet.nodes.values()] == ["", "no sign of life for 15 s", ""]
+    job.go(60, silent=["n2"])
+    assert job.fleet.nodes[2].connected, "it was not started, so its silence is no sign"
+    assert job.said() == []
+
+
+def test_silence_counts_from_the_moment_that_beats_are_expected(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    job.fleet.watch()
+    job.go(30, silent=["n0"])
+    job.fleet.expect_beats(job.fleet.nodes[0])
+    job.go(14.5, silent=["n0"])
+    assert job.fleet.nodes[0].connected
+    job.go(1, silent=["n0"])
+    assert job.said("warning") == ["lost n0: no sign of life for 15 s"]
+
+
+def test_signs_of_life_are_sent_sixteen_times_in_the_lease_and_begin_once(
+    fleet_of: FleetOf,
+) -> None:
+    job = fleet_of("n0", lease=16.0)
+    job.fleet.watch()
+    job.fleet.watch()
+    job.go(16.0)
+    beats = [kind for kind, _ in job.node("n0").received if kind == frames.BEAT]
+    assert len(beats) == 17
+
+
+def test_a_clock_is_read_from_every_beat(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    for ahead in (7.0, 9.0, 8.0):
+        job.node("n0").says(frames.pack_beat(job.clock.now + ahead))
+    job.step()
+    assert job.fleet.nodes[0].offset == -9.0
+
+
+# -- sessions -------------------------------------------------------------------------------------
+
+
+def test_a_session_that_never_stood_is_told_with_its_cause(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", connect=False)
+    job.backend.absent = {"n1"}
+    job.listen("n0", "n1")
+    job.connect()
+    job.emit(SessionEnded(1, "connection refused"))
+    node = job.fleet.nodes[1]
+    assert job.events[1:] == [NodeEnded(node, "connection refused")]
+    assert (node.state, node.lost) == (NodeState.LOST, "connection refused")
+
+
+def test_the_end_of_a_session_whose_line_still_stands_loses_nothing(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    job.listen("n0")
+    job.emit(SessionEnded(0, "ssh has left"))
+    assert job.events == [NodeEnded(job.fleet.nodes[0], "ssh has left")]
+    assert job.fleet.nodes[0].connected
+
+
+def test_what_an_engine_says_goes_to_every_run_and_what_a_backend_warns_of_to_the_user(
+    fleet_of: FleetOf,
+) -> None:
+    job = fleet_of("n0", "n1")
+    listen = job.listen("n0")
+    first = job.events
+    job.listen("n1")
+    tokens: list[tuple[str, str]] = []
+    job.fleet.on_token = lambda node, token: tokens.append((node, token))
+    job.emit(EngineOutput("mpirun: hello"))
+    job.emit(TokenAnnounced("n1", "secret"))
+    job.emit(BackendWarning("a new host key"))
+    job.fleet.take_back(listen)
+    job.emit(EngineEnded("mpirun exited", 1, False))
+    assert first == [EngineOutput("mpirun: hello")]
+    assert job.events == [EngineOutput("mpirun: hello"), EngineEnded("mpirun exited", 1, False)]
+    assert tokens == [("n1", "secret")]
+    assert job.said("warning") == ["a new host key"]
+
+
+# -- reached again, added -------------------------------------------------------------------------
+
+
+def test_a_lost_node_is_reached_again_by_its_backend(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    job.listen("n1")
+    before = job.node("n1")
+    before.leaves()
+    job.step()
+    node = job.fleet.nodes[1]
+    job.backend.absent = {"n1"}
+    job.fleet.reach(node)
+    assert (node.state, node.lost) == (NodeState.CONNECTING, "")
+    job.backend.absent = set()
+    job.fleet.reach(node)
+    job.step()
+    assert job.backend.started == [[0, 1], [1], [1]]
+    assert kinds(job.events)[1:] == [("NodeConnected", "n1", None)]
+    assert (node.state, node.lost) == (NodeState.CONNECTED, "")
+    assert job.node("n1") is not before
+
+
+def test_what_a_backend_cannot_start_again_is_the_cause_of_its_end(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    job.listen("n1")
+    job.backend.refusal = "mpirun cannot add hosts"
+    node = job.fleet.nodes[1]
+    job.fleet.reach(node)
+    assert job.events == [NodeEnded(node, "mpirun cannot add hosts")]
+    assert (node.state, node.lost) == (NodeState.LOST, "mpirun cannot add hosts")
+
+
+@pytest.mark.parametrize(("transport", "allowed"), [("dial", [1]), ("stdio", [])])
+def test_who_dials_again_is_allowed_to_announce_itself_once_more(
+    transport: Any, allowed: list[int], fleet_of: FleetOf
+) -> None:
+    job = fleet_of("n0", "n1", connect=False)
+    job.backend.transport = transport
+    again: list[int] = []
+    dial = Dial("here:1", "pin", again.append)
+    job.connect(dial)
+    assert again == []
+    job.fleet.reach(job.fleet.nodes[1])
+    assert (again, job.backend.dial) == (allowed, dial)
+
+
+def test_a_node_that_is_added_gets_a_backend_of_its_own_once(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    listen = job.listen("n0")
+    added = Node(1, Host("x", (0,)), None, (0,))
+    connection = job.fleet.add(added)
+    job.fleet.lend_more(connection, listen)
+    assert job.fleet.find(added) is connection is job.fleet.nodes[1]
+    for _ in range(2):
+        job.fleet.reach(connection)
+    assert job.backend.started == [[0], [1], [1]]
+    assert job.events == [NodeConnected(connection)] * 2
+    assert (connection.used, connection.on_event) == (1, listen)
+
+
+def test_for_each_added_node_its_backend_is_made_once() -> None:
+    made: list[Node] = []
+    backend = FakeBackend()
+    backend.absent = {"x"}
+
+    def part(node: Node) -> Part:
+        made.append(node)
+        return Part(backend, [node])  # type: ignore[arg-type]
+
+    fleet = Fleet([], Clock().loop, lambda _text, _level: None, 15.0, part)
+    node = Node(0, Host("x"), None, None)
+    connection = fleet.add(node)
+    fleet.reach(connection)
+    fleet.reach(connection)
+    assert made == [node]
+    fleet.disconnect()
+    assert backend.closed == 1
+
+
+def test_nodes_of_a_plan_are_found_by_their_hosts_and_the_rank_there(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    (only,) = lay_out([Host("n1", (0,))])
+    assert job.fleet.find(only) is job.fleet.nodes[1]
+    assert job.fleet.find(lay_out([Host("n2")])[0]) is None
+    tasks = by_task(Plan(lay_out([Host("n0", (0, 1))]), Program("x"), "slurm", None, None)).nodes
+    by_rank = Fleet(tasks, job.loop, job.console.say, 15.0)
+    assert [by_rank.find(task) for task in tasks] == list(by_rank.nodes.values())
+    assert by_rank.find(only) is None
+
+
+# -- the end --------------------------------------------------------------------------------------
+
+
+def test_at_the_end_all_are_told_and_waited_for(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    for node in job.nodes():
+        node.hello()
+    job.step()
+    before = job.clock.now
+    job.fleet.close(End(3, "story"))
+    for node in job.nodes():
+        assert node.frames() == [["END", {"code": 3, "story": "story"}]]
+        assert not node.open
+    assert (job.clock.now, job.said()) == (before, [])
+    assert not any(node.connected for node in job.fleet.nodes.values())
+
+
+def advancing(job: FakeFleet) -> None:
+    """Let time pass by itself."""
+
+    def tick() -> None:
+        job.clock.now += 0.25
+        job.loop.call_later(0.0, tick)
+
+    job.loop.call_later(0.0, tick)
+
+
+def test_who_does_not_leave_is_waited_for_only_so_long(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    for node in job.nodes():
+        node.hello()
+    job.step()
+    job.loop.remove(job.node("n0").fd)  # reads no more
+    began = job.clock.now
+    advancing(job)
+    job.fleet.close(End(0, ""))
+    assert HANG_UP <= job.clock.now - began <= HANG_UP + 1
+    assert [node.connected for node in job.fleet.nodes.values()] == [True, False]
+    job.fleet.disconnect()
+    assert job.fleet.nodes[0].lost == "the runner has left"
+
+
+def test_who_has_not_answered_is_not_waited_for(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    began = job.clock.now
+    job.fleet.close(End(0, ""))
+    assert job.clock.now == began
+    assert job.fleet.nodes[0].connected
+    assert job.kinds("n0") == ["END"]
+
+
+def test_disconnect_closes_every_line_and_each_backend_once(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    job.listen("n0", "n1")
+    job.fleet.watch()
+    job.fleet.disconnect()
+    job.step()
+    job.go(15)
+    assert job.backend.closed == 1
+    assert [node.lost for node in job.fleet.nodes.values()] == ["the runner has left"] * 2
+    assert not any(node.open for node in job.nodes())
+    assert (job.events, job.said()) == ([], [])
+
+
+def test_no_signs_of_life_are_sent_once_it_is_closing(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    job.loop.remove(job.node("n0").fd)
+    job.fleet.watch()
+    job.fleet.close(End(0, ""))
+    job.go(60)
+    job.loop.add_reader(job.node("n0").fd, job.node("n0").read)
+    job.step()
+    assert [kind for kind, _ in job.node("n0").received] == [frames.BEAT, frames.END]

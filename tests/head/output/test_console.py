@@ -1,0 +1,273 @@
+"""What the user sees of a job: on files, pipes and terminals."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.head.output.console import COLOURS, Console
+
+from ...support.standard_streams import streams
+
+FULL = Path("/dev/full")
+
+
+Shown = pytest.CaptureFixture[str]
+
+
+def run_until(loop: Loop, count: int, happened: list[object]) -> None:
+    """Run until so much has happened; thirty seconds are too long for anything here."""
+
+    def look() -> None:
+        if len(happened) >= count:
+            loop.stop()
+        else:
+            loop.call_later(0.001, look)
+
+    late = loop.call_later(30.0, lambda: pytest.fail("it does not happen"))
+    look()
+    loop.run()
+    late.cancel()
+
+
+def test_each_stream_of_a_worker_goes_to_ours(capfd: Shown) -> None:
+    loop, taken = Loop(), list[object]()
+    console = Console(loop)
+    console.label(3, "w0:3| ", {1, 2})
+    console.feed(3, 1, b"one\ntwo\n", lambda: taken.append(1))
+    console.feed(3, 2, b"wrong\nmo", lambda: taken.append(2))
+    console.feed(3, 2, b"re\n", lambda: taken.append(3))
+    run_until(loop, 3, taken)
+    console.close()
+    assert capfd.readouterr() == ("w0:3| one\nw0:3| two\n", "w0:3| wrong\nw0:3| more\n")
+    assert sorted(taken, key=str) == [1, 2, 3]
+
+
+def test_what_is_taken_is_told_from_the_loop(capfd: Shown) -> None:
+    loop, taken = Loop(), list[object]()
+    console = Console(loop)
+    console.label(0, "", {1})
+    console.feed(0, 1, b"x\n", lambda: taken.append(1))
+    console.close()
+    assert capfd.readouterr() == ("x\n", "")
+    assert taken == []
+    run_until(loop, 1, taken)
+
+
+def test_streams_that_are_not_shown_are_taken_at_once(capfd: Shown) -> None:
+    taken: list[int] = []
+    console = Console(Loop())
+    console.label(0, "a| ", {2})
+    console.feed(0, 1, b"x\n", lambda: taken.append(1))
+    console.feed(1, 2, b"x\n", lambda: taken.append(2))
+    assert taken == [1, 2]
+    console.close()
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("ends", ["close", "tell"])
+def test_a_last_line_without_an_end_gets_one(capfd: Shown, ends: str) -> None:
+    console = Console(Loop())
+    console.label(0, "a| ", {1, 2})
+    for stream in (1, 2):
+        console.feed(0, stream, b"last", lambda: None)
+    if ends == "tell":
+        console.tell("dsrun: it failed\x07")
+    console.close()
+    report = "dsrun: it failed\\x07\n" if ends == "tell" else ""
+    assert capfd.readouterr() == ("a| last\n", f"a| last\n{report}")
+
+
+@pytest.mark.parametrize(
+    ("level", "shows"),
+    [
+        ("debug", "dsrun: a\ndsrun: b\ndsrun: c\ndsrun: d\ndsrun: d\n"),
+        ("info", "dsrun: b\ndsrun: c\ndsrun: d\ndsrun: d\n"),
+        ("warning", "dsrun: c\ndsrun: d\ndsrun: d\n"),
+        ("critical", ""),
+    ],
+)
+def test_our_own_words_by_level(capfd: Shown, level: str, shows: str) -> None:
+    console = Console(Loop(), level=level)
+    console.say("a", "debug")
+    console.say("b")
+    console.say("c", "warning")
+    console.say("d\nd", "error")
+    assert [console.shows(one) for one in ("debug", "info")] == [
+        level == "debug",
+        shows[7:8] < "c" and bool(shows),
+    ]
+    console.close()
+    assert capfd.readouterr() == ("", shows)
+
+
+def test_our_own_words_are_plain(capfd: Shown) -> None:
+    console = Console(Loop())
+    console.say("n1: \x1b[2J\x1b[31mred\x1b[0m\udcff")
+    console.close()
+    assert capfd.readouterr() == ("", "dsrun: n1: \\x1b[2Jred?\n")
+
+
+def test_one_file_for_both_keeps_the_order(tmp_path: Path) -> None:
+    path = tmp_path / "both"
+    with path.open("wb") as both, streams(both.fileno(), both.fileno()):
+        console = Console(Loop())
+        console.label(0, "", {1, 2})
+        for number in range(200):
+            console.feed(0, 1 + number % 2, b"%d\n" % number, lambda: None)
+        console.say("done")
+        console.close()
+    assert path.read_text() == "".join(f"{n}\n" for n in range(200)) + "dsrun: done\n"
+
+
+@pytest.mark.parametrize(
+    ("colour", "coloured"), [("auto", False), ("never", False), ("always", True)]
+)
+def test_labels_in_a_file_have_a_colour_only_when_asked(
+    capfd: Shown, colour: str, coloured: bool
+) -> None:
+    console = Console(Loop(), colour=colour)
+    for rank in (0, 11):
+        console.label(rank, f"{rank}| ", {1})
+        console.feed(rank, 1, b"x\n", lambda: None)
+    console.label(1, "", {1})
+    console.feed(1, 1, b"y\n", lambda: None)
+    console.close()
+    labels = [f"\x1b[{COLOURS[at]}m{text}\x1b[0m" for at, text in ((0, "0| "), (1, "11| "))]
+    assert capfd.readouterr().out.split("\n")[:3] == [
+        *(f"{label}x" for label in (labels if coloured else ["0| ", "11| "])),
+        "y",
+    ]
+
+
+class Terminal(NamedTuple):
+    """A terminal: what is written to `fd` can be read from `screen`."""
+
+    screen: int
+    fd: int
+
+    def shows(self, end: bytes) -> bytes:
+        """Return what is on it up to this text."""
+        data = b""
+        while not data.endswith(end):
+            assert select.select([self.screen], [], [], 30.0)[0], data
+            data += os.read(self.screen, 4096)
+        return data.replace(b"\r\n", b"\n")
+
+
+@contextmanager
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
+    """Let the standard streams be a terminal meanwhile."""
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    both = Terminal(*pty.openpty())
+    with streams(both.fd, both.fd):
+        yield both
+    for fd in both:
+        os.close(fd)
+
+
+def test_a_terminal_gets_colours_and_nothing_that_harms(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as both:
+        console = Console(Loop())
+        console.label(0, "0| ", {1})
+        console.feed(0, 1, b"a\x1b[2J\x1b[31mred\n", lambda: None)
+        console.say("ours")
+        console.say("again")
+        console.close()
+        label = f"\x1b[{COLOURS[0]}m0| \x1b[0m".encode()
+        # Ours come without the colour that the worker has left behind, which is said once.
+        expected = label + b"a\x1b[31mred\n\x1b[0mdsrun: ours\ndsrun: again\n"
+        assert both.shows(b"again\r\n") == expected
+
+
+def test_a_terminal_has_a_status_where_words_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as both:
+        console = Console(Loop())
+        console.status("1/2 hosts\x07")
+        console.close()
+        assert both.shows(b"\x1b[J") == b"1/2 hosts\\x07\r\x1b[J"
+
+
+def test_a_quiet_console_has_no_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as both:
+        console = Console(Loop(), level="warning")
+        console.status("1/2 hosts")
+        console.say("end", "warning")
+        console.close()
+        assert both.shows(b"end\r\n") == b"dsrun: end\n"
+
+
+def test_a_file_has_no_status(capfd: Shown) -> None:
+    console = Console(Loop())
+    console.status("1/2 hosts")
+    console.close()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_unfinished_line_stands_at_the_foot_of_a_terminal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with terminal(monkeypatch) as both:
+        loop = Loop()
+        console = Console(loop)
+        console.label(0, "0| ", {1, 2})
+        console.feed(0, 2, b"name? ", lambda: None)
+        loop.add_reader(both.screen, loop.stop)
+        loop.run()
+        assert both.shows(b"name? ").endswith(b"0| \x1b[0mname? ")
+        console.close()
+
+
+def test_a_reader_that_is_gone_is_told_from_the_loop(tmp_path: Path) -> None:
+    loop, told = Loop(), list[object]()
+    read_fd, write_fd = os.pipe()
+    os.close(read_fd)
+    err = tmp_path / "err"
+    with err.open("wb") as file, streams(write_fd, file.fileno()):
+        console = Console(loop)
+        console.on_broken_pipe = lambda: told.append("gone")
+        console.label(0, "", {1})
+        console.feed(0, 1, b"x\n", lambda: None)
+        run_until(loop, 1, told)
+        console.close()
+    os.close(write_fd)
+    assert told == ["gone"]
+    assert err.read_text() == ""
+
+
+def test_a_stream_that_cannot_be_written_is_named_and_the_job_goes_on(tmp_path: Path) -> None:
+    loop, taken = Loop(), list[object]()
+    err = tmp_path / "err"
+    with FULL.open("wb") as full, err.open("wb") as file, streams(full.fileno(), file.fileno()):
+        console = Console(loop)
+        console.label(0, "", {1})
+        console.feed(0, 1, b"x\n", lambda: taken.append(1))
+        console.feed(0, 1, b"y\n", lambda: taken.append(2))
+        run_until(loop, 2, taken)
+        loop.call_later(0.0, loop.stop)
+        loop.run()
+        console.close()
+    said = "dsrun: standard output cannot be written (No space left on device); going on\n"
+    assert err.read_text() == said
+
+
+def test_a_standard_error_that_cannot_be_written_is_not_told_of_there(tmp_path: Path) -> None:
+    loop, taken = Loop(), list[object]()
+    out = tmp_path / "out"
+    with FULL.open("wb") as full, out.open("wb") as file, streams(file.fileno(), full.fileno()):
+        console = Console(loop)
+        console.on_broken_pipe = lambda: pytest.fail("nobody is gone")
+        console.label(0, "", {2})
+        console.feed(0, 2, b"x\n", lambda: taken.append(1))
+        run_until(loop, 1, taken)
+        console.close()
+    assert out.read_text() == ""

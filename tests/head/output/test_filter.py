@@ -1,0 +1,60 @@
+"""What is shown of which worker, and behind which label."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsrun.launcher.cli.options import Options
+from dsrun.launcher.head.output.filter import OutputFilter
+from dsrun.launcher.planning.policies import output_policy
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.job import JobSpec
+from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.plan import Node, Plan, lay_out
+from dsrun.launcher.specs.program import Program
+
+PLAN = Plan(lay_out([Host("w0", (0,))]), Program("x.py"), "local", None, None)
+SPEC = JobSpec("j", PLAN, "/")
+BOTH = {1, 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "shown"),
+    [
+        (Options(), {(0, 0): BOTH, (9, 1): BOTH}),
+        (Options(console_ranks="0,8-15"), {(0, 0): BOTH, (1, 1): set(), (9, 1): BOTH}),
+        (Options(local_ranks_filter="0"), {(0, 0): BOTH, (8, 0): BOTH, (9, 1): set()}),
+        (
+            Options(console_ranks="8,9", local_ranks_filter="1"),
+            {(0, 0): set(), (8, 0): set(), (9, 1): BOTH, (1, 1): set()},
+        ),
+        (Options(tee="3"), {(0, 0): BOTH}),
+        (Options(redirects="3"), {(0, 0): set()}),
+        (Options(redirects="1", log_dir="l"), {(0, 0): {2}, (9, 1): {2}}),
+        (Options(redirects="2", log_dir="l"), {(0, 0): {1}}),
+        # What is teed is shown, as with torchrun.
+        (Options(redirects="3", log_dir="l", tee="2"), {(0, 0): {2}}),
+        (Options(redirects="3", log_dir="l"), {(0, 0): set()}),
+        (Options(redirects="0:1,1:3", log_dir="l"), {(0, 0): {2}, (9, 1): set(), (2, 2): BOTH}),
+        (Options(redirects="2,0:0", log_dir="l"), {(0, 0): BOTH, (9, 1): {1}}),
+    ],
+)
+def test_streams_that_are_shown(options: Options, shown: dict[tuple[int, int], set[int]]) -> None:
+    made = OutputFilter(SPEC._replace(output=output_policy(options)))
+    assert {key: made.shown(*key) for key in shown} == shown
+
+
+NODE = Node(2, Host("w2", (0, 1)), 4, (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("form", "label"),
+    [
+        ("{host}:{rank}| ", "w2:5| "),
+        ("", ""),
+        ("[{job}] n{node_rank} l{local_rank} {rank:03d} {{}} ", "[j] n2 l1 005 {} "),
+    ],
+)
+def test_labels(form: str, label: str) -> None:
+    made = OutputFilter(SPEC._replace(output=OutputPolicy(prefix=form)))
+    assert made.label(NODE, 5, 1) == label

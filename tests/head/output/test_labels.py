@@ -1,0 +1,198 @@
+"""Output made into labelled lines, and where the lines land."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterable
+
+import pytest
+
+from dsrun.launcher.head.output.labels import LONGEST, Labeller, Sanitizer
+
+LABEL = b"w:0| "
+
+
+def labelled(blocks: Iterable[bytes], label: bytes = LABEL) -> bytes:
+    labeller = Labeller(label)
+    return b"".join([*(labeller.feed(block) for block in blocks), labeller.end()])
+
+
+def cut(data: bytes, chance: random.Random) -> list[bytes]:
+    """Return `data` in blocks, cut at random."""
+    at = sorted(chance.choices(range(len(data) + 1), k=chance.randrange(12)))
+    return [data[low:high] for low, high in zip([0, *at], [*at, len(data)], strict=True)]
+
+
+def sanitized(blocks: Iterable[bytes]) -> bytes:
+    sanitizer = Sanitizer()
+    return b"".join(sanitizer.feed(block) for block in blocks)
+
+
+# -- labelling ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", b""),
+        (b"a", b"w:0| a\n"),
+        (b"a\n", b"w:0| a\n"),
+        (b"\n", b"w:0| \n"),
+        (b"a\n\nb\n", b"w:0| a\nw:0| \nw:0| b\n"),
+        (b"a\nb", b"w:0| a\nw:0| b\n"),
+        (b"a\r\nb\r\n", b"w:0| a\nw:0| b\n"),
+        (b"\r\n", b"w:0| \n"),
+        (b"10%\r20%\r30%\n", b"w:0| 30%\n"),
+        (b"10%\r20%\r\nnext\n", b"w:0| 20%\nw:0| next\n"),
+        (b"a\nx\ry\nb\n", b"w:0| a\nw:0| y\nw:0| b\n"),
+        (b"\r10%\r20%", b"w:0| 20%\n"),
+        (b"10%\r20%\r", b"w:0| 20%\n"),
+        (b"\r", b""),
+        (b"\xff\xfe\x00\n", b"w:0| \xff\xfe\x00\n"),
+        ("é\u2028x\x0b\x0c\n".encode(), "w:0| é\u2028x\x0b\x0c\n".encode()),
+    ],
+)
+def test_lines_get_labels(data: bytes, lines: bytes) -> None:
+    assert labelled([data]) == lines
+    assert labelled(data[at : at + 1] for at in range(len(data))) == lines
+
+
+def test_blocks_cut_anywhere_give_the_same_lines() -> None:
+    chance = random.Random(1)
+    for _ in range(3000):
+        data = bytes(chance.choices(b"ab\r\n", weights=(4, 4, 2, 2), k=chance.randrange(1, 40)))
+        whole = labelled([data])
+        for _ in range(4):
+            blocks = cut(data, chance)
+            assert labelled(blocks) == whole, blocks
+
+
+def test_plain_lines_are_labelled_one_by_one() -> None:
+    chance = random.Random(2)
+    for _ in range(300):
+        lines = [chance.randbytes(9).translate(None, b"\r\n") for _ in range(chance.randrange(9))]
+        data = b"".join(line + b"\n" for line in lines)
+        assert labelled(cut(data, chance)) == b"".join(LABEL + line + b"\n" for line in lines)
+        assert labelled(cut(data, chance), b"") == data
+
+
+def test_an_unfinished_line_is_kept_and_known_to_move() -> None:
+    labeller = Labeller(LABEL)
+    assert labeller.feed(b"a\nloss") == b"w:0| a\n"
+    assert (labeller.carry, labeller.moving) == (b"loss", False)
+    assert labeller.feed(b" 1\r") == b""
+    assert (labeller.carry, labeller.moving) == (b"loss 1\r", True)
+    labeller.moving = False
+    assert labeller.feed(b"loss 2") == b""
+    assert (labeller.carry, labeller.moving) == (b"loss 2", True)
+    assert labeller.end() == b"w:0| loss 2\n"
+    assert labeller.end() == b""
+
+
+def test_a_line_without_end_is_shown_in_pieces() -> None:
+    labeller = Labeller(b"w|0|3| ")
+    half = b"x" * (LONGEST // 2)
+    assert labeller.feed(half) == labeller.feed(half) == b""
+    assert labeller.feed(b"y") == b"w|0|3| " + half + half + b"y\n"
+    assert labeller.carry == b""
+    assert labeller.feed(half) == labeller.feed(half) == b""
+    assert labeller.feed(b"z") == b"w+0|3| " + half + half + b"z\n"
+    assert labeller.feed(b"rest\nnew\n") == b"w+0|3| rest\nw|0|3| new\n"
+    assert labeller.feed(half + half + b"y") == b"w|0|3| " + half + half + b"y\n"
+    assert labeller.feed(b"\nnew\n") == b"w+0|3| \nw|0|3| new\n"
+
+
+def test_a_long_line_in_one_block_stays_one_line() -> None:
+    line = b"x" * (3 * LONGEST)
+    assert labelled([line + b"\n"]) == LABEL + line + b"\n"
+
+
+# -- what a terminal is not told ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("data", "left"),
+    [
+        (b"plain\r\n\ttext", b"plain\r\n\ttext"),
+        (b"\x1b[31mred\x1b[0m \x1b[1;38;5;196mbold\x1b[m", None),
+        (b"\x1b[38:2::1:2:3mcolour\x1b[K\x1b[0K", None),
+        (b"\r\x1b[2Ka\x1b[1Kb\x1b[01Kc\x1b[0;1Kd", b"\rabcd"),
+        (b"a\x1b]0;title\x07b", b"ab"),
+        (b"a\x1b]0;title\x1b\\b", b"ab"),
+        (b"a\x1b]52;c;ZXZpbA==\x07b", b"ab"),
+        (b"a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\b", b"alinkb"),
+        (b"a\x1bP+q544e\x1b\\b", b"ab"),
+        (b"a\x1b_apc\x1b\\b", b"ab"),
+        (b"a\x1b^pm\x1b\\b", b"ab"),
+        (b"a\x1bXsos\x1b\\b", b"ab"),
+        (b"a\x1b[2Jb\x1b[Hc\x1b[10;5Hd\x1b[3Ae", b"abcde"),
+        (b"a\x1b[?1049hb\x1b[?25lc\x1b[!pd", b"abcd"),
+        (b"a\x1b[6nb\x1b[cc\x1b[21td", b"abcd"),
+        (b"a\x1bcb\x1b7c\x1b8d\x1b(0e\x1b#8f\x1b=g", b"abcdefg"),
+        (b"a\x1bMb\x1bDc", b"abc"),
+        (b"a\x1b(B\x1b[mb", b"a\x1b[mb"),
+        # Ends in `m` but sets how keys are sent (xterm, modifyOtherKeys): no colour.
+        (b"a\x1b[>4;2mb", b"ab"),
+        ("é\x1b[31m€".encode(), None),
+        # What progress bars, notebooks and texts from right to left are made of.
+        ("1%\r2%\b\b3%\t█▏ « \xa0» … \u200e\u200f\u2065\u206a漢\u00a0é".encode(), None),
+        (b"a\0b\x05c\x07d\x0be\x0cf\x0eg\x0fh\x18i\x1aj\x7fk", b"abcdefghijk"),
+        ("a\x9b2Jb\x9d0;t\x07c\x80d\x9fe\x85f".encode(), b"a2Jb0;tcdef"),
+        ("a\u202ab\u202ec\u2066d\u2069e".encode(), b"abcde"),
+        # Bytes that are no UTF-8.
+        (b"\xff\xc3\x9b\x9b\xe9\n", None),
+    ],
+)
+def test_harmful_sequences_are_taken_out(data: bytes, left: bytes | None) -> None:
+    expected = data if left is None else left
+    assert sanitized([data]) == expected
+    assert sanitized(data[at : at + 1] for at in range(len(data))) == expected
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        # What is taken out must not leave a whole sequence behind.
+        b"\x1b\x1b]x\x07]52;c;ZXZpbA==\x07.",
+        b"\x1b\x1b[2J[2J.",
+        # A terminal acts on a control character inside a sequence and goes on with it (ECMA-48).
+        b"\x1b\n]52;c;ZXZpbA==\x07.",
+        b"\x1b[\n2J.",
+        b"\x1b[2\rJ.",
+    ],
+)
+def test_sequences_in_sequences_are_taken_out(data: bytes) -> None:
+    assert b"\x1b" not in sanitized([data])
+
+
+@pytest.mark.parametrize("char", ["\x9b", "\u202e"])
+def test_what_is_taken_out_does_not_make_another_whole(char: str) -> None:
+    """In whatever depth, and however many: in one go each."""
+    first, rest = char.encode()[:1], char.encode()[1:]
+    for between in (b"\x07", b"\x1b[2J", "\u202e".encode(), "\x9b".encode()):
+        data = first + between + rest
+        assert char.encode() not in sanitized([data])
+        assert char.encode() not in sanitized(data[at : at + 1] for at in range(len(data)))
+    deep = first * LONGEST + rest * LONGEST
+    assert char.encode() not in sanitized([deep])
+
+
+def test_only_colours_are_left_however_the_stream_is_cut() -> None:
+    chance = random.Random(3)
+    pieces = [b"\x1b", b"[", b"]", b"P", b"\\", b"\x07", b"\n", b"0", b"2", b"?", b" ", b"m", b"K"]
+    pieces += [b"\xc2", b"\xe2", b"\x80", b"\x9b", b"\xae"]
+    for _ in range(5000):
+        data = b"".join(chance.choices([*pieces, b"J", b"x"], k=chance.randrange(1, 16))) + b"..J."
+        for blocks in ([data], cut(data, chance)):
+            left = sanitized(blocks)
+            assert not re.search(rb"\x1b(?!\[(?:[0-9:;]*m|0*K))|\x07", left), blocks
+            assert not re.search("[\x80-\x9f\u202e]", left.decode(errors="replace")), blocks
+
+
+def test_a_string_that_never_ends_takes_no_other_lines_with_it() -> None:
+    left = sanitized([b"\x1b]0;title\nloss 0.5\n", b"loss 0.4\n"])
+    assert left.endswith(b"\nloss 0.5\nloss 0.4\n")
+
+
+# -- screens ------------------------------------------------------------------------------------

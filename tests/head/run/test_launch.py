@@ -1,0 +1,87 @@
+"""One run on a fleet of its own: connected, waited for, let go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.backends.base import Part
+from dsrun.launcher.backends.events import SessionEnded
+from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.run.launch import launch
+
+from ...support.fake_nodes import FakeNode, FakeNodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+    Steps = Iterator[Callable[[], bool]]
+    Nodes = Sequence[FakeNode]
+
+
+def play(job: FakeFleet, history: Callable[[Nodes], Steps]) -> tuple[Any, list[FakeNode]]:
+    """The report of a run whose nodes say what a history has them say, and the nodes."""
+    fake = FakeNodes(history)
+    run = job.prepare()
+    try:
+        return launch(run, [Part(fake, job.plan)]), fake.nodes
+    finally:
+        assert not any(node.open for node in fake.nodes), "nothing is left open"
+
+
+def test_a_run_is_waited_for_and_its_nodes_are_told_how_it_ended(fleet_of: FleetOf) -> None:
+    def history(nodes: Nodes) -> Steps:
+        (node,) = nodes
+        yield node.got(frames.JOB)
+        node.hello()
+        yield node.got(frames.START)
+        node.exits(0, 3)
+        yield node.got(frames.STOP)
+        node.exits(1, -15, told=True)
+        node.done()
+
+    report, (node,) = play(fleet_of("n0", connect=False), history)
+    assert report.exit_code == 3
+    kind, end = node.frames()[-1]
+    assert (kind, end["code"]) == ("END", 3)
+    assert end["story"].startswith("dsrun: rank 0 (n0, local rank 0, pid 4000) exited with code 3")
+
+
+def test_what_cannot_start_is_raised_and_nothing_is_left_open(fleet_of: FleetOf) -> None:
+    def history(nodes: Nodes) -> Steps:
+        nodes[0].hello(problems=("no such folder",))
+        yield nodes[0].got(frames.JOB)
+        nodes[1].emit(SessionEnded(1, "no route"))
+
+    with pytest.raises(NodeError, match="n1: no route"):
+        play(fleet_of("n0", "n1", connect=False), history)
+
+
+def test_a_run_that_is_abandoned_does_not_wait_for_its_nodes(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", connect=False)
+
+    def history(nodes: Nodes) -> Steps:
+        (node,) = nodes
+        yield node.got(frames.JOB)
+        node.hello()
+        yield node.got(frames.START)
+        for _ in range(3):
+            job.prepared[0].signals.end(2)
+
+    report, (node,) = play(job, history)
+    assert report.exit_code == 130
+    assert "END" not in [kind for kind, _ in node.frames()]
+
+
+def test_a_backend_that_fails_leaves_nothing_open(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", connect=False)
+    job.backend.refusal = "no such program: mpirun"
+    part = Part(job.backend, job.plan)  # type: ignore[arg-type]
+    with pytest.raises(NodeError, match="no such program: mpirun"):
+        launch(job.prepare(), [part])
+    assert job.backend.closed == 1

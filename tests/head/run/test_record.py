@@ -1,0 +1,166 @@
+"""What has happened in a job: the first word on a node counts, and a cause may follow."""
+
+from __future__ import annotations
+
+import signal
+
+from dsrun.launcher.common.errors import LOST, TOO_FEW
+from dsrun.launcher.control.messages import Done, Exit
+from dsrun.launcher.head.report.report import Loss, Report
+from dsrun.launcher.head.run.record import JobRecord
+
+from ...support.run_nodes import SentNode, plan_of, sent_nodes
+
+
+class Told:
+    """A job of two nodes with two workers each."""
+
+    def __init__(self) -> None:
+        self.record = JobRecord("j", 10.0)
+        self.nodes: list[SentNode] = sent_nodes(plan_of(2))
+        for node in self.nodes:
+            node.connection.offset = 100.0
+
+    def ends(self, rank: int, code: int = 0, *, signalled: bool = False) -> bool:
+        ended = Exit(rank, 1000 + rank, code, signalled, 5.0, "a hint")
+        return self.record.exited(self.nodes[rank // 2], ended)
+
+    def report(self, *, graceful: bool = False) -> Report:
+        return self.record.report(self.nodes, 4, graceful_term_ok=graceful)
+
+
+def test_a_worker_fails_by_itself_or_was_told_to_stop() -> None:
+    job = Told()
+    assert [job.ends(0), job.ends(1, 3, signalled=True)] == [False, False]
+    assert not job.record.has_failures
+    assert job.ends(2, 7)
+    assert job.record.has_failures
+    report = job.report()
+    assert (report.stopped, [failure.rank for failure in report.failures]) == (1, [2])
+
+
+def test_a_failure_is_told_with_what_its_node_has_kept_of_it() -> None:
+    job = Told()
+    job.ends(3, -9)
+    left, told = ("pid 7",), {"3": ["out", "err"]}
+    job.nodes[1].done = Done(left, told, recorded={"3": ["m", "t"]}, logs={"3": "/log"})
+    report = job.report()
+    (failure,) = report.failures
+    assert (failure.at, failure.rank, failure.local_rank, failure.host) == (105.0, 3, 1, "n1")
+    assert (failure.pid, failure.code, failure.hint) == (1003, -9, "a hint")
+    assert (failure.stdout, failure.stderr, failure.message) == ("out", "err", "m")
+    assert (failure.traceback, failure.log) == ("t", "/log")
+    assert report.left == ("n1: pid 7",)
+
+
+def test_the_ends_of_a_former_round_are_forgotten() -> None:
+    job = Told()
+    job.ends(0, 1)
+    job.record.forget_exits()
+    assert not job.record.has_failures
+    assert job.report().failures == ()
+
+
+def test_the_first_word_on_a_lost_node_counts() -> None:
+    job = Told()
+    job.record.lost("n1", "no heartbeat", 20.0)
+    job.record.lost("n1", "its line ended", 21.0, explained=False)
+    job.record.explain("n1", "out of power")
+    assert job.report().losses == (Loss(20.0, "n1", "no heartbeat"),)
+    assert (job.record.cut_off, job.record.awaits_words) == (False, False)
+
+
+def test_a_line_that_ends_waits_for_its_cause() -> None:
+    job = Told()
+    job.record.lost("n1", "its line ended", 20.0, explained=False)
+    assert (job.record.cut_off, job.record.awaits_words) == (True, True)
+    job.record.explain("n1", "ssh: broken pipe")
+    assert not job.record.awaits_words
+    assert job.report().losses == (Loss(20.0, "n1", "ssh: broken pipe"),)
+
+
+def test_without_a_cause_the_end_of_the_line_is_it() -> None:
+    job = Told()
+    job.record.lost("n1", "its line ended", 20.0, explained=False)
+    job.record.explain("n0", "somebody else")
+    assert job.record.awaits_words
+    job.record.explain("n1", "")
+    assert job.report().losses == (Loss(20.0, "n1", "its line ended"),)
+
+
+def test_nobody_is_waited_for_any_more() -> None:
+    job = Told()
+    job.record.lost("n1", "its line ended", 20.0, explained=False)
+    job.record.await_no_more_words()
+    assert (job.record.cut_off, job.record.awaits_words) == (True, False)
+
+
+def test_the_end_of_the_engine_explains_the_line_that_ended_first() -> None:
+    job = Told()
+    job.record.lost("n1", "its line ended", 21.0, explained=False)
+    job.record.lost("n0", "its line ended", 20.0, explained=False)
+    job.record.engine_ended("mpirun was killed", 137, 25.0)
+    assert job.report().losses == (
+        Loss(21.0, "n1", "its line ended"),
+        Loss(20.0, "n0", "mpirun was killed", 137),
+    )
+
+
+def test_an_engine_that_ends_first_is_the_loss() -> None:
+    job = Told()
+    job.record.lost("n1", "no heartbeat", 20.0)
+    job.record.engine_ended("mpirun was killed", 137, 25.0)
+    assert job.report().losses[1] == Loss(25.0, "", "mpirun was killed", 137, "lost the engine")
+
+
+def test_too_few_nodes_for_too_long() -> None:
+    job = Told()
+    job.record.gave_up("1 of 2", 30.0)
+    (loss,) = job.report().losses
+    assert loss == Loss(30.0, "", "1 of 2", TOO_FEW, "gave up")
+    assert loss.code != LOST
+
+
+def test_a_signal_that_came_of_a_killed_engine_is_none() -> None:
+    job = Told()
+    job.record.stopped_by_node(signal.SIGTERM)
+    assert job.report().stop_signal == signal.SIGTERM
+    job.record.doubt_signal()
+    assert job.report().stop_signal == 0
+
+
+def test_a_signal_of_the_users_stays_whatever_becomes_of_the_engine() -> None:
+    job = Told()
+    job.record.stop_signal = signal.SIGINT
+    job.record.stopped_by_node(signal.SIGTERM)
+    job.record.doubt_signal()
+    assert job.report().stop_signal == signal.SIGINT
+
+
+def test_a_stop_is_clean_if_that_is_asked_for_and_every_rank_ended_well() -> None:
+    job = Told()
+    assert not job.report(graceful=True).stop_is_clean, "nobody has ended"
+    for rank in range(4):
+        job.ends(rank, signalled=True)
+    assert job.report(graceful=True).stop_is_clean
+    assert not job.report().stop_is_clean
+    job.ends(3, 1, signalled=True)
+    assert not job.report(graceful=True).stop_is_clean
+
+
+def test_what_may_still_run_on_a_node_whose_end_was_not_seen() -> None:
+    job = Told()
+    for node in job.nodes:
+        node.left = f"rank on {node.name}"
+    assert job.report().unseen == ("rank on n0", "rank on n1")
+    job.nodes[0].swept = True
+    job.nodes[1].done = Done((), {})
+    assert job.report().unseen == ()
+
+
+def test_a_host_is_named_once() -> None:
+    job = Told()
+    job.nodes[1].node = job.nodes[0].node
+    report = job.report()
+    assert (report.job_id, report.world_size, report.hosts) == ("j", 4, ("n0",))
+    assert (report.began, report.ended) == (10.0, 10.0)

@@ -1,0 +1,532 @@
+"""One program on a fleet, phase by phase: events in; frames, words and report out."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.backends.events import SessionEnded
+from dsrun.launcher.common.errors import NodeError, UsageError
+from dsrun.launcher.control import frames
+from dsrun.launcher.control.messages import End
+from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.run import LAST_MARGIN, NO_DEVICES, WORDS
+from dsrun.launcher.resources import world_info
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.job import WorkerPolicy
+from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+
+from ...support.fake_fleet import refusal, story
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+TERM = signal.SIGTERM
+STOP = ["STOP", {"number": 15, "grace": 30.0}]
+LINE = "the line to its node launcher ended (closed by the other end)"
+
+
+# -- the start ------------------------------------------------------------------------------------
+
+
+def test_from_job_to_start(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    assert (run.phase, run.started, run.stopping, run.ending) == (Phase.STARTING, *(False,) * 3)
+    assert [job.kinds(name) for name in job.hosts] == [["JOB"], ["JOB"]]
+    assert run.progress() == "0/2 hosts, waiting for n0, n1"
+    job.node("n0").hello()
+    assert job.news("n0") == []
+    assert run.progress() == "1/2 hosts, waiting for n1"
+    job.node("n1").hello()
+    assert job.news("n0") == []
+    job.step()
+    job.node("n1").reaches()
+    (probe,), (start,) = job.news("n1"), job.news("n0")
+    assert (probe[0], probe[1]["port"]) == ("PROBE", 29500)
+    assert run.phase is Phase.RUNNING
+    named = ("first_rank", "world_size", "node_rank", "nodes", "master_addr", "master_port")
+    assert start[0] == "START"
+    assert [start[1][name] for name in named] == [0, 4, 0, 2, "n0", 29500]
+    assert start[1]["credit"] == 1 << 20
+    assert world_info.decode(start[1]["world"]) == {"n0": (0, 1), "n1": (0, 1)}
+
+
+def test_from_start_to_the_report(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    job.ready(run)
+    assert job.kinds("n1") == ["JOB", "PROBE"], "the first node has to let go of the port before"
+    job.node("n0").beats()
+    ((kind, start),) = job.news("n1")
+    assert (kind, start["first_rank"], start["node_rank"]) == ("START", 2, 1)
+    job.up("n0", 0, 1)
+    assert run.progress().startswith("running: 2 of 2 ranks\n  n0: ranks 0-1, pids 4000-4001")
+    job.go(2)
+    job.end_well(run)
+    end = story(run)
+    assert (end["exit_code"], end["cause"], end["hosts"]) == (0, "none", ["n0", "n1"])
+    assert (end["world_size"], end["seconds"], end["job_id"]) == (4, 2.0, "job")
+    assert job.said() == []
+    assert run.end_message() == End(0, "")
+    assert run.result().ran == (Program("x.py"), "/work")
+
+
+def test_what_starts_is_said_with_debug(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    job.start()
+    assert job.said("debug") == ["4 workers on 2 nodes; n0: master n0:29500"]
+    assert job.console.labels == {rank: (f"n{rank // 2}:{rank}| ", {1, 2}) for rank in range(4)}
+
+
+def test_a_node_that_connects_later_gets_its_job_then(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", connect=False)
+    run = job.run()
+    job.connect()
+    assert [job.kinds(name) for name in job.hosts] == [["JOB"], ["JOB"]]
+    job.ready(run)
+    assert run.phase is Phase.RUNNING
+
+
+def test_a_run_of_hosts_that_the_fleet_does_not_have(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    job.hosts["other"] = Host("other", (0,))
+    with pytest.raises(UsageError, match=r"^other: not among the connected nodes: n0, n1$"):
+        job.prepare("other")
+
+
+def test_no_start_with_a_node_that_the_fleet_has_lost(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    job.node("n1").leaves()
+    job.step()
+    run = job.run()
+    assert run.phase is Phase.STARTING, "n0 has its say first"
+    job.node("n0").hello(problems=("no folder /work",))
+    job.step()
+    assert refusal(run) == [f"n1: lost: {LINE}"]
+    assert job.kinds("n0") == ["JOB"]
+
+
+def test_who_does_not_answer_in_time_cannot_take_part(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run(supervision=SupervisionPolicy(start_timeout=60.0, heartbeat_timeout=1e9))
+    job.node("n0").hello()
+    job.go(59.5)
+    assert run.phase is Phase.STARTING
+    job.go(0.5)
+    assert refusal(run) == ["n1: no answer in time (--connect_timeout, --start_timeout)"]
+
+
+def test_the_others_are_waited_for_only_as_long_as_a_connection_takes(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run(supervision=SupervisionPolicy(connect_timeout=7.0))
+    job.node("n0").hello(problems=("no such script",))
+    job.go(6.5)
+    assert run.phase is Phase.STARTING
+    job.go(0.5)
+    assert run.ending
+
+
+def test_a_start_that_is_called_off(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    run.call_off("another answers as node 0")
+    assert refusal(run) == ["another answers as node 0"]
+    with pytest.raises(NodeError, match="another answers as node 0"):
+        run.result()
+    message = run.end_message()
+    assert (message.code, message.story) == (69, f"dsrun: {run.error}\n")
+
+
+def test_a_program_that_runs_is_not_called_off(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    run.call_off("another answers as node 0")
+    assert (run.phase, job.said("warning")) == (Phase.RUNNING, ["another answers as node 0"])
+    assert job.news("n0") == []
+
+
+def test_what_is_asked_for_and_cannot_be_had_is_seen_before_the_start(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run(output=OutputPolicy(console_ranks=frozenset({4})))
+    job.ready(run)
+    with pytest.raises(UsageError, match=r"--console_ranks 4: the ranks of this job are 0 to 3"):
+        run.result()
+    assert run.end_message().code == 2
+    assert job.kinds("n0") == ["JOB"], "no START"
+
+
+@pytest.mark.parametrize(("kinds", "bare"), [(("cpu", "cpu"), True), (("cuda", "cuda"), False)])
+def test_accelerators_that_are_asked_for_by_name(
+    kinds: tuple[str, str], bare: bool, fleet_of: FleetOf
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run(workers=WorkerPolicy(needs_devices="--num_gpus 2"))
+    job.ready(run, accelerator=kinds[0])
+    assert (run.phase is Phase.OVER) is bare
+    if bare:
+        with pytest.raises(UsageError, match="--num_gpus 2: the hosts have no accelerator"):
+            run.result()
+
+
+@pytest.mark.parametrize(
+    ("expected", "kind", "said"),
+    [(True, "cpu", [NO_DEVICES]), (True, "cuda", []), (False, "cpu", [])],
+)
+def test_workers_without_devices_are_worth_a_line_where_some_were_expected(
+    expected: bool, kind: str, said: list[str], fleet_of: FleetOf
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run(workers=WorkerPolicy(expects_devices=expected))
+    job.ready(run, accelerator=kind)
+    assert run.phase is Phase.RUNNING
+    assert job.said() == said
+
+
+@pytest.mark.parametrize("private", [True, False])
+def test_where_private_log_files_are_is_said_before_the_start(
+    private: bool, fleet_of: FleetOf
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run(output=OutputPolicy(log_private=private))
+    job.ready(run, log_dir="/tmp/logs")
+    assert job.said() == (["n0, n1: log files in /tmp/logs"] if private else [])
+
+
+def test_slots_that_only_the_nodes_know(fleet_of: FleetOf) -> None:
+    job = fleet_of(Host("n0"), Host("n1"))
+    run = job.run()
+    job.node("n0").hello()
+    job.node("n1").hello(slots=3)
+    job.step()
+    job.node("n1").reaches()
+    job.step()
+    assert (run.phase, run.plan.world_size) == (Phase.RUNNING, 5)
+    assert [len(node.node.slots or ()) for node in run.nodes] == [2, 3]
+    assert set(job.console.labels) == set(range(5))
+
+
+@pytest.fixture
+def stdin() -> Iterator[int]:
+    """What is written here this process reads as its standard input."""
+    read, write = os.pipe()
+    before = os.dup(0)
+    os.dup2(read, 0)
+    os.close(read)
+    yield write
+    os.dup2(before, 0)
+    for fd in (before, write):
+        os.close(fd)
+
+
+def test_standard_input_goes_to_rank_0_alone(stdin: int, fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start(output=OutputPolicy(stdin=True))
+    os.write(stdin, b"hello")
+    assert job.news("n0") == [["INPUT", "b'hello'"]]
+    job.node("n0").says(frames.pack_count(frames.TOOK, 5))
+    job.step()
+    assert run.phase is Phase.RUNNING
+    job.node("n0").says(frames.pack_count(frames.TOOK, 1))
+    job.step()
+    assert run.nodes[0].lost.endswith("kind 38: 1 bytes of input taken of 0")
+    assert job.kinds("n1") == ["STOP"]
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_input_is_taken_only_where_some_was_sent(asked: bool, fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start(output=OutputPolicy(stdin=asked))
+    job.node("n1" if asked else "n0").says(frames.pack_count(frames.TOOK, 0))
+    job.step()
+    assert run.nodes[asked].lost.endswith("kind 38: input is taken where none was sent")
+
+
+# -- a failure ------------------------------------------------------------------------------------
+
+
+def test_a_failure_stops_every_node_with_the_grace(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start(supervision=SupervisionPolicy(grace=3.0))
+    job.node("n1").exits(2, 7)
+    stop = ["STOP", {"number": 15, "grace": 3.0}]
+    assert [job.news(name) for name in job.hosts] == [[stop], [stop]]
+    assert (run.phase, run.stopping, run.ending) == (Phase.STOPPING, True, False)
+    job.node("n1").stops(3)
+    job.step()
+    assert run.phase is Phase.STOPPING
+    job.node("n0").stops(0, 1)
+    job.step()
+    end = story(run)
+    assert (end["exit_code"], end["cause"], end["stopped"]) == (7, "failure", 3)
+    assert [one["rank"] for one in end["failures"]] == [2]
+    message = run.end_message()
+    assert message.code == 7
+    assert message.story.startswith("dsrun: rank 2 (n1, local rank 0, pid 4002) exited with")
+    assert message.story.endswith("\n")
+
+
+def test_nobody_is_started_once_the_first_node_has_failed(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    job.ready(run)
+    run.stop(TERM)
+    job.node("n0").beats()
+    assert "START" not in job.kinds("n1")
+
+
+def test_who_does_not_say_that_its_workers_have_ended_is_given_up(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    run = job.start(supervision=SupervisionPolicy(grace=5.0))
+    job.node("n1").exits(2, 7)
+    job.step()
+    job.node("n0").stops(0, 1)
+    job.go(5.0 + LAST_MARGIN - 0.5)
+    assert run.phase is Phase.STOPPING
+    job.go(0.5)
+    end = story(run)
+    silent = "it did not say that its workers have ended"
+    assert end["lost"] == [{"host": name, "reason": silent} for name in ("n1", "n2")]
+    assert end["exit_code"] == 7, "the failure came first"
+    assert end["unseen"] == [
+        "may still run on n1: pid 4003",
+        "may still run on n2: pids 4004-4005",
+    ]
+
+
+def test_of_a_run_that_is_over_nobody_is_given_up(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    run.stop(TERM)
+    job.node("n0").stops(0, 1)
+    job.node("n1").stops(2, 3)
+    job.step()
+    job.go(30 + LAST_MARGIN + 1)
+    assert story(run)["lost"] == []
+
+
+def test_a_second_stop_passes_its_signal_on_and_waits_no_longer(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    run.stop(TERM)
+    job.go(10)
+    run.stop(signal.SIGINT, 0.0)
+    kill = ["STOP", {"number": 2, "grace": 0.0}]
+    assert job.news("n1") == [STOP, kill]
+    job.go(20 + LAST_MARGIN - 0.5)
+    assert run.phase is Phase.STOPPING
+    job.go(0.5)
+    assert run.ending
+
+
+# -- a loss ---------------------------------------------------------------------------------------
+
+
+def test_the_loss_of_a_node_stops_the_others(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    run.lose(run.nodes[1], "no power")
+    assert job.news("n0") == [STOP]
+    job.node("n0").stops(0, 1)
+    job.step()
+    end = story(run)
+    assert (end["exit_code"], end["cause"]) == (75, "lost")
+    assert end["lost"] == [{"host": "n1", "reason": "no power"}]
+    (unseen,) = end["unseen"]
+    assert unseen == "may still run on n1: pids 4002-4003"
+
+
+def test_when_a_lost_node_ends_its_workers_itself_is_said(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.run(supervision=SupervisionPolicy(grace=5.0, heartbeat_timeout=16.0))
+    job.ready(run, pids=(4710, 4711))
+    job.up("n0", 0, 1)
+    run.lose(run.nodes[0], "no power")
+    (unseen,) = story(run)["unseen"]
+    ends = "its node launcher and guard end that within 21 s"
+    assert unseen.startswith(f"may still run on n0: pids 4000-4001; {ends}, unless both were")
+
+
+def test_of_a_node_whose_workers_have_ended_nothing_runs_on(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.node("n1").exits(2, 0)
+    job.node("n1").exits(3, 0)
+    job.step()
+    run.lose(run.nodes[1], "no power")
+    job.node("n0").stops(0, 1)
+    job.step()
+    assert story(run)["unseen"] == []
+
+
+def test_who_is_lost_twice_is_lost_once_and_who_is_done_not_at_all(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.node("n0").exits(0, 0)
+    job.node("n0").exits(1, 0)
+    job.node("n0").done()
+    job.step()
+    run.lose(run.nodes[0], "late")
+    assert run.phase is Phase.RUNNING
+    run.lose(run.nodes[1], "no power")
+    run.lose(run.nodes[1], "no cable")
+    assert [one["reason"] for one in story(run)["lost"]] == ["no power"]
+
+
+def test_who_says_that_it_must_go_may_yet_say_that_it_is_done(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    run.lose(run.nodes[1], "its guard was killed", over=False)
+    assert (run.nodes[1].lost, run.nodes[1].over) == ("", False)
+    job.node("n1").stops(2, 3)
+    job.node("n0").stops(0, 1)
+    job.step()
+    end = story(run)
+    assert end["lost"] == [{"host": "n1", "reason": "its guard was killed"}]
+    assert end["unseen"] == []
+
+
+# -- the end --------------------------------------------------------------------------------------
+
+
+def test_a_backend_has_a_moment_to_say_why_a_line_has_ended(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.start()
+    job.node("n0").leaves()
+    job.step()
+    assert (run.phase, run.ending) == (Phase.ENDING, True)
+    job.clock.go(WORDS / 2)
+    job.emit(SessionEnded(0, "Connection reset by peer"))
+    assert [one["reason"] for one in story(run)["lost"]] == ["Connection reset by peer"]
+
+
+def test_it_is_not_waited_for_longer_and_not_where_all_is_known(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.start()
+    job.node("n0").leaves()
+    job.step()
+    job.clock.go(WORDS - 0.01)
+    run.end()
+    assert run.phase is Phase.ENDING
+    job.clock.go(0.01)
+    end = story(run)
+    assert [one["reason"] for one in end["lost"]] == [LINE]
+    assert end["seconds"] == 0.0, "it ended when the line did"
+
+
+def test_a_run_that_is_abandoned_waits_for_nobody(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    run.stop(TERM)
+    job.go(3)
+    run.abandon()
+    assert run.abandoned
+    assert story(run)["seconds"] == 3.0
+
+
+def test_to_end_twice_ends_once(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.run()
+    run.end()
+    job.go(3)
+    run.end()
+    assert (run.phase, story(run)["seconds"]) == (Phase.OVER, 0.0)
+
+
+# -- several runs on one fleet --------------------------------------------------------------------
+
+
+def test_one_program_after_another(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    first = job.start()
+    job.end_well(first)
+    first.wait()
+    assert story(first)["exit_code"] == 0
+    other = {"program": Program("other.py")}
+    second = job.run("n2", "n1", plan=other)
+    assert job.kinds("n0") == []
+    (sent,) = job.news("n2")
+    assert (sent[0], sent[1]["program"][0]) == ("JOB", "other.py")
+    job.ready(second)
+    job.node("n2").beats()
+    ((kind, start),) = job.news("n2")
+    assert (kind, start["first_rank"], start["node_rank"]) == ("START", 0, 0)
+    assert [one[1]["first_rank"] for one in job.news("n1") if one[0] == "START"] == [2]
+    job.node("n1").exits(2, 3)
+    job.step()
+    assert [job.kinds(name) for name in job.hosts] == [[], ["STOP"], ["STOP"]]
+    job.node("n1").stops(3)
+    job.node("n2").stops(0, 1)
+    job.step()
+    second.wait()
+    assert story(second)["exit_code"] == 3
+    last = job.start()
+    job.end_well(last)
+    end = story(last)
+    assert (end["exit_code"], end["world_size"], end["lost"]) == (0, 6, [])
+
+
+def test_a_run_that_is_refused_leaves_the_fleet_whole(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    refused = job.run()
+    job.node("n0").hello(problems=("x.py: no such file",))
+    job.node("n1").hello()
+    job.step()
+    refused.wait()
+    assert refusal(refused) == ["n0: x.py: no such file"]
+    refused.release()
+    give_up = ["STOP", {"number": 15, "grace": 0.0}]
+    assert [job.news(name)[1:] for name in job.hosts] == [[give_up], [give_up]]
+    last = job.start()
+    job.end_well(last)
+    assert story(last)["exit_code"] == 0
+    last.release()
+    assert [job.kinds(name) for name in job.hosts] == [[], []], "it was started"
+
+
+def test_a_run_that_is_over_hears_no_more_of_its_nodes(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.end_well(run)
+    run.wait()
+    job.node("n1").leaves()
+    job.step()
+    assert story(run)["lost"] == []
+    assert job.said("warning") == [f"lost n1: {LINE}"]
+
+
+def test_a_run_that_ends_while_its_start_is_refused_leaves_no_timer_behind(
+    fleet_of: FleetOf,
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    run.call_off("no")
+    run.wait()
+    later = job.run()
+    for node in job.nodes():
+        node.hello()  # to the first
+    job.ready(later)
+    job.go(400)
+    assert later.phase is Phase.RUNNING
+    assert job.said() == []
+
+
+def test_two_runs_at_a_time_on_nodes_of_their_own(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    one, other = job.start("n0"), job.start("n1")
+    job.node("n0").exits(0, 1)
+    assert job.kinds("n1") == []
+    job.node("n0").stops(1)
+    job.step()
+    assert (one.phase, other.phase) == (Phase.OVER, Phase.RUNNING)
+    job.end_well(other)
+    assert (story(one)["exit_code"], story(other)["exit_code"]) == (1, 0)

@@ -1,0 +1,129 @@
+"""What a run holds a node to: its own ranks, one end each, and no more output than was granted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.control import frames
+from dsrun.launcher.control.messages import Done
+from dsrun.launcher.head.run.run_node import OVERDRAFT, assigned, members
+
+from ...support.run_nodes import SentNode, plan_of, sent_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+WINDOW = 1000
+
+
+def second() -> SentNode:
+    """The node of ranks 2 and 3."""
+    return sent_nodes(plan_of(2))[1]
+
+
+def test_a_rank_of_another_node_is_none_of_its_own() -> None:
+    node = second()
+    for rank in (2, 3):
+        node.check_rank(rank)
+    for rank in (1, 4, -1):
+        with pytest.raises(frames.BadFrame, match=f"rank {rank} is none of its own"):
+            node.check_rank(rank)
+
+
+def test_ranks_of_a_former_round_may_still_be_told_of() -> None:
+    plan = plan_of(2)
+    nodes = sent_nodes(plan)
+    assert [len(assigned(plan, nodes[1:]).nodes), nodes[1].node.first_rank] == [1, 0]
+    for rank in (0, 1, 2, 3):
+        nodes[1].check_rank(rank)
+
+
+def test_each_worker_ends_once_a_round() -> None:
+    node = second()
+    for rank in (2, 3, 2, 3):  # those of the round before come late
+        node.check_end(rank)
+    with pytest.raises(frames.BadFrame, match="5 ends of 2 workers"):
+        node.check_end(2)
+    node.assign(node.node)
+    node.check_end(2)
+
+
+def test_output_beyond_what_was_granted_is_refused() -> None:
+    node = second()
+    node.on_output(WINDOW + OVERDRAFT, WINDOW)
+    with pytest.raises(frames.BadFrame, match="where 1000 were granted"):
+        node.on_output(1, WINDOW)
+
+
+def test_what_was_printed_is_granted_back_in_quarters() -> None:
+    node = second()
+    node.on_output(WINDOW, WINDOW)
+    node.on_printed(WINDOW // 4 - 1, WINDOW)
+    assert node.sink.sent == []
+    node.on_printed(1, WINDOW)
+    assert [frames.unpack_count(body) for _, body in node.sink.sent] == [WINDOW // 4]
+    node.on_printed(10, WINDOW)
+    assert node.kinds == [frames.CREDIT]
+
+
+def test_printed_output_makes_room_for_more() -> None:
+    node = second()
+    node.on_output(WINDOW + OVERDRAFT, WINDOW)
+    node.on_printed(5, WINDOW)
+    node.on_output(5, WINDOW)
+    with pytest.raises(frames.BadFrame):
+        node.on_output(1, WINDOW)
+
+
+def test_a_node_is_over_when_it_is_done_or_lost() -> None:
+    node = second()
+    assert not node.over
+    node.lost = "no route"
+    assert node.over
+    node.lost = ""
+    node.done = Done((), {})
+    assert node.over
+    node.forget()
+    assert not node.over
+
+
+def test_a_node_is_settled_when_it_cannot_take_part() -> None:
+    node = second()
+    assert not node.settled
+    node.failed = "no python"
+    assert node.settled
+
+
+def test_nothing_is_swept_before_its_guard_says_so() -> None:
+    (node,) = sent_nodes(plan_of(1))
+    assert not node.swept
+    node.swept, node.left = True, "may still run"
+    node.forget()
+    assert (node.swept, node.left) == (False, "")
+
+
+def test_a_worker_may_end_once_a_round_and_those_of_the_round_before_late() -> None:
+    (node,) = sent_nodes(plan_of(1))
+    for rank in (0, 1, 0, 1):
+        node.check_end(rank)
+    with pytest.raises(frames.BadFrame, match="5 ends of 2 workers"):
+        node.check_end(0)
+    node.assign(node.node)
+    node.check_end(0)
+
+
+def test_a_run_has_those_nodes_of_its_plan_that_the_fleet_has(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    plan = plan_of(3)
+    found = members(plan._replace(nodes=plan.nodes[1:]), job.fleet)
+    assert [(one.name, one.number, one.node) for one in found] == [("n1", 0, plan.nodes[1])]
+    assert found[0].connection is job.fleet.nodes[1]
+    with pytest.raises(UsageError, match=r"^n2: not among the connected nodes: n0, n1$"):
+        members(plan._replace(nodes=plan.nodes[2:]), job.fleet)

@@ -1,0 +1,387 @@
+"""The wait for all nodes: what is said of it, and of hosts that share a cause."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.fleet.node_connection import NodeConnection
+from dsrun.launcher.head.output.console import Console
+from dsrun.launcher.head.run.restart_policy import NoRestarts
+from dsrun.launcher.head.run.run_node import RunNode
+from dsrun.launcher.head.run.startup import (
+    HELD,
+    SAY_AFTER,
+    SHOW_AFTER,
+    Refused,
+    StartLimits,
+    Startup,
+)
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
+
+from ...support.clock import Clock
+from ...support.fake_fleet import FakeConsole, refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.head.run.startup import StartupEvent
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+
+class Waiting:
+    """A job that waits for one host, and what is said meanwhile."""
+
+    def __init__(self, capfd: pytest.CaptureFixture[str], level: str = "info") -> None:
+        self.clock = Clock()
+        self._capfd = capfd
+        self._console = Console(self.clock.loop, level=level)
+        nodes = lay_out([Host("n1", (0,))])
+        self.startup = Startup(
+            Plan(nodes, Program("x.py"), "mpich", None, None),
+            [RunNode(NodeConnection(node), node, node.rank) for node in nodes],
+            self.clock.loop,
+            self._console,
+            StartLimits(connect=10.0, start=300.0),
+            print,
+        )
+        self.startup.begin()
+
+    def go(self, seconds: float) -> None:
+        for _ in range(round(seconds * 10)):
+            self.clock.go(0.1)
+
+    def said(self) -> list[str]:
+        self._console.close()
+        return self._capfd.readouterr().err.splitlines()
+
+
+def test_an_engines_own_words_come_with_the_first_line_that_says_wait(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    job = Waiting(capfd)
+    job.startup.show("mpiexec: no such file: ssh")
+    job.go(SAY_AFTER + 1)
+    job.startup.show("mpiexec: again")
+    assert job.said() == [
+        "dsrun: 0/1 hosts, waiting for n1",
+        "dsrun: mpiexec: no such file: ssh",
+        "dsrun: mpiexec: again",
+    ]
+
+
+def test_of_a_start_without_a_wait_nothing_is_said(capfd: pytest.CaptureFixture[str]) -> None:
+    job = Waiting(capfd)
+    job.startup.show("mpiexec: a warning")
+    job.go(SAY_AFTER - 1)
+    job.startup.close()
+    job.startup.show("mpiexec: another")
+    job.go(SAY_AFTER)
+    assert job.said() == []
+
+
+def test_with_debug_they_come_at_once_and_once(capfd: pytest.CaptureFixture[str]) -> None:
+    job = Waiting(capfd, "debug")
+    job.startup.show("mpiexec: a warning")
+    job.go(SAY_AFTER + 1)
+    job.startup.close()
+    job.startup.show("mpiexec: another")
+    assert job.said() == [
+        "dsrun: mpiexec: a warning",
+        "dsrun: 0/1 hosts, waiting for n1",
+        "dsrun: mpiexec: another",
+    ]
+
+
+# -- who is waited for ----------------------------------------------------------------------------
+
+
+def test_the_line_that_replaces_itself_shows_who_is_waited_for(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    job.clock.go(SHOW_AFTER - 0.01)
+    assert job.console.state == ""
+    job.clock.go(0.01)
+    assert job.console.state == "dsrun: 0/2 hosts, waiting for n0, n1"
+    job.node("n1").hello()
+    job.go(SHOW_AFTER)
+    assert job.console.state == "dsrun: 1/2 hosts, waiting for n0"
+    run.call_off("no")
+    assert job.console.state == ""
+    job.go(5)
+    assert (job.console.state, job.said()) == ("", [])
+
+
+def test_a_line_says_so_now_and_then(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    job.run()
+    at: list[float] = []
+    for tick in range(1, 100):
+        job.clock.go(SHOW_AFTER)
+        at += [tick * SHOW_AFTER for _ in job.said()]
+    assert at == [SAY_AFTER, 15.0, 30.0, 45.0]
+
+
+def test_where_all_are_there_nobody_is_waited_for(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    job.run()
+    for node in job.nodes():
+        node.hello()
+    job.go(SAY_AFTER + 1, silent=["n0", "n1"])
+    assert (job.console.state, job.said()) == ("", []), "n1 looks for the master"
+
+
+def test_of_an_engines_words_the_last_are_kept(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.run()
+    for number in range(HELD + 1):
+        run.startup.show(f"line {number}")
+    for _ in range(6):
+        job.clock.go(SHOW_AFTER)
+    (said,) = job.said()
+    assert said.split("\n")[1:] == [f"line {number}" for number in range(1, HELD + 1)]
+
+
+def test_after_the_start_nobody_fails_any_more(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    run.startup.fail(run.nodes[1], "late")
+    assert run.nodes[1].failed == ""
+    run.startup.abandon()
+    job.go(400)
+    assert run.error is None
+
+
+def test_to_abandon_a_start_needs_a_host_that_failed(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    assert not run.startup.abandon()
+    run.startup.fail(run.nodes[1], "no route")
+    assert not run.ending
+    assert run.startup.abandon()
+    assert refusal(run) == ["n1: no route"]
+
+
+def test_once_one_has_failed_the_others_have_as_long_as_a_connection_takes(
+    fleet_of: FleetOf,
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    job.clock.go(20)
+    run.startup.fail(run.nodes[1], "no route")
+    job.clock.go(9)
+    assert not run.ending
+    job.clock.go(1)
+    late = "no answer in time (--connect_timeout, --start_timeout)"
+    assert refusal(run) == [f"n0: {late}", "n1: no route"]
+
+
+def test_a_start_is_given_up_once() -> None:
+    clock = Clock()
+    told: list[StartupEvent] = []
+    (node,) = lay_out([Host("n1", (0,))])
+    waited = RunNode(NodeConnection(node), node, 0)
+    console: Console = FakeConsole()  # type: ignore[assignment]
+    plan = Plan((node,), Program("x.py"), "mpich", None, None)
+    startup = Startup(plan, [waited], clock.loop, console, StartLimits(10.0, 300.0), told.append)
+    startup.begin()
+    startup.give_up(["no"])
+    startup.fail(waited, "no route")
+    clock.go(400)
+    (refused,) = told
+    assert isinstance(refused, Refused)
+    assert waited.failed == ""
+
+
+def test_all_that_is_wrong_is_told_at_once(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run()
+    job.node("n0").hello(problems=("no python",))
+    job.node("n1").hello(problems=("no folder", "no script"))
+    job.node("n2").hello(machine="machine-0")
+    job.step()
+    assert refusal(run) == [
+        "n0: no python",
+        "n1: no folder",
+        "n1: no script",
+        "n2: the same machine as n0; list it once, all slots together",
+    ]
+
+
+# -- without some ---------------------------------------------------------------------------------
+
+
+def enough(least: int) -> Callable[[Run], NoRestarts]:
+    """A policy for which so many nodes are enough."""
+
+    class Enough(NoRestarts):
+        def __init__(self, run: Run) -> None:
+            super().__init__(run)
+            self.least = least
+
+    return Enough
+
+
+@pytest.mark.parametrize(("least", "starts"), [(1, True), (2, True), (3, False)])
+def test_a_start_goes_on_without_some_if_the_others_are_enough(
+    least: int, starts: bool, fleet_of: FleetOf
+) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run(restarts=enough(least))
+    job.node("n0").hello(problems=("no folder", "no script"))
+    job.node("n1").hello(port=29501)
+    job.node("n2").hello()
+    job.step()
+    assert run.ending is not starts
+    if starts:
+        assert job.said() == ["n0: no folder; no script; starting without it"]
+        assert run.nodes[0].lost == "no folder; no script"
+        job.node("n2").reaches()
+        ((_, _), (kind, start)) = job.news("n1")
+        assert (kind, start["master_addr"], start["nodes"]) == ("START", "n1", 2)
+        assert (start["master_port"], start["first_rank"], start["world_size"]) == (29501, 0, 4)
+        assert job.kinds("n0") == ["JOB"]
+
+
+def test_several_that_are_left_out_share_a_line(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run(restarts=enough(1))
+    job.node("n0").hello()
+    for node in run.nodes[1:]:
+        run.startup.fail(node, "no route")
+    job.step()
+    assert job.said() == ["n1, n2: no route; starting without them"]
+    assert run.started
+
+
+def test_where_nobody_is_unfit_nobody_is_left_out(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run(restarts=enough(1))
+    job.ready(run)
+    assert (run.started, job.said(), run.plan.world_size) == (True, [], 4)
+
+
+# -- the master -----------------------------------------------------------------------------------
+
+
+def reach(job: FakeFleet, name: str, *verdicts: str) -> None:
+    """Have a node say how it reaches the addresses of the master."""
+    job.node(name).says(frames.pack_json(frames.PROBED, {"verdicts": verdicts}))
+    job.step()
+
+
+def test_the_master_is_where_all_reach_it(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run()
+    for node in job.nodes():
+        node.hello()
+    job.step()
+    reach(job, "n1", "x", "")
+    assert not run.started, "one has not answered"
+    reach(job, "n2", "", "")
+    assert (run.started, run.master) == (True, "10.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("given", "more"), [(None, []), ("a", ["--master_addr a: is it an address of node 0, n0?"])]
+)
+def test_where_nobody_reaches_the_master_there_is_no_start(
+    given: str | None, more: list[str], fleet_of: FleetOf
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run(plan={"master_addr": given})
+    for node in job.nodes():
+        node.hello(addresses=())
+    job.step()
+    reach(job, "n1", "timed out")
+    where = given or "n0"
+    assert refusal(run) == [f"n1: cannot reach the master at {where}:29500 (timed out)", *more]
+
+
+@pytest.mark.parametrize("answers", [(), ("", "", "")])
+def test_an_answer_has_a_word_for_each_address(answers: tuple[str, ...], fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    for node in job.nodes():
+        node.hello()
+    job.step()
+    reach(job, "n1", *answers)
+    (why,) = refusal(run)
+    assert why.endswith(f"of kind 34: {len(answers)} answers to 2 questions")
+
+
+def test_an_answer_to_no_question(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run()
+    job.node("n0").hello()
+    job.step()
+    reach(job, "n1", "")
+    (why,) = refusal(run)
+    assert why.endswith("of kind 34: an answer to a question that was not asked")
+
+
+def test_who_is_alone_meets_here(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.run()
+    job.node("n0").hello(port=29501)
+    job.step()
+    assert (run.started, run.master) == (True, "127.0.0.1")
+    assert job.news("n0")[-1][1]["master_port"] == 29501
+
+
+def test_the_only_node_here_of_several_is_met_by_its_name(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    job.hosts["n1"] = Host("n1", (0, 1))
+    run = job.run()
+    job.node("n0").hello()
+    job.step()
+    assert (run.started, run.master) == (True, "n0")
+
+
+@pytest.mark.parametrize(("given", "port"), [(4000, 4000), (None, 0)])
+def test_where_no_port_is_kept_nobody_looks_for_the_master(
+    given: int | None, port: int, fleet_of: FleetOf
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run(plan={"master_port": given})
+    for node in job.nodes():
+        node.hello(port=None)
+    job.step()
+    assert (run.started, run.master) == (True, "n0")
+    assert job.news("n0")[-1][1]["master_port"] == port
+
+
+def test_questions_to_nodes_that_have_changed_since_are_asked_again(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run(restarts=enough(2))
+    for node in job.nodes():
+        node.hello()
+    job.step()
+    job.node("n2").leaves()
+    job.step()
+    assert job.kinds("n1") == ["JOB", "PROBE", "PROBE"]
+    reach(job, "n1", "x", "x")
+    assert not run.started, "that was to the first question"
+    reach(job, "n1", "", "")
+    assert (run.started, run.plan.world_size) == (True, 4)
+
+
+def test_workers_that_no_batch_can_be_cut_for(fleet_of: FleetOf) -> None:
+    class Batches:
+        def for_world(self, size: int) -> None:
+            raise ValueError(f"{size} workers: expected 3, 6 or 9")
+
+    job = fleet_of("n0", "n1")
+    run = job.run(batches=Batches())
+    for node in job.nodes():
+        node.hello()
+    job.step()
+    assert refusal(run) == ["--elastic_config: 4 workers: expected 3, 6 or 9"]

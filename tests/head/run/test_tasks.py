@@ -1,0 +1,89 @@
+"""What each node is sent first, from the job's spec."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsrun.launcher.head.run.tasks import tasks
+from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
+from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.rendezvous import Rendezvous
+from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+
+PLAN = Plan(lay_out([Host("w0", (0, 1)), Host("w1", (3,))]), Program("x.py"), "ssh", None, 4000)
+SPEC = JobSpec("j", PLAN, "/work", supervision=SupervisionPolicy(heartbeat_timeout=16.0))
+TORCH = Rendezvous("c10d", "w0:1", "none", 1, 2, {}, "", 3, 0.1)
+
+
+def test_the_first_node_alone_keeps_the_masters_port() -> None:
+    task = tasks(SPEC)
+    first, second = (task(node) for node in PLAN.nodes)
+    assert [(one.host, one.slots, one.port) for one in (first, second)] == [
+        ("w0", (0, 1), 4000),
+        ("w1", (3,), None),
+    ]
+    assert first._replace(host="", slots=None, port=None) == second._replace(
+        host="", slots=None, port=None
+    )
+    any_port = tasks(SPEC._replace(plan=PLAN._replace(master_port=None)))
+    assert any_port(PLAN.nodes[0]).port == 0
+    torchs = tasks(SPEC._replace(plan=PLAN._replace(rendezvous=TORCH)))
+    assert torchs(PLAN.nodes[0]).port is None
+
+
+def test_core_lists_are_a_hosts_own_or_everybodys() -> None:
+    everybodys = tasks(SPEC._replace(binding=BindingPolicy("core", "0-3")))
+    assert [everybodys(node).binding.core_list for node in PLAN.nodes] == ["0-3", "0-3"]
+    own = tasks(SPEC._replace(binding=BindingPolicy("core"), core_lists=(("w1", "4-7"),)))
+    assert [own(node).binding.core_list for node in PLAN.nodes] == ["", "4-7"]
+
+
+def test_nodes_of_an_elastic_job_end_before_others_have_their_ranks() -> None:
+    static = tasks(SPEC)(PLAN.nodes[0])
+    assert (static.lease, static.last_grace, static.elastic) == (16.0, 30.0, False)
+    policy = ElasticPolicy(1, 2, 3, notice_by="SIGUSR1")
+    elastic = tasks(SPEC._replace(elastic=policy))(PLAN.nodes[0])
+    assert (elastic.lease, elastic.last_grace, elastic.elastic) == (15.0, 1.0, True)
+    assert (elastic.notice, static.notice) == ("SIGUSR1", "")
+    torchs = tasks(SPEC._replace(plan=PLAN._replace(rendezvous=TORCH)))(PLAN.nodes[0])
+    assert (torchs.lease, torchs.last_grace, torchs.elastic) == (16.0, 30.0, True)
+
+
+def test_texts_travel_by_their_bytes() -> None:
+    odd = "\udcff"
+    spec = SPEC._replace(
+        plan=PLAN._replace(program=Program(odd, (odd,), python=f"/{odd}")),
+        workdir=f"/{odd}",
+        travel=Travel({"A": odd}),
+        workers=WorkerPolicy(venv_script=f"/{odd}", run_id=odd),
+        output=OutputPolicy(log_dir=odd),
+    )
+    sent = tasks(spec)(PLAN.nodes[0])
+    texts = (sent.program.script, *sent.program.args, sent.run_id, sent.log_dir, sent.env["A"])
+    assert set(texts) == {odd}
+    assert (sent.workdir, sent.venv_script, sent.program.python) == (f"/{odd}",) * 3
+
+
+def test_the_users_own_variable_wins_over_the_signals_that_end_the_job() -> None:
+    name = "TORCHELASTIC_SIGNALS_TO_HANDLE"
+    watched = SupervisionPolicy(end_signals=("SIGTERM", "SIGUSR2"))
+    spec = SPEC._replace(supervision=watched)
+    assert tasks(spec)(PLAN.nodes[0]).env[name] == "SIGTERM,SIGUSR2"
+    own = spec._replace(travel=Travel({name: "SIGINT"}))
+    assert tasks(own)(PLAN.nodes[0]).env[name] == "SIGINT"
+
+
+@pytest.mark.parametrize(("job", "settle"), [({}, 0.0), ({"SLURM_JOB_ID": "7"}, 0.15)])
+def test_in_a_slurm_job_signals_take_a_moment(
+    job: dict[str, str], settle: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    for name, value in job.items():
+        monkeypatch.setenv(name, value)
+    assert tasks(SPEC)(PLAN.nodes[0]).settle == settle

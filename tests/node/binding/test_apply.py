@@ -1,0 +1,78 @@
+"""What each worker of this machine is bound to, planned and carried out."""
+
+import json
+import os
+import sys
+
+import pytest
+
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.node.binding import apply as shares
+from dsrun.launcher.node.binding.plan import plan
+from dsrun.launcher.node.binding.topology import read_topology
+from dsrun.launcher.specs.binding_policy import BindingPolicy
+
+from ...support.bindings import CORE, run
+from ...support.needs import need
+
+SHOW_SHARES = """
+import json
+from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.node.binding import apply as shares
+said = []
+shares = shares.bound(BindingPolicy("core"), [None, None], "/nowhere", said.append)
+print(json.dumps([[(one.cpus, one.threads) for one in shares], said]))
+"""
+
+
+def test_a_narrowed_launcher_plans_inside_its_mask() -> None:
+    need("taskset")
+    cpu = min(os.sched_getaffinity(0))
+    shown = run(
+        ["taskset", "-c", str(cpu), sys.executable, "-c", SHOW_SHARES], SLURM_CPU_BIND="cores"
+    )
+    assert json.loads(shown) == [
+        [[[cpu], 1], [[cpu], 1]],
+        [
+            "2 workers share 1 core",
+            "cores that may be used here: 1, perhaps because of SLURM_CPU_BIND=cores",
+        ],
+    ]
+
+
+def test_workers_on_the_same_cores_share_the_threads() -> None:
+    allowed = sorted(os.sched_getaffinity(0))
+    here = len(read_topology().cores)
+    policy, seats = BindingPolicy("socket", memory="none"), [0] * here
+    found = shares.bound(policy, seats, os.defpath, print)
+    for share, bound in zip(found, plan(read_topology(), seats, policy).bindings, strict=True):
+        assert share.cpus == bound.cpus
+        assert set(share.cpus) <= set(allowed)
+        assert share.threads * here <= bound.cores
+
+
+def test_no_way_leaves_the_threads_that_fall_to_each() -> None:
+    assert shares.bound(BindingPolicy("none"), [0, None], "", print) == shares.unbound(2)
+
+
+def test_what_cannot_be_bound_is_told_before_the_start() -> None:
+    assert shares.check({}, CORE) == ""
+    assert shares.check({"OMP_PLACES": "cores"}, CORE).startswith("kept as set: OMP_PLACES=cores;")
+    with pytest.raises(UsageError, match="--bind_core_list"):
+        shares.check({}, BindingPolicy("core", core_list="99999"))
+    with pytest.raises(UsageError, match="--numa_binding exclusive: NUMA node"):
+        shares.check({}, BindingPolicy("exclusive"), [0] * 5000)
+
+
+def test_planning_loads_nothing_slow() -> None:
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "from dsrun.launcher.specs.binding_policy import BindingPolicy\n"
+        "from dsrun.launcher.node.binding import apply as shares\n"
+        "shares.bound(BindingPolicy('core'), [None] * 2, '', print)\n"
+        "print(sorted(set(sys.modules) - before))"
+    )
+    loaded = run([sys.executable, "-c", code])
+    assert "dsrun.launcher.node.binding.topology" in loaded
+    for name in ("pathlib", "glob", "fnmatch", "argparse", "logging", "typing", "torch"):
+        assert f"'{name}'" not in loaded

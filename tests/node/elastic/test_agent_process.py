@@ -1,0 +1,221 @@
+"""torch's agent as a process: who reports on its lines, what is told to whom, why it has ended."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.control.messages import Left, Start
+from dsrun.launcher.node import processes
+from dsrun.launcher.node.elastic import commands
+from dsrun.launcher.node.elastic.agent_process import AgentProcess
+from dsrun.launcher.node.elastic.events import (
+    AgentEnded,
+    AgentJoined,
+    StopRequested,
+    WorkersRequested,
+)
+from dsrun.launcher.node.workers.prepare import NodeSetup
+from dsrun.launcher.node.workers.spawn import SpawnFailed
+
+from ...support.clock import Clock
+from ...support.fake_agent import FakeAgents, waited
+from ...support.specs import python
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsrun.launcher.node.elastic.events import AgentEvent
+    from dsrun.launcher.node.workers.spawn import WorkerSpec
+
+START = Start(0, (0, 1), 2, 0, 1, "h", 1, 1)
+
+pytestmark = pytest.mark.usefixtures("adopting")
+
+
+class Played:
+    """An agent of two workers, and what has come of it."""
+
+    def __init__(self, agents: FakeAgents) -> None:
+        self.clock = Clock()
+        self.events: list[AgentEvent] = []
+        command = partial(commands.agent, NodeSetup(agents.task(), print), START)
+        self.process = AgentProcess(self.clock.loop, command, self.events.append, 2)
+        self.agent = agents.accept()
+
+    def came(self) -> list[AgentEvent]:
+        """The events that have come since the last time."""
+        self.clock.settle()
+        events = self.events[:]
+        self.events.clear()
+        return events
+
+
+@pytest.fixture
+def played(agents: FakeAgents) -> Iterator[Played]:
+    one = Played(agents)
+    yield one
+    one.process.close()
+    assert waited(one.process.pid) == -signal.SIGKILL
+
+
+def test_it_joins(played: Played) -> None:
+    played.agent.says(join=4711)
+    assert played.came() == [AgentJoined(4711)]
+    assert played.came() == []
+
+
+def test_messages_may_come_in_pieces_and_together(played: Played) -> None:
+    played.agent._line.send(b'{"jo')
+    assert played.came() == []
+    played.agent._line.send(b'in": 1}\n{"join": 2}\n')
+    assert played.came() == [AgentJoined(1), AgentJoined(2)]
+
+
+def test_it_is_told_its_place_and_to_leave_it(played: Played) -> None:
+    played.process.form({"rank": 3})
+    assert played.agent.told() == []  # it has not come yet
+    played.came()
+    played.process.form({"rank": 3})
+    played.process.change()
+    assert played.agent.told() == [{"round": {"rank": 3}}, {"change": True}]
+
+
+def test_workers_are_requested_once_all_shims_are_there(played: Played) -> None:
+    played.agent.requests(1, RANK="5")
+    assert played.came() == []
+    played.agent.requests(0, RANK="4")
+    assert played.came() == [
+        WorkersRequested(
+            [{"LOCAL_RANK": "0", "RANK": "4"}, {"LOCAL_RANK": "1", "RANK": "5"}],
+        )
+    ]
+
+
+def test_shims_of_a_round_before_do_not_count(played: Played) -> None:
+    played.agent.requests(0)
+    played.came()
+    played.process.form({})
+    played.agent.requests(1)
+    assert played.came() == []
+    played.agent.requests(0)
+    assert len(played.came()) == 1
+
+
+def test_a_shim_ends_as_its_worker_has_ended(played: Played) -> None:
+    shims = played.agent.requests(0, 1)
+    played.came()
+    played.process.ended(1, -15)
+    assert (shims[0].code, shims[1].code) == (None, -15)
+    played.process.ended(1, 3)
+    played.process.ended(7, 3)
+    played.process.ended(0, 7)
+    assert (shims[0].code, shims[1].code) == (7, -15)
+    assert played.came() == []
+
+
+def test_what_torch_does_to_a_shim_is_meant_for_its_worker(played: Played) -> None:
+    first, second = played.agent.requests(0, 1)
+    played.came()
+    first.gets(signal.SIGTERM)
+    assert played.came() == [StopRequested(signal.SIGTERM)]
+    second.dies()
+    assert played.came() == [StopRequested(signal.SIGKILL)]
+    assert played.came() == []
+
+
+def test_but_not_what_it_does_to_one_of_a_former_round(played: Played) -> None:
+    first, second = played.agent.requests(0, 1)
+    played.came()
+    played.agent.requests(0)
+    played.came()
+    first.gets(signal.SIGTERM)
+    assert played.came() == []
+    played.process.form({})
+    second.dies()
+    assert played.came() == []
+
+
+@pytest.mark.parametrize(
+    ("left", "event"),
+    [
+        ({}, AgentEnded(None)),
+        ({"why": "x"}, AgentEnded(Left("x"))),
+        ({"why": "x", "unusable": True}, AgentEnded(Left("x", True))),
+    ],
+)
+def test_it_says_why_it_ends(played: Played, left: dict[str, object], event: AgentEvent) -> None:
+    played.agent.leaves(**left)
+    assert played.came() == [event]
+
+
+def test_its_last_line_is_why_where_it_says_nothing(played: Played) -> None:
+    played.came()
+    played.agent.dies()
+    assert played.came() == [AgentEnded(Left("torch's agent ended: printed"))]
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("import sys; sys.exit('one\\ntwo')", Left("two", True)),
+        ("print('out')", Left("out", True)),
+        ("pass", Left("torch's agent ended: killed", True)),
+    ],
+)
+def test_one_that_never_comes_lacks_something(text: str, left: Left) -> None:
+    """What, it prints."""
+    clock, events = Clock(), list["AgentEvent"]()
+
+    def agent(stdin: int) -> WorkerSpec:
+        return python(text, stdin=stdin)
+
+    process = AgentProcess(clock.loop, agent, events.append, 1)
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+    clock.settle()
+    assert events == [AgentEnded(left)]
+    process.close()
+    waited(process.pid)
+
+
+def test_one_that_cannot_be_started_leaves_nothing() -> None:
+    clock = Clock()
+
+    def agent(stdin: int) -> WorkerSpec:
+        return python("", stdin=stdin)._replace(argv=[b"/no/such"])
+
+    before = open_files()
+    with pytest.raises(SpawnFailed):
+        AgentProcess(clock.loop, agent, lambda _: None, 1)
+    assert open_files() == before
+
+
+def open_files() -> int:
+    gc.collect()
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_nothing_of_one_is_left_once_it_is_closed(agents: FakeAgents) -> None:
+    before = open_files() + 1  # the loop's own
+    played = Played(agents)
+    shims = played.agent.requests(0, 1)
+    played.came()
+    played.process.form({})
+    played.agent.requests(0, 1)
+    played.came()
+    played.process.close()
+    played.agent.close()
+    for shim in shims:
+        shim.close()
+    assert waited(played.process.pid) == -signal.SIGKILL
+    assert open_files() == before
+    assert played.came() == []
+    assert processes.children() == []
+    played.process.close()
+    played.process.change()

@@ -1,0 +1,85 @@
+"""How torch's agent and spare workers are started."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher import __version__
+from dsrun.launcher.control.messages import Start, Task
+from dsrun.launcher.node.elastic import commands
+from dsrun.launcher.node.workers.prepare import NodeSetup
+from dsrun.launcher.node.workers.spawn import WorkerSpec
+from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.rendezvous import Rendezvous
+
+FOLDER = Path(commands.__file__).parent
+START = Start(4, (0, 1, 2), 8, 2, 3, "h", 1, 1)
+TASK = Task(
+    __version__,
+    "j",
+    "n0",
+    Program("train.py", ("--lr", "1"), python=sys.executable),
+    "/",
+    {"DSRUN_ACCELERATOR": "cpu", "MINE": "1", "TORCH_ELASTIC_WORKER_IDENTICAL": "1"},
+    (0, 1, 2),
+    None,
+    elastic=True,
+    role="trainer",
+    lease=20.0,
+    logs_specs=("name", "dir", "", "", ""),
+    warm=("json", "re"),
+)
+
+
+def test_the_agent_of_the_runners_rounds() -> None:
+    spec = commands.agent(NodeSetup(TASK, print), START, 7)
+    python, option, _, program, text = spec.argv
+    assert (python, option) == (os.fsencode(sys.executable), b"-c")
+    assert Path(os.fsdecode(program)) == FOLDER / "agent.py"
+    assert json.loads(text) == {
+        "role": "trainer",
+        "workers": 3,
+        "job": "j",
+        "shim": [sys.executable, "-E", "-S", str(FOLDER / "shim.py")],
+        "interval": 0.05,
+        "barrier": 300.0,
+        "patience": 40.0,
+        "rendezvous": None,
+        "logs": ["name", "dir", "", "", ""],
+    }
+    assert (spec.rank, spec.workdir, spec.stdin) == (4, b"/", 7)
+    # Nodes may have different numbers of workers.
+    assert spec.env[b"TORCH_ELASTIC_WORKER_IDENTICAL"] == b"0"
+    assert (spec.env[b"MINE"], spec.env[b"PATH"]) == (b"1", os.environb[b"PATH"])
+
+
+def test_the_agent_of_torchs_rounds() -> None:
+    """What the other nodes' agents were told holds here as well."""
+    rendezvous = Rendezvous("c10d", "h:1", "id", 1, 2, {"timeout": "9"}, "", 3, 0.1)
+    task = TASK._replace(rendezvous=rendezvous)
+    spec = commands.agent(NodeSetup(task, print), START, 7)
+    assert json.loads(spec.argv[-1])["rendezvous"] == rendezvous._asdict()
+    assert spec.env[b"TORCH_ELASTIC_WORKER_IDENTICAL"] == b"1"
+
+
+@pytest.mark.parametrize(
+    ("program", "wrapper"),
+    [
+        (TASK.program, []),
+        (TASK.program, [b"numactl", b"-C", b"0"]),
+        (TASK.program._replace(script="pack", module=True), []),
+    ],
+)
+def test_a_spare_is_the_worker_with_two_words_more(program: Program, wrapper: list[bytes]) -> None:
+    setup = NodeSetup(TASK._replace(program=program), print)
+    own = [word.encode() for word in program.argv(sys.executable, 1)]
+    worker = WorkerSpec(5, [*wrapper, *own], {b"A": b"1"}, b"/")
+    spare = commands.warm_worker(setup, worker, 9)
+    words = [os.fsencode(FOLDER / "warm_process.py"), b"json,re"]
+    assert spare.argv == [*wrapper, *own[:2], *words, *own[2:]]
+    assert spare == worker._replace(argv=spare.argv, stdin=9)

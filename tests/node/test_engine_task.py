@@ -1,0 +1,51 @@
+"""What a node launcher learns from the variables of the engine that has started it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.node import engine_task
+
+
+@pytest.mark.parametrize(
+    ("engine", "environ", "expected"),
+    [
+        ("openmpi", {"OMPI_COMM_WORLD_RANK": "3", "PMIX_RANK": "3"}, "3@here"),
+        ("openmpi", {"PMIX_RANK": "0", "SLURM_PROCID": "7"}, "0@here"),
+        ("mpich", {"PMI_RANK": "2"}, "2@here"),
+        ("mpich", {"PALS_RANKID": "1"}, "1@here"),
+        ("impi", {"PMI_RANK": "12", "PMI_SIZE": "16"}, "12@here"),
+        ("mvapich", {"MV2_COMM_WORLD_RANK": "5", "PMI_RANK": "5"}, "5@here"),
+        ("slurm", {"SLURM_PROCID": "1", "SLURMD_NODENAME": "n7"}, "1@n7,here"),
+        ("slurm", {"SLURM_PROCID": "1", "SLURMD_NODENAME": "here"}, "1@here"),
+    ],
+)
+def test_who_this_is(engine: str, environ: dict[str, str], expected: str) -> None:
+    assert engine_task.who(engine, environ, "here") == expected
+
+
+@pytest.mark.parametrize(
+    ("engine", "environ", "message"),
+    [
+        ("openmpi", {"PMI_RANK": "0"}, "none of its variables is set here .OMPI_COMM_WORLD_RANK"),
+        ("mpich", {"PMI_RANK": ""}, "none of its variables"),
+        (
+            "openmpi",
+            {"OMPI_COMM_WORLD_RANK": "0", "PMIX_RANK": "1"},
+            "openmpi tells two numbers: OMPI_COMM_WORLD_RANK=0, PMIX_RANK=1",
+        ),
+        ("mpich", {"PMI_RANK": "-1"}, "mpich tells no number: PMI_RANK=-1"),
+        ("slurm", {"SLURM_PROCID": "\u0661"}, "slurm tells no number"),
+    ],
+)
+def test_who_cannot_be_told(engine: str, environ: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        engine_task.who(engine, environ, "here")
+
+
+def test_a_worker_does_not_take_the_engines_task_for_its_own_rank() -> None:
+    theirs = ["OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess", "PMIX_RANK", "PMI_SIZE", "PMI_FD", "HYDI_X"]
+    theirs += ["MPI_LOCALRANKID", "MV2_COMM_WORLD_SIZE", "PALS_LOCAL_RANKID", "HYDRA_LAUNCH_TYPE"]
+    ours = ["PATH", "SLURM_JOB_ID", "I_MPI_FABRICS", "FI_PROVIDER", "UCX_TLS", "MV2_DEBUG"]
+    assert engine_task.left_out([*ours, *theirs]) == theirs

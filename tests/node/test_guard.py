@@ -1,0 +1,216 @@
+"""The guard of a node launcher, with real processes: whom it ends, and whom it spares."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.errors import LOST
+from dsrun.launcher.node import processes
+from dsrun.launcher.node.guard import Guard
+
+from ..support.clock import Clock
+from ..support.specs import BOMB_LASTS, bomb
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+PATIENCE = 0.4
+
+BEGIN = f"""
+import os, signal, subprocess, sys
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.node.guard import start_guard
+
+guard = start_guard({PATIENCE})
+subprocess.Popen(sys.argv[1:], start_new_session=True)
+print(os.getpid(), flush=True)
+"""
+"""Its output ends with the last of what it has started."""
+
+LIVE = f"""{BEGIN}
+loop = Loop()
+guard.keep_alive(loop, {PATIENCE})
+
+def live():
+    print("lives", flush=True)
+    loop.call_later({PATIENCE} / 4, live)
+
+live()
+loop.run()
+"""
+
+STILL = f"""{BEGIN}
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
+SILENT = (
+    f"the node launcher showed no sign of life for {PATIENCE} s, and was killed;"
+    " its workers were swept\n"
+)
+
+
+@contextmanager
+def guarded(
+    text: str = LIVE, child: Sequence[str] = ("sleep", "60")
+) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """(guard, pid of the node launcher); both are gone after the `with` block."""
+    with subprocess.Popen(
+        [sys.executable, "-c", text, *child],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as guard:
+        assert guard.stdout is not None
+        launcher = int(guard.stdout.readline())
+        try:
+            yield guard, launcher
+        finally:
+            with suppress(ProcessLookupError):
+                if guard.poll() is None:
+                    os.kill(launcher, signal.SIGKILL)
+
+
+def test_a_node_launcher_that_stands_still_is_ended_with_all_it_has_started() -> None:
+    with guarded() as (guard, launcher):
+        os.kill(launcher, signal.SIGSTOP)
+        errors = guard.communicate(timeout=30)[1]
+    assert (guard.returncode, errors) == (LOST, SILENT)
+
+
+def test_a_node_launcher_is_missed_before_it_has_shown_any_sign_of_life() -> None:
+    with guarded(STILL) as (guard, _):
+        errors = guard.communicate(timeout=30)[1]
+    assert (guard.returncode, errors) == (LOST, SILENT)
+
+
+def test_a_fork_bomb_is_ended_with_its_node_launcher(tmp_path: Path) -> None:
+    began = time.monotonic()
+    with guarded(LIVE, [sys.executable, "-I", "-S", "-c", bomb(tmp_path, 80)]) as (guard, launcher):
+        assert guard.stdout is not None
+        while guard.stdout.readline() != "full\n":
+            pass
+        os.kill(launcher, signal.SIGKILL)
+        errors = guard.communicate(timeout=20)[1]
+    assert errors == "the node launcher was killed by SIGKILL; its workers were swept\n"
+    assert time.monotonic() - began < BOMB_LASTS
+
+
+def test_a_guard_that_stood_still_as_well_blames_nobody() -> None:
+    """A scheduler suspends all processes of a job, and lets them go on in any order."""
+    with guarded() as (guard, launcher):
+        for pid in (launcher, guard.pid):
+            os.kill(pid, signal.SIGSTOP)
+        time.sleep(3 * PATIENCE)
+        for pid in (guard.pid, launcher):
+            os.kill(pid, signal.SIGCONT)
+        assert guard.stdout is not None
+        for _ in range(12):
+            assert guard.stdout.readline() == "lives\n"
+
+
+# -- what is left, and who is told ----------------------------------------------------------------
+
+SAYS = """
+import os, signal, subprocess, sys
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.node.guard import start_guard
+
+guard = start_guard()
+children = [subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL) for _ in range(3)]
+pids = [child.pid for child in children]
+print(os.getpid(), flush=True)
+print(*pids, flush=True)
+loop = Loop()
+{then}
+os._exit({code})
+"""
+
+
+def left_after(then: str, code: int = 0) -> tuple[int, list[bool]]:
+    """The guard's exit code, and which of three children live on."""
+    argv = [sys.executable, "-c", SAYS.format(then=then, code=code)]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as guard:
+        pids = [int(pid) for pid in guard.communicate(timeout=30)[0].split()[1:]]
+    alive = [bool(processes.started(pid)) for pid in pids]
+    for pid, lives in zip(pids, alive, strict=True):
+        if lives:
+            os.kill(pid, signal.SIGKILL)
+    return guard.returncode, alive
+
+
+@pytest.mark.parametrize(
+    ("then", "lives"),
+    [
+        ("", [False, False, False]),
+        ("guard.let_stay()", [True, True, True]),
+        ("guard.spare(pids[:2])", [True, True, False]),
+        ("guard.let_stay(); guard.spare(pids[:1])", [True, False, False]),
+        ("guard.spare(pids[:1]); guard.spare([])", [False, False, False]),
+        ("guard.spare(pids[:1]); guard.let_stay()", [True, True, True]),
+        ("guard.keep_alive(loop, 600.0); guard.spare(pids[1:])", [False, True, True]),
+    ],
+)
+@pytest.mark.parametrize("code", [0, 7])
+def test_the_guard_sweeps_all_but_what_may_stay(then: str, lives: list[bool], code: int) -> None:
+    """It ends as its node launcher has ended."""
+    assert left_after(then, code) == (code, lives)
+
+
+HEARS = """
+import os, sys
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.node.guard import start_guard
+
+guard, loop = start_guard(), Loop()
+guard.watch(loop, lambda number: print("heard", number, flush=True), lambda: died())
+def died():
+    print("died", flush=True)
+    guard.keep_alive(loop, 9.0)  # nobody is there to hear
+    guard.let_stay()
+    loop.stop()
+print(os.getpid(), flush=True)
+loop.run()
+"""
+
+
+def test_signals_of_the_guard_are_told_and_so_is_its_end() -> None:
+    with guarded(HEARS) as (guard, _):
+        assert guard.stdout is not None
+        for number in (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP):
+            guard.send_signal(number)
+            assert guard.stdout.readline() == f"heard {number:d}\n"
+        guard.kill()
+        assert guard.stdout.readline() == "died\n"
+        assert guard.stdout.readline() == ""
+
+
+def test_the_newest_word_on_how_long_to_wait_counts() -> None:
+    """There is one chain of signs of life, at the newest pace."""
+    clock = Clock()
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+    with ours, theirs:
+        guard = Guard(os.getpid(), ours)
+        guard.keep_alive(clock.loop, 40.0)
+        assert theirs.recv(99) == b"40.0"
+        clock.go(10.0)
+        assert theirs.recv(99) == b"40.0"
+        guard.keep_alive(clock.loop, 400.0)
+        assert theirs.recv(99) == b"400.0"
+        for _ in range(9):
+            clock.go(10.0)
+        with pytest.raises(BlockingIOError):
+            theirs.recv(99)
+        clock.go(10.0)
+        assert theirs.recv(99) == b"400.0"
+        with pytest.raises(BlockingIOError):
+            theirs.recv(99)

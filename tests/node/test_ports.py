@@ -1,0 +1,174 @@
+"""The master port: held, handed over, proved reachable."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher.common.network import any_address
+from dsrun.launcher.node import ports
+
+
+def bind(port: int, *options: int, listen: bool = True) -> socket.socket:
+    """Bind as a program with these socket options would."""
+    one = socket.socket()
+    try:
+        for option in options:
+            one.setsockopt(socket.SOL_SOCKET, option, 1)
+        one.bind(("", port))
+        if listen:
+            one.listen()
+    except OSError:
+        one.close()
+        raise
+    return one
+
+
+EVERY_WAY = [(), (socket.SO_REUSEADDR,), (socket.SO_REUSEADDR, socket.SO_REUSEPORT)]
+
+
+@pytest.mark.parametrize("options", EVERY_WAY)
+def test_nobody_takes_a_reserved_port_before_the_start(options: tuple[int, ...]) -> None:
+    held = ports.Reservation(0)
+    try:
+        assert 1024 <= held.port <= 65535
+        with pytest.raises(OSError, match="Address already in use"):
+            bind(held.port, *options)
+        with pytest.raises(OSError, match="Address already in use"):
+            ports.Reservation(held.port)
+    finally:
+        held.close()
+    bind(held.port, *options).close()
+
+
+@pytest.mark.parametrize("chosen", [False, True])
+def test_a_held_port_is_not_taken_by_accident_and_serves_the_store(chosen: bool) -> None:
+    held = ports.Reservation(free_port() if chosen else 0)
+    held.open_to_store()
+    try:
+        with pytest.raises(OSError, match="Address already in use"):
+            bind(held.port)
+        # torch's TCPStore listens with SO_REUSEADDR, libuv's and gloo's sockets likewise.
+        with (
+            bind(held.port, socket.SO_REUSEADDR) as store,
+            socket.create_connection(("127.0.0.1", held.port), timeout=10) as caller,
+        ):
+            accepted, _ = store.accept()
+            accepted.close()
+            assert caller.recv(1) == b""
+        with bind(held.port, socket.SO_REUSEADDR):
+            pass
+    finally:
+        held.close()
+
+
+def free_port() -> int:
+    """Return a port that nobody has."""
+    with bind(0, listen=False) as one:
+        return int(one.getsockname()[1])
+
+
+@pytest.mark.parametrize("address", ["", "0.0.0.0"])
+def test_a_port_that_is_held_without_listening_is_taken(address: str) -> None:
+    """The second of two jobs with one port on a host, before the first one's store listens."""
+    holder = any_address() if not address else socket.socket()
+    with holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind((address, 0))
+        port = holder.getsockname()[1]
+        with pytest.raises(OSError, match="Address already in use"):
+            ports.Reservation(port)
+        assert ports.taken_problem(port) == (
+            f"port {port} is taken by a program that does not listen yet, such as another job:"
+            " choose another --master_port, or none and one is found"
+        )
+
+
+def test_connections_that_have_just_ended_refuse_no_rerun() -> None:
+    with bind(0, socket.SO_REUSEADDR) as store:
+        port = store.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
+            store.accept()[0].close()
+            assert caller.recv(1) == b""
+    with pytest.raises(OSError, match="Address already in use"):
+        bind(port)  # in TIME_WAIT
+    ports.Reservation(port).close()
+
+
+TABLE = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:733C 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1001        0 77 1
+   1: 0100007F:733C 0100007F:93A8 06 00000000:00000000 03:00000FA1 00000000     0        0 0 3
+   2: 0100007F:93A8 0100007F:733C 01 00000000:00000000 00:00000000 00000000  1002        0 78 1
+   3: 00000000000000000000000000000000:733C 00000000000000000000000000000000:0 0A 0:0 0:0 0 7 0 79
+   4: 00000000:733D 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1003        0 80 1
+   5: cut off"""
+
+
+def test_who_listens_is_read_from_the_kernels_table() -> None:
+    assert ports.listening(TABLE.splitlines(), 29500) == [(1001, "77"), (7, "79")]
+    assert ports.listening([], 29500) == []
+
+
+def test_free_ports_are_all_different() -> None:
+    held = [ports.Reservation(0) for _ in range(50)]
+    assert len({one.port for one in held}) == 50
+    for one in held:
+        one.close()
+
+
+def test_a_port_that_is_taken_names_its_holder() -> None:
+    serve = (
+        "import socket; s = socket.create_server(('', 0)); print(s.getsockname()[1], flush=True)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", f"{serve}; input()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        port = int(holder.stdout.readline())
+        with pytest.raises(OSError, match="Address already in use"):
+            ports.Reservation(port)
+        name = Path(f"/proc/{holder.pid}/comm").read_text(encoding="utf-8").strip()
+        assert ports.taken_problem(port) == (
+            f"port {port} is taken by {name} (pid {holder.pid}):"
+            " choose another --master_port, or none and one is found"
+        )
+        holder.communicate("\n")
+    assert ports.taken_problem(port) == (
+        f"port {port} is taken: choose another --master_port, or none and one is found"
+    )
+
+
+def test_addresses_are_tried_all_at_once() -> None:
+    held = ports.Reservation(0)
+    try:
+        candidates = ["127.0.0.1", "localhost", "no-such-host.invalid", "127.0.0.2"]
+        found = ports.reach(candidates, held.port, 10.0)
+    finally:
+        held.close()
+    assert (found[0], found[1], found[3]) == ("", "", "")
+    assert found[2].startswith("does not resolve (")
+    assert ports.reach(["127.0.0.1"], held.port, 10.0) == ["connection refused"]
+    assert ports.reach([], held.port, 10.0) == []
+
+
+def test_an_address_that_does_not_answer_is_given_up() -> None:
+    with socket.socket() as full:
+        # A queue of none that is full: the kernel answers no more than one caller or two.
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        port = full.getsockname()[1]
+        callers = [socket.socket() for _ in range(4)]
+        for caller in callers:
+            caller.setblocking(False)
+            caller.connect_ex(("127.0.0.1", port))
+        assert ports.reach(["127.0.0.1"], port, 0.1) == ["no answer"]
+        for caller in callers:
+            caller.close()

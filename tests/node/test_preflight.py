@@ -1,0 +1,120 @@
+"""What stands in the way of a job on a node."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher import __version__
+from dsrun.launcher.node import preflight
+from dsrun.launcher.specs.program import Program
+
+
+def test_folders(tmp_path: Path) -> None:
+    assert preflight.folder_problem(os.fsencode(tmp_path)) == ""
+    assert (
+        preflight.folder_problem(b"/no/such")
+        == "no such folder: /no/such (--workdir names another)"
+    )
+    (tmp_path / "file").touch()
+    file = os.fsencode(tmp_path / "file")
+    assert preflight.folder_problem(file).startswith("no such folder: ")
+
+
+PYTHON = os.fsencode(sys.executable)
+
+
+@pytest.mark.parametrize(
+    ("program", "python", "problem"),
+    [
+        (Program("here.py"), PYTHON, ""),
+        (Program("sub/../here.py"), PYTHON, ""),
+        (Program("{folder}/here.py"), PYTHON, ""),
+        (Program("gone.py"), PYTHON, "no such script: {folder}/gone.py"),
+        (Program("/gone.py"), PYTHON, "no such script: /gone.py"),
+        (Program("any.module", module=True), PYTHON, ""),
+        (Program("here.py"), b"/no/python", "no python at /no/python (--python names another)"),
+        (Program("m", module=True), b"/no/py", "no python at /no/py (--python names another)"),
+        (Program("sh", no_python=True), b"/no/python", ""),
+        (Program("./run", no_python=True), b"", ""),
+        (Program("{folder}/run", no_python=True), b"", ""),
+        (
+            Program("run", no_python=True),
+            b"",
+            "no such program: run (--no_python runs an executable file)",
+        ),
+        (
+            Program("./here.py", no_python=True),
+            b"",
+            "--no_python {folder}/here.py: is not executable (chmod +x {folder}/here.py)",
+        ),
+        (
+            Program("./sub", no_python=True),
+            b"",
+            "--no_python {folder}/sub: is a folder, not a program",
+        ),
+    ],
+)
+def test_programs(program: Program, python: bytes, problem: str, tmp_path: Path) -> None:
+    (tmp_path / "here.py").touch()
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "run").touch(mode=0o755)
+    folder = os.fsencode(tmp_path)
+    script = os.fsencode(program.script.replace("{folder}", str(tmp_path)))
+    found = preflight.program_problem(program, python, script, folder, b"/usr/bin:/bin")
+    assert found == problem.replace("{folder}", str(tmp_path))
+
+
+def test_versions() -> None:
+    assert preflight.version_problem(__version__) == ""
+    assert preflight.version_problem("9") == (
+        f"dsrun {__version__} is installed here, the runner is 9: install the same"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "found", "right"),
+    [
+        (os.uname().nodename, None, True),
+        (f"{os.uname().nodename}.cluster", None, True),
+        ("slurms-name", None, True),
+        ("other", ["127.0.1.1"], True),
+        ("other", ["192.0.2.1", "192.0.2.7"], True),
+        ("other", None, True),  # cannot be known
+        ("other", ["192.0.2.1"], False),
+        ("other", ["127.0.0.1", "192.0.2.1"], False),
+    ],
+)
+def test_hosts(
+    monkeypatch: pytest.MonkeyPatch, name: str, found: list[str] | None, right: bool
+) -> None:
+    def resolved(asked: str, port: object) -> list[tuple[object, ...]]:
+        assert (asked, port) == (name, None)
+        if found is None:
+            raise OSError("no such name")
+        return [(0, 0, 0, "", (address, 0)) for address in found]
+
+    monkeypatch.setenv("SLURMD_NODENAME", "slurms-name")
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    monkeypatch.setattr(preflight, "own_addresses", lambda: ("192.0.2.7",))
+    here = os.uname().nodename
+    problem = f"the engine started its part on another host, {here}"
+    assert preflight.host_problem(name) == ("" if right else problem)
+
+
+def test_what_may_not_be_read_or_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As root everything may."""
+    (tmp_path / "train.py").touch()
+    folder = os.fsencode(tmp_path)
+    allowed = os.access
+    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    assert preflight.folder_problem(folder) == (
+        f"folder {tmp_path} may not be entered by this user"
+    )
+    monkeypatch.setattr(os, "access", lambda path, mode: path == PYTHON and allowed(path, mode))
+    found = preflight.program_problem(Program("train.py"), PYTHON, b"train.py", folder, b"")
+    assert found == f"script {tmp_path}/train.py may not be read by this user"

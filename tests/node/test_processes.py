@@ -1,0 +1,44 @@
+"""What the kernel tells of processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dsrun.launcher.node import processes
+
+
+def test_children_and_their_names() -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert processes.children() == [child.pid]
+        assert processes.parent(child.pid) == os.getpid()
+        assert processes.started(child.pid) >= processes.started(os.getpid()) > 0
+        child.kill()
+    assert processes.children() == []
+    assert processes.parent(child.pid) == processes.started(child.pid) == 0
+
+
+def test_a_process_that_does_not_end_is_described() -> None:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        where = Path(f"/proc/{child.pid}/wchan").read_text(encoding="ascii").strip() or "?"
+        assert processes.stuck(child.pid) in {
+            f"pid {child.pid}, state {state}, waiting in {at}"
+            for state in "SRD"
+            for at in (where, "?")
+        }
+        child.kill()
+    assert processes.stuck(child.pid) == f"pid {child.pid}, state ?, waiting in ?"
+    assert processes.stuck(child.pid).count("another user") == 0
+
+
+@pytest.mark.usefixtures("adopting")
+def test_orphans_of_ones_own_become_children() -> None:
+    words = ["sh", "-c", "sleep 60 >&- 2>&- & echo $!"]
+    orphan = int(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
+    assert processes.children() == [orphan]
+    assert processes.send(orphan, signal.SIGKILL)
+    os.waitpid(orphan, 0)

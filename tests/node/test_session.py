@@ -1,0 +1,490 @@
+"""Histories of a node's session: frames, signals and time in; frames, runs and exit code out.
+
+The workers are real processes, and tiny.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.errors import LOST
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.node import ports, processes
+from dsrun.launcher.node.session import START_TIMEOUT
+
+from ..support.fake_runner import (
+    STUBBORN,
+    WAITS,
+    FakeRunner,
+    between,
+    prepared,
+    ran,
+    running,
+    stopped,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..support.fake_runner import Steps
+
+pytestmark = pytest.mark.usefixtures("adopting")
+
+RUN = ["HELLO", "STARTED", "EXIT", "DONE"]
+"""What a node says in a run that ends by itself."""
+
+
+# -- runs one after another -----------------------------------------------------------------------
+
+
+def test_one_run(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from ran(r, "echo hello; exit 0")
+        r.end()
+
+    assert runner.play(history) == 0
+    kinds = [kind for kind, _ in runner.received]
+    assert kinds[:3] == [frames.HELLO, frames.BEAT, frames.STARTED]
+    assert runner.names() == RUN
+    assert runner.output() == "hello\n"
+    assert runner.exits() == [(0, 0, False)]
+    assert runner.all(frames.DONE) == [
+        {"left": [], "tails": {}, "reason": "", "recorded": {}, "logs": {}}
+    ]
+    assert runner.all(frames.STARTED)[0]["ranks"] == [0]
+
+
+def test_several_runs_on_one_line(runner: FakeRunner) -> None:
+    """Another program, other ranks and another size each time; one that fails spoils nothing."""
+
+    def history(r: FakeRunner) -> Steps:
+        yield from ran(r, "echo first $RANK; exit 0")
+        yield from ran(r, "echo second >&2; exit 7")
+        yield from prepared(r, "echo third $RANK $WORLD_SIZE", slots=(0, 1))
+        r.start(first_rank=2, slots=(0, 1), world_size=4, node_rank=1, nodes=2)
+        yield r.got(frames.DONE, 3)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.names() == [*RUN, *RUN, "HELLO", "STARTED", "EXIT", "EXIT", "DONE"]
+    assert sorted(runner.output().splitlines()) == ["first 0", "second", "third 2 4", "third 3 4"]
+    assert sorted(runner.exits()[2:]) == [(2, 0, False), (3, 0, False)]
+    assert runner.exits()[:2] == [(0, 0, False), (0, 7, False)]
+    tails = [done["tails"] for done in runner.all(frames.DONE)]
+    assert tails == [{}, {"0": ["", "second\n"]}, {}]
+    assert [done["reason"] for done in runner.all(frames.DONE)] == ["", "", ""]
+
+
+def test_a_job_takes_the_place_of_one_that_was_not_started(runner: FakeRunner) -> None:
+    """What was reserved for it can be had again, by the next one."""
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, "exit 3", port=0)
+        port = r.all(frames.HELLO)[0]["port"]
+        yield from ran(r, "exit 4", port=port)
+        yield from prepared(r, "exit 5", port=port)
+        yield from stopped(r)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert [hello["problems"] for hello in runner.all(frames.HELLO)] == [[], [], []]
+    assert runner.exits() == [(0, 4, False)]
+
+
+def test_a_stop_before_the_start_ends_that_run_alone(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, "exit 3", port=0)
+        port = r.all(frames.HELLO)[0]["port"]
+        yield from stopped(r)
+        assert not ports.is_held(port)
+        yield from ran(r, "exit 4", port=port)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.names() == ["HELLO", "DONE", *RUN]
+
+
+def test_a_stop_without_any_job_is_answered(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from stopped(r)
+        yield from ran(r, "exit 0")
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.names() == ["DONE", *RUN]
+    assert runner.all(frames.DONE)[0] == {
+        "left": [],
+        "tails": {},
+        "reason": "",
+        "recorded": {},
+        "logs": {},
+    }
+
+
+def test_what_comes_for_a_run_that_is_over_is_too_late(runner: FakeRunner) -> None:
+    """The runner has sent it before it knew; the next run's workers shall have none of it."""
+
+    def history(r: FakeRunner) -> Steps:
+        yield from ran(r, "exit 0")
+        r.sends(frames.CREDIT, (1 << 20).to_bytes(8, "big"))
+        r.sends(frames.INPUT, b"text")
+        r.sends(frames.ANSWER, bytes(4))
+        r.sends(frames.SIGNAL, bytes([signal.SIGUSR1]))
+        r.stop(grace=0.0)
+        yield from running(r)
+        yield r.skip(1.0)
+        yield from stopped(r)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.names() == [*RUN, *RUN]
+    assert runner.exits() == [(0, 0, False), (0, 3, True)]
+    assert runner.output() == "ready\n15\n"
+
+
+def test_a_run_leaves_no_open_file(runner: FakeRunner, tmp_path: Path) -> None:
+    """Not of logs, memory files, standard input, queues or the port."""
+    counts = []
+
+    def history(r: FakeRunner) -> Steps:
+        for _ in range(3):
+            gc.collect()
+            counts.append(len(list(Path("/proc/self/fd").iterdir())))
+            more = {"log_dir": str(tmp_path / "logs")} if len(counts) == 2 else {}
+            job = f"j{len(counts)}"
+            yield from ran(r, "cat; exit 1", port=0, shard_queue=True, job_id=job, **more)
+        r.end()
+
+    def with_input(r: FakeRunner) -> Steps:
+        for step in history(r):
+            r.sends(frames.INPUT, b"") if r.names()[-1:] == ["STARTED"] else None
+            yield step
+
+    assert runner.play(with_input) == 0
+    assert counts[0] == counts[1] == counts[2]
+
+
+def test_the_background_of_one_run_is_not_the_next_ones(runner: FakeRunner) -> None:
+    """It outlives the next run, which is swept as ever, and the guard is told to leave it."""
+    daemon = "sleep 60 >/dev/null 2>&1 & echo $!; exit 0"
+
+    def history(r: FakeRunner) -> Steps:
+        yield from ran(r, daemon, allow_background=True)
+        assert r.told[-1] == b"stay"
+        pid = int(r.output())
+        yield from ran(r, daemon)
+        r.end()
+        assert processes.parent(pid) == os.getpid()
+        former = sorted([pid, r.guard.pid])
+        assert b"spare %d %d" % (former[0], former[1]) in r.told
+        assert b"stay" not in r.told[r.told.index(b"stay") + 1 :]
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+    assert runner.play(history) == 0
+    ((note, _),) = runner.notes()
+    assert note.startswith("left running by the job, stopped: ")
+
+
+# -- what makes no sense --------------------------------------------------------------------------
+
+
+def start_alone(r: FakeRunner) -> Steps:
+    r.start()
+    yield lambda: False
+
+
+def second_start(r: FakeRunner) -> Steps:
+    yield from running(r)
+    r.start()
+    yield lambda: False
+
+
+def job_while_workers_run(r: FakeRunner) -> Steps:
+    yield from running(r)
+    r.job("exit 0")
+    yield lambda: False
+
+
+def round_of_no_elastic_job(r: FakeRunner) -> Steps:
+    yield from running(r)
+    r.sends(frames.CHANGE)
+    yield lambda: False
+
+
+def credit_before_a_job(r: FakeRunner) -> Steps:
+    r.sends(frames.CREDIT, bytes(8))
+    yield lambda: False
+
+
+def frame_of_a_nodes(r: FakeRunner) -> Steps:
+    yield from running(r)
+    r.sends(frames.DONE, b"{}")
+    yield lambda: False
+
+
+def start_after_the_end(r: FakeRunner) -> Steps:
+    yield from between(r)
+    r.start()
+    yield lambda: False
+
+
+@pytest.mark.parametrize(
+    ("history", "code"),
+    [
+        (start_alone, LOST),
+        (credit_before_a_job, LOST),
+        (second_start, LOST),
+        (job_while_workers_run, LOST),
+        (round_of_no_elastic_job, LOST),
+        (frame_of_a_nodes, LOST),
+        (start_after_the_end, 0),
+    ],
+)
+def test_what_makes_no_sense_ends_the_line_and_what_runs(
+    runner: FakeRunner, history: Callable[[FakeRunner], Steps], code: int
+) -> None:
+    assert runner.play(history) == code
+    assert runner.closed
+    assert processes.children() == []
+    assert runner.names().count("HELLO") <= 1
+
+
+# -- signs of life --------------------------------------------------------------------------------
+
+
+def test_beats_come_from_the_first_start_on_and_between_runs(runner: FakeRunner) -> None:
+    """One at each START, and sixteen in a lease; that of the newest task counts."""
+    found = []
+
+    def beats(r: FakeRunner, seconds: float) -> Steps:
+        before = r.beats()
+        yield r.skip(seconds)
+        r.sends(frames.BEAT)
+        yield r.skip(0.0)
+        found.append(r.beats() - before)
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, program=WAITS, lease=1600.0)
+        yield from beats(r, 101.0)  # not started yet
+        r.start()
+        yield r.prints("ready")
+        assert r.beats() == 1
+        yield from beats(r, 101.0)
+        yield from stopped(r)
+        yield from beats(r, 101.0)
+        yield from beats(r, 60.0)
+        yield from prepared(r, program=WAITS, lease=160.0)
+        yield from beats(r, 11.0)
+        before = r.beats()
+        r.start()
+        yield r.got(frames.STARTED, 2)
+        found.append(r.beats() - before)
+        yield from beats(r, 5.0)
+        yield from beats(r, 6.0)
+        yield from stopped(r)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert found == [0, 1, 1, 0, 1, 1, 0, 1]
+
+
+def silent(r: FakeRunner, seconds: float) -> Steps:
+    """Let time pass in steps in which a node would notice each."""
+    for _ in range(16):
+        yield r.skip(seconds / 16)
+
+
+def test_a_silent_runner_is_lost_and_the_workers_are_stopped(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from running(r, lease=100.0, last_grace=50.0)
+        yield from silent(r, 90.0)
+        assert not r.closed
+        r.sends(frames.BEAT)
+        yield r.skip(0.0)
+        yield from silent(r, 90.0)
+        assert not r.closed
+        yield from silent(r, 20.0)
+        yield lambda: False
+
+    assert runner.play(history) == LOST
+    ((text, number),) = runner.notes()
+    assert (text[:36], number) == ("heard nothing from the runner for 10", signal.SIGKILL)
+    assert processes.children() == []
+
+
+def test_a_runner_that_is_silent_between_runs_is_lost(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from ran(r, "exit 0", lease=100.0)
+        yield from silent(r, 130.0)
+        yield lambda: False
+
+    assert runner.play(history) == 0
+    assert [number for _, number in runner.notes()] == [signal.SIGKILL]
+
+
+def test_a_suspended_runner_may_be_silent(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from running(r, lease=100.0)
+        r.sends(frames.LEASE, b"hold")
+        yield r.got(frames.LEASE)
+        yield from silent(r, 500.0)
+        r.sends(frames.LEASE, b"count")
+        yield r.skip(0.0)
+        yield from silent(r, 90.0)
+        assert not r.closed
+        yield from silent(r, 20.0)
+        yield lambda: False
+
+    assert runner.play(history) == LOST
+    assert runner.names().count("LEASE") == 1
+
+
+def test_the_first_start_is_waited_for_so_long(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, "exit 0")
+        yield r.skip(START_TIMEOUT - 5.0)
+        assert not r.closed
+        yield r.skip(10.0)
+        yield lambda: False
+
+    assert runner.play(history) == LOST
+    assert runner.names() == ["HELLO"]
+
+
+def test_later_starts_are_not(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from ran(r, "exit 0", lease=10.0 * START_TIMEOUT)
+        yield r.skip(START_TIMEOUT + 1.0)
+        yield from ran(r, "exit 0")
+        r.end()
+
+    assert runner.play(history) == 0
+
+
+@pytest.mark.parametrize("kind", [frames.JOB, frames.PROBE])
+def test_checks_that_take_long_are_not_the_runners_silence(
+    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch, kind: int
+) -> None:
+    """Meanwhile nothing is read; what has come is seen before anybody is called silent."""
+
+    def slow(*_: object) -> str:
+        runner.leap(500.0)
+        return ""
+
+    def history(r: FakeRunner) -> Steps:
+        yield from ran(r, "exit 0", lease=100.0)
+        monkeypatch.setattr(ports, "taken_problem", slow)
+        monkeypatch.setattr(ports, "reach", lambda *_: [slow()])
+        if kind == frames.JOB:
+            with socket.create_server(("", 0)) as server:
+                yield from prepared(r, "exit 0", lease=100.0, port=server.getsockname()[1])
+        else:
+            r.says(frames.PROBE, messages.Probe(("h",), 1))
+            yield r.got(frames.PROBED)
+        r.end()
+        yield lambda: False
+
+    assert runner.play(history) == 0
+    assert runner.notes() == []
+
+
+def test_addresses_are_tried(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            r.says(frames.PROBE, messages.Probe(("127.0.0.1", "no host"), port))
+            yield r.got(frames.PROBED)
+        r.end()
+
+    assert runner.play(history) == 0
+    ((good, bad),) = (probed["verdicts"] for probed in runner.all(frames.PROBED))
+    assert good == ""
+    assert bad.startswith("does not resolve")
+
+
+# -- the end of the line --------------------------------------------------------------------------
+
+
+def test_end_tells_a_node_that_joined_how_the_job_ended(
+    joined: FakeRunner, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from between(r)
+        r.end(7, "rank 3\x1b failed\n")
+
+    assert joined.play(history) == 7
+    assert capfd.readouterr().err == "rank 3\\x1b failed\n"
+
+
+def test_end_says_nothing_to_others(runner: FakeRunner, capfd: pytest.CaptureFixture[str]) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from between(r)
+        r.end(7, "rank 3 failed\n")
+
+    assert runner.play(history) == 0
+    assert capfd.readouterr().err == ""
+
+
+def gone_at_once(r: FakeRunner) -> Steps:
+    r.leaves()
+    yield lambda: False
+
+
+def gone_before_the_start(r: FakeRunner) -> Steps:
+    yield from prepared(r, "exit 0")
+    r.leaves()
+    yield lambda: False
+
+
+def gone_between_runs(r: FakeRunner) -> Steps:
+    yield from between(r)
+    r.leaves()
+    yield lambda: False
+
+
+def gone_before_the_second_start(r: FakeRunner) -> Steps:
+    yield from between(r)
+    yield from gone_before_the_start(r)
+
+
+@pytest.mark.parametrize(
+    ("history", "code"),
+    [
+        (gone_at_once, LOST),
+        (gone_before_the_start, LOST),
+        (gone_between_runs, 0),
+        (gone_before_the_second_start, LOST),
+    ],
+)
+def test_a_line_that_ends_where_nothing_runs_ends_the_session(
+    runner: FakeRunner, history: Callable[[FakeRunner], Steps], code: int
+) -> None:
+    assert runner.play(history) == code
+
+
+def test_a_line_that_ends_stops_the_workers_after_their_last_grace(runner: FakeRunner) -> None:
+    """Output is worth nothing any more, and is not waited for."""
+    pids = []
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, program=STUBBORN, last_grace=500.0, grace=1.0)
+        r.start(credit=1)
+        yield r.prints("ready")
+        (pid,) = r.all(frames.STARTED)[0]["pids"]
+        pids.append(pid)
+        r.leaves()
+        yield r.skip(400.0)
+        assert processes.started(pid)
+        yield r.skip(200.0)
+        yield lambda: False
+
+    assert runner.play(history) == LOST
+    assert not processes.started(pids[0])

@@ -1,0 +1,107 @@
+"""Whether a signal that came has reached the workers as well."""
+
+from __future__ import annotations
+
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.node.signals import RECENT, TOGETHER, SignalDeduplicator
+
+from ..support import clock as support
+
+if TYPE_CHECKING:
+    from dsrun.launcher.node.signals import Way
+
+
+class Clock:
+    """Time that passes when the loop waits."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def judged(*ways: str, pause: float = 0.0) -> list[tuple[int, bool]]:
+    """What is said of USR1 when it comes in these ways, so long after each other."""
+    loop, found = Loop(), []
+
+    def act(number: int, told: bool) -> None:
+        found.append((number, told))
+        if len(found) == (2 if pause else 1):
+            loop.stop()
+
+    arrivals = SignalDeduplicator(loop, act)
+    for at, way in enumerate(ways):
+        loop.call_later(at * pause, lambda way=way: arrivals.came(signal.SIGUSR1, way))  # type: ignore[misc]
+    loop.run()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("ways", "told"),
+    [
+        (["guard"], False),
+        (["launcher"], False),
+        (["guard", "guard"], False),
+        (["guard", "launcher"], True),
+        (["launcher", "guard"], True),
+    ],
+)
+def test_what_reaches_both_has_reached_all(ways: list[str], told: bool) -> None:
+    assert judged(*ways) == [(signal.SIGUSR1, told)]
+
+
+def test_two_signals_are_two() -> None:
+    assert judged("guard", "launcher", pause=0.2) == [(signal.SIGUSR1, False)] * 2
+
+
+def test_a_signal_that_reached_all_is_known_for_a_while() -> None:
+    clock = Clock()
+    loop = Loop(clock)
+    arrivals = SignalDeduplicator(loop, lambda _number, _told: loop.stop())
+    arrivals.came(signal.SIGTERM, "guard")
+    arrivals.came(signal.SIGTERM, "launcher")
+    assert not arrivals.everywhere(signal.SIGTERM)
+    clock.now = 1.0
+    loop.run()
+    assert arrivals.everywhere(signal.SIGTERM)
+    assert not arrivals.everywhere(signal.SIGUSR1)
+    clock.now += RECENT
+    assert not arrivals.everywhere(signal.SIGTERM)
+
+
+@pytest.mark.parametrize(("ways", "delivered"), [(["guard"], False), (["launcher", "guard"], True)])
+def test_what_has_come_can_be_settled_at_once(ways: list[Way], delivered: bool) -> None:
+    """Workers that start then have got nothing of it, and nothing acts a second time."""
+    clock, found = support.Clock(), list[tuple[int, bool]]()
+    arrivals = SignalDeduplicator(clock.loop, lambda *one: found.append(one))
+    for way in ways:
+        arrivals.came(signal.SIGTERM, way)
+    arrivals.settle()
+    assert found == [(signal.SIGTERM, delivered)]
+    assert not arrivals.everywhere(signal.SIGTERM)
+    clock.go(1.0)
+    assert len(found) == 1
+    arrivals.came(signal.SIGTERM, "guard")
+    clock.go(TOGETHER)
+    assert found[1:] == [(signal.SIGTERM, False)]
+    arrivals.settle()
+    assert len(found) == 2
+
+
+def test_a_signal_is_judged_when_both_may_have_got_it() -> None:
+    clock, found = support.Clock(), list[tuple[int, bool]]()
+    arrivals = SignalDeduplicator(clock.loop, lambda *one: found.append(one))
+    arrivals.came(signal.SIGINT, "guard")
+    clock.go(0.6 * TOGETHER)
+    assert found == []
+    arrivals.came(signal.SIGINT, "launcher")
+    arrivals.came(signal.SIGUSR1, "launcher")
+    clock.go(0.6 * TOGETHER)
+    assert found == [(signal.SIGINT, True)]
+    clock.go(0.6 * TOGETHER)
+    assert found == [(signal.SIGINT, True), (signal.SIGUSR1, False)]

@@ -1,0 +1,150 @@
+"""The plan as a table and as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from dsrun.launcher.planning import dry_run
+from dsrun.launcher.resources import world_info
+from dsrun.launcher.resources.hostfile import Host
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.host_updates import HostUpdates
+from dsrun.launcher.specs.job import JobSpec
+from dsrun.launcher.specs.origin import Origin
+from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+
+TRAVEL = Travel(
+    {"HF_TOKEN": "hush", "NCCL_DEBUG": "INFO", "OMP_X": "a b", "LONG": "x" * 71},
+    ("WANDB_API_KEY",),
+    frozenset({"HF_TOKEN"}),
+)
+PLAN = Plan(
+    lay_out([Host("w0", (0, 1, 3)), Host("w1", (2,)), Host("w2"), Host("w3", ("GPU-a",))]),
+    Program("train.py", ("--lr", "0 1"), python="/py"),
+    "ssh",
+    None,
+    4000,
+)
+SPEC = JobSpec("j", PLAN, "/work", TRAVEL, origin=Origin("--host (a; b)", "ssh (why)"))
+COMMANDS = [(f"w{at}", ["ssh", f"w{at}", "x y"]) for at in range(4)]
+
+
+def test_the_plan_as_json() -> None:
+    shown = json.loads(dry_run.as_json(SPEC, COMMANDS))
+    assert {name: shown[name] for name in FIELDS} == FIELDS
+
+
+FIELDS = {
+    "launcher": "ssh",
+    "master_addr": None,
+    "master_port": 4000,
+    "world_size": None,
+    "nodes": [
+        {
+            "node_rank": 0,
+            "host": "w0",
+            "workers": [
+                {"rank": 0, "local_rank": 0, "device": 0},
+                {"rank": 1, "local_rank": 1, "device": 1},
+                {"rank": 2, "local_rank": 2, "device": 3},
+            ],
+        },
+        {
+            "node_rank": 1,
+            "host": "w1",
+            "workers": [{"rank": 3, "local_rank": 0, "device": 2}],
+        },
+        {"node_rank": 2, "host": "w2", "workers": None},
+        {"node_rank": 3, "host": "w3", "workers": None},
+    ],
+    "program": ["/py", "-u", "train.py", "--local_rank=0", "--lr", "0 1"],
+    "environment": ["HF_TOKEN", "LONG", "NCCL_DEBUG", "OMP_X"],
+    "withheld": ["WANDB_API_KEY"],
+    "world_info": None,
+    "commands": [{"host": host, "argv": argv} for host, argv in COMMANDS],
+}
+"""What was there before a `JobSpec` was."""
+
+
+def test_every_policy_is_there_as_json() -> None:
+    spec = SPEC._replace(
+        core_lists=(("w0", "0-3"),),
+        supervision=SupervisionPolicy(grace=5.0, requeue_codes=frozenset({8, 1})),
+        output=OutputPolicy(redirects=Streams(1, ((0, 3),))),
+        elastic=ElasticPolicy(1, 4, 2),
+        updates=HostUpdates(hostfile="hosts"),
+    )
+    shown = json.loads(dry_run.as_json(spec, COMMANDS))
+    left = set(JobSpec._fields) - {"job_id", "plan", "travel", "only"}
+    assert left <= shown.keys()
+    assert shown["core_lists"] == {"w0": "0-3"}
+    assert shown["supervision"]["requeue_codes"] == [1, 8]
+    assert shown["supervision"]["grace"] == 5.0
+    assert shown["output"]["redirects"] == {"default": 1, "by_rank": [[0, 3]]}
+    assert (shown["elastic"]["most"], shown["updates"]["hosts"]["num_gpus"]) == (4, None)
+    assert shown["batches"] is None
+    assert "hush" not in json.dumps(shown)
+
+
+TABLE = """\
+hosts     --host (a; b)
+launcher  ssh (why)
+workers   as many as the nodes have on 4 nodes
+master    found at the start:4000
+program   /py -u train.py --local_rank=0 --lr '0 1'
+folder    /work
+timeouts  10 s to connect; 300 s to start; 15 s without a heartbeat
+stop      on SIGTERM, SIGINT or SIGHUP; SIGKILL after 30 s
+output    lines behind '{host}:{rank}| '
+
+node  host  ranks  devices
+0     w0    0-2    0-1,3
+1     w1    3      2
+2     w2    ?      all it has
+3     w3    ?      GPU-a
+
+variables that travel:
+  HF_TOKEN='***'
+  LONG={long}...
+  NCCL_DEBUG=INFO
+  OMP_X='a b'
+not sent, they look like secrets (--export NAME sends one): WANDB_API_KEY
+
+commands:
+  w0:
+    ssh w0 'x y'
+  w1:
+    ssh w1 'x y'
+  w2:
+    ssh w2 'x y'
+  w3:
+    ssh w3 'x y'"""
+
+
+def test_the_plan_as_a_table() -> None:
+    shown = dry_run.as_table(SPEC, COMMANDS)
+    assert shown == TABLE.replace("{long}", "x" * 67)
+
+
+def test_a_large_plan_is_cut_and_one_command_is_shown_once() -> None:
+    hosts = [Host(f"w{at}", (0,)) for at in range(70)]
+    plan = Plan(lay_out(hosts), Program("x", local_rank=False), "pdsh", "m", None)
+    spec = JobSpec("j", plan, "/")
+    commands = [(host.name, ["pdsh", "all"]) for host in hosts]
+    shown = dry_run.as_table(spec, commands)
+    assert "workers   70 on 70 nodes\nmaster    m:a free port\n" in shown
+    assert "\n63    w63   63     0\n... and 6 more nodes (--json shows all)\n\n" in shown
+    assert "variables that travel:\n  none\n\n" in shown
+    assert shown.endswith("commands:\n  w0, w1, w2, w3, w4 ...:\n    pdsh all")
+    assert len(json.loads(dry_run.as_json(spec, commands))["nodes"]) == 70
+
+
+def test_a_plan_whose_slots_are_known_has_its_world_info() -> None:
+    nodes = lay_out([Host("w0", (0, 2)), Host("w1", ("GPU-a",))])
+    plan = Plan(nodes, Program("x"), "ssh", None, None)
+    text = json.loads(dry_run.as_json(JobSpec("j", plan, "/"), []))["world_info"]
+    assert world_info.decode(text) == {"w0": (0, 2), "w1": ("GPU-a",)}

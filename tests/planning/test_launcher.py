@@ -1,0 +1,112 @@
+"""Which backend starts the node launchers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.cli.options import Options
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.planning.launcher import Choice, choose
+from dsrun.launcher.specs.host import Host
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HERE, FAR = Host("localhost", (0,)), Host("far", (0,))
+
+NO_PARAMIKO = {"launcher_args": "-v"}
+"""With arguments for a program it is not for paramiko, whether it is installed or not."""
+
+GROWS = {"elastic_training": True, "host_discovery_script": "find"}
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The one folder on PATH, which is empty, outside of any Slurm job."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name in ("SLURM_JOB_ID", "SLURM_JOB_NODELIST"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def install(programs: Path, *names: str) -> None:
+    for name in names:
+        (programs / name).touch(0o755)
+
+
+def chosen(*hosts: Host, **given: object) -> Choice:
+    return choose(Options(**given), hosts, alone=False)
+
+
+def test_a_named_one_is_taken_in_any_case() -> None:
+    assert chosen(FAR, launcher="PDSH") == Choice("pdsh", "pdsh")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"launcher": "rsh"}, "--launcher rsh: expected one of auto, local, ssh, openssh, pdsh,"),
+        ({"launcher": "none"}, "--launcher none: expected one of auto,"),
+        ({"launcher": "local"}, "--launcher local: far is not this machine"),
+        (
+            {"launcher": "slurm", **GROWS},
+            "--launcher slurm: cannot reach hosts that come later; ssh or openssh can",
+        ),
+        (
+            NO_PARAMIKO,
+            "no way to reach other hosts: install paramiko, OpenSSH's client or pdsh",
+        ),
+    ],
+)
+def test_what_cannot_be_meant(given: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        chosen(HERE, FAR, **given)
+    assert str(refused.value).startswith(message)
+
+
+def test_nobody_starts_nodes_on_which_the_same_command_runs() -> None:
+    options = Options(launcher="pdsh", no_ssh=True)
+    assert choose(options, [FAR], alone=True) == Choice("none", "none (--no_ssh)")
+
+
+def test_this_machine_alone_needs_no_other() -> None:
+    assert chosen(HERE) == Choice("local", "local (only this machine)")
+
+
+@pytest.mark.parametrize("srun", [True, False])
+def test_nodes_of_this_slurm_job(
+    programs: Path, monkeypatch: pytest.MonkeyPatch, *, srun: bool
+) -> None:
+    monkeypatch.setenv("SLURM_JOB_ID", "7")
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "localhost")
+    install(programs, *["srun"] * srun)
+    assert chosen(HERE).name == ("slurm" if srun else "local")
+    with pytest.raises(UsageError, match="no way to reach other hosts"):
+        chosen(HERE, FAR, **NO_PARAMIKO)
+
+
+@pytest.mark.parametrize(
+    ("installed", "expected"),
+    [
+        (
+            ("ssh", "pdsh"),
+            Choice("openssh", "openssh (the ssh program; --launcher_args are for a program)", True),
+        ),
+        (("pdsh",), Choice("pdsh", "pdsh (neither paramiko nor ssh is installed)")),
+    ],
+)
+def test_the_first_that_is_installed(
+    installed: tuple[str, ...], expected: Choice, programs: Path
+) -> None:
+    install(programs, *installed)
+    assert chosen(FAR, **NO_PARAMIKO) == expected
+
+
+def test_where_hosts_can_come_only_those_that_reach_them(programs: Path) -> None:
+    install(programs, "pdsh")
+    with pytest.raises(UsageError, match="install paramiko or OpenSSH's client"):
+        chosen(FAR, **GROWS, **NO_PARAMIKO)
+    install(programs, "ssh")
+    assert chosen(HERE, **GROWS, **NO_PARAMIKO).name == "openssh"

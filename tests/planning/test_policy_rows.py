@@ -1,0 +1,146 @@
+"""Policies in words: a row for each that applies."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsrun.launcher.planning.policy_rows import rows
+from dsrun.launcher.specs.backend import BackendSettings
+from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
+from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.dial_in import DialIn
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.host_updates import HostUpdates
+from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
+from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.rendezvous import Rendezvous
+from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+
+PLAN = Plan(lay_out([Host("w0", (0,)), Host("w1", (0,))]), Program("x.py"), "ssh", None, 4000)
+SPEC = JobSpec("j", PLAN, "/work")
+TORCH = Rendezvous("c10d", "w0:1", "none", 1, 2, {}, "", 3, 0.1)
+BATCHES = BatchPlan(BatchSettings("0.1", 9, (1,), 1, 9, 1, 1, True), 12, (1, 2, 3, 4, 6, 12))
+
+
+def test_what_nobody_has_asked_for_takes_three_rows() -> None:
+    assert rows(SPEC) == [
+        ("timeouts", "10 s to connect; 300 s to start; 15 s without a heartbeat"),
+        ("stop", "on SIGTERM, SIGINT or SIGHUP; SIGKILL after 30 s"),
+        ("output", "lines behind '{host}:{rank}| '"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "text"),
+    [
+        (
+            SPEC._replace(backend=BackendSettings(force_multi=True, accept_new_host_keys=True)),
+            "reach",
+            "this machine is reached like any other; host keys never seen before are accepted",
+        ),
+        (
+            SPEC._replace(workers=WorkerPolicy("/v.sh", "r", "id", True, True, ("torch",))),
+            "setup",
+            "after /v.sh; role r; run id id; each rank sees its own device only; shard queues;"
+            " workers of the next round import torch beforehand",
+        ),
+        (
+            SPEC._replace(binding=BindingPolicy("core", "0-3", smt=False, nics=True, report=True)),
+            "binding",
+            "to core; memory auto; cpus 0-3; the first hardware thread of each core; near NICs;"
+            " reported",
+        ),
+        (SPEC._replace(binding=BindingPolicy(report=True)), "binding", "reported"),
+        (
+            SPEC._replace(
+                binding=BindingPolicy("numa"), core_lists=tuple((f"w{at}", "0") for at in range(6))
+            ),
+            "binding",
+            "to numa; memory auto; cpus of w0: 0, w1: 0, w2: 0, w3: 0, w4: 0, ...",
+        ),
+        (
+            SPEC._replace(batches=BATCHES),
+            "batches",
+            "one batch of 12 for 6 world sizes: 1, 2, 3, 4, 6, ...",
+        ),
+        (SPEC._replace(elastic=ElasticPolicy(2, 2, 1)), "elastic", "2 nodes; 1 restart"),
+        (
+            SPEC._replace(
+                elastic=ElasticPolicy(
+                    1, 1 << 30, 5, 60.0, 3.0, frozenset({64, 2}), 9.0, 300.0, 30.0, 40.0, "SIGUSR1"
+                )
+            ),
+            "elastic",
+            "1 or more nodes; 5 restarts within 60 s; none before 3 s; none after exit code 2 or"
+            " 64; waits 9 s for enough nodes; a node where 3 failures in a row began is left out"
+            " for 300 s; SIGUSR1 30 s before a change",
+        ),
+        (
+            SPEC._replace(plan=PLAN._replace(rendezvous=TORCH, launcher="local")),
+            "elastic",
+            "3 restarts, as torch's agent decides",
+        ),
+        (
+            SPEC._replace(updates=HostUpdates(hostfile="hosts")),
+            "updates",
+            "hosts that come and go are taken from hostfile hosts",
+        ),
+        (
+            SPEC._replace(updates=HostUpdates(script="./find -x")),
+            "updates",
+            "hosts that come and go are taken from program ./find -x",
+        ),
+        (
+            SPEC._replace(plan=PLAN._replace(launcher="none"), dial_in=DialIn(first="w0")),
+            "control",
+            "nodes dial w0:4001; secret of DSRUN_TOKEN",
+        ),
+        (SPEC._replace(dial_in=DialIn(7)), "control", "nodes that dial in use port 7"),
+        (
+            SPEC._replace(
+                supervision=SupervisionPolicy(
+                    1, 2, 3, 4, True, True, ("SIGTERM",), frozenset({75, 3})
+                )
+            ),
+            "stop",
+            "on SIGTERM; SIGKILL after 4 s; exit code 0 if all ranks end with 0; background"
+            " processes are left alone",
+        ),
+        (
+            SPEC._replace(supervision=SupervisionPolicy(requeue_codes=frozenset({75, 3}))),
+            "requeue",
+            "after exit code 3 or 75",
+        ),
+        (
+            SPEC._replace(
+                output=OutputPolicy(
+                    "", Streams(1), Streams(2, ((0, 3),)), frozenset({0, 1, 4}), level="debug"
+                )
+            ),
+            "output",
+            "lines without a prefix; only ranks 0-1,4; stdout to log files only; 2,0:3 (local rank:"
+            " 1 stdout, 2 stderr, 3 both) shown in any case; dsrun's own lines from debug on",
+        ),
+        (
+            SPEC._replace(output=OutputPolicy(log_dir="l", log_layout="torchrun")),
+            "logs",
+            "in l; named as torchrun does",
+        ),
+        (
+            SPEC._replace(output=OutputPolicy(log_private=True)),
+            "logs",
+            "in a folder of each node's own",
+        ),
+        (
+            SPEC._replace(output=OutputPolicy(logs_specs=("mine", "l", "3", "0", ""))),
+            "logs",
+            "as mine names them, in l",
+        ),
+        (SPEC._replace(output=OutputPolicy(report_file="r.json")), "report", "r.json"),
+    ],
+)
+def test_a_policy_in_words(spec: JobSpec, name: str, text: str) -> None:
+    assert dict(rows(spec))[name] == text

@@ -1,0 +1,22 @@
+"""Time for tests that do not wait."""
+
+from dsrun.launcher.common.loop import Loop
+
+
+class Clock:
+    """A clock that goes when told, and a loop on it."""
+
+    def __init__(self) -> None:
+        self.now = 50.0
+        self.loop = Loop(lambda: self.now)
+
+    def settle(self) -> None:
+        """Have all happen that can without time: what is read may lead to more."""
+        for _ in range(8):
+            self.go(0.0)
+
+    def go(self, seconds: float) -> None:
+        """Let time pass, and what is due by then happen."""
+        self.now += seconds
+        self.loop.call_later(0.0, self.loop.stop)
+        self.loop.run()
