@@ -21,14 +21,14 @@ from tempfile import TemporaryDirectory
 from dsrun.launcher.node.binding import apply, numactl
 from dsrun.launcher.node.binding import plan as binding
 from dsrun.launcher.node.binding.topology import Topology, read_topology
-from dsrun.launcher.specs.binding_policy import Manner
+from dsrun.launcher.specs.binding_policy import BindingPolicy
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measure import Measure, bar, take_turns
-from tests.machines import build, large, status
+from tests.support.machines import build, large, status
 
-CORE = Manner("core")
+CORE = BindingPolicy("core")
 
 
 def main() -> None:
@@ -61,12 +61,12 @@ def measures(read: partial[Topology], workers: int) -> dict[str, Measure]:
         "bound here": partial(apply.bound, CORE, [None] * 2, os.defpath, _nothing),
     }
     if tool := shutil.which("numactl"):
-        one = binding.Binding(tuple(os.sched_getaffinity(0)), 1, (0,), "bind")
+        one = binding.WorkerBinding(tuple(os.sched_getaffinity(0)), 1, (0,), "bind")
         timed["trying numactl"] = partial(numactl.works, one, tool)
     return {name: partial(milliseconds, call) for name, call in timed.items()}
 
 
-def plan(topology: Topology, seats: Sequence[int | None]) -> binding.Plan:
+def plan(topology: Topology, seats: Sequence[int | None]) -> binding.BindingPlan:
     return binding.plan(topology, seats, CORE)
 
 

@@ -1,6 +1,7 @@
 """A rank exits 7, or something is killed with -9: how soon the runner ends and every host is clean.
 
     python benchmarks/failure.py [--rounds 5] [--deepspeed_hosts]
+    python benchmarks/failure.py --before CHECKOUT      this dsrun and another, in turns, no others
 
 Four virtual hosts with two workers each (this needs root), and one with two for torchrun and
 deepspeed. Clean is when no process is left that the job has brought, connections included. `inf`
@@ -53,9 +54,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="From a failure to clean hosts.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--deepspeed_hosts", action="store_true", help="deepspeed over pdsh too")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
     options = parser.parse_args()
-    with Cluster(HOSTS, shared=[CHECKOUT]) as cluster:
+    with Cluster(HOSTS, shared=[CHECKOUT, *filter(None, [options.before])]) as cluster:
         cluster.path(HOSTFILE).write_text(cluster.hostfile(A_HOST))
+        if options.before:
+            before = {"before, 4 hosts": dsrun("ssh", checkout=options.before)}
+            failures(cluster, options.rounds, {BASE: dsrun("ssh")} | before)
+            return
         commands = on_hosts(cluster, options.deepspeed_hosts) | on_one_host()
         failures(cluster, options.rounds, commands)
         kills(cluster, options.rounds)

@@ -2,6 +2,7 @@
 
     python benchmarks/hosts.py                          4 hosts x 2, then 64 hosts x 1
     python benchmarks/hosts.py --sizes 4x2 --rounds 9
+    python benchmarks/hosts.py --before CHECKOUT        this dsrun and another, in turns, no others
 
 The hosts are the virtual ones of `tests/cluster` (this needs root). Bare pdsh starts the same
 workers through a shell and does nothing else; its fan-out is raised to the number of hosts, as
@@ -20,12 +21,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measure import (
     CHECKOUT,
-    DSRUN,
     WORKERS,
     Figures,
     Measure,
     bar,
     command_time,
+    dsrun_of,
     take_turns,
 )
 from benchmarks.peers import python_peer, system_peer
@@ -44,13 +45,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--deepspeed_hosts", type=int, default=4, help="the most it is run on")
     parser.add_argument("--deepspeed_rounds", type=int, default=2)
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
     options = parser.parse_args()
     for size in options.sizes:
         hosts, workers = map(int, size.split("x"))
-        peers = commands(hosts, workers)
-        if hosts <= options.deepspeed_hosts:
-            peers["deepspeed"] = [python_peer("deepspeed"), "--hostfile", HOSTFILE, HELLO]
-        with Cluster(hosts, shared=[CHECKOUT]) as cluster:
+        if options.before:
+            peers = {BASE: over("ssh"), "before": over("ssh", options.before)}
+        else:
+            peers = commands(hosts, workers)
+            if hosts <= options.deepspeed_hosts:
+                peers["deepspeed"] = [python_peer("deepspeed"), "--hostfile", HOSTFILE, HELLO]
+        with Cluster(hosts, shared=[CHECKOUT, *filter(None, [options.before])]) as cluster:
             cluster.path(HOSTFILE).write_text(cluster.hostfile(workers))
             fewer = {"deepspeed": options.deepspeed_rounds}
             measures = at_login(cluster, peers, hosts * workers)
@@ -66,7 +71,7 @@ def commands(hosts: int, workers: int) -> dict[str, list[str]]:
         remote = f"{worker} & " * workers + "wait"
         found["pdsh"] = [pdsh, "-R", "ssh", "-f", f"{hosts}", "-w", ",".join(names), remote]
     for launcher in ("ssh", "openssh", "pdsh"):
-        found[f"dsrun {launcher}"] = [*DSRUN, "-H", HOSTFILE, "--launcher", launcher, HELLO]
+        found[f"dsrun {launcher}"] = over(launcher)
     if mpirun := system_peer("mpirun"):
         where = [
             "-host",
@@ -78,6 +83,11 @@ def commands(hosts: int, workers: int) -> dict[str, list[str]]:
         command = [mpirun, "--allow-run-as-root", *where, *network, sys.executable, HELLO]
         found["mpirun"] = command
     return found
+
+
+def over(launcher: str, checkout: Path = CHECKOUT) -> list[str]:
+    """The command of a dsrun."""
+    return [*dsrun_of(checkout), "-H", HOSTFILE, "--launcher", launcher, HELLO]
 
 
 def at_login(cluster: Cluster, peers: dict[str, list[str]], workers: int) -> dict[str, Measure]:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from benchmarks.measure import CHECKOUT, DSRUN, WORKERS, Unfit
+from benchmarks.measure import CHECKOUT, WORKERS, Unfit, dsrun_of
 from tests.cluster.hosts import Cluster, Process
 from tests.cluster.machines import user_environment, wait_for
 
@@ -20,9 +20,20 @@ SCRIPT = str(WORKERS / "fail.py")
 LIMIT = 20.0
 
 
-def dsrun(launcher: str, *options: str, script: str = SCRIPT) -> list[str]:
+def dsrun(
+    launcher: str, *options: str, script: str = SCRIPT, checkout: Path = CHECKOUT
+) -> list[str]:
     """The command for all hosts of the hostfile, but for the script's arguments."""
-    return [*DSRUN, "-H", HOSTFILE, "--launcher", launcher, *options, "--no_local_rank", script]
+    return [
+        *dsrun_of(checkout),
+        "-H",
+        HOSTFILE,
+        "--launcher",
+        launcher,
+        *options,
+        "--no_local_rank",
+        script,
+    ]
 
 
 class Job:

@@ -16,7 +16,14 @@ from statistics import median
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 WORKERS = CHECKOUT / "benchmarks" / "workers"
-DSRUN = (sys.executable, str(CHECKOUT / "bin" / "dsrun"))
+
+
+def dsrun_of(checkout: Path) -> tuple[str, str]:
+    """The command of a checkout, on the Python that runs the benchmark."""
+    return sys.executable, str(checkout / "bin" / "dsrun")
+
+
+DSRUN = dsrun_of(CHECKOUT)
 
 Measure = Callable[[], float]
 

@@ -1,6 +1,6 @@
 """Resident memory: a node launcher with its guard, and the runner with 64 hosts.
 
-    python benchmarks/memory.py [--hosts 64] [--launchers ssh openssh pdsh]
+    python benchmarks/memory.py [--hosts 64] [--launchers ssh openssh pdsh] [--before CHECKOUT]
 
 On virtual hosts (this needs root), one idle worker each. RSS counts pages that processes share once
 for each of them; PSS divides them by the number of those that share them, the nodes of all hosts
@@ -33,12 +33,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What dsrun's own processes hold.")
     parser.add_argument("--hosts", type=int, default=64)
     parser.add_argument("--launchers", nargs="+", default=["ssh", "openssh", "pdsh"])
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
     options = parser.parse_args()
-    with Cluster(options.hosts, shared=[CHECKOUT]) as cluster:
+    others = {"before, ": options.before} if options.before else {}
+    with Cluster(options.hosts, shared=[CHECKOUT, *others.values()]) as cluster:
         cluster.path(HOSTFILE).write_text(cluster.hostfile())
         for launcher in options.launchers:
-            with started(cluster, dsrun(launcher), options.hosts) as job:
-                show(launcher, job)
+            for name, checkout in {**others, "": CHECKOUT}.items():
+                command = dsrun(launcher, checkout=checkout)
+                with started(cluster, command, options.hosts) as job:
+                    show(f"{name}{launcher}", job)
 
 
 def show(launcher: str, job: Job) -> None:

@@ -26,14 +26,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import simulated
 from benchmarks.measure import Unfit, bar
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.specs.elastic_policy import Limits
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 
 PORT = 29500
 ROUNDS = 10
 LIMIT = 2.0
 """Seconds for a round of 500 nodes."""
 
-ALWAYS = Limits(least=1, most=1 << 20, restarts=ROUNDS, window=1e-9)
+ALWAYS = ElasticPolicy(least=1, most=1 << 20, restarts=ROUNDS, window=1e-9)
 """Restarts that never wait: none counts any more when the next is due."""
 
 

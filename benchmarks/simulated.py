@@ -1,7 +1,7 @@
 """Node launchers that one process plays: they say what real ones would, and run no workers.
 
-The runner's half is the real one: door, TLS, tokens, gathering, START, the end. A benchmark that
-uses this is started by it once more, as `SCRIPT --simulate COUNT TARGET`, and is the nodes then.
+The runner's half is the real one: listener, TLS, tokens, handshake, START, the end. A benchmark
+that uses this is started by it once more, as `SCRIPT --simulate COUNT TARGET`, and is the nodes.
 Both processes share this machine's cores, so half of the cost is not the runner's.
 """
 
@@ -12,23 +12,30 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from dsrun.launcher.backends.base import Dial, Part, Reports
-from dsrun.launcher.backends.child import Child
-from dsrun.launcher.cli.options import Options
-from dsrun.launcher.common.loop import READ, Loop
+from dsrun.launcher.backends.base import Dial, Part
+from dsrun.launcher.backends.dial_command import DialCommand
+from dsrun.launcher.backends.events import TokenAnnounced
+from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth, frames, messages, tls
-from dsrun.launcher.head.elastic.job import Elastic, ElasticJob
-from dsrun.launcher.head.fleet.accept import run_announced
+from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.head.fleet.fleet import Fleet
 from dsrun.launcher.head.output.console import Console
-from dsrun.launcher.head.run.job import Job
-from dsrun.launcher.head.run.policy import rules
+from dsrun.launcher.head.run.dial_in import launch_announced
+from dsrun.launcher.head.run.restart_policy import NoRestarts
+from dsrun.launcher.head.run.run import Run
 from dsrun.launcher.resources.hostfile import Host
 from dsrun.launcher.specs import environment
-from dsrun.launcher.specs.elastic_policy import Limits
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.plan import Node, Plan, lay_out
 from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+
+if TYPE_CHECKING:
+    from dsrun.launcher.backends.events import Emit
+    from dsrun.launcher.head.run.restart_policy import RestartPolicy
 
 Answer = Callable[[int, bytes], Iterable[bytes]]
 """What a node sends back for a frame, given its rank and the frame's body."""
@@ -54,6 +61,7 @@ class Simulated:
     def __init__(self, script: str, heard: Callable[[str], None]) -> None:
         self._script = script
         self._heard = heard
+        self._emit: Emit = lambda _event: None
         self.pid = 0
 
     def problem(self, nodes: Sequence[Node]) -> str:
@@ -64,60 +72,55 @@ class Simulated:
         """No command."""
         return []
 
-    def start(self, nodes: Sequence[Node], loop: Loop, reports: Reports, dial: Dial | None) -> None:
+    def prepare(self, nodes: Sequence[Node]) -> None:
+        """Nothing to prepare."""
+
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
         """Start the child, and pass on what it prints: tokens to the job, else to the benchmark."""
         assert dial is not None
+        self._emit = emit
         argv = [sys.executable, self._script, "--simulate", str(len(nodes)), dial.target]
-        child = Child(argv, loop, _complain, os.environ)
-        self.pid = child.pid
-        rest = b""
-
-        def read() -> None:
-            nonlocal rest
-            data = os.read(child.stdout, 1 << 20)
-            if not data:
-                loop.unwatch(child.stdout)
-                return
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                self._take(line.decode(), reports)
-
-        loop.watch(child.stdout, READ, read)
+        self.pid = DialCommand(argv, os.environ, loop, self).child.pid
 
     def close(self) -> None:
         """Nothing to end."""
 
-    def _take(self, line: str, reports: Reports) -> None:
-        found = auth.announced(line)
-        if found:
-            reports.token(*found)
-        else:
-            self._heard(line)
+    def on_token(self, node: str, token: str) -> None:
+        """Pass a token on to the job."""
+        self._emit(TokenAnnounced(node, token))
+
+    def on_line(self, line: str) -> None:
+        """Pass any other line on to the benchmark."""
+        self._heard(line)
+
+    def on_end(self, code: int, errors: str) -> None:
+        """Show what has gone wrong."""
+        sys.stderr.write(errors)
 
 
 def run(
-    script: str, count: int, heard: Callable[[str], None], limits: Limits | None = None
+    script: str, count: int, heard: Callable[[str], None], limits: ElasticPolicy | None = None
 ) -> Used:
     """Run a job of so many simulated nodes to its end, an elastic one where it has limits.
 
     `heard` is told, from the job's own loop, of each line that the nodes' process has printed.
     """
-    options = Options(
-        start_timeout=600.0, connect_timeout=600.0, heartbeat_timeout=SILENT, quiet=True
-    )
     hosts = [Host(f"n{rank}", tuple(range(SLOTS))) for rank in range(count)]
-    plan = Plan(lay_out(hosts), Program("train.py"), "simulated", "10.0.0.1", None)
-    sent = environment.travel(os.environ, {}).values
-    base = messages.Task("", "job", "", plan.program, "/", sent, None, None)
+    plan = Plan(lay_out(hosts), Program("train.py"), "mpich", "10.0.0.1", None)
     loop = Loop()
     console = Console(loop, level="error")
     backend = Simulated(script, heard)
     before = time.process_time()
-    told = rules(options, "job")
-    parts = ("job", plan, loop, console, told, lambda node: base._replace(host=node.host.name))
+    watched = SupervisionPolicy(600.0, 600.0, SILENT)
+    sent = environment.travel(os.environ, {})
+    spec = JobSpec("job", plan, "/", sent, supervision=watched, elastic=limits)
     part = Part(backend, plan.nodes)
-    job = ElasticJob(Elastic(limits, lambda _node: part), *parts) if limits else Job(*parts)
-    run_announced(job, [part], plan.nodes, loop, options, console)
+    fleet = Fleet(plan.nodes, loop, console.say, SILENT, lambda _node: part)
+
+    def restarts(run: Run) -> RestartPolicy:
+        return NoRestarts(run) if limits is None else RunnerRounds(run, limits)
+
+    launch_announced(Run(spec, fleet, console, restarts), [part], console)
     spent = time.process_time() - before
     console.close()
     _, _, used = os.wait4(backend.pid, 0)
@@ -150,13 +153,13 @@ async def _be_nodes(count: int, target: str, answers: Mapping[int, Answer]) -> N
     gate = asyncio.Semaphore(AT_ONCE)
     tokens = [auth.new_token() for _ in range(count)]
     for rank, token in enumerate(tokens):
-        print(auth.announce(f"n{rank}", token))
+        print(auth.announcement(f"n{rank}", token))
     sys.stdout.flush()
 
     async def connect(rank: int, token: str) -> None:
         async with gate:
             reader, writer = await asyncio.open_connection(host, int(port), ssl=context)
-        writer.write(messages.pack(frames.AUTH, auth.Claim(f"n{rank}", token)))
+        writer.write(messages.pack(frames.AUTH, auth.Credentials(f"n{rank}", token)))
         await _be_node(rank, reader, writer, answers)
 
     await asyncio.gather(*(connect(rank, token) for rank, token in enumerate(tokens)))
@@ -197,10 +200,6 @@ def _hello(rank: int, _body: bytes) -> list[bytes]:
 
 def _probed(_rank: int, _body: bytes) -> list[bytes]:
     return [frames.pack_json(frames.PROBED, {"verdicts": ["", "", ""]})]
-
-
-def _complain(_code: int, errors: str) -> None:
-    sys.stderr.write(errors)
 
 
 _WELL: dict[int, Answer] = {frames.JOB: _hello, frames.PROBE: _probed}

@@ -1,8 +1,10 @@
 """One host, two workers that print a line: the whole run, from the command to its end.
 
-    python benchmarks/start.py [--rounds 5]
+    python benchmarks/start.py [--rounds 7]
+    python benchmarks/start.py --before CHECKOUT        this dsrun and another, in turns, no others
 
-The bare processes are what no launcher can be quicker than: a shell that starts two and waits.
+All but the peers run in a plain virtual environment that is made for it. The bare processes are
+what no launcher can be quicker than: a shell that starts two and waits.
 """
 
 from __future__ import annotations
@@ -11,12 +13,14 @@ import argparse
 import os
 import shlex
 import sys
+import venv
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.measure import DSRUN, WORKERS, Measure, bar, command_time, take_turns
+from benchmarks.measure import CHECKOUT, WORKERS, Figures, Measure, bar, command_time, take_turns
 from benchmarks.peers import python_peer
 
 HELLO = str(WORKERS / "hello.py")
@@ -27,29 +31,61 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Two printing workers on one host.")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--deepspeed_rounds", type=int, default=3)
+    parser.add_argument("--before", metavar="CHECKOUT", help="another checkout of dsrun")
     options = parser.parse_args()
-    fewer = {"deepspeed": options.deepspeed_rounds}
-    figures = take_turns(contenders(), options.rounds, fewer)
-    print(figures.table("1 host x 2", "dsrun"))
-    bar("dsrun more than the bare processes, s", figures.excess("dsrun", "bare"), 0.12)
-    bar("torchrun to dsrun", figures.ratio("torchrun", "dsrun"), 15, at_least=True)
-    bar("deepspeed to dsrun", figures.ratio("deepspeed", "dsrun"), 40, at_least=True)
+    with TemporaryDirectory() as folder:
+        venv.create(folder, symlinks=True)
+        commands = ours(f"{folder}/bin/python", options.before)
+        if not options.before:
+            commands |= peers()
+        fewer = {"deepspeed": options.deepspeed_rounds}
+        report(take_turns(measures(commands), options.rounds, fewer))
 
 
-def contenders() -> dict[str, Measure]:
-    worker = shlex.join([sys.executable, HELLO])
-    torchrun, deepspeed = python_peer("torchrun"), python_peer("deepspeed")
-    commands = {
-        "bare": ["sh", "-c", f"{worker} & {worker} & wait"],
-        "dsrun": [*DSRUN, "--launcher", "local", "--num_gpus", "2", HELLO],
-        "torchrun": [torchrun, "--nproc_per_node", "2", HELLO],
-        "deepspeed": [deepspeed, "--num_gpus", "2", HELLO],
-    }
-    env = {**os.environ, "PATH": f"{Path(deepspeed).parent}:{os.environ['PATH']}"}
+def ours(python: str, before: str | None) -> dict[str, list[str]]:
+    """The commands of the plain environment, by contender."""
+    worker = shlex.join([python, HELLO])
+    checkouts = {"dsrun": CHECKOUT} | ({"before": Path(before)} if before else {})
+    two = ["--launcher", "local", "--num_gpus", "2", HELLO]
     return {
-        name: partial(command_time, argv, "worker here", 2, env=env)
+        "bare": ["sh", "-c", f"{worker} & {worker} & wait"],
+        **{name: [python, str(path / "bin" / "dsrun"), *two] for name, path in checkouts.items()},
+    }
+
+
+def peers() -> dict[str, list[str]]:
+    """The others' commands, by contender."""
+    return {
+        "torchrun": [python_peer("torchrun"), "--nproc_per_node", "2", HELLO],
+        "deepspeed": [python_peer("deepspeed"), "--num_gpus", "2", HELLO],
+    }
+
+
+def measures(commands: dict[str, list[str]]) -> dict[str, Measure]:
+    """How to time each of them, with the programs beside it first on PATH."""
+    return {
+        name: partial(command_time, argv, "worker here", 2, env=_environ(argv[0]))
         for name, argv in commands.items()
     }
+
+
+def _environ(program: str) -> dict[str, str]:
+    folder = f"{Path(program).parent}{os.pathsep}" if "/" in program else ""
+    return {**os.environ, "PATH": folder + os.environ["PATH"]}
+
+
+def report(figures: Figures) -> None:
+    """Print what came out, beside the bars."""
+    print(figures.table("1 host x 2", "dsrun"))
+    bar("dsrun more than the bare processes, s", figures.excess("dsrun", "bare"), 0.08)
+    if "before" in figures.values:
+        before = figures.excess("before", "bare")
+        print(
+            f"the same before, s: {before:.3g}; now {figures.excess('dsrun', 'bare') / before:.2f}"
+        )
+    for peer, least in (("torchrun", 15), ("deepspeed", 40)):
+        if peer in figures.values:
+            bar(f"{peer} to dsrun", figures.ratio(peer, "dsrun"), least, at_least=True)
 
 
 if __name__ == "__main__":
