@@ -85,7 +85,7 @@ def _exit(rank: int, code: int) -> bytes:
 
 
 def _join() -> bytes:
-    return messages.pack(frames.JOIN, messages.Join(PORT))
+    return messages.pack(frames.JOIN, messages.Join(PORT, PORT))
 
 
 def _note() -> None:

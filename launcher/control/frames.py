@@ -58,6 +58,7 @@ RANKS = 42  # torch's rendezvous has formed a round: which ranks of it are here
 LEFT = 43  # torch's agent has come to a bad end
 ASK = 44  # a worker asks a shard queue; an empty one is the end of its line
 STARTED = 45  # the workers here run: which process is which rank
+FINISHED = 46  # an elastic job: all workers of a round on this node have ended with code 0
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
 

@@ -172,9 +172,25 @@ class Start(NamedTuple):
 
 
 class Join(NamedTuple):
-    """JOIN: torch's agent is ready for a round; `port` is where its store can be had."""
+    """JOIN: this node is ready for a round.
+
+    Attributes:
+        port: where the round's store is if this node is the first one of it.
+        probe: listens until ROUND, for a PROBE of the other nodes. Not always the same as `port`,
+            as a worker that is quick could take a listener there for rank 0's store.
+    """
 
     port: Port
+    probe: Port
+
+
+class Finished(NamedTuple):
+    """FINISHED: all workers of this round on this node have ended with code 0.
+
+    The node stays in the job until every member of the round has finished.
+    """
+
+    generation: int
 
 
 class Ranks(NamedTuple):

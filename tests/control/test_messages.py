@@ -48,6 +48,7 @@ TASK = messages.Task(
         messages.Start(4, (0, "MIG-x"), 8, 1, 2, "10.0.0.1", 29500, 1 << 40),
         messages.Stop(15, 30.0),
         messages.Exit(3, 77, -9, True, 0.1 + 0.2, ODD),
+        messages.Finished(3),
         messages.Note(ODD),
         messages.Note("", 9),
         messages.Done(("pid 3",), {"0": [ODD, ""]}, "why", {"0": [ODD, ""]}, {"0": ODD}),

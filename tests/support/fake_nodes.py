@@ -119,7 +119,7 @@ class FakeNode:
 
     def joins(self, port: int) -> None:
         """Say that torch's agent is ready for a round, its store at this port."""
-        self.says(messages.pack(frames.JOIN, messages.Join(port)))
+        self.says(messages.pack(frames.JOIN, messages.Join(port, port)))
 
     def prints(self, rank: int, text: str, stream: int = 1) -> None:
         """Send output of a worker."""

@@ -223,7 +223,7 @@ class NodeRounds:
     def _on_joined(self, port: int) -> None:
         if not self.over:
             self._phase = Phase.JOINED
-        self._send(messages.pack(frames.JOIN, messages.Join(port)))
+        self._send(messages.pack(frames.JOIN, messages.Join(port, port)))
 
     def _on_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
         if self.over:

@@ -163,7 +163,8 @@ EARLY = {
     "a stop before the start": hello() + note(signal=15),
     "hello twice": hello() + hello(),
     "no frames": b"\xff" * 64,
-    "a frame of another job's kind": frames.pack(frames.JOIN, b'{"port":1}'),
+    "a frame of another job's kind": frames.pack(frames.JOIN, b'{"port":1,"probe":1}'),
+    "the end of a round, where there are none": frames.pack(frames.FINISHED, b'{"generation":1}'),
 }
 
 LATE = {

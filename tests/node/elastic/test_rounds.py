@@ -69,7 +69,7 @@ class Played:
     def joins(self) -> None:
         """The agent joins a round."""
         self.agent.says(join=4711)
-        assert self.came() == [("JOIN", {"port": 4711})]
+        assert self.came() == [("JOIN", {"port": 4711, "probe": 4711})]
 
     def forms(self, start: Start = ROUND) -> None:
         """The runner has formed a round."""
