@@ -31,7 +31,7 @@ class Option(NamedTuple):
     Attributes:
         default: its value when nobody gives one.
         help: the words of `--help`, or what makes them where they name what a table holds.
-        kind: str, int, float, bool (a flag without a value) or list (may be given again).
+        kind: str, int, seconds (a duration), bool (a flag without a value) or list (repeatable).
         also: other names it goes by, one-letter ones with their dash.
         choices: the only values allowed, () for any.
         none: a value of a peer's that means "not given" (DeepSpeed's -1).

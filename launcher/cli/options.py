@@ -189,10 +189,10 @@ class Options:
         None, "str", START, "this node's own address, for the others (found)", "ADDR", none=""
     )
     connect_timeout: float = option(
-        10.0, "float", START, "for a host to answer", "SECONDS", positive=True
+        10.0, "seconds", START, "for a host to answer", "DURATION", positive=True
     )
     start_timeout: float = option(
-        300.0, "float", START, "for all nodes to be ready", "SECONDS", positive=True
+        300.0, "seconds", START, "for all nodes to be ready", "DURATION", positive=True
     )
     dry_run: bool = option(False, "bool", START, "print the plan and start nothing")
     json: bool = option(False, "bool", START, "with --dry_run: as one JSON object")
@@ -261,12 +261,12 @@ class Options:
     )
 
     grace: float = option(
-        30.0, "float", STOPPING, "between the stop signal and SIGKILL, for all ranks at once",
-        "SECONDS", also=("shutdown_timeout",),
+        30.0, "seconds", STOPPING, "between the stop signal and SIGKILL, for all ranks at once",
+        "DURATION", also=("shutdown_timeout",),
     )  # fmt: skip
     heartbeat_timeout: float = option(
-        15.0, "float", STOPPING, "of silence until a node, or the runner, counts as lost",
-        "SECONDS", positive=True,
+        15.0, "seconds", STOPPING, "of silence until a node, or the runner, counts as lost",
+        "DURATION", positive=True,
     )  # fmt: skip
     graceful_term_ok: bool = option(
         False, "bool", STOPPING, "exit 0 when all ranks exit 0 after a stop signal"
@@ -283,7 +283,7 @@ class Options:
         "LIST",
     )
     monitor_interval: float = option(
-        0.1, "float", STOPPING, "between two looks of torch's agent (--rdzv_backend)", "SECONDS",
+        0.1, "seconds", STOPPING, "between two looks of torch's agent (--rdzv_backend)", "DURATION",
         positive=True,
     )  # fmt: skip
     elastic_training: bool = option(
@@ -311,26 +311,28 @@ class Options:
         None, "int", STOPPING, "restarts of all workers after a failure, for the whole job (0)", "N"
     )
     restart_window: float = option(
-        0.0, "float", STOPPING, "so many restarts within these, not within the job", "SECONDS"
+        0.0, "seconds", STOPPING, "so many restarts within these, not within the job", "DURATION"
     )
     min_uptime: float = option(
-        0.0, "float", STOPPING, "workers that fail earlier are not worth a restart", "SECONDS"
+        0.0, "seconds", STOPPING, "workers that fail earlier are not worth a restart", "DURATION"
     )
     no_restart_codes: str = option(
         "", "str", STOPPING, "exit codes that are not worth a restart: 2,64", "CODES"
     )
     min_wait: float = option(
-        0.0, "float", STOPPING, "with fewer nodes than it needs, wait for more", "SECONDS"
+        0.0, "seconds", STOPPING, "with fewer nodes than it needs, wait for more", "DURATION"
     )
     cool_down: float = option(
-        300.0, "float", STOPPING, "without a node where alone three failures began; 0 for never",
-        "SECONDS",
+        300.0, "seconds", STOPPING, "without a node where alone three failures began; 0 for never",
+        "DURATION",
     )  # fmt: skip
     change_notice: str = option(
         "", "str", STOPPING, "tell workers of nodes that come or go: SIGUSR1, or a file to make",
         "HOW",
     )  # fmt: skip
-    change_delay: float = option(30.0, "float", STOPPING, "between that and the change", "SECONDS")
+    change_delay: float = option(
+        30.0, "seconds", STOPPING, "between that and the change", "DURATION"
+    )
     warm_workers: bool = option(
         False, "bool", STOPPING, "have the workers of an elastic job's next round import beforehand"
     )

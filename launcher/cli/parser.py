@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
+from . import durations
 from .option import Option
 from .options import Options, table
 from .peers import HOSTS, IDLE, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
@@ -192,14 +193,19 @@ def _typed(spec: Option, text: str, shown: str) -> object:
         return _chosen(spec, text, shown)
     if spec.kind == "str":
         return text
-    what, kind = {"int": ("a whole number", int), "float": ("a number", float)}[spec.kind]
     with suppress(ValueError):
-        value = kind(text)
+        value = int(text) if spec.kind == "int" else durations.seconds(text)
         if 0 <= value <= spec.most and (value or not spec.positive):
             return value
-    least = "above 0, up to" if spec.positive else "from 0 to"
-    valid = spec.valid or f"{what} {least} {spec.most}"
-    raise UsageError(f"{shown}: expected {valid}, not {text!r}")
+    raise UsageError(f"{shown}: expected {spec.valid or _valid(spec)}, not {text!r}")
+
+
+def _valid(spec: Option) -> str:
+    """Return which numbers an option takes, in words."""
+    bounds = f"above 0, up to {spec.most}" if spec.positive else f"from 0 to {spec.most}"
+    if spec.kind == "int":
+        return f"a whole number {bounds}"
+    return f"a duration such as {durations.FORMS}, {bounds} s"
 
 
 def _chosen(spec: Option, text: str, shown: str) -> str:

@@ -57,6 +57,8 @@ def fault_of(*words: str, **environ: str) -> str:
         (["-r", "3", "-t1"], {"redirects": "3", "tee": "1"}),
         (["--grace", "1.5"], {"grace": 1.5}),
         (["--shutdown-timeout=7"], {"grace": 7.0}),
+        (["--shutdown-timeout=1m30s"], {"grace": 90.0}),
+        (["--start_timeout", "1h30m"], {"start_timeout": 5400.0}),
         (["--export", "A", "--export=B=c=d"], {"export": ("A", "B=c=d")}),
         (["--env-file", "x", "--env_file", "y"], {"env_file": ("x", "y")}),
         (["--prefix", ""], {"prefix": ""}),
@@ -74,8 +76,8 @@ def test_spellings(words: list[str], expected: dict[str, object]) -> None:
 
 
 def test_every_option_by_every_name_and_both_spellings() -> None:
-    samples = {"int": "7", "float": "7", "str": "7", "list": "7"}
-    typed = {"int": 7, "float": 7.0, "str": "7", "list": ("7",), "bool": True}
+    samples = {"int": "7", "seconds": "7", "str": "7", "list": "7"}
+    typed = {"int": 7, "seconds": 7.0, "str": "7", "list": ("7",), "bool": True}
     for name, (field, spec) in table().items():
         words = {name} if name.startswith("-") else {f"--{name}", f"--{name.replace('_', '-')}"}
         value = spec.choices[-1] if spec.choices else samples.get(spec.kind, "")
@@ -170,10 +172,6 @@ def test_use_env_means_no_local_rank() -> None:
         ),
         (["--num_gpus=1.5"], "--num_gpus: expected 1 to 4096 (without it: all slots), not '1.5'"),
         (["--num-gpus=-3"], "--num-gpus: expected 1 to 4096 (without it: all slots), not '-3'"),
-        (["--grace=-1"], "--grace: expected a number from 0 to 999999999, not '-1'"),
-        (["--grace", "nan"], "--grace: expected a number from 0 to 999999999, not 'nan'"),
-        (["--grace", "inf"], "--grace: expected a number from 0 to 999999999, not 'inf'"),
-        (["--grace", "soon"], "--grace: expected a number from 0 to 999999999, not 'soon'"),
         (["--stdin", "all"], "--stdin: expected one of none, rank0, not 'all'"),
     ],
 )
@@ -181,6 +179,12 @@ def test_refused(words: list[str], message: str) -> None:
     fault = fault_of(*words)
     assert fault.startswith(message)
     assert "\n" not in fault
+
+
+@pytest.mark.parametrize("text", ["-1", "nan", "inf", "soon", "", "1h30"])
+def test_a_bad_duration_is_refused_with_the_forms(text: str) -> None:
+    valid = "a duration such as 30, 90s, 30m, 2h or 1h30m, from 0 to 999999999 s"
+    assert fault_of(f"--grace={text}") == f"--grace: expected {valid}, not '{text}'"
 
 
 def test_a_value_that_is_missing() -> None:
@@ -254,6 +258,7 @@ def test_a_peers_word_for_not_given(words: list[str], field: str, default: objec
         ({"DSRUN_NUM_GPUS": "2"}, {"num_gpus": 2}),
         ({"DSRUN_NUM_ACCELERATORS": "2"}, {"num_gpus": 2}),
         ({"DSRUN_HOSTFILE": "h", "HOSTFILE": "x", "dsrun_grace": "1"}, {"hostfile": "h"}),
+        ({"DSRUN_GRACE": "2m"}, {"grace": 120.0}),
         ({"DSRUN_QUIET": "1"}, {"quiet": True}),
         ({"DSRUN_QUIET": "Yes"}, {"quiet": True}),
         ({"DSRUN_QUIET": "0"}, {}),
@@ -268,6 +273,14 @@ def test_variables(environ: dict[str, str], expected: dict[str, object]) -> None
     command = parse(["train.py"], environ)
     assert set_by(command) == expected
     assert command.given == set(expected)
+
+
+def test_every_option_of_seconds_takes_a_duration() -> None:
+    durations = [name for name, spec in OPTIONS.items() if type(spec.default) is float]
+    assert len(durations) >= 10
+    for name in durations:
+        assert set_by(understood(f"--{name}=1h1m")) == {name: 3660.0}
+        assert set_by(understood(**{f"DSRUN_{name.upper()}": "1m1s"})) == {name: 61.0}
 
 
 def test_every_option_has_its_variable() -> None:
@@ -336,6 +349,11 @@ def test_torchruns_template_is_the_prefix_where_none_is_given(
         (
             {"DSRUN_NUM_GPUS": "x"},
             "DSRUN_NUM_GPUS: expected 1 to 4096 (without it: all slots), not 'x'",
+        ),
+        (
+            {"DSRUN_START_TIMEOUT": "0s"},
+            "DSRUN_START_TIMEOUT: expected a duration such as 30, 90s, 30m, 2h or 1h30m,"
+            " above 0, up to 999999999 s, not '0s'",
         ),
         ({"DSRUN_STDIN": "x"}, "DSRUN_STDIN: expected one of none, rank0, not 'x'"),
     ],
