@@ -81,6 +81,10 @@ class Job:
         failed = self._failed()
         return self.again(self._workers) - failed
 
+    def when_up(self, workers: int) -> float:
+        """Return when the last of so many workers was up for the first time."""
+        return self._when("up", workers)
+
     def again(self, workers: int) -> float:
         """When the last of so many workers was up again, in a round after the first.
 
@@ -89,8 +93,7 @@ class Job:
             TimeoutError: after two minutes.
         """
         wait_for(lambda: self._have_noted("again", workers), "the next round", seconds=120)
-        notes = (self._folder / f"again-{rank}" for rank in range(workers))
-        return max(float(note.read_text()) for note in notes)
+        return self._when("again", workers)
 
     def kill(self, pid: int) -> float:
         """Seconds from the death of this process to clean hosts."""
@@ -117,6 +120,10 @@ class Job:
             log = self._cluster.path(LOG).read_text(errors="replace")
             raise Unfit(f"{self.runner.args!r} ended:\n{log}")
         return all((self._folder / f"{what}-{rank}").exists() for rank in range(workers))
+
+    def _when(self, what: str, workers: int) -> float:
+        notes = (self._folder / f"{what}-{rank}" for rank in range(workers))
+        return max(float(note.read_text()) for note in notes)
 
     def _has_ended(self) -> bool:
         return self.runner.poll() is not None

@@ -1,6 +1,6 @@
 """From a worker's death, or a power cut, to the next round of an elastic job.
 
-    python benchmarks/restart.py [--rounds 5] [--after 15] [--heartbeat 15]
+    python benchmarks/restart.py [--rounds 5] [--after 15] [--heartbeat 15] [--before CHECKOUT]
 
 A worker exits 7 between two steps, some seconds after the first: how soon have all workers finished
 the first step of the next round, torch imported and its process group made anew? dsrun is on two
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -47,16 +48,18 @@ def main() -> None:
     parser.add_argument("--after", type=float, default=15.0, help="seconds of training first")
     usual = Options().heartbeat_timeout
     parser.add_argument("--heartbeat", type=float, default=usual, help="its --heartbeat_timeout")
+    parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
     options = parser.parse_args()
-    with Cluster(HOSTS, shared=[CHECKOUT]) as cluster:
+    checkouts = {"": CHECKOUT} | ({"before, ": options.before} if options.before else {})
+    with Cluster(HOSTS, shared=checkouts.values()) as cluster:
         cluster.path(HOSTFILE).write_text(cluster.hostfile())
-        restarts(cluster, options.rounds, options.after)
-    with Cluster(HOSTS_TO_CUT, shared=[CHECKOUT]) as cluster:
+        restarts(cluster, options.rounds, options.after, checkouts)
+    with Cluster(HOSTS_TO_CUT, shared=checkouts.values()) as cluster:
         cluster.path(HOSTFILE).write_text(cluster.hostfile())
-        power_cuts(cluster, options.rounds, options.heartbeat)
+        power_cuts(cluster, options.rounds, options.heartbeat, checkouts)
 
 
-def restarts(cluster: Cluster, rounds: int, after: float) -> None:
+def restarts(cluster: Cluster, rounds: int, after: float, checkouts: Mapping[str, Path]) -> None:
     """A worker exits 7."""
 
     def measure(command: list[str]) -> float:
@@ -65,8 +68,11 @@ def restarts(cluster: Cluster, rounds: int, after: float) -> None:
             return job.restart()
 
     cold, warm = BARS
-    commands = {cold: dsrun("ssh", *ONCE, script=STEP), PEER: torchrun()}
-    commands[warm] = dsrun("ssh", *ONCE, "--warm_workers", script=STEP)
+    commands = {PEER: torchrun()}
+    for name, path in checkouts.items():
+        commands[f"{name}{cold}"] = dsrun("ssh", *ONCE, script=STEP, checkout=path)
+        more = (*ONCE, "--warm_workers")
+        commands[f"{name}{warm}"] = dsrun("ssh", *more, script=STEP, checkout=path)
     figures = take_turns({name: partial(measure, one) for name, one in commands.items()}, rounds)
     print(figures.table("exit 7 to the next round's first step", PEER))
     for name, most in BARS.items():
@@ -80,13 +86,16 @@ def torchrun() -> list[str]:
     return [*peer, f"--nproc_per_node={WORKERS_IN_ALL}", *ONCE, STEP]
 
 
-def power_cuts(cluster: Cluster, rounds: int, heartbeat: float) -> None:
+def power_cuts(
+    cluster: Cluster, rounds: int, heartbeat: float, checkouts: Mapping[str, Path]
+) -> None:
     """A host loses its power; it has it again for the next turn."""
     # The next round waits until nobody can be in the former one any more.
     missed = 9 / 8 * heartbeat
-    command = dsrun("ssh", "--elastic_training", "--heartbeat_timeout", str(heartbeat))
+    options = ("--elastic_training", "--heartbeat_timeout", str(heartbeat))
 
-    def measure(name: str) -> float:
+    def measure(name: str, checkout: Path) -> float:
+        command = dsrun("ssh", *options, checkout=checkout)
         with started(cluster, command, HOSTS_TO_CUT) as job:
             began = time.monotonic()
             cluster.host(name).power_off()
@@ -95,7 +104,11 @@ def power_cuts(cluster: Cluster, rounds: int, heartbeat: float) -> None:
         return taken - missed
 
     hosts = cluster.names[0], cluster.names[-1]
-    measures: dict[str, Measure] = {name: partial(measure, name) for name in hosts}
+    measures: dict[str, Measure] = {
+        f"{which}{name}": partial(measure, name, path)
+        for name in hosts
+        for which, path in checkouts.items()
+    }
     figures = take_turns(measures, rounds)
     print(figures.table(f"power cut to the next round, beyond {missed:g} s", hosts[0]))
     for name in hosts:
