@@ -13,7 +13,7 @@ ENGINES := $(VENV)/engines
 
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
 
-.PHONY: demo test test-ci test-all faults soak lint check setup system engines clean
+.PHONY: demo test test-ci test-all faults soak lint check docs setup system engines clean
 
 ## The main job: a real training here, and across real virtual hosts where that is possible.
 demo: setup
@@ -47,6 +47,10 @@ lint: setup
 
 check: setup
 	$(BIN)/mypy
+
+## Write the files that are made from the code; a test checks that they are current.
+docs: setup
+	$(BIN)/python -m docs.generate
 
 setup: system $(READY)
 

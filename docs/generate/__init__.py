@@ -1,0 +1,1 @@
+"""Generators of the documentation that is made from the code: `python -m docs.generate`."""

@@ -1,0 +1,27 @@
+"""The generators: each module has `files()`, which returns every file it makes, path to content."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import messages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import ModuleType
+
+GENERATORS: tuple[ModuleType, ...] = (messages,)
+
+
+def generated() -> dict[str, str]:
+    """Return every generated file: its path from the root, and its content."""
+    return {path: text for module in GENERATORS for path, text in module.files().items()}
+
+
+def outdated(root: Path) -> dict[str, str]:
+    """Return the generated files that the checkout at `root` does not have, or has otherwise."""
+    return {path: text for path, text in generated().items() if _content(root / path) != text}
+
+
+def _content(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
