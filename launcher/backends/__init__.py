@@ -1,4 +1,4 @@
-"""How node launchers get started: one small file for each backend, and the table of them."""
+"""Backends start node launchers: the table of all backends, and how one is loaded."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NO_LAUNCHER = "none"
 """What `--no_ssh` chooses."""
 
 PMIX = "PMIX_RANK"
-"""Of Open MPI 5, and of MPICH where it is built with PMIx."""
+"""Set by Open MPI 5, and by MPICH if it was built with PMIx."""
 
 BACKENDS = {
     LOCAL: BackendSpec(
@@ -48,7 +48,7 @@ BACKENDS = {
             words="the ssh program; {why_not}",
             program="ssh",
             install="OpenSSH's client",
-            noted=True,  # only a reason of the user's own setup has paramiko left aside
+            noted=True,  # paramiko is passed over only for a reason in the user's setup
         ),
     ),
     "pdsh": BackendSpec(
@@ -66,36 +66,36 @@ BACKENDS = {
         ".engines.slurm:Slurm",
         TaskIdentity(("SLURM_PROCID",), ("SLURMD_NODENAME",)),
         allocates=True,
-        automatic=Automatic(1, "srun, as this is inside the job", "srun", outside_slurm),
+        automatic=Automatic(1, "this is inside the job, so srun is used", "srun", outside_slurm),
     ),
     NO_LAUNCHER: BackendSpec(".none:NoLauncher", joins=True),
 }
-"""Every backend by its name; its module is imported when it is used.
+"""Every backend by name. Its module is imported when it is used.
 
-The variables of MVAPICH 3 and of Slurm are those of its user guide, and of srun(1).
+Sources of the variables: the MVAPICH 3 user guide and srun(1).
 """
 
 
 def choosable() -> dict[str, BackendSpec]:
-    """Return what `--launcher` takes, beside auto."""
+    """Return the backends that `--launcher` accepts, besides auto."""
     return {name: spec for name, spec in BACKENDS.items() if not spec.joins}
 
 
 def allocates(name: str) -> bool:
-    """Tell whether dsrun asks for an allocation, where `--launcher` is this and there is none."""
+    """Return whether `--launcher NAME` requests an allocation if there is none."""
     spec = BACKENDS.get(name.lower())
     return spec is not None and spec.allocates
 
 
 def load(name: str, settings: BackendSettings) -> Backend:
-    """Return the backend of that name, which is in BACKENDS."""
+    """Return the backend with this name, which must be in BACKENDS."""
     module, _, kind = BACKENDS[name].path.partition(":")
     make: Callable[[BackendSettings], Backend] = getattr(import_module(module, __name__), kind)
     return make(settings)
 
 
 def name_of(backend: object) -> str:
-    """Return what the table calls this backend."""
+    """Return a backend's name in the table."""
     kind = type(backend)
     path = f"{kind.__module__}:{kind.__name__}"
     return next(name for name, spec in BACKENDS.items() if path.endswith(spec.path))

@@ -1,4 +1,4 @@
-"""What speaks against a backend where `--launcher auto` looks for one."""
+"""Reasons why `--launcher auto` passes over a backend."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ if TYPE_CHECKING:
 
 
 def other_hosts(candidates: Candidates) -> str:
-    """Return that there are hosts besides this machine, or ""."""
+    """Return a reason if there are hosts besides this machine, or ""."""
     return "there are other hosts" if candidates.remote else ""
 
 
 def outside_slurm(candidates: Candidates) -> str:
-    """Return that not all hosts are nodes of the Slurm job that this runs in, or ""."""
+    """Return a reason unless all hosts are nodes of the Slurm job that this runs in, or ""."""
     if "SLURM_JOB_ID" not in os.environ:
         return "this is not inside a Slurm job"
     from ..resources import allocation
@@ -27,7 +27,7 @@ def outside_slurm(candidates: Candidates) -> str:
 
 
 def not_for_paramiko(candidates: Candidates) -> str:
-    """Return why it is not for paramiko to reach these hosts, or "".
+    """Return why paramiko is not used for these hosts, or "".
 
     Raises:
         UsageError: the user's ssh configuration cannot be read.
@@ -35,7 +35,7 @@ def not_for_paramiko(candidates: Candidates) -> str:
     from importlib.util import find_spec
 
     if candidates.args:
-        return "--launcher_args are for a program"
+        return "paramiko does not use --launcher_args"
     if find_spec("paramiko") is None:
         return "paramiko is not installed"
     from .ssh.unsupported import reason_for_openssh

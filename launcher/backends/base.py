@@ -1,7 +1,7 @@
-"""What a backend is: a few answers, and a way to start one node launcher on every node.
+"""What a backend is: a way to start one node launcher on every node.
 
-A backend starts the same node launcher everywhere with a command of constant size; all else travels
-over the control line. It either opens one session for each node, whose standard input and output
+A backend starts the same node launcher everywhere with a command of constant size; everything else
+travels over the control line. Either it opens one session per node, whose standard input and output
 are the line ("stdio"), or its node launchers dial back ("dial").
 """
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from ..specs.plan import Node
     from .events import Emit
 
-# No quote but the double one, no backslash, dollar, per cent or exclamation mark: this travels
-# through shells of every kind. The current folder is dropped before anything is imported.
+# This passes through shells of every kind: the only quote is the double one, and there is no
+# backslash, dollar, percent or exclamation mark. The current folder is dropped before any import.
 BOOT = (
     "import sys;sys.path[:]=[p for p in sys.path if p];import os;r=sys.argv.pop(1);"
     'sys.version_info<(3,10) and sys.exit("python 3.10 or newer is needed, this is "+sys.version);'
@@ -32,9 +32,9 @@ BOOT = (
     ' or __import__("site").main();'
     "from dsrun.launcher.launch import start;start()"
 )
-"""Starts the node launcher from the runner's own folder where that exists, else as installed.
+"""Starts the node launcher from the runner's own folder if that exists, else as installed.
 
-With `-E -S` no variable and no site file of the node's has a say in it, and it starts faster.
+`-E -S` ignores the node's Python variables and site files, and starts faster.
 """
 
 
@@ -46,7 +46,7 @@ class Part(NamedTuple):
 
 
 def _never_again(rank: int) -> None:
-    """Accept no second announcement of a node launcher."""
+    """Reject a second announcement of a node launcher."""
 
 
 class Dial(NamedTuple):
@@ -55,7 +55,7 @@ class Dial(NamedTuple):
     Attributes:
         target: "address,address:port".
         pin: the certificate's SHA-256.
-        again: accepts another announcement of the node launcher of this node, given its rank.
+        again: allows another announcement of a node launcher, given the rank of its node.
     """
 
     target: str
@@ -82,7 +82,7 @@ if TYPE_CHECKING:
             ...
 
         def prepare(self, nodes: Sequence[Node]) -> None:
-            """Begin before the rest of dsrun is imported, if that gains anything.
+            """Start early, before the rest of dsrun is imported, if that saves time.
 
             Raises:
                 UsageError: a program cannot be started.
@@ -90,11 +90,11 @@ if TYPE_CHECKING:
             ...
 
         def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
-            """Begin to start every node; emit what comes of it, always from the loop."""
+            """Begin to start every node; emit events, always from the loop."""
             ...
 
         def close(self) -> None:
-            """End whatever sessions are still there."""
+            """End all sessions that are still open."""
             ...
 
 
@@ -109,7 +109,7 @@ def lacks_tls() -> str:
 
     if find_spec("cryptography") is not None:
         return ""
-    return "python's `cryptography` is not installed (it comes with paramiko); pip install it"
+    return "the Python package cryptography is not installed; run `pip install cryptography`"
 
 
 def node_argv(settings: BackendSettings, *args: str) -> list[str]:
@@ -119,7 +119,7 @@ def node_argv(settings: BackendSettings, *args: str) -> list[str]:
 
 
 def boot() -> None:
-    """Be the node launcher with `--stdio`: what BOOT does, in a process that has dsrun loaded."""
+    """Run the node launcher with `--stdio`, as BOOT does, in a process that has dsrun loaded."""
     from importlib import import_module
 
     sys.argv[1:] = ["--stdio"]
@@ -140,7 +140,7 @@ def shell_line(argv: Sequence[str]) -> str:
 
 
 def output_of(argv: Sequence[str]) -> str:
-    """Return what a short program prints, on either stream; "" where it cannot be run."""
+    """Return what a short program prints on either stream; "" if it cannot be run."""
     read, write = os.pipe2(os.O_CLOEXEC)
     streams = [(os.POSIX_SPAWN_DUP2, write, fd) for fd in (1, 2)]
     try:
@@ -157,7 +157,7 @@ def output_of(argv: Sequence[str]) -> str:
 
 
 def ssh_options(settings: BackendSettings) -> list[str]:
-    """Return options for an `ssh` that an engine runs: without questions, with a timeout."""
+    """Return options for an `ssh` that an engine runs: no prompts, and a timeout."""
     timeout = max(1, round(settings.connect_timeout))
     return [
         *("-o", "BatchMode=yes", "-o", f"ConnectTimeout={timeout}"),

@@ -1,4 +1,4 @@
-"""A program that a backend runs on this machine: its streams and its end."""
+"""A program that a backend runs on this machine: its streams and its exit."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ DEFAULTED = [
     *(signal.SIGPIPE, signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGQUIT),
     *(signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP),
 ]
-"""Signals that a program finds as after a login, whatever was ignored where dsrun was started."""
+"""Signals that are reset to their defaults, whatever was ignored where dsrun was started."""
 
 STDERR_TIMEOUT = 0.3
 """Seconds to wait for the rest of standard error after the program has ended."""
 
 
 class Started(NamedTuple):
-    """A process that was started, and our ends of the pipes that are its standard streams."""
+    """A started process, and our ends of the pipes that are its standard streams."""
 
     pid: int
     stdin: int
@@ -37,7 +37,7 @@ class Started(NamedTuple):
 
 
 def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> Started:
-    """Start a program in a session of its own, with the signals of a fresh login.
+    """Start a program in a new session, with the signals of a fresh login.
 
     Raises:
         OSError: it could not be started.
@@ -58,7 +58,7 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> Started:
 
 
 def with_pipes(start: Callable[[Sequence[int]], int]) -> Started:
-    """Have `start` start a process, given its ends of three pipes; it returns the pid."""
+    """Make three pipes; `start` is given the process's ends, starts it, and returns its pid."""
     (in_read, in_write), (out_read, out_write), (err_read, err_write) = (
         os.pipe2(os.O_CLOEXEC) for _ in range(3)
     )
@@ -75,11 +75,11 @@ def with_pipes(start: Callable[[Sequence[int]], int]) -> Started:
 
 
 class Child:
-    """The owner of a process that was started: its streams, its end.
+    """A started process: its streams and its exit.
 
     Attributes:
         stdin, stdout: our ends of its pipes; the owner closes them.
-        code: its exit code once it has ended, or minus the number of a signal.
+        code: its exit code once it has ended; a negative code is the number of a signal.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Child:
         Args:
             started: the process.
             loop: reads its standard error, and waits for its end.
-            on_end: given its exit code (minus the number of a signal), and the end of what it
-                wrote to standard error.
-            on_errors: given standard error as it comes.
+            on_end: called with its exit code (negative: the number of a signal), and the end of
+                its standard error.
+            on_errors: called with its standard error as it comes.
         """
         self.pid, self.stdin, self.stdout, self._stderr = started
         self.code: int | None = None
@@ -115,7 +115,7 @@ class Child:
             signal.pidfd_send_signal(self._pidfd, number)
 
     def wait(self, seconds: float) -> bool:
-        """Return whether it has ended, after waiting so long for it outside the loop."""
+        """Wait up to `seconds` for its end, outside the loop; return whether it has ended."""
         if self.code is not None:
             return True
         waiting = select.poll()
@@ -126,11 +126,11 @@ class Child:
         return True
 
     def signal_children(self, number: int) -> None:
-        """Signal the programs that it has started itself, which may be in sessions of their own."""
+        """Signal its own child processes, which may be in other sessions."""
         for pid in _children(self.pid) if self.code is None else []:
             with suppress(OSError):
                 pidfd = os.pidfd_open(pid)
-                # Asked again behind the descriptor: the number cannot change hands any more.
+                # Check again now that the pidfd is open: the pid can no longer be reused.
                 if pid in _children(self.pid):
                     signal.pidfd_send_signal(pidfd, number)
                 os.close(pidfd)
@@ -169,7 +169,7 @@ class Child:
             self._report_end()
 
     def _report_end(self) -> None:
-        """Tell the owner once: the program has ended, and its standard error is read."""
+        """Call `on_end` once the program has ended and its standard error has been read."""
         if self.code is not None and self._stderr < 0 and self._pidfd >= 0:
             os.close(self._pidfd)
             self._pidfd = -1
@@ -177,10 +177,10 @@ class Child:
 
 
 def _children(pid: int) -> list[int]:
-    """Return the children of a process, whichever of its threads has started them (proc(5))."""
-    found: list[int] = []
+    """Return the children of all threads of a process (proc(5))."""
+    pids: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):
             with open(f"/proc/{pid}/task/{thread}/children", encoding="ascii") as file:
-                found += map(int, file.read().split())
-    return found
+                pids += map(int, file.read().split())
+    return pids

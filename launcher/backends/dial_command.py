@@ -1,4 +1,4 @@
-"""One command that starts node launchers, which dial back: what it prints is read line by line."""
+"""A command that starts node launchers, which dial back. Its output is read line by line."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from ..common.loop import Loop
 
     class Owner(Protocol):
-        """Whoever runs the command."""
+        """The object that runs the command."""
 
         def on_token(self, node: str, token: str) -> None:
-            """Act on a token that a node launcher has announced."""
+            """Handle a token that a node launcher has announced."""
             ...
 
         def on_line(self, line: str) -> None:
-            """Act on any other line, of either stream."""
+            """Handle any other line of either stream."""
             ...
 
         def on_end(self, code: int, errors: str) -> None:
-            """Act on the command's end; see `Child`."""
+            """Handle the command's end; see `Child`."""
             ...
 
 
 BLOCK = 64 * 1024
-"""Bytes that are read at once: what a pipe holds (pipe(7))."""
+"""Bytes to read at once: the capacity of a pipe (pipe(7))."""
 
 LONGEST = 64 * 1024
-"""Bytes of a line without an end that are kept: the last ones."""
+"""Bytes to keep of an unfinished line: the last ones."""
 
 
 class DialCommand:
-    """The command while it runs.
+    """The running command.
 
     Attributes:
         child: its process.
@@ -61,7 +61,7 @@ class DialCommand:
         loop.add_reader(self.child.stdout, self._read_output)
 
     def _on_end(self, code: int, errors: str) -> None:
-        """Tell the owner, once what the command has printed by now has been read."""
+        """Read what the command has printed, then tell the owner."""
         self._read_output()
         self._owner.on_end(code, errors)
 

@@ -1,4 +1,4 @@
-"""What a backend tells whoever has started it: typed events, always from the loop."""
+"""The events that a backend emits, always from the loop."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 class SessionStarted(NamedTuple):
-    """A session stands; its stream may still carry a login shell's noise first."""
+    """A session was opened; its stream may begin with output of a login shell."""
 
     rank: int
     stream: FrameStream
 
 
 class TokenAnnounced(NamedTuple):
-    """A node launcher has announced the token that it will dial with.
+    """A node launcher has announced the token with which it will dial.
 
     Attributes:
-        node: as it calls itself: its host's name, or INDEX@NAME with an engine.
+        node: the name it gives: its host's name, or INDEX@NAME with an engine.
     """
 
     node: str
@@ -31,10 +31,10 @@ class TokenAnnounced(NamedTuple):
 
 
 class SessionEnded(NamedTuple):
-    """A node's session is over, or never stood.
+    """A node's session has ended, or could not be opened.
 
     Attributes:
-        cause: in words, "" for an ordinary end.
+        cause: the reason, "" for a normal end.
     """
 
     rank: int
@@ -42,12 +42,12 @@ class SessionEnded(NamedTuple):
 
 
 class EngineEnded(NamedTuple):
-    """The engine that has started all nodes is over; node launchers may live on.
+    """The engine that started all nodes has ended; node launchers may still run.
 
     Attributes:
-        cause: in words.
-        code: the exit code of a job that ends by it.
-        killed: somebody has killed it.
+        cause: the reason.
+        code: the job's exit code, if this ends it.
+        killed: whether it was killed.
     """
 
     cause: str
@@ -56,13 +56,13 @@ class EngineEnded(NamedTuple):
 
 
 class EngineOutput(NamedTuple):
-    """A line that only explains: an engine's own, or a traceback of an ssh library's."""
+    """A line for diagnosis: printed by an engine, or a traceback from paramiko."""
 
     text: str
 
 
 class BackendWarning(NamedTuple):
-    """What the user has to know, such as a new host key that was accepted."""
+    """A warning for the user, such as a new host key that was accepted."""
 
     text: str
 

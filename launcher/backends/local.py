@@ -40,7 +40,7 @@ class Local:
             return ""
         from ..common import executable
 
-        why = executable.fault(python) if "/" in python else "there is no such program on PATH"
+        why = executable.fault(python) if "/" in python else "no such program on PATH"
         return f"--python {python}: {why}; name a Python 3.10 or newer"
 
     def commands(
@@ -50,9 +50,9 @@ class Local:
         return [(node.host.name, self._argv()) for node in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
-        """Start the node launchers before `start` is called: they get ready meanwhile.
+        """Start the node launchers before `start` is called, so that they get ready meanwhile.
 
-        A node launcher whose line closes before it has heard anything leaves by itself.
+        A node launcher whose line closes before it has received anything exits by itself.
 
         Raises:
             UsageError: the interpreter cannot be started.
@@ -84,7 +84,7 @@ class Local:
             emit(SessionStarted(node.rank, SessionStream(child.stdout, child.stdin)))
 
     def close(self) -> None:
-        """Nothing to do: a node launcher ends with its line."""
+        """Do nothing: a node launcher exits when its line closes."""
 
     def _argv(self) -> list[str]:
         return base.node_argv(self._settings, "--stdio")

@@ -1,4 +1,4 @@
-"""No launcher: the same command was run on every node by somebody else, and the nodes dial in."""
+"""No launcher: the user or a scheduler runs dsrun on every node, and the nodes dial in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class NoLauncher:
-    """Starts nothing, and waits."""
+    """Starts nothing; the nodes dial in."""
 
     transport = "dial"
 
@@ -29,14 +29,14 @@ class NoLauncher:
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None
     ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv) as somebody is to run it there: this command, with its node rank."""
+        """Return (host, argv) of the command to run there: this one, with a node rank."""
         return [(n.host.name, ["dsrun", "--no_ssh", f"--node_rank={n.rank}", "..."]) for n in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
-        """Nothing is to be gained by an early start."""
+        """Do nothing: an early start saves no time."""
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
-        """Nothing to do: they come by themselves."""
+        """Do nothing: the nodes dial in by themselves."""
 
     def close(self) -> None:
-        """Nothing to do: a node launcher ends with its line."""
+        """Do nothing: a node launcher exits when its line closes."""

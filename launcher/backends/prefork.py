@@ -1,8 +1,8 @@
-"""A node launcher on this machine without a second interpreter to start: a fork of the runner.
+"""A node launcher on this machine as a fork of the runner, without starting an interpreter.
 
 The runner has loaded half of what a node launcher needs, and starting an interpreter takes longer
-than loading the rest. The fork makes of itself what an exec would have made of it, then does what
-the node command does; nobody can tell the two apart, by signals, descriptors or in `ps`.
+than loading the rest. The fork brings itself into the state that an exec would leave, then does
+what the node command does. Its signals, its descriptors and its line in `ps` are the same.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 
 def is_possible(python: str) -> bool:
-    """Whether a fork of this process can do what `python` would.
+    """Return whether a fork of this process can replace a start of `python`.
 
-    It is that interpreter, runs nothing but dsrun, and has one thread: locks of others would stay.
+    This process must be that interpreter, run only dsrun, and have one thread: locks that other
+    threads hold would never be released.
     """
     return python == sys.executable and entry.is_own() and len(os.listdir("/proc/self/task")) == 1
 
@@ -52,7 +53,7 @@ def fork(argv: Sequence[str], run: Callable[[], None]) -> Started:
 
 
 def _become(argv: Sequence[str], streams: Sequence[int], run: Callable[[], None]) -> None:
-    """Make of this process, which is the fork, what it is to be, and run it; never returns."""
+    """Turn this process, the fork, into the new one and call `run`; never returns."""
     try:
         os.setsid()
         for at, fd in enumerate(streams):
@@ -70,9 +71,9 @@ def _become(argv: Sequence[str], streams: Sequence[int], run: Callable[[], None]
 
 
 def _close_on_exec() -> None:
-    """Close what an exec closes."""
+    """Close the descriptors that an exec would close."""
     for fd in map(int, os.listdir("/proc/self/fd")):
-        with suppress(OSError):  # the folder's own
+        with suppress(OSError):  # the descriptor of /proc/self/fd itself
             if not os.get_inheritable(fd):
                 os.close(fd)
 
@@ -80,7 +81,7 @@ def _close_on_exec() -> None:
 def _reset_signals() -> None:
     """Set signals as `spawn`, exec and a starting interpreter leave them, one after the other."""
     for number in {*DEFAULTED, *signals.changed(ignored=False)}:
-        with suppress(OSError):  # nobody can change it, or it is the C library's own
+        with suppress(OSError):  # it cannot be changed, or the C library reserves it
             signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -88,11 +89,11 @@ def _reset_signals() -> None:
 
 
 def _rename(argv: Sequence[str]) -> None:
-    """Be shown under this command: who signals the runner by its name means the runner alone.
+    """Show this command in `ps`, so that signals by name reach the runner alone.
 
-    Where the command line is, and how long it may be, stands in /proc/self/stat (proc(5), 48, 49).
+    /proc/self/stat has the start and end of the command line in memory (proc(5), fields 48, 49).
     """
-    with suppress(OSError, IndexError):  # not every kernel tells, or lets it be written
+    with suppress(OSError, IndexError):  # some kernels hide it, or do not allow writing it
         with open("/proc/self/comm", "wb", buffering=0) as file:
             file.write(os.fsencode(os.path.basename(argv[0])))
         with open("/proc/self/stat", "rb", buffering=0) as file:
@@ -105,7 +106,7 @@ def _rename(argv: Sequence[str]) -> None:
 
 
 def _forget_site() -> None:
-    """Look for modules where `-E -S` would: in the standard library alone."""
+    """Search modules where `-E -S` would: in the standard library only."""
     library = os.path.dirname(os.__file__)
     own = [path for path in sys.path if path in {library, f"{library}/lib-dynload"}]
     sys.path[:] = own or sys.path

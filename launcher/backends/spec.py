@@ -1,4 +1,4 @@
-"""What is known of a backend before its module is imported: one frozen record each."""
+"""What is known about a backend before its module is imported: one frozen record each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class TaskIdentity(NamedTuple):
-    """Where an engine says which of its tasks a node launcher is.
+    """The variables by which an engine identifies its tasks.
 
     Attributes:
         numbers: variables with this task's number in the job; all that are set must agree.
@@ -24,7 +24,7 @@ class TaskIdentity(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The hosts of a job for which nobody has named a backend.
+    """The hosts of a job for which the user has named no backend.
 
     Attributes:
         hosts: all of them.
@@ -40,15 +40,15 @@ class Candidates(NamedTuple):
 
 
 class Automatic(NamedTuple):
-    """How `--launcher auto` comes to a backend.
+    """How `--launcher auto` chooses a backend.
 
     Attributes:
-        place: backends are asked in the order of these numbers.
-        words: why it is this one; "{why_not}" is the reason against the one that was asked before.
-        program: what has to be on PATH, if anything.
-        against: returns the reason against it, "" where there is none.
-        install: what there is to install where no backend is left, in words.
-        noted: choosing it is worth a line to the user.
+        place: backends are tried in the order of these numbers.
+        words: why it was chosen; "{why_not}" is the reason against the one tried before it.
+        program: what must be on PATH, if anything.
+        against: returns the reason against it, "" if there is none.
+        install: what to install if no backend can be used.
+        noted: whether the user is told that it was chosen.
     """
 
     place: int
@@ -63,14 +63,14 @@ class BackendSpec(NamedTuple):
     """One backend.
 
     Attributes:
-        path: "module:Class", as entry points have it; a module of this package begins with a dot.
-        engine: where it says which task a node launcher is, if one command of its starts a task on
-            every host of the job, this machine included: one a node, or one a rank.
-        this_machine: it starts node launchers on this machine, and nowhere else.
+        path: "module:Class" as in entry points; a module of this package begins with a dot.
+        engine: the variables that identify its tasks, if one command starts a task on every host of
+            the job, this machine included: one per node, or one per rank.
+        this_machine: it starts node launchers only on this machine.
         joins: the nodes join by themselves and share a secret; this machine is node 0.
-        adds_hosts: it can start node launchers on hosts that were not there at the start.
-        allocates: outside of a job of its scheduler's, dsrun asks for one.
-        automatic: how `--launcher auto` comes to it, if ever.
+        adds_hosts: it can start node launchers on hosts that are added after the start.
+        allocates: outside a job of its scheduler, dsrun requests an allocation.
+        automatic: how `--launcher auto` chooses it; None: never.
     """
 
     path: str
@@ -88,5 +88,5 @@ class BackendSpec(NamedTuple):
 
     @property
     def runs_here(self) -> bool:
-        """Whether this machine is a node whatever the hosts are called."""
+        """Whether this machine is a node whatever the names of the hosts are."""
         return self.this_machine or self.joins

@@ -1,4 +1,4 @@
-"""A session's standard input and output as a control line, behind whatever a login shell prints."""
+"""A session's standard input and output as a control line, after any output of a login shell."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ..control.stream import FrameStream, StreamClosed
 
 
 class SessionStream(FrameStream):
-    """A line whose first bytes may be noise: everything up to MAGIC is set aside.
+    """A line whose first bytes may be noise: everything up to MAGIC is skipped.
 
     Attributes:
-        noise: what came before MAGIC, to explain a session that never became a line.
-        answered: MAGIC has been seen.
+        noise: what came before MAGIC; it explains why a session failed.
+        answered: whether MAGIC has been seen.
     """
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
@@ -23,7 +23,7 @@ class SessionStream(FrameStream):
         """Return the frames that `data` completes, once MAGIC has been seen.
 
         Raises:
-            StreamClosed: too much noise, or bytes that are no frames.
+            StreamClosed: there is too much noise, or the bytes are not frames.
         """
         if self.answered:
             return super().decode(data)
@@ -31,7 +31,7 @@ class SessionStream(FrameStream):
         before, magic, after = self.noise.partition(frames.MAGIC)
         if not magic:
             if len(self.noise) > frames.NOISE_LIMIT:
-                raise StreamClosed("no node launcher answered, only other output")
+                raise StreamClosed("no node launcher answered: the session has only other output")
             return []
         self.answered, self.noise = True, before
         return super().decode(after)

@@ -64,25 +64,25 @@ Connection to 10.0.0.1 port 22 timed out
         (
             255,
             f"ssh: Could not resolve hostname j: Name or service not known\r\n{GONE}",
-            "the way to it (ProxyJump or ProxyCommand) failed:"
+            "its ProxyJump or ProxyCommand failed:"
             " ssh: Could not resolve hostname j: Name or service not known",
         ),
         (
             255,
             f"channel 0: open failed: connect failed: No route\nstdio forwarding failed\n{GONE}",
-            "the way to it (ProxyJump or ProxyCommand) failed:"
+            "its ProxyJump or ProxyCommand failed:"
             " channel 0: open failed: connect failed: No route",
         ),
         (
             255,
             OPEN_KEY,
-            "authentication failed: others may read the key /home/me/.ssh/id_ed25519, so ssh does"
-            " not use it; chmod 600 /home/me/.ssh/id_ed25519",
+            "authentication failed: ssh ignores the key /home/me/.ssh/id_ed25519 because other"
+            " users can read it; run chmod 600 /home/me/.ssh/id_ed25519",
         ),
         (
             255,
             NOT_SSH,
-            "no sshd on that port: what answers is another"
+            "no sshd on that port: another service answers"
             " (banner exchange: Connection to 10.0.0.1 port 22: invalid format)",
         ),
         (
@@ -111,7 +111,7 @@ Connection to 10.0.0.1 port 22 timed out
         (
             255,
             "ssh: connect to host w1 port 22: Connection timed out",
-            "no answer: connecting timed out"
+            "no answer: the connection timed out"
             " (ssh: connect to host w1 port 22: Connection timed out)",
         ),
         (
@@ -127,32 +127,32 @@ Connection to 10.0.0.1 port 22 timed out
         (
             255,
             CHANGED,
-            "its host key has CHANGED: not the host it was, or reinstalled;"
-            " ssh-keygen -R w1 forgets the old one",
+            "its host key has CHANGED: it is another machine, or was reinstalled;"
+            " if you trust it, remove the old key: ssh-keygen -R w1",
         ),
         (
             255,
             "No ED25519 host key is known for w1 and you have requested strict checking.\n"
             "Host key verification failed.\n",
-            "unknown host key: ssh-keyscan w1 | ssh-keygen -lf - shows it,"
-            " ssh-keyscan w1 >> ~/.ssh/known_hosts accepts it, or --accept_new_host_keys",
+            "unknown host key: check it (ssh-keyscan w1 | ssh-keygen -lf -), then accept it"
+            " (ssh-keyscan w1 >> ~/.ssh/known_hosts), or use --accept_new_host_keys",
         ),
         (
             255,
             "Host key verification failed.",
-            "unknown host key: ssh-keyscan w1 | ssh-keygen -lf - shows it,"
-            " ssh-keyscan w1 >> ~/.ssh/known_hosts accepts it, or --accept_new_host_keys",
+            "unknown host key: check it (ssh-keyscan w1 | ssh-keygen -lf -), then accept it"
+            " (ssh-keyscan w1 >> ~/.ssh/known_hosts), or use --accept_new_host_keys",
         ),
         (
             255,
             "me@w1: Permission denied (publickey,password).",
-            "authentication failed: no key it accepts"
+            "authentication failed: no key was accepted"
             " (me@w1: Permission denied (publickey,password).)",
         ),
         (
             255,
             "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures",
-            "authentication failed: no key it accepts"
+            "authentication failed: no key was accepted"
             " (Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures)",
         ),
         (
@@ -164,31 +164,31 @@ Connection to 10.0.0.1 port 22 timed out
         (
             1,
             "Traceback (most recent call last):\nModuleNotFoundError: No module named 'dsrun'\n",
-            "no dsrun for that python: install it there"
+            "dsrun is not installed for that Python: install it there"
             " (ModuleNotFoundError: No module named 'dsrun')",
         ),
         (
             1,
             "python 3.10 or newer is needed, this is 3.6.15 (default)",
-            "its python is too old (python 3.10 or newer is needed, this is 3.6.15 (default))",
+            "its Python is too old (python 3.10 or newer is needed, this is 3.6.15 (default))",
         ),
         (
             127,
             "bash: line 1: exec: /opt/py: not found",
-            "no python at that path (--python names another)"
+            "no Python at that path (--python names another)"
             " (bash: line 1: exec: /opt/py: not found)",
         ),
-        (127, "", "no python at that path (--python names another)"),
+        (127, "", "no Python at that path (--python names another)"),
         (
             126,
             "bash: line 1: /etc/passwd: Permission denied",
-            "python may not be executed there (--python names another)"
+            "no permission to run that Python (--python names another)"
             " (bash: line 1: /etc/passwd: Permission denied)",
         ),
         (
             1,
             "/opt/py: Command not found.",
-            "no python at that path (--python names another) (/opt/py: Command not found.)",
+            "no Python at that path (--python names another) (/opt/py: Command not found.)",
         ),
         (
             255,
@@ -334,10 +334,14 @@ def test_the_commands_of_the_others() -> None:
         (
             "pdsh",
             [Host("a"), Host("b", port=3, where="hosts:2")],
-            "hosts:2: pdsh has no port for one host (b); put it into ~/.ssh/config,"
-            " or use ssh or openssh",
+            "hosts:2: pdsh cannot use a separate port for b; set it in ~/.ssh/config,"
+            " or use --launcher ssh or openssh",
         ),
-        ("pdsh", [Host("::2")], "pdsh takes no IPv6 address for a host; use ssh or openssh"),
+        (
+            "pdsh",
+            [Host("::2")],
+            "--launcher pdsh: IPv6 address ::2; use a host name, or --launcher ssh",
+        ),
     ],
 )
 def test_what_a_backend_cannot_do(name: str, hosts: list[Host], problem: str) -> None:
@@ -350,9 +354,12 @@ def test_what_a_backend_cannot_do(name: str, hosts: list[Host], problem: str) ->
     [
         (
             "openssh",
-            "--launcher openssh: no `ssh` on PATH; install OpenSSH's client, or use ssh",
+            "--launcher openssh: no `ssh` on PATH; install it, or use --launcher ssh",
         ),
-        ("pdsh", "--launcher pdsh: no `pdsh` on PATH; install it, or use ssh or openssh"),
+        (
+            "pdsh",
+            "--launcher pdsh: no `pdsh` on PATH; install it, or use --launcher ssh or openssh",
+        ),
     ],
 )
 def test_a_tool_that_is_not_there(

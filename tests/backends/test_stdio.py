@@ -27,5 +27,7 @@ def test_a_session_of_nothing_but_noise_is_given_up() -> None:
     near, far = socket.socketpair()
     with far, closing(SessionStream(fd := near.detach(), os.dup(fd))) as line:
         assert line.decode(b"y" * frames.NOISE_LIMIT) == []
-        with pytest.raises(StreamClosed, match="no node launcher answered, only other output"):
+        with pytest.raises(
+            StreamClosed, match="no node launcher answered: the session has only other output"
+        ):
             line.decode(b"y")

@@ -140,7 +140,7 @@ def test_a_host_that_does_not_answer_is_named_within_the_timeout(
     with at_most(2 + SLACK):
         ended = dsrun(*on("n1 blackhole", launcher, "--connect_timeout", "2"), path)
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
-    assert "\ndsrun:   blackhole: no answer: connecting timed out" in ended.stderr
+    assert "\ndsrun:   blackhole: no answer: the connection timed out" in ended.stderr
     assert "n1: " not in ended.stderr
 
 

@@ -288,7 +288,7 @@ def test_jump_hosts_in_a_circle(cluster: Cluster, dsrun: Dsrun, tmp_path: Path) 
     with ssh_file(cluster, "config", config), at_most(12):
         ended = dsrun(*on("n2", "ssh"), script(tmp_path, HELLO))
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
-    assert "ProxyJump leads in a circle: n1 -> n3 -> n1" in ended.stderr
+    assert "ProxyJump forms a loop: n1 -> n3 -> n1" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
@@ -307,7 +307,7 @@ def test_a_bad_way_to_a_host_is_told_at_once(
         ended = dsrun(*on("n2", launcher), script(tmp_path, HELLO))
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
     (cause,) = re.findall("^dsrun:   n2: (.*)$", ended.stderr, re.MULTILINE)
-    assert re.search("the way to it|jump host nowhere|its ProxyCommand failed", cause)
+    assert re.search("its ProxyJump|jump host nowhere|its ProxyCommand failed", cause)
     assert words in cause.lower()
 
 
@@ -324,14 +324,14 @@ def test_what_paramiko_cannot_do_goes_to_openssh(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path
 ) -> None:
     path = script(tmp_path, HELLO)
-    why = "n2: your ssh configuration sets BindAddress, which paramiko cannot do"
+    why = "n2: your ssh configuration sets BindAddress, which paramiko does not support"
     with ssh_file(cluster, "config", f"Host n2\n BindAddress {cluster.login.address}\n"):
         found = dsrun(*on("n1 n2", "auto"), path)
         told = dsrun(*on("n1 n2", "ssh"), path)
     assert (found.returncode, sorted(found.stdout.splitlines())[1]) == (0, "n2:1| here is n2")
     assert f"dsrun: launcher: openssh (the ssh program; {why})\n" in found.stderr
     assert told.returncode == USAGE
-    assert told.stderr == f"dsrun: --launcher ssh: {why}; --launcher openssh can\n"
+    assert told.stderr == f"dsrun: --launcher ssh: {why}; use --launcher openssh\n"
 
 
 @remote

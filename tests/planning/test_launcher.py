@@ -92,7 +92,9 @@ def test_nodes_of_this_slurm_job(
     [
         (
             ("ssh", "pdsh"),
-            Choice("openssh", "openssh (the ssh program; --launcher_args are for a program)", True),
+            Choice(
+                "openssh", "openssh (the ssh program; paramiko does not use --launcher_args)", True
+            ),
         ),
         (("pdsh",), Choice("pdsh", "pdsh (neither paramiko nor ssh is installed)")),
     ],

@@ -1,8 +1,8 @@
-"""What the engines have in common: one command starts every node launcher, and these dial back.
+"""What all engines share: one command starts every node launcher, and these dial back.
 
-An engine's pipes serve for a node launcher's token, and for what it says when it cannot start one.
-It is trusted with nothing else: not with exit codes, output, signals or the order of hosts. Adding
-an engine is one class with its command, and one line in the table of backends.
+An engine's pipes carry the tokens of node launchers, and its messages when it cannot start one.
+Nothing else relies on the engine: not exit codes, output, signals or the order of hosts. To add an
+engine, write one class with its command, and one line in the table of backends.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
     Argument: TypeAlias = tuple[str, ...]
 
 NAMED = {"mca", "prtemca", "pmixmca", "gmca", "genv", "env", "x"}
-"""Options that come once for every parameter that they name."""
+"""Options that may be repeated, once for every parameter that they name."""
 
 
 class Placement(NamedTuple):
-    """A host and how many tasks the engine is to start there."""
+    """A host, and how many tasks the engine starts there."""
 
     host: str
     tasks: int
 
 
 class Engine:
-    """Runs one command of an engine for the whole job; each engine's own file says which.
+    """Runs one command of an engine for the whole job; each engine's module defines the command.
 
     Attributes:
-        mark: what its `--version` text contains and that of others does not; "": it is not asked.
-        tools: programs that may be it, the first that is found and of its family counts.
+        mark: a text that only its `--version` output contains; "": `--version` is not run.
+        tools: names of its program; the first one found that has the mark is used.
         aliases: (another name, the name that `arguments` uses) of its options, without dashes.
-        loss_pattern: of what it prints when it has lost a host and is about to end all others.
+        loss_pattern: matches what it prints when it has lost a host and is about to end the others.
     """
 
     transport = "dial"
@@ -66,18 +66,18 @@ class Engine:
         self._hosts: list[Host] = []
         self._runs: list[EngineRun] = []
 
-    # -- what an engine's own file says -------------------------------------------------------
+    # -- defined by each engine ---------------------------------------------------------------
 
     def arguments(self, places: Sequence[Placement]) -> list[Argument]:
-        """Return the engine's arguments, without its own name and the command to start."""
+        """Return the engine's arguments, without its program and the command to start."""
         raise NotImplementedError
 
     def fault_tolerance(self) -> list[Argument]:
-        """Return the arguments with which it goes on when a task has ended badly, if it can."""
+        """Return the arguments with which it continues after a task has failed, if it can."""
         return []
 
     def folders(self) -> list[str]:
-        """Return folders in which its program may be, before those on PATH."""
+        """Return folders to search for its program before those on PATH."""
         return []
 
     def environ(self) -> dict[str, str]:
@@ -85,10 +85,10 @@ class Engine:
         return dict(os.environ)
 
     def clean_up(self, pid: int) -> None:
-        """Remove what this process of the engine's has left behind, if it was killed."""
+        """Remove what an engine process that was killed has left behind."""
 
     def with_ssh_options(self, name: str) -> dict[str, str]:
-        """Return this environment, with options for ssh behind the user's own in that variable.
+        """Return this environment, with our ssh options after the user's own in that variable.
 
         Raises:
             UsageError: the user's ssh configuration cannot be read.
@@ -100,7 +100,7 @@ class Engine:
         first = shlex.join(config_reader.overrides(self._hosts, port, args))
         return {**os.environ, name: f"{first} {theirs} {ours}".strip()}
 
-    # -- what all of them do ------------------------------------------------------------------
+    # -- shared by all engines ----------------------------------------------------------------
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
@@ -108,8 +108,8 @@ class Engine:
         odd = next((n.host for n in nodes if n.host.port or n.host.user), None)
         if odd is not None:
             return (
-                f"{odd.where or '--host'}: {self._name} has no user or port for one host"
-                f" ({odd.name}); put it into ~/.ssh/config, or use --launcher ssh"
+                f"{odd.where or '--host'}: {self._name} cannot use a separate user or port for"
+                f" {odd.name}; set it in ~/.ssh/config, or use --launcher ssh"
             )
         if base.lacks_tls():
             return f"--launcher {self._name}: {base.lacks_tls()}, or use --launcher ssh"
@@ -118,33 +118,33 @@ class Engine:
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None
     ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv): one command, which stands for every host."""
+        """Return (host, argv): the same command for every host."""
         argv = self.argv(nodes, dial)
         return [(host, argv) for host in dict.fromkeys(node.host.name for node in nodes)]
 
     def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
-        """Return the whole command; an option that the user gives as well is the user's alone.
+        """Return the whole command; an option that the user gives replaces ours.
 
-        Most engines refuse an option that comes twice, and some take both.
+        Most engines refuse an option that is given twice, and some use both.
         """
         tolerance = self.fault_tolerance() if self._settings.elastic else []
         arguments = [*self.arguments(placements(nodes)), *tolerance]
         return [*self.command_line(arguments), *self.task_argv(dial)]
 
     def restart_argv(self, node: Node, dial: base.Dial | None) -> list[str]:
-        """Return the command that starts the node launcher of one node once more."""
+        """Return the command that starts the node launcher of one node again."""
         arguments = [*self.arguments(placements([node])), *self.fault_tolerance()]
         return [*self.command_line(arguments), *self.task_argv(dial, node.host.name)]
 
     def command_line(self, arguments: Sequence[Argument]) -> list[str]:
-        """Return the engine's name, those of our arguments that the user does not give, and his."""
+        """Return the program, our arguments that the user does not override, and the user's."""
         theirs = self._settings.args
         given = {self._key(theirs[at:]) for at in range(len(theirs))}
         ours = [word for one in arguments if self._key(one) not in given for word in one]
         return [self._tool or self.tools[0], *ours, *theirs]
 
     def _key(self, words: Sequence[str]) -> str:
-        """Return what an option is called, without dashes, value and alias; a parameter's name."""
+        """Return an option's name without dashes, value and alias, with its parameter if any."""
         if not words or not words[0].startswith("-"):
             return ""
         name = words[0].lstrip("-").partition("=")[0]
@@ -153,19 +153,19 @@ class Engine:
 
     def task_argv(self, dial: base.Dial | None, node: str = "") -> list[str]:
         """Return the command of every task, or of the one on that node."""
-        set_ = self._settings
-        there = dial or base.Dial("ADDRESS:PORT", "SHA256")
-        part = f"--{'rank' if set_.rank_per_task else 'engine'}={self._name}"
+        settings = self._settings
+        dial = dial or base.Dial("ADDRESS:PORT", "SHA256")
+        part = f"--{'rank' if settings.rank_per_task else 'engine'}={self._name}"
         part = f"--node={node}" if node else part
-        return base.node_argv(set_, f"--dial={there.target}", f"--pin={there.pin}", part)
+        return base.node_argv(settings, f"--dial={dial.target}", f"--pin={dial.pin}", part)
 
     def prepare(self, nodes: Sequence[Node]) -> None:
-        """Nothing is to be gained by an early start."""
+        """Do nothing: an early start saves no time."""
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Run the engine; its node launchers announce themselves on its output.
 
-        Called again it is for one node whose node launcher was lost, and that run is its alone.
+        Every later call restarts the node launcher of one lost node, in a separate run.
         """
         argv = self.argv(nodes, dial)
         if self._runs:
@@ -178,29 +178,29 @@ class Engine:
     def exit_code(self, code: int) -> int:
         """Return the exit code of a job that its engine has ended with `code`.
 
-        With a task a rank it is the one that a rank gave to MPI_Abort.
+        With one task per rank, `code` is what a rank passed to MPI_Abort.
         """
         return code if self._settings.rank_per_task and code > 0 else LOST
 
     def close(self) -> None:
-        """Wait for the engine's own end; hurry it when it does not come."""
+        """Wait for the engine to end by itself, then stop it."""
         for run in self._runs:
             run.close()
 
     def _candidates(self) -> list[str]:
-        """Return the programs that may be meant, as full paths: engines find their own by that."""
+        """Return the possible programs as full paths, from which engines find their own files."""
         path = self._settings.path
         if path and not os.path.isdir(path):
-            found = [shutil.which(path)]
+            paths = [shutil.which(path)]
         else:
             own = [os.path.join(path, "bin"), path] if path else self.folders()
             usual = [] if path else os.environ.get("PATH", os.defpath).split(os.pathsep)
             folders = os.pathsep.join([*own, *usual])
-            found = [shutil.which(tool, path=folders) for tool in self.tools]
-        return [os.path.abspath(one) for one in found if one]
+            paths = [shutil.which(tool, path=folders) for tool in self.tools]
+        return [os.path.abspath(one) for one in paths if one]
 
     def _find_tool(self) -> str:
-        """Find this engine's program; returns why there is none, or ""."""
+        """Find this engine's program; return why there is none, or ""."""
         wrong = ""
         for path in self._candidates():
             version = base.output_of([path, "--version"]) if self.mark else ""
@@ -209,8 +209,8 @@ class Engine:
                 return ""
             wrong = wrong or f"{path} is {vendor(version)}"
         where = self._settings.path or "PATH"
-        found = wrong or f"no {' or '.join(self.tools)} in {where}"
-        return f"--launcher {self._name}: {found}; --launcher_path names its program or folder"
+        problem = wrong or f"no {' or '.join(self.tools)} in {where}"
+        return f"--launcher {self._name}: {problem}; --launcher_path names its program or folder"
 
 
 VENDORS = {
@@ -218,11 +218,11 @@ VENDORS = {
     "Intel(R) MPI": "Intel MPI's",
     "HYDRA build details": "MPICH's",
 }
-"""What a program's version text says of whose it is."""
+"""Marks in the version text of a program, and the vendor that each stands for."""
 
 
 def placements(nodes: Sequence[Node]) -> list[Placement]:
-    """Return the hosts in order, each with its tasks: one a node, or one a rank."""
+    """Return the hosts in order, each with its number of tasks: one per node, or one per rank."""
     counts: dict[str, int] = {}
     for node in nodes:
         counts[node.host.name] = counts.get(node.host.name, 0) + 1
@@ -230,7 +230,7 @@ def placements(nodes: Sequence[Node]) -> list[Placement]:
 
 
 def _of_one_node(rank: int, emit: Emit) -> Emit:
-    """Return what emits the events of a run for one node alone: the engine's end is that node's."""
+    """Return an `emit` for a run that serves one node: its engine's end is the node's end."""
 
     def emit_one(event: BackendEvent) -> None:
         emit(SessionEnded(rank, event.cause) if isinstance(event, EngineEnded) else event)
@@ -239,8 +239,8 @@ def _of_one_node(rank: int, emit: Emit) -> Emit:
 
 
 def vendor(version: str) -> str:
-    """Return whose program it is that prints this for its version, in words."""
+    """Return whose program prints this version text."""
     for mark, whose in VENDORS.items():
         if mark in version:
             return whose
-    return "no MPI launcher that is known here"
+    return "not a known MPI launcher"

@@ -14,7 +14,7 @@ HYDRA = "HYDRA build details"
 
 
 class Hydra(base.Engine):
-    """Runs `mpiexec` with the arguments that all of Hydra's descendants have."""
+    """Runs `mpiexec` with the arguments that all MPIs based on Hydra accept."""
 
     tools: tuple[str, ...] = ("mpiexec.hydra", "mpiexec")
     aliases = (
@@ -30,24 +30,24 @@ class Hydra(base.Engine):
         return [*self.common_arguments(places), ("-hosts", hosts), ("-n", str(tasks))]
 
     def common_arguments(self, places: Sequence[base.Placement]) -> list[base.Argument]:
-        """Return what says nothing of hosts; nothing of this machine's environment goes along."""
+        """Return the arguments that do not name the hosts; no variables are passed on."""
         addresses = addresses_towards([places[0].host, places[-1].host])[:1]
         control = [self.control_address(address) for address in addresses]
         return [*control, ("-genvnone",), ("-wdir", "/"), *self.binding_arguments()]
 
     def fault_tolerance(self) -> list[base.Argument]:
-        """Return what has mpiexec go on when a process has died (MPICH, "Using the Hydra")."""
+        """Return what keeps mpiexec going after a process has died (MPICH, "Using the Hydra")."""
         return [("-disable-auto-cleanup",)]
 
     def control_address(self, address: str) -> base.Argument:
-        """Return what tells the hosts' agents to dial this address of this machine.
+        """Return the argument that makes the hosts' agents dial this address of this machine.
 
-        By default they dial its name, which on many machines is 127.0.1.1 or unknown elsewhere.
+        By default they dial its name, which often is 127.0.1.1 or unknown on other hosts.
         """
         return ("-localhost", address)
 
     def binding_arguments(self) -> list[base.Argument]:
-        """Return what turns the engine's own binding off, where dsrun binds."""
+        """Return the arguments that turn off the engine's own binding, if dsrun binds."""
         return [("-bind-to", "none")] if self._settings.bind else []
 
     def environ(self) -> dict[str, str]:

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 
 class IntelMpi(Hydra):
-    """Runs Intel MPI's `mpiexec.hydra`, which takes no counts behind the names of `-hosts`."""
+    """Runs Intel MPI's `mpiexec.hydra`, which accepts no counts in `-hosts`."""
 
     mark = "Intel(R) MPI"
 
     def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
-        """Return the whole command, with a part behind a colon for every host of uneven ones."""
+        """Return the whole command; if counts differ, each host has a part after a colon."""
         places = engine.placements(nodes)
         if len({place.tasks for place in places}) == 1:
             return super().argv(nodes, dial)
@@ -35,24 +35,24 @@ class IntelMpi(Hydra):
         return [*self.command_line(self.common_arguments(places)), *joined[1:]]
 
     def arguments(self, places: Sequence[engine.Placement]) -> list[engine.Argument]:
-        """Return mpiexec's arguments, for as many tasks on every host."""
+        """Return mpiexec's arguments for the same number of tasks on every host."""
         hosts = ",".join(place.host for place in places)
         each = places[0].tasks
         counts = [("-ppn", str(each)), ("-n", str(each * len(places)))]
         return [*self.common_arguments(places), ("-hosts", hosts), *counts]
 
     def control_address(self, address: str) -> engine.Argument:
-        """Return what tells the hosts' agents where to dial: by an interface."""
+        """Return the argument that tells the hosts' agents where to dial: an interface."""
         name = "" if "I_MPI_HYDRA_IFACE" in os.environ else interface_of(address)
         return ("-iface", name) if name else ()
 
     def folders(self) -> list[str]:
-        """Return where I_MPI_ROOT, which Intel's own start-up file sets, has it."""
+        """Return the folder in I_MPI_ROOT, which Intel's setup script sets."""
         root = os.environ.get("I_MPI_ROOT", "")
         return [os.path.join(root, "bin")] if root else []
 
     def binding_arguments(self) -> list[engine.Argument]:
-        """Return what turns its pinning off, where dsrun binds (I_MPI_PIN, developer reference)."""
+        """Return what turns off its pinning, if dsrun binds (I_MPI_PIN, developer reference)."""
         return [("-genv", "I_MPI_PIN", "0")] if self._settings.bind else []
 
     def environ(self) -> dict[str, str]:

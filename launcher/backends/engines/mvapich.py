@@ -1,4 +1,4 @@
-"""MVAPICH 2, 3 and 4: Hydra, which has kept its own version text there."""
+"""MVAPICH 2, 3 and 4: Hydra, with Hydra's own version text."""
 
 from __future__ import annotations
 
@@ -13,6 +13,6 @@ class Mvapich(Hydra):
     tools = (*Hydra.tools, "mpirun")
 
     def binding_arguments(self) -> list[base.Argument]:
-        """Return what turns its own binding off, where dsrun binds (user guides of 2 and 3)."""
+        """Return what turns off its own binding, if dsrun binds (user guides of 2 and 3)."""
         names = ("MV2_ENABLE_AFFINITY", "MVP_ENABLE_AFFINITY") if self._settings.bind else ()
         return [*super().binding_arguments(), *(("-genv", name, "0") for name in names)]

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 TEMPORARY = ("TMPDIR", "TEMP", "TMP")
-"""Where Open MPI looks for a folder for its own (`opal_tmp_directory`)."""
+"""Variables that name Open MPI's temporary folder (`opal_tmp_directory`)."""
 
 BINDING = ("OMPI_MCA_hwloc_base_binding_policy", "PRTE_MCA_hwloc_default_binding_policy")
-"""Where a user's own binding policy stands in the environment (Open MPI 4, and 5)."""
+"""Variables with the user's own binding policy (Open MPI 4, and 5)."""
 
 
 class OpenMpi(engine.Engine):
-    """Runs `mpirun`, whose ssh is the `plm` framework's."""
+    """Runs `mpirun`, which starts ssh through its `plm` framework."""
 
     mark = "open-mpi.org"
     tools = ("mpirun", "mpiexec", "mpirun.openmpi", "orterun")
@@ -36,13 +36,13 @@ class OpenMpi(engine.Engine):
         return [*root, ("--host", hosts), ("--map-by", "slot"), *self._binding(), ("--wdir", "/")]
 
     def fault_tolerance(self) -> list[engine.Argument]:
-        """Return what has mpirun go on when a process has died: as ORTE has it, or PRRTE."""
+        """Return what makes mpirun continue after a process has died, for ORTE or PRRTE."""
         if "OpenRTE" in self._version:
             return [("--mca", "orte_abort_on_non_zero_status", "0")]
         return [("--runtime-options", "error-nonzero-status=0,recoverable")]
 
     def environ(self) -> dict[str, str]:
-        """Return mpirun's environment, with options for its ssh, as ORTE's or PRRTE's are named."""
+        """Return mpirun's environment, with options for its ssh as ORTE or PRRTE names them."""
         prrte = "(Open MPI)" in self._version
         return self.with_ssh_options("PRTE_MCA_plm_ssh_args" if prrte else "OMPI_MCA_plm_rsh_args")
 
@@ -52,13 +52,13 @@ class OpenMpi(engine.Engine):
         for folder in glob(f"{escape(base)}/ompi.*.{os.getuid()}"):
             if _is_ours(folder):
                 shutil.rmtree(f"{folder}/pid.{pid}", ignore_errors=True)
-                with suppress(OSError):  # others are in use there
+                with suppress(OSError):  # not empty: others are in use
                     os.rmdir(folder)
         if _is_ours(f"{base}/ompi.{pid}"):
             shutil.rmtree(f"{base}/ompi.{pid}", ignore_errors=True)
 
     def _binding(self) -> list[engine.Argument]:
-        """Return nothing where the user has chosen a binding of mpirun's, and dsrun binds none.
+        """Return what turns off mpirun's binding, unless the user chose it and dsrun binds none.
 
         By default mpirun binds one or two tasks to a core each (mpirun(1)): all workers of a node
         launcher would share that core.
@@ -69,7 +69,7 @@ class OpenMpi(engine.Engine):
 
 
 def _is_ours(folder: str) -> bool:
-    """Tell whether this is a folder of the user's own, and no link: all may write beside it."""
+    """Return whether this is the user's own folder, not a link: all users may write next to it."""
     try:
         status = os.lstat(folder)
     except OSError:

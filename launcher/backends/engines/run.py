@@ -1,4 +1,4 @@
-"""One run of an engine, whose output is read for tokens and kept for the message."""
+"""One run of an engine; its output is read for tokens and kept for error messages."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ KILL_TIMEOUT = 2.0
 """Seconds between the last SIGTERM and SIGKILL for an engine that does not end."""
 
 KEPT_LINES = 64
-"""Lines of an engine's own that are kept."""
+"""Lines of an engine's own output that are kept."""
 
 SHOWN_LINES = 4
-"""The first lines of them, which a message repeats."""
+"""Lines of these, from the first on, that a message shows."""
 
 UNREACHABLE = re.compile(
     r"^ssh: |Permission denied \(|[Hh]ost key|HOST IDENTIFICATION|exchange_identification"
     r"|execvp error|Unable to run bstrap_proxy on"
 )
-"""What an engine's ssh, or its agent on a host, prints of the one host that its line names.
+"""What an engine's ssh, or its agent, prints about a host that it names in the same line.
 
-MPICH 4 prints no more than that, and waits for ever.
+MPICH 4 prints nothing else, and waits forever.
 """
 
 
@@ -68,8 +68,8 @@ class EngineRun:
     def close(self) -> None:
         """Wait for its end; then SIGTERM, which engines pass on, and SIGKILL.
 
-        An engine that has not started everything will not end by itself. Nor will one that has lost
-        a host: its ssh client waits for ever, and Open MPI gives up at the third signal
+        An engine that has not started every task does not end by itself. Nor does one that has lost
+        a host: its ssh client waits forever, and Open MPI gives up at the third signal
         (`abort_signal_callback` of its orterun.c).
         """
         child = self._child
@@ -86,12 +86,12 @@ class EngineRun:
             self.on_end(child.code, "")
 
     def on_token(self, node: str, token: str) -> None:
-        """Pass a token on."""
+        """Emit a token."""
         self._announced += 1
         self._emit(TokenAnnounced(node, token))
 
     def on_line(self, line: str) -> None:
-        """Keep a line of the engine's own; rules and blank lines say nothing."""
+        """Keep a line of the engine's own output, unless it is blank or a ruler."""
         if any(character.isalnum() for character in line):
             self._lines = [*self._lines, line][-KEPT_LINES:]
             self._emit(EngineOutput(f"{self._tool}: {line}"))
@@ -117,7 +117,7 @@ class EngineRun:
         return self._announced >= len(self._nodes)
 
     def _fail_named(self, line: str) -> None:
-        """Fail the nodes whose host a line names."""
+        """Report the nodes whose host is named in a line as failed."""
         words = set(re.findall(r"[\w.-]+", line))
         for node in self._nodes:
             if node.host.name in words:
@@ -125,7 +125,7 @@ class EngineRun:
                 self._emit(SessionEnded(node.rank, cause))
 
     def _look_for_loss(self, line: str) -> None:
-        """Report a lost host before the engine signals the others: they would seem the cause."""
+        """Report a lost host before the engine signals the others and they seem to be the cause."""
         pattern = self._engine.loss_pattern
         if pattern and self._all_announced() and not self._reported and re.search(pattern, line):
             self._report(f"{self._tool}: {line[:200]}", LOST)

@@ -21,15 +21,15 @@ OF_TASKS = (
     *("SLURM_NTASKS_PER_GPU", "SLURM_NTASKS_PER_CORE", "SLURM_NTASKS_PER_SOCKET"),
     *("SLURM_GPU_BIND", "SLURM_DISTRIBUTION"),
 )
-"""What srun takes from its environment for each task (srun(1)), as sbatch has put it there.
+"""Variables that srun applies to each task (srun(1)), as set by sbatch.
 
-Meant for the workers, it would leave a node launcher, one task a node, with a worker's part of the
+They are meant for workers. A node launcher, one task per node, would get one worker's part of the
 node: one GPU of eight, or the cores of one rank.
 """
 
 
 class Slurm(engine.Engine):
-    """Runs `srun`, once for every component of a heterogeneous job."""
+    """Runs `srun`, with one part for every component of a heterogeneous job."""
 
     tools = ("srun",)
     aliases = (
@@ -52,11 +52,11 @@ class Slurm(engine.Engine):
         strange = [node.host.name for node in nodes if not self._names([node.host.name])]
         if strange:
             names = ",".join(host.name for host in held.hosts)
-            return f"--launcher slurm: {held.words} has no {strange[0]}; it has {names[:200]}"
+            return f"--launcher slurm: {held.words} has no host {strange[0]}; it has {names[:200]}"
         return super().problem(nodes)
 
     def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
-        """Return srun's command, with a part behind a colon for every further component."""
+        """Return srun's command, with a part after a colon for every further component."""
         groups, argv = self._held.groups if self._held else (), super().argv
         if len(groups) < 2:
             return argv(nodes, dial)
@@ -70,14 +70,14 @@ class Slurm(engine.Engine):
 
     def arguments(self, places: Sequence[engine.Placement]) -> list[engine.Argument]:
         """Return srun's arguments."""
-        set_ = self._settings
+        settings = self._settings
         hosts = self._names([place.host for place in places])
         tasks = sum(place.tasks for place in places)
         return [
             (f"--nodes={len(hosts)}",),
             (f"--ntasks={tasks}",),
-            *(_a_rank(hosts, places) if set_.rank_per_task else self._a_node(hosts)),
-            *([] if set_.elastic else [("--kill-on-bad-exit=1",)]),
+            *(_a_rank(hosts, places) if settings.rank_per_task else self._a_node(hosts)),
+            *([] if settings.elastic else [("--kill-on-bad-exit=1",)]),
             ("--input=none",),
             ("--unbuffered",),
             ("--chdir=/",),
@@ -86,11 +86,11 @@ class Slurm(engine.Engine):
         ]
 
     def fault_tolerance(self) -> list[engine.Argument]:
-        """Return what has the step go on without a task, or a node (srun(1))."""
+        """Return what makes the step continue without a task, or a node (srun(1))."""
         return [("--kill-on-bad-exit=0",), ("--no-kill",), ("--wait=0",)]
 
     def environ(self) -> dict[str, str]:
-        """Return srun's environment, without what is meant for workers."""
+        """Return srun's environment, without the variables that are meant for workers."""
         return {
             name: value
             for name, value in os.environ.items()
@@ -98,7 +98,7 @@ class Slurm(engine.Engine):
         }
 
     def _a_node(self, hosts: Sequence[str]) -> list[engine.Argument]:
-        """Return the arguments for one node launcher a node, which is no MPI process."""
+        """Return the arguments for one node launcher per node, which is not an MPI process."""
         plain = [("--ntasks-per-node=1",), ("--mpi=none",)]
         if len(hosts) != self._size():
             return [*plain, (f"--nodelist={','.join(hosts)}",)]
@@ -106,12 +106,12 @@ class Slurm(engine.Engine):
         return [*plain, *([(f"--gpus={gpus}",)] if gpus else [])]
 
     def _unbinds(self) -> bool:
-        """Tell whether Slurm's binding is turned off: where dsrun binds, or nobody chose one."""
+        """Return whether to turn off Slurm's binding: if dsrun binds, or the user chose none."""
         chosen = "SLURM_CPU_BIND" in os.environ or self._settings.rank_per_task
         return self._settings.bind or not chosen
 
     def _names(self, names: Sequence[str]) -> list[str]:
-        """Return Slurm's own names of these hosts, as far as they are in the allocation."""
+        """Return Slurm's own names of those of these hosts that are in the allocation."""
         held = [host.name for host in self._held.hosts] if self._held else []
         exact = set(held)
         return [
@@ -125,15 +125,15 @@ class Slurm(engine.Engine):
 
 
 def _a_rank(hosts: Sequence[str], places: Sequence[engine.Placement]) -> list[engine.Argument]:
-    """Return the arguments for one task a rank, in the order of the hosts (srun(1), arbitrary)."""
+    """Return the arguments for one task per rank, in the order of the hosts (srun(1))."""
     each = [host for host, place in zip(hosts, places, strict=True) for _ in range(place.tasks)]
     return [("--distribution=arbitrary",), (f"--nodelist={','.join(each)}",)]
 
 
 def _gpus_of_tasks() -> int:
-    """Return how many GPUs the job has in all, where it was given them by the task, else 0.
+    """Return the number of GPUs of the whole job if they were requested per task, else 0.
 
-    Slurm would leave a step of one task a node with one task's GPUs there, unless the sum is given.
+    Without this number, a step of one task per node gets the GPUs of one task on each node.
     """
     each = os.environ.get("SLURM_GPUS_PER_TASK", "").rpartition(":")[2]
     tasks = os.environ.get("SLURM_NTASKS", "")
@@ -141,9 +141,9 @@ def _gpus_of_tasks() -> int:
 
 
 def _in_a_step() -> bool:
-    """Tell whether this runs in a step of the job, as a shell of `srun --pty` does.
+    """Return whether this runs in a step of the job, as a shell of `srun --pty` does.
 
-    A new step would wait for the resources of that one, unless they overlap (srun(1)).
+    A new step would wait for the resources of that step, unless they overlap (srun(1)).
     """
     from ...resources.slurm import FIRST_SPECIAL_STEP
 

@@ -1,4 +1,4 @@
-"""Between one ssh session, which belongs to a thread, and a line, which belongs to the loop."""
+"""Connects an ssh session, which runs in a thread, with a control line, which is on the loop."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BLOCK = 128 * 1024
 
 
 class Bridge:
-    """Carries bytes both ways between a session's channel and a socket pair.
+    """Copies bytes both ways between a session's channel and a socket pair.
 
     Attributes:
         fd, write_fd: the loop's end, as two descriptors of one socket.
@@ -33,7 +33,7 @@ class Bridge:
     def __init__(
         self, sessions: SshSessions, host: Host, command: str, explain: Callable[[str], None]
     ) -> None:
-        """Prepare it; `explain` is given what only the author of dsrun understands."""
+        """Prepare it; `explain` is called with tracebacks of unexpected errors."""
         self._sessions = sessions
         self._host = host
         self._command = command
@@ -48,7 +48,7 @@ class Bridge:
         self._closed = False
 
     def run(self) -> str:
-        """Open the session and carry until it ends; returns the cause in words, or ""."""
+        """Open the session and copy until it ends; return why it failed, or ""."""
         try:
             self._channel = self._sessions.open(self._host, self._command)
             with self._socket:
@@ -58,10 +58,10 @@ class Bridge:
             self._socket.close()
             return plain(str(error))
         except Exception as error:
-            # The thread's boundary: whatever paramiko raises is the cause of this one host.
+            # Whatever paramiko raises in this thread is the failure of this host alone.
             self._socket.close()
             self._explain(f"{self._host.name}: {traceback.format_exc()}")
-            return f"the ssh session broke: {plain(str(error) or type(error).__name__)}"
+            return f"the ssh session failed: {plain(str(error) or type(error).__name__)}"
         errors = self._errors.decode("utf-8", "replace")
         if self._answered:
             return causes.explain_end(code, errors)
@@ -72,7 +72,7 @@ class Bridge:
         """End the session from the loop's side; the thread then ends by itself."""
         self._closed = True
         if self._channel is not None:
-            # paramiko tells the other side, and says so when that side is gone.
+            # paramiko notifies the server, and raises if the connection is gone.
             with suppress(EOFError, OSError):
                 self._channel.close()
 
@@ -89,12 +89,12 @@ class Bridge:
                 return
 
     def _send(self, channel: Channel, poll: select.poll) -> bool:
-        """Carry from the loop to the node; returns whether there may be more."""
+        """Copy from the loop to the node; return whether there may be more."""
         try:
             data = self._socket.recv(BLOCK)
         except ConnectionResetError:
             data = b""
-        # A session may have ended just now: why, is still to be received.
+        # The session may just have ended; the reason is still to be received.
         with suppress(OSError):
             if data:
                 channel.sendall(data)
@@ -104,7 +104,7 @@ class Bridge:
         return False
 
     def _receive(self, channel: Channel) -> bool:
-        """Carry from the node to the loop; returns False at the end of the session."""
+        """Copy from the node to the loop; return False at the end of the session."""
         ended = channel.eof_received or channel.closed
         while channel.recv_stderr_ready():
             self._errors = (self._errors + channel.recv_stderr(BLOCK))[-16384:]

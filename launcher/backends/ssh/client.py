@@ -1,4 +1,4 @@
-"""One ssh session through paramiko, and the reason in words when there is none."""
+"""Opens ssh sessions with paramiko, and explains why one fails."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .config import HostConfig
 
     class Closable(Protocol):
-        """What a session has opened, besides its channel."""
+        """Something that a session has opened besides its channel."""
 
         def close(self) -> None:
             """Close it."""
@@ -39,25 +39,25 @@ if TYPE_CHECKING:
 __all__ = ["Channel", "SessionFailed", "SshSessions"]
 
 AUTH_TIMEOUT = 60.0
-"""Seconds for a login to be accepted: slow, not lost, where PAM or a home directory is slow."""
+"""Seconds for a login to be accepted: PAM or a home directory may be slow."""
 
 BANNERS = (b"SSH-", b"Exceeded MaxStartups", b"Not allowed at this time")
-"""What an sshd says first, the last two where it refuses for the moment (its sshd.c)."""
+"""What sshd sends first; the last two mean that it refuses for the moment (sshd.c)."""
 
 FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
-"""Values of AddressFamily; any other is any."""
+"""Values of AddressFamily; any other value allows both."""
 
 
 class SshSessions:
-    """Opens sessions; one for all threads, so that configuration and keys are read once.
+    """Opens sessions; shared by all threads, so that configuration and keys are read once.
 
     Args:
         settings: how to reach hosts.
-        warn: given the warning about a new host key that is accepted, in any thread.
+        warn: called with the warning about a new host key that is accepted, in any thread.
     """
 
     def __init__(self, settings: BackendSettings, warn: Callable[[str], None]) -> None:
-        # What fails is reported as a cause; paramiko would print tracebacks.
+        # Failures are reported as causes; paramiko would also print tracebacks.
         logging.getLogger("paramiko").setLevel(logging.CRITICAL + 1)
         self._settings = settings
         self._warn = warn
@@ -82,11 +82,11 @@ class SshSessions:
             time.sleep(tries.pause())
 
     def close(self, channel: Channel) -> int:
-        """Close a session that has ended; returns its exit code, 255 where there is none."""
+        """Close a session that has ended; return its exit code, 255 if there is none."""
         channel.status_event.wait(1.0)
         code = channel.exit_status if channel.exit_status >= 0 else 255
-        for one in self._opened.pop(channel, []):
-            one.close()
+        for resource in self._opened.pop(channel, []):
+            resource.close()
         return code
 
     def _open(self, host: Host, command: str) -> Channel:
@@ -98,8 +98,8 @@ class SshSessions:
             channel = transport.open_session(timeout=AUTH_TIMEOUT)
             channel.exec_command(command)
         except BaseException:
-            for one in opened:
-                one.close()
+            for resource in opened:
+                resource.close()
             raise
         self._opened[channel] = opened
         return channel
@@ -107,18 +107,18 @@ class SshSessions:
     def _connect(
         self, login: ProxyJump, opened: list[Closable], via: tuple[str, ...], over: str = ""
     ) -> paramiko.Transport:
-        """Return the transport of a login, through its jump hosts; adds all to `opened`.
+        """Log in, through jump hosts if there are any, and return the transport.
 
         Args:
-            login: the host, and user and port where they are given.
-            opened: what is to be closed at the end.
-            via: the hosts that this one is a jump host of.
-            over: jump hosts that lead to it, in place of its own ProxyJump.
+            login: the host, and its user and port if given.
+            opened: receives everything that must be closed at the end.
+            via: the hosts that are reached through this one.
+            over: jump hosts to use instead of its own ProxyJump.
         """
         if login.name in via:
-            circle = " -> ".join([*via[via.index(login.name) :], login.name])
+            loop = " -> ".join([*via[via.index(login.name) :], login.name])
             raise SessionFailed(
-                f"ProxyJump leads in a circle: {circle}; give a jump host 'ProxyJump none'"
+                f"ProxyJump forms a loop: {loop}; set 'ProxyJump none' for one of these hosts"
             )
         config = self._config(login)
         if over:
@@ -139,16 +139,16 @@ class SshSessions:
             config = self._reader.lookup(*login)
         except Unreadable as error:
             raise SessionFailed(f"ssh configuration: {error}") from None
-        beyond = unsupported(config, config_reader.agent())
-        if beyond:
-            raise SessionFailed(f"{beyond}; --launcher openssh can")
+        problem = unsupported(config, config_reader.agent())
+        if problem:
+            raise SessionFailed(f"{problem}; use --launcher openssh")
         return config
 
     def _log_in(
         self, client: paramiko.SSHClient, config: HostConfig, sock: Channel | socket.socket
     ) -> None:
         address, port = config.address, config.port
-        # With an alias or a jump, paramiko must look keys up under the name, not the socket.
+        # With an alias or a jump host, paramiko must look up keys by name, not by socket.
         named = config.known_as or address
         shown = named if port == 22 or config.known_as else f"[{named}]:{port}"
         accept = self._settings.accept_new_host_keys
@@ -156,7 +156,7 @@ class SshSessions:
         client.set_missing_host_key_policy(policy)
         target = f"[{address}]:{port}" if port != 22 else address
         known = self._known.keys(shown, config.known_hosts)
-        # OpenSSH, too, takes a key that is known without the port (sshconnect.c).
+        # OpenSSH also accepts a key that is known without the port (sshconnect.c).
         for kind, key in (known or self._known.keys(named, config.known_hosts)).items():
             client.get_host_keys().add(target, kind, key)
         began, banner = time.monotonic(), b""
@@ -181,16 +181,16 @@ class SshSessions:
                 raise SessionFailed(f"its sshd did not answer ({address}:{port})") from None
             if not banner.startswith(BANNERS):
                 raise SessionFailed(
-                    f"no sshd at {address}:{port}: it says {_printable(banner)}"
+                    f"no sshd at {address}:{port}: it answers {_printable(banner)}"
                 ) from None
             raise _failure(error, address, port) from None
 
     def _banner(self, sock: Channel | socket.socket) -> bytes:
-        """Return the first bytes that sshd says, which stay to be read.
+        """Return the first bytes that sshd sends, without consuming them.
 
         Raises:
-            OSError: it says nothing in time, or resets the connection.
-            _Dropped: it closes the connection without a word.
+            OSError: it sends nothing in time, or resets the connection.
+            _Dropped: it closes the connection without sending anything.
         """
         if not isinstance(sock, socket.socket):
             return BANNERS[0]
@@ -203,7 +203,7 @@ class SshSessions:
     def _socket(
         self, config: HostConfig, opened: list[Closable], via: tuple[str, ...]
     ) -> Channel | socket.socket:
-        """Return what leads to a host: ProxyCommand's pipes, a channel of the jump host, or TCP."""
+        """Return the way to a host: ProxyCommand's socket, a channel of the jump host, or TCP."""
         if config.command:
             command = ProxyCommand(config.command)
             opened.append(command)
@@ -222,8 +222,8 @@ class SshSessions:
             OSError: none does; the last one's error.
         """
         family = FAMILIES.get(config.family, socket.AF_UNSPEC)
-        found = socket.getaddrinfo(config.address, config.port, family, socket.SOCK_STREAM)
-        for last, (*kind, _, place) in enumerate(found, 1 - len(found)):
+        infos = socket.getaddrinfo(config.address, config.port, family, socket.SOCK_STREAM)
+        for last, (*kind, _, place) in enumerate(infos, 1 - len(infos)):
             sock = socket.socket(*kind)
             sock.settimeout(self._settings.connect_timeout)
             try:
@@ -234,12 +234,12 @@ class SshSessions:
                     raise
             else:
                 return sock
-        raise AssertionError("getaddrinfo returns one address at least")
+        raise AssertionError("getaddrinfo returns at least one address")
 
     def _jump(self, config: HostConfig, opened: list[Closable], via: tuple[str, ...]) -> Channel:
-        """Log in to the last of the jump hosts, and have it connect on.
+        """Log in to the last jump host, and open a connection from it.
 
-        More than one jump is written as `a,b`: b is reached over a, as b's own ProxyJump.
+        Several jump hosts are written as `a,b`: b is reached through a, its own ProxyJump.
         """
         over, _, last = config.jumps.rpartition(",")
         try:
@@ -259,7 +259,7 @@ class SshSessions:
 
 
 def _proxy_failure(opened: Sequence[Closable], dropped: _Dropped) -> Exception:
-    """Return what to raise for a dropped connection: why its ProxyCommand failed, if it did."""
+    """Return the exception for a dropped connection: why its ProxyCommand failed, if it did."""
     why = next((one.failure() for one in opened if isinstance(one, ProxyCommand)), "")
     if not why or causes.is_transient(why):
         return dropped
@@ -267,7 +267,7 @@ def _proxy_failure(opened: Sequence[Closable], dropped: _Dropped) -> Exception:
 
 
 def _printable(data: bytes) -> str:
-    """Return the first line of foreign bytes as one printable word."""
+    """Return the beginning of foreign bytes, printable and in quotes."""
     return repr(data.splitlines()[0].decode("utf-8", "backslashreplace")[:40])
 
 
@@ -276,10 +276,10 @@ class _Dropped(Exception):
 
 
 def _failure(error: Exception, address: str, port: int) -> Exception:
-    """Return what to raise for an exception of a connection attempt."""
+    """Return the exception to raise for a failed connection attempt."""
     if isinstance(error, (EOFError, ConnectionResetError)) or "protocol banner" in str(error):
         return _Dropped(str(error) or "connection closed")
-    words = next((say for kind, say in _FAILURES if isinstance(error, kind)), "{error} ({where})")
+    words = next((text for kind, text in _FAILURES if isinstance(error, kind)), "{error} ({where})")
     if isinstance(error, OSError) and error.errno in {errno.EHOSTUNREACH, errno.ENETUNREACH}:
         words = f"{causes.NO_ROUTE} ({{where}})"
     why = reason(error) if isinstance(error, OSError) else error
@@ -288,7 +288,7 @@ def _failure(error: Exception, address: str, port: int) -> Exception:
 
 _FAILURES: tuple[tuple[type[Exception], str], ...] = (
     (socket.gaierror, "its name does not resolve ({where}: {error})"),
-    (TimeoutError, "no answer: connecting timed out ({where})"),
+    (TimeoutError, "no answer: the connection timed out ({where})"),
     (ConnectionRefusedError, "connection refused: no sshd on that port ({where})"),
 )
-"""What an exception means, in words, in the order in which they decide."""
+"""Exceptions and what they mean; the first that matches decides."""

@@ -1,7 +1,7 @@
-"""What an ssh configuration says of one host, and what of that paramiko cannot do. Pure.
+"""The ssh configuration of one host, and which of its settings paramiko does not support. Pure.
 
-The text is that of `ssh -G`, in which OpenSSH has settled all but `~` and the tokens of some values
-(ssh_config(5), TOKENS).
+The input is the output of `ssh -G`, in which OpenSSH has resolved everything but `~` and the tokens
+of some values (ssh_config(5), TOKENS).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ IRRELEVANT = frozenset(
         *("connectionattempts", "ciphers", "macs", "kexalgorithms"),
     ]
 )
-"""Keywords that say nothing of how to reach a host and of how to log in there."""
+"""Keywords that affect neither how a host is reached nor how to log in there."""
 
 KINDS = ("rsa", "ecdsa", "ecdsa_sk", "ed25519", "ed25519_sk")
 USUAL_KEYS = tuple(f"~/.ssh/id_{kind}" for kind in KINDS)
@@ -37,10 +37,10 @@ KNOWN = ("~/.ssh/known_hosts ~/.ssh/known_hosts2",)
 KNOWN_TO_ALL = ("/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2",)
 
 LENIENT = frozenset({"no", "off", "false", "accept-new"})
-"""Values of StrictHostKeyChecking that accept keys never seen before; `-G` writes no as false."""
+"""Values of StrictHostKeyChecking that accept unknown keys; `-G` prints `no` as `false`."""
 
 CARELESS = LENIENT - {"accept-new"}
-"""Those with which OpenSSH goes on when a key has changed."""
+"""Those with which OpenSSH connects even if a key has changed."""
 
 
 class Unreadable(Exception):
@@ -48,11 +48,11 @@ class Unreadable(Exception):
 
 
 class HostConfig(NamedTuple):
-    """What holds for one host.
+    """The configuration of one host.
 
     Attributes:
         address: its HostName.
-        keys: the files of IdentityFile, whether or not they are there.
+        keys: the files of IdentityFile, whether or not they exist.
         certificates: the files of CertificateFile.
         agent: the agent's socket, "" for none.
         known_as: HostKeyAlias, or "".
@@ -81,12 +81,12 @@ class HostConfig(NamedTuple):
 
     @property
     def accepts_new_keys(self) -> bool:
-        """Tell whether a host key that was never seen is accepted."""
+        """Whether an unknown host key is accepted."""
         return self.checking in LENIENT
 
 
 class LoginName(NamedTuple):
-    """Who logs in from where: what tokens stand for."""
+    """The local user, for the tokens that stand for it."""
 
     name: str
     home: str
@@ -94,7 +94,7 @@ class LoginName(NamedTuple):
 
 
 def parse(text: str) -> dict[str, list[str]]:
-    """Return what `ssh -G` has printed: all values of each keyword, in their order."""
+    """Parse the output of `ssh -G`: all values of each keyword, in order."""
     values: dict[str, list[str]] = {}
     for line in text.splitlines():
         keyword, _, value = line.partition(" ")
@@ -103,10 +103,10 @@ def parse(text: str) -> dict[str, list[str]]:
 
 
 def resolve(values: Values, name: str, account: LoginName) -> HostConfig:
-    """Return what holds for the host `name`, with those tokens expanded that are left to us.
+    """Return the configuration of the host `name`, with the remaining tokens expanded.
 
     Raises:
-        Unreadable: the port is none.
+        Unreadable: the port is invalid.
     """
     address, port = _first(values, "hostname", name), _port(_first(values, "port", "22"))
     user, alias = _first(values, "user", account.name), _first(values, "hostkeyalias")
@@ -142,13 +142,13 @@ def resolve(values: Values, name: str, account: LoginName) -> HostConfig:
 
 
 def _first(values: Values, keyword: str, default: str = "") -> str:
-    """Return the value that counts, "" for none."""
+    """Return the first value, which is the one in effect; "" for none."""
     value = values.get(keyword, [default])[0]
     return "" if value.lower() == "none" else value
 
 
 def _token_expander(named: Sequence[str], account: LoginName) -> Callable[[str], str]:
-    """Return what fills tokens; `named` is for %h, %n, %p, %r and %k."""
+    """Return a function that expands tokens; `named` has %h, %n, %p, %r and %k."""
     here = os.uname().nodename
     ours = ["%", account.name, account.home, str(os.getuid()), here, here.partition(".")[0]]
     tokens = dict(zip("hnprk%udilL", [*named, *ours], strict=True))
@@ -162,7 +162,7 @@ def _port(text: str) -> int:
 
 
 def _agent(value: str) -> str:
-    """Return IdentityAgent as a path: it may be the name of a variable, and has one by default."""
+    """Return IdentityAgent as a path: it may name a variable, as its default does."""
     return "${SSH_AUTH_SOCK}" if value == "SSH_AUTH_SOCK" else re.sub(r"^\$(\w+)$", r"${\1}", value)
 
 
@@ -177,18 +177,20 @@ UNSUPPORTED: tuple[tuple[str, frozenset[str]], ...] = (
     ("BindAddress", frozenset({"none"})),
     ("BindInterface", frozenset({"none"})),
 )
-"""What paramiko cannot do: keywords, and the values with which they ask nothing of it."""
+"""Keywords that paramiko does not support, and their values without an effect."""
 
 
 def unsupported(config: HostConfig, agent: str) -> str:
-    """Return what of a configuration paramiko cannot do, in words, or "".
+    """Return which setting paramiko does not support, or "".
 
     Args:
-        config: what holds for a host.
-        agent: the socket of the one agent that paramiko asks.
+        config: the configuration of a host.
+        agent: the socket of the agent that paramiko uses.
     """
-    found = next((keyword for keyword in _unsupported_keywords(config, agent)), "")
-    return f"your ssh configuration sets {found}, which paramiko cannot do" if found else ""
+    keyword = next(_unsupported_keywords(config, agent), "")
+    if not keyword:
+        return ""
+    return f"your ssh configuration sets {keyword}, which paramiko does not support"
 
 
 def _unsupported_keywords(config: HostConfig, agent: str) -> Iterator[str]:
@@ -199,7 +201,7 @@ def _unsupported_keywords(config: HostConfig, agent: str) -> Iterator[str]:
         yield "PreferredAuthentications without publickey"
     if config.agent not in {"", agent}:
         yield "IdentityAgent"
-    # paramiko finds a certificate that lies beside its key.
+    # paramiko finds a certificate next to its key.
     if not {f"{key}-cert.pub" for key in config.keys}.issuperset(config.certificates):
         yield "CertificateFile"
 
@@ -208,7 +210,7 @@ UNSUPPORTED_KEYWORDS = frozenset(
     [keyword.lower() for keyword, _ in UNSUPPORTED]
     + ["preferredauthentications", "identityagent", "certificatefile"]
 )
-"""The keywords, in lower case, without which a configuration asks nothing of the kind."""
+"""All keywords that may be unsupported, in lower case."""
 
 
 class ProxyJump(NamedTuple):
@@ -227,14 +229,14 @@ def parse_jump(text: str) -> ProxyJump:
     """
     rest = text.strip().removeprefix("ssh://").rstrip("/")
     user, _, place = rest.rpartition("@")
-    found = re.fullmatch(r"(?:\[([^]]+)\]|([^\s:\[\]]+))(?::([^:]*))?", place)
-    if found is None:
+    match = re.fullmatch(r"(?:\[([^]]+)\]|([^\s:\[\]]+))(?::([^:]*))?", place)
+    if match is None:
         raise Unreadable(f"ProxyJump {text!r}: expected [USER@]HOST[:PORT]")
-    return ProxyJump(found[1] or found[2], user or None, _port(found[3]) if found[3] else None)
+    return ProxyJump(match[1] or match[2], user or None, _port(match[3]) if match[3] else None)
 
 
 def named_keys(config: HostConfig) -> tuple[str, ...]:
-    """Return the key files that the user has named: where none is, `-G` lists all usual ones."""
+    """Return the key files that the user has named; without any, `-G` lists the default ones."""
     named = config.values.get("identityfile", ())
     usual = [one for one in named if re.fullmatch(r"~/\.ssh/id_(\w+)", one)]
     return () if len(usual) == len(named) > 2 or not named else config.keys

@@ -1,7 +1,7 @@
-"""Reads the user's ssh configuration as OpenSSH does: by asking `ssh -G HOST`.
+"""Reads the user's ssh configuration as OpenSSH does: with `ssh -G HOST`.
 
-Where the files say nothing that matters here nobody is asked; where there is no `ssh` program,
-paramiko's reader has to do, which follows no Include.
+`ssh` is not run if nothing in the files matters here. If there is no `ssh` program, paramiko's
+reader is used instead, which does not follow Include.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ AT_ONCE = 16
 """How many `ssh -G` run at a time."""
 
 PATIENCE = 30.0
-"""Seconds for `ssh -G`, whose `Match exec` may run anything."""
+"""Seconds for `ssh -G`, whose `Match exec` may run any command."""
 
 
 def account() -> LoginName:
-    """Return who runs this; the home is that of the user database, as for OpenSSH."""
+    """Return the user who runs this; the home is that of the user database, as in OpenSSH."""
     import pwd
 
     try:
@@ -47,10 +47,10 @@ def account() -> LoginName:
 
 
 class ConfigReader:
-    """Says what holds for a host; one for all threads.
+    """Looks up the configuration of hosts; shared by all threads.
 
     Args:
-        args: further arguments of the user's for `ssh`.
+        args: the user's additional arguments for `ssh`.
     """
 
     def __init__(self, args: Sequence[str] = ()) -> None:
@@ -63,21 +63,21 @@ class ConfigReader:
 
     @property
     def is_quiet(self) -> bool:
-        """Tell whether the files say nothing of how to reach hosts."""
+        """Whether nothing in the files affects how hosts are reached."""
         return self.keywords <= ssh_config.IRRELEVANT and not self._args
 
     def lookup(self, name: str, user: str | None = None, port: int | None = None) -> HostConfig:
-        """Return what holds for a host; a user and a port that are given come first.
+        """Return the configuration of a host; a given user and port take precedence.
 
-        What was asked for the plan serves the first connection; later ones ask again.
+        The first connection uses what `plan` has read; later ones read the configuration again.
 
         Raises:
-            Unreadable: the configuration cannot be read; in ssh's own words where it was asked.
+            Unreadable: the configuration cannot be read; the text is ssh's own if it was run.
         """
-        return self._planned.pop((name, user, port), None) or self._ask(name, user, port)
+        return self._planned.pop((name, user, port), None) or self._read(name, user, port)
 
     def plan(self, hosts: Sequence[Host], port: int | None) -> list[HostConfig]:
-        """Return what holds for each host, all asked at once, and keep it for `lookup`.
+        """Return the configuration of each host, read in parallel, and keep it for `lookup`.
 
         Raises:
             Unreadable: as `lookup`.
@@ -87,17 +87,17 @@ class ConfigReader:
         logins = [(host.name, host.user, host.port or port) for host in hosts]
         new = [login for login in logins if login not in self._planned]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            found = pool.map(lambda login: self._ask(*login), new)
-            self._planned.update(zip(new, found, strict=True))
+            configs = pool.map(lambda login: self._read(*login), new)
+            self._planned.update(zip(new, configs, strict=True))
         return [self._planned[login] for login in logins]
 
-    def _ask(self, name: str, user: str | None, port: int | None) -> HostConfig:
+    def _read(self, name: str, user: str | None, port: int | None) -> HostConfig:
         given = {**({"user": [user]} if user else {}), **({"port": [str(port)]} if port else {})}
         if self.is_quiet:
             return ssh_config.resolve(given, name, self._record)
         if self._ssh is None:
-            found = by_paramiko(files(self._record.home), name)
-            return ssh_config.resolve({**found, **given}, name, self._record)
+            values = by_paramiko(files(self._record.home), name)
+            return ssh_config.resolve({**values, **given}, name, self._record)
         to = [*(["-p", str(port)] if port else []), *(["-l", user] if user else [])]
         with self._turns:
             text = _run([self._ssh, *self._args, "-T", "-G", *to, "--", name])
@@ -106,24 +106,24 @@ class ConfigReader:
 
 @cache
 def reader(args: tuple[str, ...] = ()) -> ConfigReader:
-    """Return this process's one reader; `args` are the user's own for `ssh`."""
+    """Return this process's only reader; `args` are the user's own for `ssh`."""
     return ConfigReader(args)
 
 
 def agent() -> str:
-    """Return the socket of the user's agent, "" for none; it is the only one paramiko asks."""
+    """Return the socket of the user's agent, "" for none; paramiko uses no other."""
     return os.environ.get("SSH_AUTH_SOCK", "")
 
 
 def overrides(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return options for `ssh` that are to stand before the user's own.
+    """Return options for `ssh` that must come before the user's own.
 
-    A changed key is refused even where the user has set StrictHostKeyChecking to `no`, with which
-    OpenSSH would go on; and ssh runs our command in place of the user's RemoteCommand. Hosts that
-    share an `ssh` command line get what the strictest of them has.
+    A changed key is refused even if the user has set StrictHostKeyChecking to `no`, with which
+    OpenSSH would connect. ssh runs our command instead of the user's RemoteCommand. Hosts that
+    share an `ssh` command line get the strictest of their settings.
 
     Args:
-        hosts: all whose options are the same.
+        hosts: all hosts that share the options.
         port: as for `ConfigReader.plan`.
         args: the user's own arguments for `ssh`.
 
@@ -132,28 +132,28 @@ def overrides(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ())
     """
     words = f"{' '.join(args)} {' '.join(reader().keywords)}".lower()
     own = ("-o", "RemoteCommand=none") if "remotecommand" in words else ()
-    found = plan(hosts, port, args) if "stricthostkeychecking" in words else []
-    if not any(config.checking in ssh_config.CARELESS for config in found):
+    configs = plan(hosts, port, args) if "stricthostkeychecking" in words else []
+    if not any(config.checking in ssh_config.CARELESS for config in configs):
         return own
-    checking = "accept-new" if all(config.accepts_new_keys for config in found) else "yes"
+    checking = "accept-new" if all(config.accepts_new_keys for config in configs) else "yes"
     return (*own, "-o", f"StrictHostKeyChecking={checking}")
 
 
 def check(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> None:
-    """Look whether the configuration can be read: OpenSSH reads all of it for any host.
+    """Check that the configuration can be read: OpenSSH reads all of it for any host.
 
     Raises:
-        UsageError: it cannot, in ssh's own words.
+        UsageError: it cannot be read; the text is ssh's own.
     """
     if hosts and not reader().is_quiet:
         plan(hosts[:1], port, args)
 
 
 def plan(hosts: Sequence[Host], port: int | None, args: Sequence[str] = ()) -> list[HostConfig]:
-    """Return what holds for each host.
+    """Return the configuration of each host.
 
     Raises:
-        UsageError: the configuration cannot be read, in ssh's own words.
+        UsageError: it cannot be read; the text is ssh's own.
     """
     try:
         return reader(tuple(args)).plan(hosts, port)
@@ -201,7 +201,7 @@ def _run(argv: Sequence[str]) -> str:
     """Return what `ssh -G` prints.
 
     Raises:
-        Unreadable: it refuses, or takes too long.
+        Unreadable: it fails, or takes too long.
     """
     import subprocess
 
@@ -221,10 +221,10 @@ def _run(argv: Sequence[str]) -> str:
 
 
 def by_paramiko(paths: Sequence[str], name: str) -> dict[str, list[str]]:
-    """Return what paramiko's reader makes of the files.
+    """Return the configuration as paramiko reads it.
 
     Raises:
-        Unreadable: it cannot read them; it raises much, and none of it names the place.
+        Unreadable: it cannot; its exceptions are of many types, and none names the line.
     """
     from paramiko import SSHConfig
 
@@ -232,12 +232,12 @@ def by_paramiko(paths: Sequence[str], name: str) -> dict[str, list[str]]:
     for path in paths:
         _parse(config, path)
     try:
-        found: dict[str, object] = {**config.lookup(name)}
+        values: dict[str, object] = {**config.lookup(name)}
     except Exception as error:
         raise Unreadable(f"{paths[0]}: {type(error).__name__}: {error}") from None
     return {
         keyword: [*value] if isinstance(value, list) else [str(value or "none")]
-        for keyword, value in found.items()
+        for keyword, value in values.items()
     }
 
 

@@ -1,4 +1,4 @@
-"""Logs in with the keys that the configuration names and the agent holds; nobody is ever asked."""
+"""Logs in with the keys of the configuration and of the agent; never prompts for a password."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ NO_KEY = "no key to offer (IdentityFile, ~/.ssh/id_*, or an agent)"
 
 
 class KeyFiles:
-    """The user's private keys, each file read once, whichever thread asks first."""
+    """The user's private keys; each file is read once for all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._read: dict[str, paramiko.PKey | str] = {}
 
     def load(self, path: str) -> paramiko.PKey | str:
-        """Return the key of a file, or why there is none, in words that follow its name."""
+        """Return the key in a file, or why it cannot be used, in words that follow its name."""
         with self._lock:
             if path not in self._read:
                 self._read[path] = _load(path)
@@ -50,17 +50,17 @@ def _load(path: str) -> paramiko.PKey | str:
             if os.path.exists(f"{path}-cert.pub"):
                 key.load_certificate(f"{path}-cert.pub")
         except paramiko.PasswordRequiredException:
-            return "has a passphrase; ssh-add it"
+            return "has a passphrase; add it to your agent with ssh-add"
         except OSError as error:
             return f"cannot be read ({reason(error)})"
         except (paramiko.SSHException, ValueError, TypeError, IndexError):
             continue
         return key
-    return "is no key that paramiko can use; --launcher openssh may"
+    return "is not a key that paramiko supports; try --launcher openssh"
 
 
 class Login(AuthStrategy):
-    """Tries one key after the other, files first, as far as the configuration allows each."""
+    """Tries one key after another, files first, as the configuration allows."""
 
     def __init__(self, files: KeyFiles, config: HostConfig) -> None:
         super().__init__(paramiko.SSHConfig())
@@ -68,7 +68,7 @@ class Login(AuthStrategy):
         self._config = config
 
     def get_sources(self) -> Iterator[AuthSource]:
-        """Yield what is tried, in order."""
+        """Yield the keys to try, in order."""
         for key in self._keys():
             yield InMemoryPrivateKey(self._config.user, key)
 
@@ -83,18 +83,18 @@ class Login(AuthStrategy):
             try:
                 more = source.authenticate(transport)
             except paramiko.SSHException as error:
-                refused = f"no key it accepts ({error})"
+                refused = f"no key was accepted ({error})"
                 continue
             if not more:
                 return []
-            refused = f"a key is not enough for it ({', '.join(more)})"
+            refused = f"it requires more than a key ({', '.join(more)})"
         unused = self._unused()
         causes = [refused or ("no key to offer" if unused else NO_KEY), *unused]
         raise SessionFailed(f"authentication failed for {self._config.user}: {'; '.join(causes)}")
 
     def _keys(self) -> Iterator[paramiko.PKey]:
-        found = [self._files.load(path) for path in self._config.keys]
-        yield from (key for key in found if isinstance(key, paramiko.PKey))
+        loaded = [self._files.load(path) for path in self._config.keys]
+        yield from (key for key in loaded if isinstance(key, paramiko.PKey))
         if not self._config.agent:
             return
         agent = paramiko.Agent()
@@ -104,19 +104,19 @@ class Login(AuthStrategy):
             agent.close()
 
     def _allows(self, key: paramiko.PKey) -> bool:
-        """Tell whether the agent may offer a key (ssh_config(5), IdentitiesOnly)."""
+        """Return whether the agent may offer a key (ssh_config(5), IdentitiesOnly)."""
         return not self._config.only_these_keys or key.get_base64() in map(
             _public_half, self._config.keys
         )
 
     def _unused(self) -> list[str]:
-        """Return what was wrong with each key file that the user has named."""
+        """Return what is wrong with each unusable key file that the user has named."""
         wrong = [(path, self._files.load(path)) for path in named_keys(self._config)]
         return [f"{path} {why}" for path, why in wrong if isinstance(why, str)]
 
 
 def _public_half(path: str) -> str:
-    """Return the public key that lies beside a private one, in base64, or ""."""
+    """Return the public key next to a private one, in base64, or ""."""
     public = path if path.endswith(".pub") else f"{path}.pub"
     with suppress(OSError, IndexError), open(public, encoding="utf-8", errors="replace") as file:
         return file.readline().split()[1]

@@ -1,4 +1,4 @@
-"""The host keys that the user knows, as OpenSSH's files have them, and what becomes of others."""
+"""The host keys in the user's known_hosts files, and the policy for unknown keys."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class KnownHosts:
-    """The known_hosts files, each read once, whichever thread asks first."""
+    """The known_hosts files; each is read once for all threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -37,11 +37,11 @@ class KnownHosts:
         return keys
 
     def revoked(self, key: paramiko.PKey, files: Sequence[str]) -> bool:
-        """Tell whether a key is marked @revoked in any of the files."""
+        """Return whether a key is marked @revoked in any of the files."""
         return any(key.get_base64() in self._read(path)[1] for path in files)
 
     def add(self, path: str, name: str, key: paramiko.PKey) -> None:
-        """Append a key to a file; nothing that is there is touched.
+        """Append a key to a file.
 
         Raises:
             SessionFailed: it cannot be written.
@@ -53,7 +53,7 @@ class KnownHosts:
                     file.write(f"{name} {key.get_name()} {key.get_base64()}\n")
         except OSError as error:
             raise SessionFailed(
-                f"its new host key cannot be kept in {path}: {reason(error)}"
+                f"its new host key cannot be saved in {path}: {reason(error)}"
             ) from None
 
     def _read(self, path: str) -> tuple[paramiko.HostKeys, frozenset[str]]:
@@ -64,7 +64,7 @@ class KnownHosts:
 
 
 def _parse(path: str) -> tuple[paramiko.HostKeys, frozenset[str]]:
-    """Return a file's keys, and its @revoked ones (paramiko knows no markers)."""
+    """Return a file's keys, and its @revoked ones (paramiko does not support markers)."""
     keys = paramiko.HostKeys()
     revoked = set()
     try:
@@ -82,7 +82,7 @@ def _parse(path: str) -> tuple[paramiko.HostKeys, frozenset[str]]:
 
 
 def _add(keys: paramiko.HostKeys, line: str) -> None:
-    """Add one line's key under every name of it; a line that is no key is passed over."""
+    """Add the key of a line under each of its names; skip a line without a key."""
     try:
         entry = paramiko.hostkeys.HostKeyEntry.from_line(line)
     except (paramiko.SSHException, paramiko.hostkeys.InvalidHostKey):
@@ -93,14 +93,14 @@ def _add(keys: paramiko.HostKeys, line: str) -> None:
 
 
 class Policy(paramiko.MissingHostKeyPolicy):
-    """Decides on a host whose key is not known: refused, unless new ones are accepted.
+    """Handles an unknown host key: refuses it, unless new keys are accepted.
 
     Args:
-        known: the files of known keys.
-        name: what the host is called in them.
-        config: what holds for the host.
-        accept: new keys are accepted, whatever the configuration says (--accept_new_host_keys).
-        warn: given the warning about a key that is accepted.
+        known: the known_hosts files.
+        name: the host's name in them.
+        config: the host's configuration.
+        accept: accept new keys, whatever the configuration says (--accept_new_host_keys).
+        warn: called with the warning about a key that is accepted.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class Policy(paramiko.MissingHostKeyPolicy):
     def missing_host_key(
         self, client: paramiko.SSHClient, hostname: str, key: paramiko.PKey
     ) -> None:
-        """Decide on a key that no file holds; called by paramiko before any login."""
+        """Accept or refuse a key that is in no file; paramiko calls this before the login."""
         if self._known.revoked(key, self._config.known_hosts):
             raise SessionFailed(
                 f"its host key is marked @revoked ({fingerprint(key)}): do not trust it"
@@ -129,24 +129,24 @@ class Policy(paramiko.MissingHostKeyPolicy):
             raise self.refusal(key)
         self._known.add(self._config.known_hosts[0], self._name, key)
         why = "--accept_new_host_keys" if self._accept else "StrictHostKeyChecking"
-        self._warn(f"{self._name}: took its host key {fingerprint(key)}, never seen before ({why})")
+        self._warn(f"{self._name}: accepted its new host key {fingerprint(key)} ({why})")
 
     def refusal(self, key: paramiko.PKey) -> SessionFailed:
-        """Return the refusal of a key that is not known, with what would accept it."""
+        """Return the refusal of an unknown key, with the command that would accept it."""
         host, _, port = self._name.strip("[").partition("]:")
         scan = f"ssh-keyscan {f'-p {port} ' if port else ''}{host} >> ~/.ssh/known_hosts"
         return SessionFailed(
-            f"unknown host key {fingerprint(key)}; if that is its key: {scan}"
-            " (or --accept_new_host_keys)"
+            f"unknown host key {fingerprint(key)}; if you trust it, run {scan}"
+            " (or use --accept_new_host_keys)"
         )
 
 
 def changed(key: paramiko.PKey, address: str, port: int) -> SessionFailed:
-    """Return the refusal of a key that is not the one that is known."""
+    """Return the refusal of a key that differs from the known one."""
     target = address if port == 22 else f"'[{address}]:{port}'"
     return SessionFailed(
-        f"its host key has CHANGED (now {fingerprint(key)}): not the host it was, or"
-        f" reinstalled; ssh-keygen -R {target} forgets the old one"
+        f"its host key has CHANGED (now {fingerprint(key)}): it is another machine, or was"
+        f" reinstalled; if you trust it, remove the old key: ssh-keygen -R {target}"
     )
 
 

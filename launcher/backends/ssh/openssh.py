@@ -1,4 +1,4 @@
-"""The user's own `ssh`: everything their configuration can do, one client a node."""
+"""The user's own `ssh` program, with all that its configuration supports; one client per node."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class OpenSSH:
-    """Starts one `ssh` client a node; its standard input and output are the line."""
+    """Starts one `ssh` client per node; its standard input and output are the line."""
 
     transport = "stdio"
 
@@ -42,7 +42,7 @@ class OpenSSH:
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
         if shutil.which("ssh") is None:
-            return "--launcher openssh: no `ssh` on PATH; install OpenSSH's client, or use ssh"
+            return "--launcher openssh: no `ssh` on PATH; install it, or use --launcher ssh"
         config_reader.check([node.host for node in nodes], self._settings.port, self._settings.args)
         return ""
 
@@ -54,7 +54,7 @@ class OpenSSH:
         return [(node.host.name, self.argv(node.host)) for node in nodes]
 
     def argv(self, host: Host) -> list[str]:
-        """Return the client's command; OpenSSH takes the first value of an option: the user's."""
+        """Return the client's command; OpenSSH uses the first value of an option: the user's."""
         return [*self.client(host), "--", host.name, self._remote]
 
     def client(self, host: Host) -> list[str]:
@@ -71,22 +71,22 @@ class OpenSSH:
         ]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
-        """Nothing is to be gained by an early start."""
+        """Do nothing: an early start saves no time."""
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
-        """Start one client a node."""
-        with suppress(UsageError):  # ssh will say so itself
+        """Start one client per node."""
+        with suppress(UsageError):  # ssh reports it itself
             self._read_overrides(nodes)
         for node in nodes:
             self._start(node, loop, emit, Retries(loop.clock))
 
     def close(self) -> None:
-        """End the clients that are still there."""
+        """End the clients that still run."""
         for child in self._children.values():
             child.send_signal(signal.SIGTERM)
 
     def _read_overrides(self, nodes: Sequence[Node]) -> None:
-        """Read which options have to stand before the user's own for each host."""
+        """Read which options must come before the user's own for each host."""
         port, args = self._settings.port, self._settings.args
         hosts = [node.host for node in nodes]
         if config_reader.overrides(hosts, port, args):
@@ -115,7 +115,7 @@ class OpenSSH:
 
 
 def _cause(code: int, errors: str, stream: SessionStream, node: Node) -> str:
-    """Return why a session has ended, "" for an ordinary end."""
+    """Return why a session has ended, "" for a normal end."""
     if stream.answered:
         return causes.explain_end(code, errors)
     text = errors or stream.noise.decode("utf-8", "replace")

@@ -1,8 +1,8 @@
-"""ssh without a client program: paramiko, all hosts at once, one thread a host.
+"""ssh without a client program: paramiko, with one thread per host.
 
-The user's ssh configuration is read by OpenSSH's own client where there is one (`config_reader`);
-known_hosts may have hashed names and revoked keys, and the agent is asked. A host whose key is not
-known is refused, unless the user says otherwise.
+The user's ssh configuration is read by OpenSSH's own client if it is installed (`config_reader`);
+known_hosts may have hashed names and revoked keys, and the agent is used. A host whose key is
+unknown is refused, unless the user accepts new keys.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ STACK = 512 * 1024
 
 
 class Ssh:
-    """Opens one ssh session a node from this process."""
+    """Opens one ssh session per node from this process."""
 
     transport = "stdio"
 
@@ -42,28 +42,31 @@ class Ssh:
         from importlib.util import find_spec
 
         if self._settings.args:
-            return "--launcher_args: --launcher ssh runs no program; openssh runs `ssh` with them"
+            return "--launcher_args: --launcher ssh runs no program; use --launcher openssh"
         if find_spec("paramiko") is None:
-            return "--launcher ssh: paramiko is not installed; pip install paramiko, or use openssh"
+            return (
+                "--launcher ssh: paramiko is not installed; run `pip install paramiko`,"
+                " or use --launcher openssh"
+            )
         from .unsupported import unsupported_host
 
-        beyond = unsupported_host([node.host for node in nodes], self._settings.port)
-        return f"--launcher ssh: {beyond}; --launcher openssh can" if beyond else ""
+        problem = unsupported_host([node.host for node in nodes], self._settings.port)
+        return f"--launcher ssh: {problem}; use --launcher openssh" if problem else ""
 
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None
     ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv) as OpenSSH's client would be run for the same session."""
+        """Return (host, argv) of the `ssh` command that would open the same session."""
         from .openssh import OpenSSH
 
         shown = OpenSSH(self._settings)
         return [(node.host.name, shown.argv(node.host)) for node in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
-        """Nothing is to be gained by an early start."""
+        """Do nothing: an early start saves no time."""
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
-        """Open every session in a thread of its own; a line is there at once, and fills later."""
+        """Open each session in its own thread; its line exists at once, and has data later."""
         from . import client
 
         _allow_files(len(nodes))
@@ -102,13 +105,13 @@ class Ssh:
 
 
 def _post(loop: Loop, call: Callable[[], None]) -> None:
-    """Have the loop make a call, unless all is over by now."""
+    """Call a function on the loop, unless the loop has ended."""
     with suppress(RuntimeError):
         loop.call_soon_threadsafe(call)
 
 
 def _allow_files(nodes: int) -> None:
-    """Raise the soft limit of open files to what so many sessions need (six each)."""
+    """Raise the soft limit of open files to what this many sessions need (six each)."""
     import resource
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

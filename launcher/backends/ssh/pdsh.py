@@ -1,7 +1,7 @@
 """pdsh: one command for all hosts; the node launchers dial back.
 
-pdsh carries neither exit codes of signals, nor long lines, nor the end of input, so its pipes serve
-for two things only: a node launcher's token, and what ssh says of a host that cannot be reached.
+pdsh does not pass on exit codes of signals, long lines or the end of input, so its pipes carry only
+two things: a node launcher's token, and what ssh prints about a host that cannot be reached.
 """
 
 from __future__ import annotations
@@ -43,17 +43,20 @@ class Pdsh:
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
         if shutil.which("pdsh") is None:
-            return "--launcher pdsh: no `pdsh` on PATH; install it, or use ssh or openssh"
+            return (
+                "--launcher pdsh: no `pdsh` on PATH; install it, or use --launcher ssh or openssh"
+            )
         if base.lacks_tls():
-            return f"--launcher pdsh: {base.lacks_tls()}, or use openssh"
+            return f"--launcher pdsh: {base.lacks_tls()}, or use --launcher openssh"
         odd = [n.host for n in nodes if n.host.port not in {None, self._settings.port}]
         if odd:
             return (
-                f"{odd[0].where or '--host'}: pdsh has no port for one host ({odd[0].name});"
-                " put it into ~/.ssh/config, or use ssh or openssh"
+                f"{odd[0].where or '--host'}: pdsh cannot use a separate port for {odd[0].name};"
+                " set it in ~/.ssh/config, or use --launcher ssh or openssh"
             )
-        if any(":" in node.host.name for node in nodes):
-            return "pdsh takes no IPv6 address for a host; use ssh or openssh"
+        ipv6 = next((node.host.name for node in nodes if ":" in node.host.name), "")
+        if ipv6:
+            return f"--launcher pdsh: IPv6 address {ipv6}; use a host name, or --launcher ssh"
         args = shlex.split(os.environ.get("PDSH_SSH_ARGS_APPEND", ""))
         hosts = [node.host for node in nodes]
         config_reader.check(hosts, self._settings.port, args)
@@ -63,32 +66,32 @@ class Pdsh:
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None
     ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv): one command, which stands for every host."""
+        """Return (host, argv): the same command for every host."""
         argv = self.argv(nodes, dial)
         return [(node.host.name, argv) for node in nodes]
 
     def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
-        """Return pdsh's command; it replaces %h by each host's name."""
-        set_ = self._settings
+        """Return pdsh's command; pdsh replaces %h with the name of each host."""
+        settings = self._settings
         logins = [f"{n.host.user}@{n.host.name}" if n.host.user else n.host.name for n in nodes]
-        remote = base.shell_line(base.node_argv(set_, *base.dial_args(dial, "%h")))
+        remote = base.shell_line(base.node_argv(settings, *base.dial_args(dial, "%h")))
         return [
             "pdsh",
             *("-R", "ssh"),
             *("-f", str(min(len(nodes), FAN_OUT))),
-            *("-t", str(max(1, round(set_.connect_timeout)))),
+            *("-t", str(max(1, round(settings.connect_timeout)))),
             *("-w", ",".join(logins)),
-            *set_.args,
+            *settings.args,
             remote,
         ]
 
     def environ(self) -> dict[str, str]:
-        """Return pdsh's environment: what the user set for its ssh stays, and comes first."""
-        set_ = self._settings
+        """Return pdsh's environment; the user's options for its ssh are kept, and come first."""
+        settings = self._settings
         ours = [
             *("-o", "BatchMode=yes"),
-            *(("-o", "StrictHostKeyChecking=accept-new") if set_.accept_new_host_keys else ()),
-            *(("-p", str(set_.port)) if set_.port else ()),
+            *(("-o", "StrictHostKeyChecking=accept-new") if settings.accept_new_host_keys else ()),
+            *(("-p", str(settings.port)) if settings.port else ()),
         ]
         theirs = os.environ.get("PDSH_SSH_ARGS_APPEND", "")
         first = shlex.join(self._first)
@@ -96,7 +99,7 @@ class Pdsh:
         return {**os.environ, "PDSH_RCMD_TYPE": "ssh", "PDSH_SSH_ARGS_APPEND": appended}
 
     def prepare(self, nodes: Sequence[Node]) -> None:
-        """Nothing is to be gained by an early start."""
+        """Do nothing: an early start saves no time."""
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Run pdsh for all hosts, and again for those whose sshd refused for the moment."""
@@ -111,7 +114,7 @@ class Pdsh:
                 start.emit(SessionEnded(node.rank, f"pdsh: {reason(error)}"))
 
     def close(self) -> None:
-        """End every pdsh and its clients, which it would leave behind."""
+        """End every pdsh and its ssh clients, which would otherwise run on."""
         for run in self._runs:
             run.close()
 
@@ -126,7 +129,7 @@ class _Start(NamedTuple):
 
 
 class _Run:
-    """One pdsh, whose output is read for tokens and causes as it comes."""
+    """One pdsh; its output is read for tokens and causes as it comes."""
 
     def __init__(self, pdsh: Pdsh, nodes: Sequence[Node], start: _Start) -> None:
         self._pdsh = pdsh
@@ -143,11 +146,11 @@ class _Run:
         self._child.send_signal(signal.SIGTERM)
 
     def on_token(self, node: str, token: str) -> None:
-        """Pass a token on."""
+        """Emit a token."""
         self._start.emit(TokenAnnounced(node, token))
 
     def on_line(self, line: str) -> None:
-        """Keep what a host prints, `host: text`; pdsh's own lines say how its command has ended."""
+        """Keep what a host prints, `host: text`; pdsh's own lines have the command's exit code."""
         own = line.startswith("pdsh@")
         host, _, text = (line.partition(": ")[2] if own else line).partition(": ")
         if host not in self._nodes:
@@ -160,7 +163,7 @@ class _Run:
                 self._start.emit(BackendWarning(causes.accepted_key(text)))
 
     def on_end(self, code: int, errors: str) -> None:
-        """Report the end of every session that is still there."""
+        """Report the end of every session that is still open."""
         last = errors.strip().splitlines()[-1:] or [""]
         cause = f"pdsh ended with exit code {code}: {last[0][:200]}" if code else ""
         for node in self._nodes.values():

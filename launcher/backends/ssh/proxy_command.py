@@ -8,9 +8,9 @@ import subprocess
 from contextlib import suppress
 
 KEPT = 4096
-"""Bytes of its standard error that explain a failure."""
+"""Bytes of its standard error that are kept to explain a failure."""
 
-LAST_WORDS = 0.5
+EXIT_TIMEOUT = 0.5
 """Seconds to wait for its exit once its socket is closed."""
 
 
@@ -36,13 +36,13 @@ class ProxyCommand:
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=self._errors,
-                start_new_session=True,  # an interrupt at the terminal is for us
+                start_new_session=True,  # Ctrl-C at the terminal is for dsrun
             )
 
     def failure(self) -> str:
         """Return why it has ended: its last line on standard error, else its exit code, or ""."""
         with suppress(subprocess.TimeoutExpired):
-            self._process.wait(LAST_WORDS)
+            self._process.wait(EXIT_TIMEOUT)
         size = os.fstat(self._errors).st_size
         text = os.pread(self._errors, KEPT, max(0, size - KEPT)).decode("utf-8", "replace")
         lines = [line.strip() for line in text.splitlines() if line.strip()]

@@ -1,4 +1,4 @@
-"""When to try a host again that refused for the moment."""
+"""When to retry a host that refused for the moment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LIMIT = 30.0
 
 
 class Retries:
-    """Counts the attempts at one host, or at some that are tried together.
+    """Counts the attempts for one host, or for several that are tried together.
 
     Args:
         clock: returns the time in seconds.
@@ -25,20 +25,20 @@ class Retries:
         self._attempts = 0
 
     def left(self) -> bool:
-        """Tell whether there is time for another attempt."""
+        """Return whether there is time for another attempt."""
         return self._clock() - self._began < LIMIT
 
     def pause(self) -> float:
-        """Return seconds to wait before the next attempt, which is counted."""
+        """Count another attempt; return the seconds to wait before it."""
         self._attempts += 1
         return pause(self._attempts - 1)
 
 
 def pause(attempt: int) -> float:
-    """Return seconds to wait before try number `attempt` + 1, growing and spread at random.
+    """Return the seconds to wait after an attempt: they grow, and are spread at random.
 
-    sshd drops connections at random above MaxStartups (sshd_config(5)); clients that came
-    together must not come back together.
+    sshd drops connections at random above MaxStartups (sshd_config(5)); clients that connected
+    together must not retry together.
     """
     longest: float = min(2.0, 0.1 * 2.0**attempt)
     return longest * random.uniform(0.5, 1.5)

@@ -1,4 +1,4 @@
-"""Which ssh settings of the user's paramiko does not support: `--launcher openssh` is for them."""
+"""Which of the user's ssh settings paramiko does not support; `--launcher openssh` does."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from .config import HostConfig
 
 MAX_CHECKED = 256
-"""Hosts that are checked beforehand; the others fail when they are reached."""
+"""Hosts that are checked before the start; the others fail when they are connected to."""
 
 
 def unsupported_host(hosts: Sequence[Host], port: int | None) -> str:
-    """Return the first host whose settings paramiko does not support, with them, or "".
+    """Return the first host with a setting that paramiko does not support, and which, or "".
 
     Raises:
-        UsageError: the configuration cannot be read, in ssh's own words.
+        UsageError: the configuration cannot be read; the text is ssh's own.
     """
     config_reader.check(hosts, port)
     if config_reader.reader().keywords.isdisjoint(ssh_config.UNSUPPORTED_KEYWORDS):
@@ -30,52 +30,52 @@ def unsupported_host(hosts: Sequence[Host], port: int | None) -> str:
     some = hosts[:MAX_CHECKED]
     agent = config_reader.agent()
     for host, config in zip(some, config_reader.plan(some, port), strict=True):
-        found = ssh_config.unsupported(config, agent)
-        if found:
-            return f"{host.name}: {found}"
+        problem = ssh_config.unsupported(config, agent)
+        if problem:
+            return f"{host.name}: {problem}"
     return ""
 
 
 def reason_for_openssh(hosts: Sequence[Host], port: int | None) -> str:
-    """Return why OpenSSH is to be preferred for these hosts, or "".
+    """Return why OpenSSH is preferable for these hosts, or "".
 
     Raises:
-        UsageError: the configuration cannot be read, in ssh's own words.
+        UsageError: the configuration cannot be read; the text is ssh's own.
     """
-    found = unsupported_host(hosts, port)
-    if found or not hosts:
-        return found
+    problem = unsupported_host(hosts, port)
+    if problem or not hosts:
+        return problem
     (config,) = config_reader.plan(hosts[:1], port)
     return likely_failure(config, os.environ)
 
 
 def likely_failure(config: HostConfig, environ: Mapping[str, str]) -> str:
-    """Return why paramiko will likely fail to log in, or ""."""
+    """Return why paramiko is likely to fail to log in, or ""."""
     return _authority(config.known_hosts) or _no_key(config, environ)
 
 
 def _authority(files: Sequence[str]) -> str:
-    """Return which file of known keys trusts an authority: paramiko has no certified keys."""
+    """Return which known_hosts file trusts an authority: paramiko has no certified host keys."""
     for path in files:
         if any(line.startswith(b"@cert-authority") for line in _lines(path)):
-            return f"{path} has @cert-authority, which paramiko cannot do"
+            return f"{path} has @cert-authority, which paramiko does not support"
     return ""
 
 
 def _no_key(config: HostConfig, environ: Mapping[str, str]) -> str:
-    """Return which other means there is, a key in hardware or a Kerberos ticket, without a key."""
+    """Return why there is no key that paramiko can use, if there is another way to log in."""
     keys = [path for path in config.keys if os.path.exists(path)]
     if config.agent or any(not _in_hardware(path) for path in keys):
         return ""
     if keys:
         return f"{keys[0]} is a security key, which paramiko cannot use"
     if "KRB5CCNAME" in environ or _has_ticket():
-        return "there is a Kerberos ticket and no key, and paramiko needs one"
+        return "there is a Kerberos ticket but no key, and paramiko needs a key"
     return ""
 
 
 def _has_ticket() -> bool:
-    """Tell whether a ticket of this user's lies where MIT Kerberos has it: anybody may lay one."""
+    """Return whether MIT Kerberos's default file is this user's: anyone could create it."""
     try:
         status = os.lstat(os.path.join("/tmp", f"krb5cc_{os.getuid()}"))
     except OSError:

@@ -186,7 +186,7 @@ INTEL = "Intel(R) MPI Library for Linux* OS, Version 2021.18.1"
         ("openmpi", "mpirun", INTEL, "Intel MPI's"),
         ("mpich", "mpiexec", OPEN_MPI, "Open MPI's"),
         ("impi", "mpiexec.hydra", HYDRA, "MPICH's"),
-        ("mvapich", "mpiexec", "anything else", "no MPI launcher that is known here"),
+        ("mvapich", "mpiexec", "anything else", "not a known MPI launcher"),
     ],
 )
 def test_a_program_of_another_family_is_refused(
@@ -224,7 +224,7 @@ def test_no_program_at_all(tmp_path: Path) -> None:
 def test_a_user_or_port_of_one_host_is_no_engines_business(name: str) -> None:
     some = lay_out([Host("a", (0,), port=2222, where="hosts:3")])
     assert engine(name).problem(some) == (
-        f"hosts:3: {name} has no user or port for one host (a); put it into ~/.ssh/config,"
+        f"hosts:3: {name} cannot use a separate user or port for a; set it in ~/.ssh/config,"
         " or use --launcher ssh"
     )
 
@@ -305,4 +305,4 @@ def test_each_component_of_a_heterogeneous_job_has_its_part(
 def test_a_host_outside_of_the_slurm_job() -> None:
     problem = engine("slurm").problem(nodes(n1=1, n9=1))
     assert problem.startswith("--launcher slurm: Slurm job 12 (")
-    assert problem.endswith(" has no n9; it has n1,n2,n3,n4")
+    assert problem.endswith(" has no host n9; it has n1,n2,n3,n4")

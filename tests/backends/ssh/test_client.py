@@ -83,7 +83,7 @@ def test_a_mute_server_costs_the_time_to_connect(launcher: str) -> None:
 
 def test_what_nobody_has_foreseen_is_the_cause_of_the_one_host() -> None:
     told = cause("ssh", 22, 1.0, host="a" * 70)
-    assert told.startswith("the ssh session broke: ")
+    assert told.startswith("the ssh session failed: ")
     assert "label" in told
     assert told.isprintable()
 

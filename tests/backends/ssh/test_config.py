@@ -128,7 +128,7 @@ def test_jump_hosts_that_are_none(text: str) -> None:
 )
 def test_what_paramiko_cannot_do(line: str, keyword: str) -> None:
     told = config.unsupported(settled(f"{line}\n"), "/run/agent")
-    assert told == f"your ssh configuration sets {keyword}, which paramiko cannot do"
+    assert told == f"your ssh configuration sets {keyword}, which paramiko does not support"
     assert line.partition(" ")[0] in config.UNSUPPORTED_KEYWORDS
     assert line.partition(" ")[0] not in config.IRRELEVANT
 

@@ -45,10 +45,10 @@ def test_what_hosts_print_and_how_they_end(folder: Path) -> None:
         echo 'pdsh@login: n2: ssh exited with exit code 127' >&2"""
     found = emitted(folder, text, 2)
     assert TokenAnnounced("n1", "T") in found
-    assert BackendWarning("n1: took its ED25519 host key, never seen before") in found
+    assert BackendWarning("n1: accepted its new ED25519 host key") in found
     ends = [event for event in found if isinstance(event, SessionEnded)]
     assert [end.rank for end in ends] == [1, 0]
-    assert ends[0].cause.startswith("no python at that path")
+    assert ends[0].cause.startswith("no Python at that path")
     assert ends[1].cause == ""
 
 
