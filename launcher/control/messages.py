@@ -150,7 +150,8 @@ class Start(NamedTuple):
         generation: which round of an elastic job this is, from 1 on; 0 where there are none.
         restarts: how often the job's workers were restarted after a failure.
         max_restarts: how often they may be.
-        said: what torch's agent has put into the environment of each worker here (`node.elastic`).
+        agent_variables: what torch's agent has put into the environment of each worker here
+            (`node.elastic`).
         world: DSRUN_WORLD_INFO of the workers, "" for none.
     """
 
@@ -167,7 +168,7 @@ class Start(NamedTuple):
     generation: int = 0
     restarts: int = 0
     max_restarts: int = 0
-    said: tuple[dict[str, str], ...] = ()
+    agent_variables: tuple[dict[str, str], ...] = ()
     world: str = ""
 
 
@@ -212,15 +213,15 @@ class Ranks(NamedTuple):
     max_restarts: int
 
 
-class Left(NamedTuple):
-    """LEFT: torch's agent has ended, and not well.
+class AgentFailure(NamedTuple):
+    """AGENT_FAILED: the agent of an elastic job on this node has ended with a failure.
 
     Attributes:
-        why: in words; "" where workers have failed and that is all.
-        unusable: what it was asked for cannot be done on this node, now or later.
+        reason: in words; "" if workers have failed and there is nothing to add.
+        unusable: the node can never take part, so that it is not reached again.
     """
 
-    why: str
+    reason: str
     unusable: bool = False
 
 

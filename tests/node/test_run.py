@@ -506,11 +506,11 @@ def test_one_round_follows_another_with_what_is_left_of_its_credit(agents: FakeA
     played.prints("1\n")
     assert len(played.output()) == 6  # two bytes of credit were left
     played.run.receive(frames.CREDIT, (1 << 20).to_bytes(8, "big"))
-    agent.leaves(why="x")
+    agent.leaves(reason="x")
     done = played.done()
     assert played.output() == "0\n0\n1\n1\n"
     assert (done["reason"], sorted(done["tails"])) == ("x", ["0", "1"])
-    assert played.all(frames.LEFT) == [{"why": "x", "unusable": False}]
+    assert played.all(frames.AGENT_FAILED) == [{"reason": "x", "unusable": False}]
 
 
 def test_the_agent_stops_its_workers(agents: FakeAgents) -> None:

@@ -89,7 +89,7 @@ class Agent:
 
     def leaves(self, **left: object) -> None:
         """End, having said why, if there is more than nothing to say."""
-        self.says(left=left or None)
+        self.says(ended=left or None)
         self._line.close()
 
     def dies(self) -> None:

@@ -52,7 +52,7 @@ class RunnerRounds:
     def __init__(self, run: Run, limits: ElasticPolicy) -> None:
         """Decide for a run, of all whose nodes `limits.least` are enough."""
         self.least: int | None = limits.least
-        self.handlers = {frames.JOIN: self._on_join, frames.LEFT: self._on_left}
+        self.handlers = {frames.JOIN: self._on_join, frames.AGENT_FAILED: self._on_agent_failure}
         self._run, self._limits, self._loop = run, limits, run.loop
         count = len(run.nodes)
         self._rounds = Rounds(count, limits, run.loop, self._act, self._fits, self._name)
@@ -209,14 +209,14 @@ class RunnerRounds:
 
     # -- nodes that come --------------------------------------------------------------------
 
-    def _on_left(self, node: RunNode, body: bytes) -> None:
+    def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
-        left = messages.unpack(messages.Left, body)
-        self._run.lose(node, left.why, over=False)
-        if left.unusable:
+        failure = messages.unpack(messages.AgentFailure, body)
+        self._run.lose(node, failure.reason, over=False)
+        if failure.unusable:
             self._reconnector.drop(node)
             if self._run.phase is Phase.STOPPING and not self._rounds.generation:
-                self._run.error = NodeError(f"{node.name}: {left.why}")
+                self._run.error = NodeError(f"{node.name}: {failure.reason}")
 
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Act on the end of a session, which may have been an attempt to reach a node again."""

@@ -14,7 +14,7 @@ from ..run.restart_policy import NoRestarts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...control.messages import Left, Ranks
+    from ...control.messages import AgentFailure, Ranks
     from ...specs.rendezvous import Rendezvous
     from ..run.run import Run
     from ..run.run_node import RunNode
@@ -28,7 +28,7 @@ class TorchRendezvous(NoRestarts):
 
     def __init__(self, run: Run, rendezvous: Rendezvous) -> None:
         super().__init__(run)
-        self.handlers = {frames.RANKS: self._on_ranks, frames.LEFT: self._on_left}
+        self.handlers = {frames.RANKS: self._on_ranks, frames.AGENT_FAILED: self._on_agent_failure}
         self._rendezvous = rendezvous
         self._world_size = 0
         run.workers.place = " here"
@@ -56,18 +56,18 @@ class TorchRendezvous(NoRestarts):
         """Note the end of a worker; torch's agent says what follows from it."""
         self._run.record.exited(node, ended)
 
-    def _on_left(self, node: RunNode, body: bytes) -> None:
+    def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         """Stop: the agent has ended, and not well."""
         self._run.check_started()
-        left, record = messages.unpack(messages.Left, body), self._run.record
-        text = f"{self._rendezvous.words}: {left.why}"
+        failure, record = messages.unpack(messages.AgentFailure, body), self._run.record
+        text = f"{self._rendezvous.words}: {failure.reason}"
         if record.has_failures:
-            if left.why:
+            if failure.reason:
                 self._run.warn(text)
         elif self._world_size:
-            record.lost(node.name, left.why or NO_REASON, self._run.loop.clock())
+            record.lost(node.name, failure.reason or NO_REASON, self._run.loop.clock())
         else:
-            self._run.error = _refused(left, text)
+            self._run.error = _refused(failure, text)
         self._run.stop(signal.SIGTERM)
 
 
@@ -81,5 +81,5 @@ def _place(ranks: Ranks, count: int) -> str:
     return f"{here} of {ranks.world_size} here, {node}, master {master}{again}"
 
 
-def _refused(left: Left, text: str) -> NodeError | LostError:
-    return NodeError(text) if left.unusable else LostError(text)
+def _refused(failure: AgentFailure, text: str) -> NodeError | LostError:
+    return NodeError(text) if failure.unusable else LostError(text)

@@ -36,7 +36,7 @@ HANG_UP = 2.0
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
     *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.LEASE, frames.BEAT),
-    *(frames.JOIN, frames.LEFT, frames.RANKS, frames.FINISHED),
+    *(frames.JOIN, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
 )
 """Frames that a node launcher may send once it has proved who it is."""
 

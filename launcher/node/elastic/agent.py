@@ -318,14 +318,14 @@ def words(error: BaseException) -> str:
 def main(settings: dict[str, Any]) -> int:
     """Run the agent until its workers have ended well, or the node launcher ends it."""
     line = Messages(socket.socket(fileno=os.dup(0)))
-    left: dict[str, object] | None = None
+    failure: dict[str, object] | None = None
     try:
         result = run(line, settings)
         if result is not None and result.is_failed():
-            left = {"why": ""}
+            failure = {"reason": ""}
     except Exception as error:
-        left = {"why": words(error), "unusable": isinstance(error, UNUSABLE)}
-    line.send(left=left)
+        failure = {"reason": words(error), "unusable": isinstance(error, UNUSABLE)}
+    line.send(ended=failure)
     return 0
 
 

@@ -36,14 +36,14 @@ def round_of(order: Start, environments: Sequence[Environment], number: int) -> 
         generation=number,
         restarts=int(first["TORCHELASTIC_RESTART_COUNT"]),
         max_restarts=int(first["TORCHELASTIC_MAX_RESTARTS"]),
-        said=tuple(map(dict, environments)),
+        agent_variables=tuple(map(dict, environments)),
     )
 
 
 def of_agent(start: Start, environments: Sequence[Environment]) -> Start:
     """Return a round of the runner's, with the files and the address that the agent has found."""
     files = ({name: one[name] for name in _FILES & one.keys()} for one in environments)
-    return start._replace(master_addr=environments[0]["MASTER_ADDR"], said=tuple(files))
+    return start._replace(master_addr=environments[0]["MASTER_ADDR"], agent_variables=tuple(files))
 
 
 def ranks(start: Start) -> Ranks:
@@ -62,11 +62,11 @@ def ranks(start: Start) -> Ranks:
 
 def variables(start: Start, local: int) -> dict[str, str]:
     """Return what a worker's environment has from torch's agent: it wins over our own words."""
-    found = start.said[local] if start.said else {}
+    found = start.agent_variables[local] if start.agent_variables else {}
     return {name: value for name, value in found.items() if name not in _OURS}
 
 
 def log_files(start: Start, local: int) -> dict[int, str]:
     """Return the log file of each stream that the agent has named one for."""
-    found = start.said[local] if start.said else {}
+    found = start.agent_variables[local] if start.agent_variables else {}
     return {stream: found[name] for stream, name in LOGS.items() if found.get(name)}

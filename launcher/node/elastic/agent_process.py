@@ -13,7 +13,7 @@ import signal
 import socket
 
 from ...common import loop as loops
-from ...control.messages import Left
+from ...control.messages import AgentFailure
 from .. import processes
 from ..workers.spawn import spawn
 from .events import AgentEnded, AgentJoined, StopRequested, WorkersRequested
@@ -31,7 +31,7 @@ LIMIT = 65536
 KEPT = 4096
 """Bytes kept of the end of what the agent prints."""
 
-NO_REASON = Left("?")
+NO_REASON = AgentFailure("?")
 """Until the agent says why it ends."""
 
 
@@ -75,7 +75,7 @@ class AgentProcess:
         self._open: set[socket.socket] = {self._entry}
         self._shims: dict[int, socket.socket] = {}
         self._requested: dict[int, dict[str, str]] = {}
-        self._left: Left | None = NO_REASON
+        self._failure: AgentFailure | None = NO_REASON
         loop.add_reader(self._entry.fileno(), self._accept)
         for fd in self._outputs:
             loop.add_reader(fd, lambda fd=fd: self._read_output(fd))  # type: ignore[misc]
@@ -167,8 +167,9 @@ class AgentProcess:
         for message in map(json.loads, whole):
             if "join" in message:
                 self._emit(AgentJoined(int(message["join"])))
-            elif "left" in message:
-                self._left = Left(**message["left"]) if message["left"] else None
+            elif "ended" in message:
+                failure = message["ended"]
+                self._failure = AgentFailure(**failure) if failure else None
 
     def _read_output(self, fd: int) -> None:
         try:
@@ -183,14 +184,15 @@ class AgentProcess:
 
     def _end(self) -> None:
         """Emit why the agent has ended, in its own last line where it has not said it."""
-        left = self._left
-        if left is NO_REASON:
+        failure = self._failure
+        if failure is NO_REASON:
             printed, unusable = self._last_line(), self._line is None
             if unusable and printed:
-                left = Left(printed, unusable)  # what it lacks here
+                failure = AgentFailure(printed, unusable)  # what it lacks here
             else:
-                left = Left(f"torch's agent ended: {printed or 'killed'}", unusable)
-        self._emit(AgentEnded(left))
+                text = f"torch's agent ended: {printed or 'killed'}"
+                failure = AgentFailure(text, unusable)
+        self._emit(AgentEnded(failure))
 
     def _last_line(self) -> str:
         for fd in self._outputs:

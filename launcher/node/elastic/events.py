@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
-    from ...control.messages import Left, Start
+    from ...control.messages import AgentFailure, Start
 
 
 class AgentJoined(NamedTuple):
@@ -33,7 +33,7 @@ class StopRequested(NamedTuple):
 class AgentEnded(NamedTuple):
     """The agent has ended: why, or None if its workers had ended well."""
 
-    left: Left | None
+    failure: AgentFailure | None
 
 
 class StartWorkers(NamedTuple):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...common.loop import Loop
-    from ...control.messages import Left, Start
+    from ...control.messages import AgentFailure, Start
     from ..workers.prepare import NodeSetup
     from .events import AgentEvent, EmitRounds
 
@@ -201,7 +201,7 @@ class NodeRounds:
         try:
             self._agent = self._spawn_agent()
         except (SpawnFailed, OSError) as error:
-            self._on_agent_ended(messages.Left(f"torch's agent does not start: {error}"))
+            self._on_agent_ended(messages.AgentFailure(f"torch's agent does not start: {error}"))
 
     def _on_notice(self, _body: bytes) -> None:
         if self._workers_left:
@@ -217,8 +217,8 @@ class NodeRounds:
                 self._on_requested(environments)
             case StopRequested(number):
                 self._on_stop_requested(number)
-            case AgentEnded(left):
-                self._on_agent_ended(left)
+            case AgentEnded(failure):
+                self._on_agent_ended(failure)
 
     def _on_joined(self, port: int) -> None:
         if not self.over:
@@ -260,10 +260,10 @@ class NodeRounds:
         for local, code in held:
             self._tell_end(local, code)
 
-    def _on_agent_ended(self, left: Left | None) -> None:
+    def _on_agent_ended(self, failure: AgentFailure | None) -> None:
         if self.over:
             return
         self.stop()
-        if left is not None:
-            self._send(messages.pack(frames.LEFT, left))
-        self._emit(RoundsEnded(left.why if left else ""))
+        if failure is not None:
+            self._send(messages.pack(frames.AGENT_FAILED, failure))
+        self._emit(RoundsEnded(failure.reason if failure else ""))

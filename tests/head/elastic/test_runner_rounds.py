@@ -444,7 +444,7 @@ def test_slots_that_only_a_node_knows_are_those_it_comes_with(fleet_of: FleetOf)
 
 def left(job: Job, name: str, why: str, *, unusable: bool = False) -> None:
     """Have a node say that torch's agent has ended."""
-    said = messages.pack(frames.LEFT, messages.Left(why, unusable))
+    said = messages.pack(frames.AGENT_FAILED, messages.AgentFailure(why, unusable))
     job.fleet.node(name).says(said)
     job.fleet.step()
 

@@ -53,7 +53,7 @@ class Job:
 
     def left(self, why: str, *, unusable: bool = False) -> None:
         """Have the agent end, the workers with it."""
-        self.node.says(messages.pack(frames.LEFT, messages.Left(why, unusable)))
+        self.node.says(messages.pack(frames.AGENT_FAILED, messages.AgentFailure(why, unusable)))
         assert self.fleet.kinds("n0") == ["STOP"]
         self.node.done()
         self.fleet.step()
@@ -153,7 +153,10 @@ def test_an_agent_that_ends_before_the_first_round(
 
 @pytest.mark.parametrize(
     "frame",
-    [messages.pack(frames.RANKS, RANKS), messages.pack(frames.LEFT, messages.Left("x"))],
+    [
+        messages.pack(frames.RANKS, RANKS),
+        messages.pack(frames.AGENT_FAILED, messages.AgentFailure("x")),
+    ],
 )
 def test_nothing_of_a_round_is_expected_before_the_start(frame: bytes, fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0"))

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 JOB = frames.pack(frames.JOB, b"{}")
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
-    *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.JOIN, frames.LEFT, frames.RANKS),
-    frames.FINISHED,
+    *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.JOIN, frames.RANKS),
+    *(frames.AGENT_FAILED, frames.FINISHED),
 )
 
 

@@ -324,7 +324,9 @@ def test_rounds_of_torchs(job: Job) -> None:
     def history(nodes: Nodes) -> Steps:
         nodes[0].hello(port=None)
         yield nodes[0].got(frames.START)
-        nodes[0].says(messages.pack(frames.LEFT, messages.Left("nobody came", unusable=True)))
+        nodes[0].says(
+            messages.pack(frames.AGENT_FAILED, messages.AgentFailure("nobody came", unusable=True))
+        )
         yield nodes[0].got(frames.STOP)
         nodes[0].done()
 

@@ -113,9 +113,9 @@ def test_messages_go_both_ways_a_line_each(launcher: Launcher) -> None:
     assert line.waiting()
     assert line.wait() == {"b": [2]}
     assert not line.waiting()
-    line.send(left=None)
+    line.send(ended=None)
     line.send(join=5)
-    assert launcher.heard() == [{"left": None}, {"join": 5}]
+    assert launcher.heard() == [{"ended": None}, {"join": 5}]
 
 
 # -- the runner's rounds ------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def test_files_are_named_by_the_entry_point_and_written_by_the_launcher(
 @pytest.mark.parametrize(
     ("error", "text"),
     [
-        (ValueError("why"), "why"),
+        (ValueError("reason"), "reason"),
         (ValueError("first\nsecond"), "first"),
         (ValueError(), "ValueError"),
         (ValueError("It failed. See inner exception for details."), "It failed. the cause"),
@@ -362,7 +362,7 @@ class Program:
 def test_workers_that_end_well_end_the_agent() -> None:
     with closing(Program()) as program:
         program.form()
-        assert program.next() == {"left": None}
+        assert program.next() == {"ended": None}
         assert program.process.wait(SECONDS) == 0
 
 
@@ -381,12 +381,12 @@ def test_in_torchs_rendezvous_the_last_failure_is_the_end() -> None:
     shim = [sys.executable, "-c", "import sys; sys.exit(int(sys.argv[1]))", "3"]
     rdzv = {**RDZV, "endpoint": f"{HERE}:{_free()}"}
     with closing(Program(shim=shim, workers=1, rendezvous=rdzv)) as program:
-        assert program.next() == {"left": {"why": ""}}
+        assert program.next() == {"ended": {"reason": ""}}
     unknown = {**rdzv, "backend": "none-such"}
     with closing(Program(rendezvous=unknown)) as program:
-        left = program.next()["left"]
+        left = program.next()["ended"]
         assert left["unusable"]
-        assert "none-such" in left["why"]
+        assert "none-such" in left["reason"]
 
 
 @pytest.mark.tier("ci")

@@ -39,8 +39,8 @@ def test_the_ranks_of_a_round() -> None:
 def test_a_round_of_the_runners_has_the_address_and_the_files_that_the_agent_has_found() -> None:
     found = agent_environment.of_agent(TEMPLATE, TORCHS)
     files = tuple({"DSRUN_LOG_OUT": f"out{local}", "DSRUN_LOG_ERR": ""} for local in range(2))
-    assert found == TEMPLATE._replace(master_addr="h2", said=files)
-    assert agent_environment.of_agent(TEMPLATE, [{"MASTER_ADDR": "x"}]).said == ({},)
+    assert found == TEMPLATE._replace(master_addr="h2", agent_variables=files)
+    assert agent_environment.of_agent(TEMPLATE, [{"MASTER_ADDR": "x"}]).agent_variables == ({},)
 
 
 def test_variables_are_the_agents_but_for_what_is_ours() -> None:
@@ -52,6 +52,6 @@ def test_variables_are_the_agents_but_for_what_is_ours() -> None:
 
 def test_files_are_those_that_have_a_name() -> None:
     assert agent_environment.log_files(ROUND, 1) == {1: "out1"}
-    both = ROUND._replace(said=({"DSRUN_LOG_OUT": "o", "DSRUN_LOG_ERR": "e"},))
+    both = ROUND._replace(agent_variables=({"DSRUN_LOG_OUT": "o", "DSRUN_LOG_ERR": "e"},))
     assert agent_environment.log_files(both, 0) == {1: "o", 2: "e"}
     assert agent_environment.log_files(TEMPLATE, 0) == {}

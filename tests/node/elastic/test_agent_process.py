@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.control.messages import Left, Start
+from dsrun.launcher.control.messages import AgentFailure, Start
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.elastic import commands
 from dsrun.launcher.node.elastic.agent_process import AgentProcess
@@ -146,8 +146,8 @@ def test_but_not_what_it_does_to_one_of_a_former_round(played: Played) -> None:
     ("left", "event"),
     [
         ({}, AgentEnded(None)),
-        ({"why": "x"}, AgentEnded(Left("x"))),
-        ({"why": "x", "unusable": True}, AgentEnded(Left("x", True))),
+        ({"reason": "x"}, AgentEnded(AgentFailure("x"))),
+        ({"reason": "x", "unusable": True}, AgentEnded(AgentFailure("x", True))),
     ],
 )
 def test_it_says_why_it_ends(played: Played, left: dict[str, object], event: AgentEvent) -> None:
@@ -158,18 +158,18 @@ def test_it_says_why_it_ends(played: Played, left: dict[str, object], event: Age
 def test_its_last_line_is_why_where_it_says_nothing(played: Played) -> None:
     played.came()
     played.agent.dies()
-    assert played.came() == [AgentEnded(Left("torch's agent ended: printed"))]
+    assert played.came() == [AgentEnded(AgentFailure("torch's agent ended: printed"))]
 
 
 @pytest.mark.parametrize(
     ("text", "left"),
     [
-        ("import sys; sys.exit('one\\ntwo')", Left("two", True)),
-        ("print('out')", Left("out", True)),
-        ("pass", Left("torch's agent ended: killed", True)),
+        ("import sys; sys.exit('one\\ntwo')", AgentFailure("two", True)),
+        ("print('out')", AgentFailure("out", True)),
+        ("pass", AgentFailure("torch's agent ended: killed", True)),
     ],
 )
-def test_one_that_never_comes_lacks_something(text: str, left: Left) -> None:
+def test_one_that_never_comes_lacks_something(text: str, left: AgentFailure) -> None:
     """What, it prints."""
     clock, events = Clock(), list["AgentEvent"]()
 

@@ -102,7 +102,7 @@ class Played:
 
 def found(start: Start) -> Start:
     """A round with what the agent has said of it."""
-    return start._replace(master_addr="h1", said=({}, {}))
+    return start._replace(master_addr="h1", agent_variables=({}, {}))
 
 
 @pytest.fixture
@@ -292,9 +292,9 @@ def test_an_agent_that_cannot_be_started_again_ends_the_rounds(played: Played) -
     played.change()
     played.agents.python.unlink()
     ((name, left), end) = played.came(STUCK)
-    assert (name, left["unusable"]) == ("LEFT", False)
-    assert left["why"].startswith("torch's agent does not start: ")
-    assert end == RoundsEnded(left["why"])
+    assert (name, left["unusable"]) == ("AGENT_FAILED", False)
+    assert left["reason"].startswith("torch's agent does not start: ")
+    assert end == RoundsEnded(left["reason"])
     assert played.rounds.over
 
 
@@ -305,10 +305,10 @@ def test_an_agent_that_cannot_be_started_again_ends_the_rounds(played: Played) -
     ("left", "out"),
     [
         ({}, [RoundsEnded("")]),
-        ({"why": ""}, [("LEFT", {"why": "", "unusable": False}), RoundsEnded("")]),
+        ({"reason": ""}, [("AGENT_FAILED", {"reason": "", "unusable": False}), RoundsEnded("")]),
         (
-            {"why": "x", "unusable": True},
-            [("LEFT", {"why": "x", "unusable": True}), RoundsEnded("x")],
+            {"reason": "x", "unusable": True},
+            [("AGENT_FAILED", {"reason": "x", "unusable": True}), RoundsEnded("x")],
         ),
     ],
 )
@@ -420,7 +420,7 @@ def test_torch_says_which_ranks_are_here(torchs: Played) -> None:
     assert name == "RANKS"
     assert ranks == messages.Ranks(2, 4, 1, 2, "h2", 78, 0, 3)._asdict()
     assert isinstance(started, StartWorkers)
-    assert started.start._replace(said=()) == START._replace(
+    assert started.start._replace(agent_variables=()) == START._replace(
         first_rank=2,
         world_size=4,
         node_rank=1,

@@ -71,7 +71,7 @@ def test_files_are_new_in_the_first_round_and_continued_later(tmp_path: Path) ->
 def test_files_may_be_named_by_the_agent(tmp_path: Path) -> None:
     said: tuple[dict[str, str], ...] = ({}, {"DSRUN_LOG_OUT": "named/out", "DSRUN_LOG_ERR": ""})
     made = files(tmp_path, logs_specs=("name", "", "", "", ""))
-    logs = made.open([4, 5], START._replace(said=said))
+    logs = made.open([4, 5], START._replace(agent_variables=said))
     logs[5].write(1, b"text")
     for log in logs.values():
         log.close()
