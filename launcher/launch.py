@@ -1,12 +1,12 @@
-"""The node launcher: one on every node, started by a backend, the parent of the node's workers.
+"""The node launcher: one per node, started by a backend; the parent of the node's workers.
 
-    launch --stdio                          the control line is standard input and output
-    launch --dial=A,B:PORT --pin=SHA256 --node=NAME       it is dialled, over TLS
-    launch --dial=A,B:PORT --pin=SHA256 --engine=NAME     likewise; the engine tells which node
-    launch --dial=A,B:PORT --pin=SHA256 --rank=NAME       likewise; one node launcher a rank
-    launch --world_info=... --node_rank=N --master_addr=A --master_port=P script ...     by hand
+    launch --stdio                                      control line on standard input and output
+    launch --dial=A,B:PORT --pin=SHA256 --node=NAME     dials the runner over TLS
+    launch --dial=A,B:PORT --pin=SHA256 --engine=NAME   the same; the engine says which node this is
+    launch --dial=A,B:PORT --pin=SHA256 --rank=NAME     the same; one node launcher for each rank
+    launch --world_info=... --node_rank=N --master_addr=A --master_port=P script ...    one node
 
-By hand there is no control line and no other node is spoken to, as with DeepSpeed's `launch`.
+The last form has no control line and contacts no other node, like DeepSpeed's `launch`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import sys
 import time
 from contextlib import suppress
 
-from .common.entry import GARBAGE
+from .common.entry import GC_THRESHOLD
 from .common.errors import INTERNAL, LOST, USAGE, DsrunError
 
 TYPE_CHECKING = False
@@ -34,28 +34,27 @@ DIAL_TIMEOUT = 10.0
 """Seconds for each of the runner's addresses to answer."""
 
 DIAL_AGAIN = 300.0
-"""Seconds for which a runner that drops calls is dialled: as long as it waits by default."""
+"""Seconds to keep dialling a runner that drops connections: the default of --start_timeout."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one node launcher; returns its exit code."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    """Run one node launcher; return its exit code."""
     try:
-        return _run(words)
+        return _run(list(sys.argv[1:] if argv is None else argv))
     except DsrunError as error:
         sys.stderr.write(f"dsrun: {error}\n")
         return error.exit_code
 
 
-def _run(words: list[str]) -> int:
-    if words == ["--stdio"]:
+def _run(argv: list[str]) -> int:
+    if argv == ["--stdio"]:
         return serve_stdio()
-    options = dict(word.partition("=")[::2] for word in words)
-    if {"--dial", "--pin"} <= set(options) and len(options) == len(words) == 3:
+    options = dict(word.partition("=")[::2] for word in argv)
+    if {"--dial", "--pin"} <= set(options) and len(options) == len(argv) == 3:
         return _run_dialled(**{name[2:]: value for name, value in options.items()})
     from .commands.node import run
 
-    return run(words)
+    return run(argv)
 
 
 def _run_dialled(dial: str, pin: str, node: str = "", engine: str = "", rank: str = "") -> int:
@@ -63,23 +62,23 @@ def _run_dialled(dial: str, pin: str, node: str = "", engine: str = "", rank: st
         return serve_dialled(dial, pin, node)
     from .node.engine_task import left_out, who
 
-    found = who(engine or rank, os.environ, os.uname().nodename)
+    identity = who(engine or rank, os.environ, os.uname().nodename)
     if rank:
-        return serve_dialled(dial, pin, found, keep=_own_lines())
+        return serve_dialled(dial, pin, identity, keep=_pmi_fds())
     for name in left_out(os.environ):
         del os.environ[name]
-    return serve_dialled(dial, pin, found)
+    return serve_dialled(dial, pin, identity)
 
 
-def _own_lines() -> tuple[int, ...]:
-    """Return the descriptors on which MPI_Init speaks to the engine (PMI-1 of MPICH and Slurm)."""
+def _pmi_fds() -> tuple[int, ...]:
+    """Return the descriptors on which MPI_Init talks to the engine (PMI-1 of MPICH and Slurm)."""
     fd = os.environ.get("PMI_FD", "")
     return (int(fd),) if fd.isdigit() else ()
 
 
 def serve_stdio() -> int:
-    """Serve the job whose runner is at the other end of standard input and output."""
-    guard = _begin()
+    """Serve the runner at the other end of standard input and output."""
+    guard = _start_guard()
     from .control.frames import MAGIC
     from .control.stream import FrameStream
 
@@ -88,20 +87,20 @@ def serve_stdio() -> int:
 
 
 def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) -> int:
-    """Serve the job of the runner at `target` ("address,address:port"), whom `pin` identifies.
+    """Dial the runner, and serve it.
 
     Args:
-        target: where to dial.
+        target: the runner's addresses and port, "address,address:port".
         pin: SHA-256 of the runner's certificate.
-        node: who this is, as the runner will know it.
-        keep: descriptors that the worker is to have as well.
+        node: what the runner knows this node as.
+        keep: descriptors that the worker inherits.
     """
-    # The guard first: it shall not carry what only the node launcher needs.
-    guard = _begin(keep)
+    # The guard comes first, so that it does not inherit what only the node launcher needs.
+    guard = _start_guard(keep)
     from .control import auth, tls
 
     token = auth.new_token()
-    # On a line of its own, whatever a start-up file has printed without an end.
+    # A start-up file of the shell may have printed a line without a newline.
     os.write(1, f"\n{auth.announcement(node, token)}\n".encode())
     try:
         line = dial(target, pin, auth.Credentials(node, token))
@@ -112,10 +111,10 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
 
 
 def dial(target: str, pin: str, credentials: Credentials) -> TlsStream:
-    """Dial until the runner serves this node: it drops callers while its port is crowded.
+    """Dial until the runner serves this node; it drops connections while there are too many.
 
     Raises:
-        CannotDial: it is not there, or has dropped this node for too long.
+        CannotDial: the runner cannot be reached, or has dropped this node for too long.
     """
     from .control import tls
 
@@ -127,9 +126,9 @@ def dial(target: str, pin: str, credentials: Credentials) -> TlsStream:
             if _is_served(line, credentials):
                 return line
             line.close()
-            error = tls.CannotDial(f"the runner at {target} hung up", dropped=True)
-        except tls.CannotDial as failed:
-            error = failed
+            error = tls.CannotDial(f"the runner at {target} closed the connection", dropped=True)
+        except tls.CannotDial as failure:
+            error = failure
         if not error.dropped or time.monotonic() - began > DIAL_AGAIN:
             raise error
         from .backends.ssh.retries import pause
@@ -148,13 +147,13 @@ def _is_served(line: TlsStream, credentials: Credentials) -> bool:
 
 
 def serve_line(line: FrameStream) -> int:
-    """Serve the job at the other end of a line that stands already; ends with its exit code."""
+    """Serve the runner at the other end of an open connection; return the job's exit code."""
     os.set_inheritable(line.read_fd, False)
-    return _serve(line, _begin(), joined=True)
+    return _serve(line, _start_guard(), joined=True)
 
 
-def _begin(keep: Sequence[int] = ()) -> Guard:
-    """Split off the guard; returns in the node launcher."""
+def _start_guard(keep: Sequence[int] = ()) -> Guard:
+    """Start the guard; returns in the node launcher."""
     from .node.guard import start_guard
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -165,7 +164,7 @@ def _begin(keep: Sequence[int] = ()) -> Guard:
 
 
 def _close_on_exec(fd: int) -> None:
-    """Keep what this process inherited by accident from its workers."""
+    """Make sure that workers do not inherit a descriptor which this process got by accident."""
     try:
         os.set_inheritable(fd, False)
     except OSError:
@@ -173,7 +172,7 @@ def _close_on_exec(fd: int) -> None:
 
 
 def _own_streams() -> tuple[int, int]:
-    """Move the line off 0 and 1, so that nothing printed by accident can end up in it."""
+    """Move the control line off 0 and 1, so that nothing printed by accident gets into it."""
     line_in, line_out = os.dup(0), os.dup(1)
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)
@@ -190,11 +189,11 @@ def _serve(line: FrameStream, guard: Guard, *, joined: bool = False) -> int:
 
 
 def start() -> None:
-    """Run as a process of its own: what a backend's command calls.
+    """Run as the whole process: the entry point of a backend's command.
 
-    Leaves without the interpreter's own clean-up, which would cost more than the rest of the end.
+    Exits without the interpreter's clean-up, which would take longer than the rest of the exit.
     """
-    gc.set_threshold(GARBAGE)
+    gc.set_threshold(GC_THRESHOLD)
     try:
         code = main()
     except SystemExit as stop:

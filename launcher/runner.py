@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from .planning.planner import PlannedJob
 
 
-def _run(words: list[str]) -> int:
+def _run(argv: list[str]) -> int:
     from .cli.parser import name_variables
 
     try:
-        return _follow(words)
+        return _dispatch(argv)
     except DsrunError as error:
-        error.args = (name_variables(str(error), words, os.environ),)
+        error.args = (name_variables(str(error), argv, os.environ),)
         raise
 
 
-def _follow(words: list[str]) -> int:
+def _dispatch(argv: list[str]) -> int:
     from .backends import allocates
     from .cli.parser import parse
 
-    command = parse(words, os.environ)
+    command = parse(argv, os.environ)
     if command.help:
         from .cli.help import text
 
@@ -44,12 +44,12 @@ def _follow(words: list[str]) -> int:
         from .commands import salloc
 
         if salloc.is_needed(command.options, os.environ):
-            return _in_an_allocation(salloc.argv(words, command, os.environ), command.options)
+            return _run_in_allocation(salloc.argv(argv, command, os.environ), command.options)
     return run(command)
 
 
-def _in_an_allocation(argv: list[str], options: Options) -> int:
-    """Run the same command once more by salloc; returns only from a dry run."""
+def _run_in_allocation(argv: list[str], options: Options) -> int:
+    """Become salloc, which runs the same command in an allocation; a dry run returns."""
     from .commands import salloc
 
     if options.dry_run:
@@ -59,10 +59,10 @@ def _in_an_allocation(argv: list[str], options: Options) -> int:
 
 
 def run(command: Command) -> int:
-    """Do what a command line asks for; returns the exit code.
+    """Run a parsed command line; return the exit code.
 
     Raises:
-        DsrunError: it cannot be done; nothing is left running.
+        DsrunError: the command has failed; nothing is left running.
     """
     from .planning import rendezvous, this_node
     from .planning.hosts import by_rank
@@ -73,7 +73,7 @@ def run(command: Command) -> int:
     planned, options = make_plan(command), command.options
     if options.json and not options.dry_run:
         raise UsageError(
-            "--json: only with --dry_run; --report_file writes the end of a job as JSON"
+            "--json: only with --dry_run; --report_file FILE writes a job's result as JSON"
         )
     if options.dry_run:
         return _show(planned, options)
@@ -81,7 +81,7 @@ def run(command: Command) -> int:
         return _join(planned, options)
     from .head.run.start import launch, prepare
 
-    # The node launcher of this machine gets ready while the rest is planned.
+    # Start this machine's node launcher now: it gets ready while the rest is planned.
     start = prepare(planned.plan, planned.backend)
     from .planning.job import job_spec
 
@@ -100,7 +100,7 @@ def _show(planned: PlannedJob, options: Options) -> int:
 
 
 def _join(planned: PlannedJob, options: Options) -> int:
-    """Take part in the job of node 0, which runs the same command."""
+    """Join the job of node 0, which runs the same command."""
     from .launch import serve_line
     from .node.join import join
     from .planning.policies import dial_in
@@ -109,12 +109,12 @@ def _join(planned: PlannedJob, options: Options) -> int:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run dsrun with these arguments (the process's own by default); returns the exit code."""
+    """Run dsrun with these arguments (the process's own by default); return the exit code."""
     return entry.main(_run, argv)
 
 
 def start() -> None:
-    """Run as a process of its own: what the command `dsrun` calls."""
+    """Run as the whole process: the entry point of the command `dsrun`."""
     entry.start(_run)
 
 

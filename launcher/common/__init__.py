@@ -1,1 +1,1 @@
-"""What every part stands on: errors, the loop, values, text, files and addresses."""
+"""Foundations of all other packages: errors, event loop, values, text, files and addresses."""

@@ -1,4 +1,4 @@
-"""Lists of cpu numbers: as a person writes them, and as the kernel does."""
+"""Parse and format lists of cpu numbers, as users and the kernel write them."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ _KERNELS = re.compile(r"([0-9]+)(?:-([0-9]+))?")
 
 
 def parse_core_list(text: str, where: str = "--bind_core_list") -> tuple[int, ...]:
-    """Read `1,3-5` as cpu numbers, ascending; the parts may come in any order.
+    """Parse a list such as `1,3-5`; return the cpu numbers in ascending order.
 
     Raises:
-        UsageError: a part is no number and no ascending range, or a cpu is listed twice.
+        UsageError: a part is neither a number nor an ascending range, or a cpu is listed twice.
     """
     cpus: set[int] = set()
     for part in text.split(","):
         numbers = _parse_part(part.strip(), where)
-        if again := cpus & numbers:
-            raise UsageError(f"{where}: '{text}': cpu {format_cpus(again)} is listed twice")
+        if repeated := cpus & numbers:
+            raise UsageError(f"{where}: '{text}': cpu {format_cpus(repeated)} is listed twice")
         cpus |= numbers
     return tuple(sorted(cpus))
 
 
 def format_cpus(cpus: Iterable[int]) -> str:
-    """Write cpu numbers the kernel's way: `0-3,8`."""
+    """Format cpu numbers as the kernel does: `0-3,8`."""
     ranges: list[list[int]] = []
     for cpu in sorted(set(cpus)):
         if ranges and cpu == ranges[-1][-1] + 1:
@@ -42,14 +42,14 @@ def format_cpus(cpus: Iterable[int]) -> str:
 
 
 def kernels_list(text: str) -> set[int]:
-    """Read what the kernel writes as `0-3,8`; anything else holds no number."""
+    """Parse a list of the kernel's, such as `0-3,8`; text without numbers is an empty set."""
     ranges = ((int(first), int(last or first)) for first, last in _KERNELS.findall(text))
     return {number for first, last in ranges for number in range(first, last + 1)}
 
 
 def _parse_part(part: str, where: str) -> set[int]:
-    found = _WRITTEN.fullmatch(part)
-    first, last = (int(found[1]), int(found[2] or found[1])) if found else (1, 0)
+    match = _WRITTEN.fullmatch(part)
+    first, last = (int(match[1]), int(match[2] or match[1])) if match else (1, 0)
     if first > last:
         raise UsageError(f"{where}: '{part}': expected cpu numbers, such as '1' or '3-5'")
     return set(range(first, last + 1))

@@ -1,6 +1,6 @@
-"""How every command of ours begins and ends as a process.
+"""Process entry and exit, shared by all commands of dsrun.
 
-The one place that catches our own errors, and turns each into one line and an exit code.
+The only place that catches dsrun's own errors and turns each into a line and an exit code.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    Act = Callable[[list[str]], int]
+    Command = Callable[[list[str]], int]
 
 
-GARBAGE = 20_000
-"""New objects before a look for garbage: more than a start makes, none of which is garbage."""
+GC_THRESHOLD = 20_000
+"""New objects before a garbage collection: a start makes fewer, and none of them is garbage."""
 
 
-def main(act: Act, argv: Sequence[str] | None = None) -> int:
-    """Run a command with these arguments (the process's own by default); returns the exit code.
+def main(command: Command, argv: Sequence[str] | None = None) -> int:
+    """Run a command with these arguments (the process's own by default); return the exit code.
 
     Args:
-        act: does what the words ask for, and returns the exit code.
-        argv: the words, without the command's own name.
+        command: called with the arguments; returns the exit code.
+        argv: the arguments, without the command's own name.
     """
     _own_modules_first()
     import signal
 
-    # Until there is something to clean up, an interrupt ends this like any other program.
+    # Until there is something to clean up, SIGINT kills this process like any other program.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _open_streams()
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
-        return act(list(sys.argv[1:] if argv is None else argv))
+        return command(list(sys.argv[1:] if argv is None else argv))
     except DsrunError as error:
         return _refuse(error)
     except BrokenPipeError:
@@ -50,13 +50,13 @@ def main(act: Act, argv: Sequence[str] | None = None) -> int:
 
 
 def _own_modules_first() -> None:
-    """Look for modules in the user's PYTHONPATH last: it is for the workers, not for dsrun."""
-    theirs = {os.path.abspath(one) for one in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
-    sys.path.sort(key=lambda folder: not folder or os.path.abspath(folder) in theirs)
+    """Move the user's PYTHONPATH to the end of sys.path: it is for the workers, not for dsrun."""
+    users = {os.path.abspath(one) for one in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    sys.path.sort(key=lambda folder: not folder or os.path.abspath(folder) in users)
 
 
 def _open_streams() -> None:
-    """Open on nothing what a daemon's start has left closed, before a file of ours lands there."""
+    """Open closed standard streams on /dev/null, so that no other file gets their descriptors."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
@@ -67,10 +67,10 @@ def _open_streams() -> None:
 
 
 def write(text: str) -> None:
-    """Write to standard output; bytes that are no text are spelled out.
+    """Write to standard output; characters that UTF-8 cannot encode are escaped.
 
     Raises:
-        OutputError: it cannot be written.
+        OutputError: standard output cannot be written.
     """
     try:
         sys.stdout.buffer.write(text.encode("utf-8", "backslashreplace"))
@@ -102,23 +102,23 @@ def _bug() -> int:
     return INTERNAL
 
 
-_own = False
+_is_own = False
 
 
 def is_own() -> bool:
-    """Whether this process runs a command of ours and nothing else."""
-    return _own
+    """Return whether this process was started to run a command of dsrun, and nothing else."""
+    return _is_own
 
 
-def start(act: Act) -> None:
-    """Run a command as a process of its own; see `main`.
+def start(command: Command) -> None:
+    """Run a command as the whole process; see `main`.
 
-    Leaves without the interpreter's own clean-up: everything is written and closed by then.
+    Exits without the interpreter's clean-up: everything is written and closed by then.
     """
-    global _own  # noqa: PLW0603
-    _own = True
-    gc.set_threshold(GARBAGE)
-    code = main(act)
+    global _is_own  # noqa: PLW0603
+    _is_own = True
+    gc.set_threshold(GC_THRESHOLD)
+    code = main(command)
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):
             stream.flush()

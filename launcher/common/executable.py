@@ -1,4 +1,4 @@
-"""Why a file cannot be run as a program, as execve(2) has it, in words that say what to do."""
+"""Find out why execve(2) would refuse a file, and how to fix it."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ FIRST_LINE = 256
 
 
 def fault(path: str) -> str:
-    """Return why this user cannot run a file, "" where nothing is known against it."""
+    """Return why this user cannot execute a file, "" if no reason is known."""
     if not os.path.exists(path):
-        return "there is no such file"
+        return "no such file"
     if not os.path.isfile(path):
         return f"is {files.kind(os.stat(path).st_mode)}, not a program"
     if not os.access(path, os.X_OK):
@@ -21,7 +21,7 @@ def fault(path: str) -> str:
     interpreter = _interpreter(path)
     if interpreter.endswith("\r"):
         return (
-            "its first line ends in a carriage return, as on Windows (sed -i 's/\\r$//' mends it)"
+            "its first line ends in a carriage return, as on Windows (fix: sed -i 's/\\r$//' FILE)"
         )
     if interpreter and not os.access(interpreter, os.X_OK):
         what = "is not executable" if os.path.exists(interpreter) else "does not exist"
@@ -30,11 +30,11 @@ def fault(path: str) -> str:
 
 
 def _interpreter(path: str) -> str:
-    """Return the program that `#!` names, "" for none."""
+    """Return the program named after `#!`, "" for none."""
     try:
         with open(path, "rb") as file:
             line = file.read(FIRST_LINE).partition(b"\n")[0]
     except OSError:
-        return ""  # it may be run though not be read
+        return ""  # a file that cannot be read may still be executable
     words = line.removeprefix(b"#!").strip(b" \t").replace(b"\t", b" ").split(b" ", 1)
     return os.fsdecode(words[0]) if line.startswith(b"#!") else ""

@@ -1,4 +1,4 @@
-"""Exit codes as a shell has them, and lists of them as options have them. Pure."""
+"""Convert and parse exit codes. Pure."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from .errors import UsageError
 
 
 def as_shell(code: int) -> int:
-    """Return what a shell shows for an exit code, or for minus N: 128 + N (POSIX, 2.8.2)."""
+    """Return the code that a shell reports: -N, for signal N, becomes 128 + N (POSIX, 2.8.2)."""
     return code if code >= 0 else 128 - code
 
 
 def exit_codes(option: str, text: str) -> list[int]:
-    """Read `75,143`; an empty text is no code.
+    """Parse a list such as `75,143`; an empty text is an empty list.
 
     Raises:
-        UsageError: one is no exit code of a failure.
+        UsageError: an item is not a number from 1 to 255.
     """
     words = [word.strip() for word in text.split(",")] if text else []
     for word in words:

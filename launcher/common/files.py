@@ -1,7 +1,6 @@
-"""Files that the user names, read whole: a regular one, or a pipe such as a shell's `<(...)` gives.
+"""Read files that the user names: regular files, or pipes such as a shell's `<(...)`.
 
-Whatever a path leads to, reading ends: a pipe that nobody writes to, a device without end and a
-folder are errors.
+Reading always comes to an end: a pipe without a writer, a device and a folder are errors.
 """
 
 from __future__ import annotations
@@ -16,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 LIMIT = 16 << 20
-"""Bytes: no file that is read here is so large, something else may be."""
+"""Bytes; no file that dsrun reads is larger."""
 
-COME = 5.0
-"""Seconds for somebody to write to a pipe."""
+WRITER_TIMEOUT = 5.0
+"""Seconds for a pipe to get its first data."""
 
-PATIENCE = 60.0
-"""Seconds for a pipe to end that somebody writes to: as long as a program that names hosts has."""
+PIPE_TIMEOUT = 60.0
+"""Seconds for a pipe to be closed by its writer: as long as a host discovery script may run."""
 
 _BLOCK = 1 << 16
 
@@ -34,16 +33,16 @@ def read(
     pipes: bool = True,
     check: Callable[[os.stat_result], None] | None = None,
 ) -> bytes:
-    """Return what is in a file.
+    """Return the contents of a file.
 
     Args:
         path: the file.
-        limit: bytes that it may have.
-        pipes: take a pipe, too, and wait for its end.
-        check: is shown the status of what was opened, and raises where that is not to be read.
+        limit: the largest size to accept, in bytes.
+        pipes: accept a pipe, and read it to its end.
+        check: called with the status of the open file; raises if it must not be read.
 
     Raises:
-        OSError: it cannot be read; `strerror` says why.
+        OSError: the file cannot be read; `strerror` says why.
     """
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
@@ -62,7 +61,7 @@ def read(
 
 
 def kind(mode: int) -> str:
-    """Return what a path leads to, in words, where that is no file and no folder."""
+    """Return what a file is that is not a regular file, such as "a pipe"."""
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}
     return kinds.get(stat.S_IFMT(mode), "a device")
 
@@ -77,25 +76,26 @@ def _all(fd: int, limit: int) -> bytes:
 def _piped(fd: int, limit: int) -> bytes:
     """Read a pipe to its end.
 
-    One that nobody has opened for writing reads as ended, but poll(2) waits for a writer to come.
+    Before a writer has opened a pipe, read(2) reports its end; poll(2) waits for a writer.
     """
     import select
 
     ready = select.poll()
     ready.register(fd, select.POLLIN)
     began = time.monotonic()
-    data, until = bytearray(), began + COME
+    data, until = bytearray(), began + WRITER_TIMEOUT
     while True:
-        came = ready.poll(max(0.0, until - time.monotonic()) * 1000)
+        events = ready.poll(max(0.0, until - time.monotonic()) * 1000)
         try:
             block = os.read(fd, _BLOCK)
         except BlockingIOError:
-            until = began + PATIENCE
+            until = began + PIPE_TIMEOUT
             if time.monotonic() > until:
-                raise OSError(errno.EBUSY, f"a pipe without an end in {PATIENCE:g} s") from None
+                late = f"the pipe was not closed by its writer within {PIPE_TIMEOUT:g} s"
+                raise OSError(errno.EBUSY, late) from None
             continue
-        if not came and not block:
-            raise OSError(errno.EBUSY, f"a pipe that nobody wrote to in {COME:g} s")
+        if not events and not block:
+            raise OSError(errno.EBUSY, f"nothing was written to the pipe for {WRITER_TIMEOUT:g} s")
         if not block:
             return bytes(data)
         _add(data, block, limit)

@@ -1,7 +1,7 @@
-"""One loop that waits for descriptors, signals and deadlines; both halves of a job run on it.
+"""The event loop for descriptors, signals and timers, used by the runner and the node launcher.
 
-Callbacks are called from the loop alone, one at a time. A signal handler only records: the number
-arrives through a wake-up descriptor and is handed to the loop's owner like any other event.
+Only the loop runs callbacks, one at a time. A signal handler does nothing: the interpreter writes
+the signal's number to a wake-up descriptor, from which the loop reads it like any other event.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ READ, WRITE = select.EPOLLIN, select.EPOLLOUT
 
 
 class Timer:
-    """A call that will be made once, unless cancelled."""
+    """A callback that is run once, unless cancelled."""
 
     __slots__ = ("call",)
 
@@ -32,12 +32,12 @@ class Timer:
         self.call: Callback | None = call
 
     def cancel(self) -> None:
-        """Never make the call."""
+        """Do not run the callback."""
         self.call = None
 
 
 class Loop:
-    """Waits, then calls; `stop` ends `run` after the callback that asked for it."""
+    """Waits for events and runs their callbacks; `stop` ends `run` after the current callback."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -53,7 +53,7 @@ class Loop:
         """Call `call` whenever `fd` can be read.
 
         Raises:
-            PermissionError: a plain file, which is always ready and which epoll(7) refuses.
+            PermissionError: `fd` is a regular file, which is always ready; epoll(7) refuses it.
         """
         self._add(fd, READ, call)
 
@@ -62,19 +62,19 @@ class Loop:
         self._add(fd, WRITE, call)
 
     def remove_writer(self, fd: int) -> None:
-        """Stop waiting until `fd` can be written; nothing happens when nobody waited."""
+        """Remove the writer of `fd`, if there is one."""
         self._remove(fd, WRITE)
 
     def remove(self, fd: int) -> None:
-        """Stop waiting for `fd`; nothing happens when nobody waited."""
+        """Remove the reader and the writer of `fd`, if there are any."""
         self._remove(fd, READ | WRITE)
 
     def has_reader(self, fd: int) -> bool:
-        """Whether somebody waits until `fd` can be read."""
+        """Return whether `fd` has a reader."""
         return READ in self._calls.get(fd, {})
 
     def has_writer(self, fd: int) -> bool:
-        """Whether somebody waits until `fd` can be written."""
+        """Return whether `fd` has a writer."""
         return WRITE in self._calls.get(fd, {})
 
     def _add(self, fd: int, event: int, call: Callback) -> None:
@@ -94,7 +94,7 @@ class Loop:
             self._epoll.modify(fd, sum(calls))
         else:
             del self._calls[fd]
-            with suppress(OSError):  # closed before
+            with suppress(OSError):  # already closed
                 self._epoll.unregister(fd)
 
     def call_later(self, seconds: float, call: Callback) -> Timer:
@@ -105,7 +105,7 @@ class Loop:
         return timer
 
     def on_signals(self, numbers: Iterable[int], call: Callable[[int], None]) -> None:
-        """Hand each of these signals to `call`, from the loop, once for every arrival seen."""
+        """Call `call` with the number of each of these signals that arrives."""
         read_fd, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
         for number in numbers:
@@ -118,7 +118,7 @@ class Loop:
         self.add_reader(read_fd, drain)
 
     def open_to_threads(self) -> None:
-        """Allow `call_soon_threadsafe`; costs two descriptors, and nothing the second time."""
+        """Enable `call_soon_threadsafe`; the first call opens two descriptors, others nothing."""
         if self._wake_fd >= 0:
             return
         read_fd, self._wake_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -132,28 +132,28 @@ class Loop:
         self.add_reader(read_fd, drain)
 
     def call_soon_threadsafe(self, call: Callback) -> None:
-        """Call `call` from the loop soon; the one method that any thread may use."""
+        """Run `call` from the loop soon; the only method that other threads may call."""
         self._posted.append(call)
         with suppress(BlockingIOError):
-            # Full of wake-ups that have not been read yet: one more is not needed.
+            # The pipe is full of unread wake-ups: another one is not needed.
             os.write(self._wake_fd, b"\0")
 
     def stop(self) -> None:
-        """Let `run` return."""
+        """Make `run` return."""
         self._stopped = True
 
     def run(self) -> None:
-        """Wait and call until `stop`."""
+        """Wait for events and run callbacks until `stop`."""
         self._stopped = False
         while not self._stopped:
             self._wait()
             self._expire()
 
     def _wait(self) -> None:
-        # A stop (SIGSTOP) ends the wait before it has seen what has arrived meanwhile: deadlines
-        # that have passed since then count only behind that.
+        # SIGSTOP and SIGCONT end the wait before it reports what has arrived meanwhile. Poll once
+        # more, so that these events are handled before timers that expired during the stop.
         for fd, ready in self._epoll.poll(self._timeout()) or self._epoll.poll(0):
-            # An error, or a hang-up, is for whoever waits for either.
+            # An error or a hang-up is reported to readers and writers alike.
             for event, other in ((READ, WRITE), (WRITE, READ)):
                 call = self._calls.get(fd, {}).get(event) if ready & ~other else None
                 if call is not None and not self._stopped:

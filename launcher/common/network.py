@@ -1,4 +1,4 @@
-"""The addresses of this machine, and which of them lead to a host; nothing is ever sent."""
+"""This machine's addresses, and which of them are on the route to a host. Nothing is sent."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ if TYPE_CHECKING:
 SIOCGIFADDR = 0x8915
 """ioctl(2): the address of an interface (netdevice(7))."""
 
-LOOKED_UP = 3
-"""Hosts whose names are looked up: a dead name server would cost seconds for each."""
+MAX_LOOKUPS = 3
+"""Host names that are resolved: with a dead name server, each takes seconds."""
 
 
 def own_addresses() -> tuple[str, ...]:
-    """Return this machine's IPv4 and global IPv6 addresses, loopback left out.
+    """Return this machine's IPv4 and global IPv6 addresses without loopback.
 
     The address on the default route comes first; /proc/net/fib_trie and if_inet6 (proc(5)) list
     the rest without a helper program.
     """
-    found = dict.fromkeys([*_routed(), *_ipv4(), *_ipv6()])
-    return tuple(address for address in found if not address.startswith("127."))
+    addresses = dict.fromkeys([*_routed(), *_ipv4(), *_ipv6()])
+    return tuple(address for address in addresses if not address.startswith("127."))
 
 
 def _routed() -> list[str]:
@@ -39,27 +39,27 @@ def _routed() -> list[str]:
 
 
 def _ipv4() -> list[str]:
-    found = []
+    addresses = []
     previous = ""
     for line in lines_of("/proc/net/fib_trie"):
         if "/32 host LOCAL" in line:
-            found.append(previous.rpartition(" ")[2])
+            addresses.append(previous.rpartition(" ")[2])
         previous = line
-    return found
+    return addresses
 
 
 def _ipv6() -> list[str]:
-    found = []
+    addresses = []
     for line in lines_of("/proc/net/if_inet6"):
         digits, _index, _prefix, scope, _flags, _name = line.split()
         if scope == "00":
             packed = bytes.fromhex(digits)
-            found.append(socket.inet_ntop(socket.AF_INET6, packed))
-    return found
+            addresses.append(socket.inet_ntop(socket.AF_INET6, packed))
+    return addresses
 
 
 def lines_of(path: str) -> list[str]:
-    """Return the lines of a file of the kernel's, none where it cannot be read."""
+    """Return the lines of a file in /proc or /sys, [] if it cannot be read."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             return file.read().splitlines()
@@ -68,7 +68,7 @@ def lines_of(path: str) -> list[str]:
 
 
 def any_address() -> socket.socket:
-    """Return a TCP socket that, bound to "", takes connections over IPv6 and IPv4 alike."""
+    """Return a TCP socket that, bound to "", accepts connections over both IPv6 and IPv4."""
     try:
         both = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
     except OSError:
@@ -78,9 +78,9 @@ def any_address() -> socket.socket:
 
 
 def addresses_towards(hosts: Sequence[str]) -> tuple[str, ...]:
-    """Return this machine's addresses, those on the routes to some of the hosts first."""
+    """Return this machine's addresses, those on the routes to a few of the hosts first."""
     some = dict.fromkeys([*hosts[:1], *hosts[len(hosts) // 2 :][:1], *hosts[-1:]])
-    routed = [address for host in list(some)[:LOOKED_UP] if (address := _towards(host))]
+    routed = [address for host in list(some)[:MAX_LOOKUPS] if (address := _towards(host))]
     return tuple(dict.fromkeys([*routed, *own_addresses()]))
 
 
@@ -100,14 +100,14 @@ def interface_of(address: str) -> str:
         for _, name in socket.if_nameindex():
             with suppress(OSError):  # an interface without an address
                 request = struct.pack("256s", name.encode())
-                found = fcntl.ioctl(probe, SIOCGIFADDR, request)[20:24]
-                if socket.inet_ntoa(found) == address:
+                packed = fcntl.ioctl(probe, SIOCGIFADDR, request)[20:24]
+                if socket.inet_ntoa(packed) == address:
                     return name
     return ""
 
 
 def same_host(one: str, other: str) -> bool:
-    """Return whether two names are one host's: the same, or one is the short form of the other."""
+    """Return whether two names mean the same host: equal, or one is the other's short form."""
     if one == other:
         return True
     short = "." not in one or "." not in other

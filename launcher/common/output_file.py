@@ -1,4 +1,4 @@
-"""Files that the user names to be written: whether they can be, and whose they are."""
+"""Check files that the user names for writing: are they writable, and who owns them?"""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from . import files
 from .errors import UsageError
 
 STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
-"""Names of streams that are open already: opened anew, a file there would be cut off."""
+"""Streams that are already open: opening them again would truncate a file behind them."""
 
 
 def check(option: str, path: str) -> None:
-    """See that a file can be written to, as far as that can be known beforehand.
+    """Check that a file can be written, as far as that can be known in advance.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: it cannot be written.
     """
     if path in STREAMS:
         return
@@ -26,22 +26,22 @@ def check(option: str, path: str) -> None:
 
 
 def _problem(path: str) -> str:
-    """Say what is wrong with a path, "" if nothing is."""
+    """Return what is wrong with a path, "" if nothing is."""
     folder = folder_of(path)
     if not path or os.path.isdir(path):
         return "is a folder; name a file"
     if not os.path.isdir(folder):
-        return f"there is no folder {folder}; make it, or name a file elsewhere"
+        return f"no folder {folder}; create it, or name a file elsewhere"
     try:
         if is_anothers(os.lstat(path), folder):
-            return "is another user's; name another file"
+            return "belongs to another user; name another file"
         mode = os.stat(path).st_mode
     except OSError:
         target = os.path.dirname(os.path.realpath(path))
-        return "" if os.access(target, os.W_OK) else f"{target} cannot be written to"
+        return "" if os.access(target, os.W_OK) else f"{target} is not writable"
     if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
         return f"is {files.kind(mode)}; name a file"
-    return "" if os.access(path, os.W_OK) else "cannot be written to"
+    return "" if os.access(path, os.W_OK) else "is not writable"
 
 
 def folder_of(path: str) -> str:
@@ -50,10 +50,11 @@ def folder_of(path: str) -> str:
 
 
 def is_anothers(status: os.stat_result, folder: str) -> bool:
-    """Return whether a stranger has laid a link, or a file where everybody may (root aside).
+    """Return whether another user (but root) placed this link, or this file in a sticky folder.
 
-    So says proc_sys_fs(5) of protected_symlinks and protected_regular, which not all hosts set.
+    This is the rule of protected_symlinks and protected_regular (proc_sys_fs(5)), which not all
+    hosts enable.
     """
     shared = bool(os.stat(folder).st_mode & stat.S_ISVTX)
-    strange = status.st_uid not in {0, os.getuid()}
-    return strange and (shared or stat.S_ISLNK(status.st_mode))
+    foreign = status.st_uid not in {0, os.getuid()}
+    return foreign and (shared or stat.S_ISLNK(status.st_mode))

@@ -1,4 +1,4 @@
-"""Signals by name, as options have them, and those that this process does not leave as they are."""
+"""Parse names of signals, and list the signals that this process catches or ignores."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ import signal
 
 from .errors import UsageError
 
-OTHERS = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
-"""Signals that no program can handle, and the one that tells of a child."""
+RESERVED = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
+"""SIGKILL and SIGSTOP cannot be handled; SIGCHLD reports the end of child processes."""
 
 
 def parse(option: str, name: str) -> signal.Signals:
-    """Return the signal of a name such as SIGTERM.
+    """Return the signal with a name such as SIGTERM.
 
     Raises:
-        UsageError: there is none, or nobody can handle it.
+        UsageError: there is no such signal, or a program cannot use it.
     """
     number = signal.Signals.__members__.get(name.strip().upper())
-    if number is None or number in OTHERS:
-        why = "no signal" if number is None else "nobody can handle"
-        raise UsageError(f"{option}: {why} {name.strip()!r}; expected such as SIGTERM or SIGUSR1")
+    if number is None or number in RESERVED:
+        why = "no such signal" if number is None else "cannot be handled"
+        valid = "expected a signal such as SIGTERM or SIGUSR1"
+        raise UsageError(f"{option}: {name.strip()!r}: {why}; {valid}")
     return number
 
 
 def changed(*, ignored: bool = True, status: str = "/proc/self/status") -> list[int]:
-    """Return the signals that this process catches or ignores; all where the kernel does not say.
+    """Return the signals that this process catches or ignores; all if the kernel does not say.
 
-    To ask Python for each signal, or to set every one, takes ten times as long (proc(5), SigCgt).
+    Asking Python about each signal, or setting them all, takes ten times as long (proc(5), SigCgt).
     """
     fields = {b"SigCgt", b"SigIgn"} if ignored else {b"SigCgt"}
     with open(status, "rb") as file:

@@ -1,4 +1,4 @@
-"""Text from elsewhere, made fit to be printed among our own words. Pure."""
+"""Make text from other programs and hosts safe to print. Pure."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import re
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]")
 
-# Control characters of both sets (ECMA-48) except tab and line feed, and what turns the direction
-# of text over (Unicode TR9).
+# Control characters of both sets (ECMA-48) except tab and line feed, and the characters that change
+# the direction of text (Unicode TR9).
 _CONTROLS = {
     **{code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}},
     **{code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
@@ -15,5 +15,5 @@ _CONTROLS = {
 
 
 def plain(text: str) -> str:
-    """Return `text` without colours, and with every other control character spelled out."""
+    """Return `text` without colours, and with all other control characters escaped."""
     return _COLOUR.sub("", text).translate(_CONTROLS)

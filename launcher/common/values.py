@@ -1,8 +1,8 @@
-"""`NamedTuple` without the module `typing`, which takes longer to import than all of a node's half.
+"""`NamedTuple` without the module `typing`, which takes longer to import than the node launcher.
 
-The same thing to a reader and to a type checker: a class body of annotated fields, defaults and
+It works the same for readers and type checkers: a class body of annotated fields, defaults and
 methods becomes an immutable tuple with names. `collections.namedtuple` compiles code for
-each class; for as many as a job has that takes a third of the time in which an interpreter starts.
+each class; for all classes of dsrun that takes a third of an interpreter's start.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NamedTuple
 else:
-    # As fast as an attribute can be; `collections` has it in every Python, in C or as a property.
+    # The fastest attribute access; every Python has it in `collections`, in C or as a property.
     from collections import _tuplegetter
 
     class _Record(tuple):
-        """What every such class inherits: the methods of a namedtuple, under their names there."""
+        """The base of these classes, with the methods of a namedtuple under the same names."""
 
         __slots__ = ()
 
@@ -26,7 +26,7 @@ else:
 
         @classmethod
         def _rest(cls, values, named):
-            """Return the values that are not given by their place alone."""
+            """Return the values that are not given by position."""
             defaults, fields = cls._field_defaults, cls._fields[len(values) :]
             try:
                 rest = [named.pop(name) if name in named else defaults[name] for name in fields]
@@ -68,7 +68,7 @@ else:
             return type(name, (_Record,), {**body, "__slots__": ()})
 
     class NamedTuple(metaclass=_Maker):
-        """The base to write; what comes of it is a plain tuple."""
+        """The base to inherit from; the resulting class is a tuple."""
 
 
 __all__ = ["NamedTuple"]

@@ -1,4 +1,4 @@
-"""Small words that many messages share. Pure."""
+"""Pieces of text that many messages share. Pure."""
 
 from __future__ import annotations
 

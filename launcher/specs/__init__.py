@@ -1,1 +1,1 @@
-"""Frozen values that both halves share: plan, program, environment and policies."""
+"""Frozen values that runner and node launcher share: plan, program, environment and policies."""

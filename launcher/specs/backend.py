@@ -8,19 +8,21 @@ from ..common.values import NamedTuple
 
 
 class BackendSettings(NamedTuple):
-    """What a backend is made with; times in seconds.
+    """The settings of a backend.
 
     Attributes:
         python: the interpreter on the nodes.
-        root: folder that holds the `launcher` package on this machine; "" for this one's.
-        args: the user's own arguments for the backend's tool.
+        root: the folder of the `launcher` package on this machine; "" for the running one.
+        args: the user's arguments for the backend's tool.
+        port: of sshd; None for whatever ssh would use.
         connect_timeout: seconds for a host to answer.
-        keepalive: seconds between signs of life of the session itself.
-        path: the engine's program, or the folder it is in; "" to look on PATH.
-        bind: dsrun binds cores, so that the engine must not.
-        rank_per_task: the engine starts one task a rank, not one a node.
-        elastic: the job may go on without a node.
-        force_multi: this machine is reached like any other, over the backend.
+        keepalive: seconds between keepalive messages of an ssh session.
+        accept_new_host_keys: accept host keys that are not known yet.
+        path: the engine's program, or its folder; "" to search PATH.
+        bind: dsrun binds cores, so the engine must not.
+        rank_per_task: the engine starts one task per rank instead of one per node.
+        elastic: the job can continue without a node.
+        force_multi: this machine, too, is reached through the backend.
     """
 
     python: str = sys.executable

@@ -1,4 +1,4 @@
-"""Which numbers of workers share out one batch: DeepSpeed's elastic plan, once it is computed."""
+"""DeepSpeed's elastic batch plan, as computed: the numbers of ranks that one batch works for."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from ..common.values import NamedTuple
 
 
 class BatchSettings(NamedTuple):
-    """What the plan follows from.
+    """The input of a plan.
 
     Attributes:
         schema: "0.1" or "0.2".
         max_batch: the largest batch, in samples.
-        micro_batches: samples that a rank can take at once, the largest first, each once.
+        micro_batches: possible micro batch sizes in samples, distinct, the largest first.
         min_gpus: the smallest world size.
         max_gpus: the largest world size.
         gpus_per_node: world sizes of the plan are multiples of it; 1 with schema 0.1.
         model_parallel: ranks that share one copy of the model, and so its samples.
-        prefer_larger: of two batches with as many world sizes, the larger one is taken.
+        prefer_larger: prefer the larger of two batches with equally many world sizes.
     """
 
     schema: str
@@ -32,16 +32,16 @@ class BatchSettings(NamedTuple):
 
     @property
     def replicas(self) -> int:
-        """How many copies of the model a node holds."""
+        """The number of copies of the model on a node."""
         return self.gpus_per_node // self.model_parallel
 
 
 class BatchShare(NamedTuple):
-    """How one world size shares out a batch.
+    """How the ranks of one world size divide a batch.
 
     Attributes:
-        micro_batch: samples that a rank takes at once.
-        accumulation: such steps until the model is updated.
+        micro_batch: samples that a rank processes in one step.
+        accumulation: gradient accumulation steps until the model is updated.
         batch: samples of all ranks until then.
     """
 
@@ -51,10 +51,10 @@ class BatchShare(NamedTuple):
 
 
 class BatchPlan(NamedTuple):
-    """World sizes between which a job can change without another batch size.
+    """World sizes between which a job can change while its batch size stays the same.
 
     Attributes:
-        batch: the batch that all of `valid` share out, in samples.
+        batch: the batch size of all world sizes in `valid`, in samples.
         valid: numbers of ranks, ascending.
     """
 
@@ -63,44 +63,44 @@ class BatchPlan(NamedTuple):
     valid: tuple[int, ...]
 
     def for_world(self, size: int) -> BatchShare:
-        """Return what each of so many ranks does.
+        """Return how `size` ranks divide the batch.
 
         Raises:
-            ValueError: they cannot share the work; the words name the nearest sizes that can.
+            ValueError: the batch cannot be divided so; the message names the nearest valid sizes.
         """
-        batch = self.batch if size in self.valid else _alone(self, size)
+        batch = self.batch if size in self.valid else _own_batch(self, size)
         ranks = size // self.settings.model_parallel
         micro = next(one for one in self.settings.micro_batches if batch // ranks % one == 0)
         return BatchShare(micro, batch // ranks // micro, batch)
 
 
-def _alone(plan: BatchPlan, size: int) -> int:
-    """Return the batch that schema 0.2 has for this world size alone."""
-    objection = _objection(plan, size)
-    if objection:
+def _own_batch(plan: BatchPlan, size: int) -> int:
+    """Return the batch of a world size outside the plan, which only schema 0.2 has."""
+    problem = _problem(plan, size)
+    if problem:
         near = _nearest(plan.valid, size)
-        raise ValueError(f"world size {size} is not in the elastic plan: {objection}{near}")
-    found = plan.settings
-    steps = [micro * (size // found.model_parallel) for micro in found.micro_batches]
-    batches = [found.max_batch // step * step for step in steps if step <= found.max_batch]
-    return max(batches) if found.prefer_larger else min(batches)
+        raise ValueError(f"world size {size} is not in the elastic plan: {problem}{near}")
+    settings = plan.settings
+    steps = [micro * (size // settings.model_parallel) for micro in settings.micro_batches]
+    batches = [settings.max_batch // step * step for step in steps if step <= settings.max_batch]
+    return max(batches) if settings.prefer_larger else min(batches)
 
 
-def _objection(plan: BatchPlan, size: int) -> str:
-    found = plan.settings
-    if not found.min_gpus <= size <= found.max_gpus:
-        return f"min_gpus is {found.min_gpus}, max_gpus is {found.max_gpus}"
-    if found.schema == "0.1":
-        return f"it cannot share out a batch of {plan.batch}"
-    if size % found.model_parallel:
-        return f"it is no multiple of model_parallel_size {found.model_parallel}"
-    least = found.micro_batches[-1]
-    if least * (size // found.model_parallel) > found.max_batch:
-        return f"micro batches of {least} would exceed max_train_batch_size {found.max_batch}"
+def _problem(plan: BatchPlan, size: int) -> str:
+    settings = plan.settings
+    if not settings.min_gpus <= size <= settings.max_gpus:
+        return f"min_gpus is {settings.min_gpus}, max_gpus is {settings.max_gpus}"
+    if settings.schema == "0.1":
+        return f"a batch of {plan.batch} cannot be divided among so many ranks"
+    if size % settings.model_parallel:
+        return f"it is not a multiple of model_parallel_size {settings.model_parallel}"
+    smallest = settings.micro_batches[-1]
+    if smallest * (size // settings.model_parallel) > settings.max_batch:
+        return f"micro batches of {smallest} would exceed max_train_batch_size {settings.max_batch}"
     return ""
 
 
 def _nearest(valid: tuple[int, ...], size: int) -> str:
     at = bisect_right(valid, size)
     near = valid[max(at - 1, 0) : at + 1]
-    return f"; the nearest in it: {' and '.join(map(str, near))}" if near else ""
+    return f"; nearest valid: {' and '.join(map(str, near))}" if near else ""

@@ -6,16 +6,16 @@ from ..common.values import NamedTuple
 
 
 class BindingPolicy(NamedTuple):
-    """How to bind.
+    """How to bind the workers of a node.
 
     Attributes:
         bind_to: `none`, or which cores a worker gets: `core`, `numa`, `socket`, `exclusive` or
             `core-complex`.
-        core_list: only these cpus, as in `1,3-5`; "" for all that may be used.
-        smt: whether a core's other hardware threads are used beside its first.
+        core_list: use only these cpus, as in `1,3-5`; "" for all allowed ones.
+        smt: use all hardware threads of a core, not only the first.
         memory: `auto`, `bind`, `preferred`, `interleave` or `none`.
-        nics: whether workers are told which NICs are near.
-        report: whether the node tells, once the workers run, what they are bound to.
+        nics: set variables that name the nearest NICs for each worker.
+        report: report what the workers are bound to once they run.
     """
 
     bind_to: str = "none"

@@ -1,9 +1,9 @@
-"""Which variables travel to the nodes, and the whole environment of one worker. Pure.
+"""Which variables travel to the nodes, and the whole environment of a worker. Pure.
 
-The rule, in order: a variable the user names (`--export NAME[=VALUE]`, an environment file) always
-travels; a variable that belongs to the runner's own machine or session never does by itself; one
-whose name says that it is a secret does not unless named; the rest travel when their name starts
-with a prefix that training jobs are known to need.
+The rules, in order: a variable that the user names (`--export NAME[=VALUE]`, an environment file)
+always travels; one that belongs to the runner's machine or session never does otherwise, nor does
+one whose name looks like a secret; others travel if their name starts with a prefix that training
+jobs are known to need.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ TRAVEL = (
     *("WANDB_", "OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "DS_", "DEEPSPEED_", "FI_"),
     *("LD_LIBRARY_PATH", "LC_", "LANG", "TZ", "DSRUN_ACCELERATOR"),
 )
-"""Prefixes of the names that travel by themselves, beside those of the accelerator."""
+"""Prefixes of the names that travel by default, beside those of the accelerator."""
 
 STAY = (
     *("LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "BASH_FUNC_*", "PYTHONSTARTUP", "PYTHONHOME"),
@@ -31,23 +31,23 @@ STAY = (
     *("*_VISIBLE_DEVICES", "*_VISIBLE_MODULES", "*_VISIBLE_CORES", "*_VISIBLE_CHIPS"),
     *("ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL"),
 )
-"""Patterns of names that belong to one machine, one shell or one job and stay with it."""
+"""Patterns of names that belong to one machine, one shell or one job and do not travel."""
 
 SECRET = ("*_TOKEN", "*_KEY", "*SECRET*", "*PASSWORD*", "*PASSWD*", "*CREDENTIAL*")
-"""Patterns of names that look like secrets: they travel only when the user names them."""
+"""Patterns of names that look like secrets: they travel only if the user names them."""
 
 
 MASK = "***"
-"""What is shown of a secret."""
+"""Printed in place of a secret."""
 
 
 class Travel(NamedTuple):
-    """What the nodes are sent.
+    """The variables that go to the nodes.
 
     Attributes:
-        values: name to value; set on every node on top of what the node has itself.
-        withheld: names that a prefix would have let travel, but that look like secrets.
-        secret: names in `values` whose values are not for showing.
+        values: name to value; set on every node on top of the node's own environment.
+        withheld: names that match a prefix, but look like secrets.
+        secret: names in `values` whose values must not be printed.
     """
 
     values: dict[str, str]
@@ -56,7 +56,7 @@ class Travel(NamedTuple):
 
     @property
     def masked(self) -> dict[str, str]:
-        """The values, as they may be shown."""
+        """The values, with secrets masked."""
         return {name: MASK if name in self.secret else value for name, value in self.values.items()}
 
     def __repr__(self) -> str:
@@ -70,19 +70,19 @@ def travel(
 
     Args:
         environ: the runner's own environment.
-        named: what the user named, with values; always travels.
-        prefixes: what the accelerator's libraries need, by prefix.
+        named: variables that the user names, with values; these always travel.
+        prefixes: of variables that the accelerator's libraries need.
     """
     starts = (*TRAVEL, *prefixes)
-    able = [n for n in environ if n.startswith(starts) and not _matches(n, STAY)]
-    withheld = tuple(sorted(n for n in able if _matches(n, SECRET) and n not in named))
-    values = {name: environ[name] for name in able if name not in withheld}
+    wanted = [n for n in environ if n.startswith(starts) and not _matches(n, STAY)]
+    withheld = tuple(sorted(n for n in wanted if _matches(n, SECRET) and n not in named))
+    values = {name: environ[name] for name in wanted if name not in withheld}
     sent = {**values, **named}
     return Travel(sent, withheld, frozenset(name for name in sent if _matches(name, SECRET)))
 
 
 def _matches(name: str, patterns: Sequence[str]) -> bool:
-    """Return whether one of the patterns is the name; a star may begin it, and another end it."""
+    """Return whether a name matches one of the patterns, which may begin and end with a star."""
     return any(_match(name, pattern) for pattern in patterns)
 
 
@@ -94,10 +94,10 @@ def _match(name: str, pattern: str) -> bool:
 
 
 def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return what `--export NAME` and `--export NAME=VALUE` name, with values.
+    """Return the variables of `--export NAME` and `--export NAME=VALUE`, with values.
 
     Raises:
-        UsageError: a name is empty, has no value here either, or is one that dsrun sets.
+        UsageError: a name is empty, is not set, or is one that dsrun sets.
     """
     named = {}
     for item in items:
@@ -105,25 +105,25 @@ def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
         if not name or "\0" in item:
             raise UsageError(f"--export {item!r}: expected NAME or NAME=VALUE")
         if name in PROMISED:
-            say = f"give {SET_BY[name]}" if name in SET_BY else "leave it out"
-            raise UsageError(f"--export {name}: dsrun sets it for every worker; {say}")
+            instead = f"use {SET_BY[name]}" if name in SET_BY else "leave it out"
+            raise UsageError(f"--export {name}: dsrun sets it for every worker; {instead}")
         if not given and ("," in name or " " in name):
             several = " ".join(f"--export {one}" for one in name.replace(",", " ").split())
-            raise UsageError(f"--export {name}: names one variable; write {several}")
+            raise UsageError(f"--export {name}: takes one variable; write {several}")
         if not given and name not in environ:
-            raise UsageError(f"--export {name}: not set here; set it or write {name}=VALUE")
+            raise UsageError(f"--export {name}: is not set; set it, or write {name}=VALUE")
         named[name] = value if given else environ[name]
     return named
 
 
 def parse_env_file(text: str, name: str) -> dict[str, str]:
-    """Return the variables of an environment file: NAME=VALUE lines, `#` comments, blank lines.
+    """Parse an environment file: NAME=VALUE lines, `#` comments and blank lines.
 
-    Values are taken to the end of the line as they are; one pair of quotes around a value is
-    taken off. A leading `export ` is allowed, so that a shell's file may serve.
+    A value is the rest of its line, without one pair of quotes around it. A leading `export ` is
+    allowed, as in shell scripts.
 
     Raises:
-        UsageError: a line is neither; the message names file and line.
+        UsageError: a line is none of these; the message names file and line.
     """
     values = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -143,7 +143,7 @@ def _unquoted(value: str) -> str:
 
 
 class RankInfo(NamedTuple):
-    """Where one worker sits in the job: all that its rank variables are made from."""
+    """The position of one worker in the job, from which its rank variables are made."""
 
     rank: int
     local_rank: int
@@ -163,37 +163,37 @@ class RankInfo(NamedTuple):
     error_file: str = ""
 
 
-def contract(seat: RankInfo) -> dict[str, str]:
-    """Return the variables a worker is promised.
+def contract(info: RankInfo) -> dict[str, str]:
+    """Return the variables that dsrun sets for a worker.
 
     The names are those of torch's agent (torch 2.13, `local_elastic_agent.py`) and of DeepSpeed's
-    node launcher (0.19, `launch.py`); a script written for either finds what it looks for.
+    node launcher (0.19, `launch.py`), so that scripts written for either work.
     """
-    world, local = str(seat.world_size), str(seat.local_size)
+    world, local = str(info.world_size), str(info.local_size)
     return {
-        "RANK": str(seat.rank),
-        "LOCAL_RANK": str(seat.local_rank),
+        "RANK": str(info.rank),
+        "LOCAL_RANK": str(info.local_rank),
         "WORLD_SIZE": world,
         "LOCAL_WORLD_SIZE": local,
-        "GROUP_RANK": str(seat.node_rank),
-        "GROUP_WORLD_SIZE": str(seat.nodes),
-        "ROLE_RANK": str(seat.rank),
+        "GROUP_RANK": str(info.node_rank),
+        "GROUP_WORLD_SIZE": str(info.nodes),
+        "ROLE_RANK": str(info.rank),
         "ROLE_WORLD_SIZE": world,
-        "ROLE_NAME": seat.role,
-        "NODE_RANK": str(seat.node_rank),
-        "MASTER_ADDR": seat.master_addr,
-        "MASTER_PORT": str(seat.master_port),
-        "TORCHELASTIC_RESTART_COUNT": str(seat.restarts),
-        "TORCHELASTIC_MAX_RESTARTS": str(seat.max_restarts),
-        "TORCHELASTIC_RUN_ID": seat.run_id or seat.job_id,
-        # Rank 0 opens the store itself, but where torch's agent holds one.
-        "TORCHELASTIC_USE_AGENT_STORE": str(seat.elastic),
-        "CROSS_RANK": str(seat.node_rank),
-        "CROSS_SIZE": str(seat.nodes),
+        "ROLE_NAME": info.role,
+        "NODE_RANK": str(info.node_rank),
+        "MASTER_ADDR": info.master_addr,
+        "MASTER_PORT": str(info.master_port),
+        "TORCHELASTIC_RESTART_COUNT": str(info.restarts),
+        "TORCHELASTIC_MAX_RESTARTS": str(info.max_restarts),
+        "TORCHELASTIC_RUN_ID": info.run_id or info.job_id,
+        # Rank 0 opens the store itself, unless torch's agent has one.
+        "TORCHELASTIC_USE_AGENT_STORE": str(info.elastic),
+        "CROSS_RANK": str(info.node_rank),
+        "CROSS_SIZE": str(info.nodes),
         "LOCAL_SIZE": local,
-        "DSRUN_JOB_ID": seat.job_id,
-        **({"DSRUN_WORLD_INFO": seat.world} if seat.world else {}),
-        **({"TORCHELASTIC_ERROR_FILE": seat.error_file} if seat.error_file else {}),
+        "DSRUN_JOB_ID": info.job_id,
+        **({"DSRUN_WORLD_INFO": info.world} if info.world else {}),
+        **({"TORCHELASTIC_ERROR_FILE": info.error_file} if info.error_file else {}),
     }
 
 
@@ -204,10 +204,10 @@ SET_BY = {
     "TORCHELASTIC_RUN_ID": "--rdzv_id",
     "TORCHELASTIC_MAX_RESTARTS": "--max_restarts",
 }
-"""Promised variables that an option says."""
+"""The options that determine some of these variables."""
 
 PROMISED = frozenset(contract(RankInfo(0, 0, 1, 1, 0, 1, "", 0, "", world="-", error_file="-")))
-"""The variables that every worker is promised, and nobody else sets."""
+"""The variables that dsrun sets for every worker; the user cannot set them."""
 
 ROUND = frozenset(
     {
@@ -217,20 +217,20 @@ ROUND = frozenset(
         *("SLURM_PROCID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS", "DSRUN_WORLD_INFO"),
     }
 )
-"""Promised variables that a worker of the same slot has with other values in another round."""
+"""Those whose values change between the rounds of an elastic job for a worker on the same slot."""
 
 
-def of_slurm(seat: RankInfo, base: Mapping[str, str]) -> dict[str, str]:
-    """Return what Slurm's variables would be, had srun started every worker itself.
+def of_slurm(info: RankInfo, base: Mapping[str, str]) -> dict[str, str]:
+    """Return Slurm's variables as if srun had started every worker.
 
-    A script, or a library such as Lightning, that finds them takes them for its own place; those
-    of the node launcher, or of the batch script, would be wrong.
+    Scripts and libraries such as Lightning take their rank from these variables; those of the node
+    launcher or of the batch script would be wrong.
     """
-    world = str(seat.world_size)
+    world = str(info.world_size)
     places = {
-        "SLURM_PROCID": str(seat.rank),
-        "SLURM_LOCALID": str(seat.local_rank),
-        "SLURM_NODEID": str(seat.node_rank),
+        "SLURM_PROCID": str(info.rank),
+        "SLURM_LOCALID": str(info.local_rank),
+        "SLURM_NODEID": str(info.node_rank),
         "SLURM_NTASKS": world,
         "SLURM_NPROCS": world,
     }
@@ -249,13 +249,13 @@ def worker(
     """Return a worker's whole environment.
 
     Args:
-        base: what the node launcher has itself; dsrun's own settings in it are left out, so
-            that a dsrun inside the job starts afresh.
-        sent: what travelled; wins over `base`.
-        promised: rank variables and the device mask; win over both.
-        first: a folder that is put before PYTHONPATH, "" for none.
-        python: the interpreter; its folder is put on PATH, so that its tools are found.
-        threads: OMP_NUM_THREADS, where nobody has set it.
+        base: the node launcher's environment; dsrun's own settings are removed, so that a dsrun
+            inside the job is not affected.
+        sent: the variables that travelled; they override `base`.
+        promised: rank variables and the device mask; they override both.
+        first: a folder to put at the front of PYTHONPATH, "" for none.
+        python: the interpreter; its folder is added to PATH, so that its tools are found.
+        threads: OMP_NUM_THREADS, unless it is set.
     """
     env = {name: value for name, value in base.items() if not name.startswith("DSRUN_")} | {**sent}
     env.setdefault("OMP_NUM_THREADS", str(max(1, threads)))
@@ -276,10 +276,10 @@ def _including(folder: str, path: str) -> str:
 
 
 def to_wire(text: str) -> str:
-    """Return `text` as it travels: its bytes, as UTF-8 would have decoded them."""
+    """Return a string of the file system's encoding as JSON can carry it: decoded as UTF-8."""
     return os.fsencode(text).decode("utf-8", "surrogateescape")
 
 
 def from_wire(text: str) -> bytes:
-    """Return the very bytes that `to_wire` was given, for an exec."""
+    """Return the bytes of the string that `to_wire` was given, for exec."""
     return text.encode("utf-8", "surrogateescape")

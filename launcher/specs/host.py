@@ -1,4 +1,4 @@
-"""A host and its slots: what every way of naming hosts comes to."""
+"""A host and its slots: the result of every way to name hosts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Host(NamedTuple):
     """A machine that may take part.
 
     Attributes:
-        name: Its host name, or its address without brackets.
-        slots: Its devices in rank order; None for as many as the node turns out to have.
-        user: Whom to log in as; None for whatever ssh would use.
-        port: Where its sshd listens; None for whatever ssh would use.
-        where: The place that names it, such as `hosts:7`, for messages.
-        times: How often it is listed; its slots are the sum of all.
+        name: its host name, or its address without brackets.
+        slots: its devices in rank order; None for all that the node turns out to have.
+        user: the user to log in as; None for whatever ssh would use.
+        port: of its sshd; None for whatever ssh would use.
+        where: the place that names it, such as `hosts:7`, for messages.
+        times: how often it is listed; its slots are the sum of all entries.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Host(NamedTuple):
 
 
 def listing(hosts: Iterable[Host], near: str = "") -> str:
-    """The names of a few hosts, or the ends of many and the name most like `near`."""
+    """Return the names of a few hosts, or the ends of many and the name most like `near`."""
     names = [host.name for host in hosts]
     if len(names) <= 6:
         return ", ".join(names)
@@ -46,12 +46,12 @@ def listing(hosts: Iterable[Host], near: str = "") -> str:
 
 
 def repeats(hosts: Iterable[Host], source: str) -> list[str]:
-    """What to tell the user of hosts that are listed more than once: a line, or none."""
-    found = [host for host in hosts if host.times > 1]
-    if not found:
+    """Return a line for the user about hosts that are listed more than once, if there are any."""
+    repeated = [host for host in hosts if host.times > 1]
+    if not repeated:
         return []
     shown = ", ".join(
-        f"{host.name} {host.times} times, {len(host.slots or ())} slots" for host in found[:3]
+        f"{host.name} {host.times} times, {len(host.slots or ())} slots" for host in repeated[:3]
     )
-    more = f", and {len(found) - 3} hosts more" if len(found) > 3 else ""
+    more = f", and {len(repeated) - 3} more hosts" if len(repeated) > 3 else ""
     return [f"{source} lists {shown}{more}: the slots of a host add up"]

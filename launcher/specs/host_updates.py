@@ -1,4 +1,4 @@
-"""Which hosts may take part, and where an elastic job learns of others."""
+"""Which hosts may take part, and where an elastic job looks for other hosts."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from ..common.values import NamedTuple
 
 
 class HostFilter(NamedTuple):
-    """Which of the hosts there are take part, and with which slots.
+    """Which of the listed hosts take part, and with which slots.
 
     Attributes:
         include, exclude: `NODE[:SLOT,...][@NODE...]`; "" for no such filter.
-        num_nodes: only the first so many; None for all.
-        num_gpus: only the first so many slots of each; None for all.
-        accelerator: whose devices are counted where slots are left out; None for those found.
+        num_nodes: use only the first so many hosts; None for all.
+        num_gpus: use only the first so many slots of each; None for all.
+        accelerator: the kind of devices to count where slots are left out; None to detect it.
     """
 
     include: str = ""
@@ -23,12 +23,12 @@ class HostFilter(NamedTuple):
 
 
 class HostUpdates(NamedTuple):
-    """Where an elastic job learns of hosts that come and go: a program, else a hostfile.
+    """Where an elastic job looks for added and removed hosts: a program, else a hostfile.
 
     Attributes:
-        script: a command that prints a host a line; "" for none.
-        hostfile: a file that is looked at; "" for none.
-        hosts: which of those take part.
+        script: a command that prints one host per line; "" for none.
+        hostfile: the hostfile to watch; "" for none.
+        hosts: which of the listed hosts take part.
     """
 
     script: str = ""

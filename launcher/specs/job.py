@@ -1,6 +1,6 @@
-"""All that is asked of one job: what planning makes of words, and all that stands behind it sees.
+"""The complete request for one job: planning makes it from a command line, the rest acts on it.
 
-A program may make one as well, without a command line; `head.run.start.launch` runs it.
+A program may make one without a command line; `head.run.start.launch` runs it.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 
 class WorkerPolicy(NamedTuple):
-    """What the workers are given beside program, folder and variables.
+    """How workers are started, apart from program, folder and variables.
 
     Attributes:
-        venv_script: a shell file to source before them, as an absolute path; "" for none.
+        venv_script: a shell file to source first, as an absolute path; "" for none.
         role: their ROLE_NAME.
         run_id: their TORCHELASTIC_RUN_ID; "" for the job's id.
-        one_device: each sees one device only, as LOCAL_RANK 0.
-        shard_queue: they can take shards of data from the runner.
-        warm_modules: what the next round's workers import beforehand.
-        expects_devices: accelerators are expected, so that it is worth a line if there is none.
-        needs_devices: the option that asks for accelerators by name; "" for none.
+        one_device: each worker sees one device only, as LOCAL_RANK 0.
+        shard_queue: workers can take shards of data from the runner.
+        warm_modules: modules that spare workers for the next round import in advance.
+        expects_devices: accelerators are expected; print a line if there are none.
+        needs_devices: the option that requires accelerators; "" for none.
     """
 
     venv_script: str = ""
@@ -53,17 +53,22 @@ class JobSpec(NamedTuple):
     """One job.
 
     Attributes:
+        job_id: unique to this job.
         plan: nodes in rank order, program, launcher, master and rendezvous.
-        workdir: where the workers run, as an absolute path.
+        workdir: the workers' folder, as an absolute path.
         travel: the variables that go to the nodes.
-        backend: how node launchers are started; what policies say of it, too, counts (`settings`).
+        workers: how workers are started.
+        backend: how node launchers are started; `settings` adds what follows from other policies.
         binding: how workers are bound to cores.
-        core_lists: (host, cpus) of hosts that have lists of their own.
-        elastic: how far the job may shrink, grow and fail; None where it may not.
-        updates: where it learns of hosts that come and go; None for nowhere.
-        batches: the elastic plan that the number of workers has to fit; None for none.
-        dial_in: how node launchers reach the runner, where they dial it.
-        only: the one node rank that this process sees to; None for all.
+        core_lists: (host, cpus) of hosts that have their own core list.
+        supervision: how the job is watched and stopped.
+        output: where the output goes.
+        elastic: how far the job may shrink, grow and fail; None for a static job.
+        updates: where it looks for added and removed hosts; None for nowhere.
+        batches: the elastic batch plan that the number of workers must fit; None for none.
+        dial_in: how node launchers that dial in reach the runner.
+        origin: where the plan comes from, as text for the user.
+        only: the only node rank that this process starts; None for all.
     """
 
     job_id: str
@@ -85,7 +90,7 @@ class JobSpec(NamedTuple):
 
     @property
     def settings(self) -> BackendSettings:
-        """How node launchers are started, as the policies have it."""
+        """The backend's settings, with those that follow from other policies."""
         return self.backend._replace(
             connect_timeout=self.supervision.connect_timeout,
             keepalive=self.supervision.heartbeat_timeout / 3,
@@ -94,13 +99,13 @@ class JobSpec(NamedTuple):
         )
 
     def misfit(self, plan: Plan, *, bare: bool) -> str:
-        """Return what is asked for that a plan does not have, "" for nothing.
+        """Return which requested devices or ranks a plan does not have, "" if it has them all.
 
-        Ranks of elastic jobs may yet come.
+        Ranks are not checked for an elastic job, which may grow.
 
         Args:
-            plan: this job's, as far as its slots are known by now.
-            bare: it is known that there are no accelerators.
+            plan: this job's plan, as far as its slots are known by now.
+            bare: it is known that the hosts have no accelerators.
         """
         if bare and self.workers.needs_devices:
             return f"{self.workers.needs_devices}: the hosts have no accelerator"
@@ -115,13 +120,13 @@ class JobSpec(NamedTuple):
         )
 
 
-def _lacking(where: str, what: str, named: frozenset[int], there: set[int]) -> str:
-    lacking = named - there
+def _lacking(where: str, what: str, named: frozenset[int], existing: set[int]) -> str:
+    lacking = named - existing
     if not lacking:
         return ""
-    return f"{where} {min(lacking)}: the {what} of this job are 0 to {max(there)}"
+    return f"{where} {min(lacking)}: the {what} of this job are 0 to {max(existing)}"
 
 
 def new_job_id() -> str:
-    """Return an id that no other job has."""
+    """Return a unique id for a job."""
     return time.strftime("%Y%m%d-%H%M%S-") + os.urandom(3).hex()

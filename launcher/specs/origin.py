@@ -1,4 +1,4 @@
-"""Where a plan is from, in words for the user."""
+"""Where a plan comes from, as text for the user."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from ..common.values import NamedTuple
 
 
 class Origin(NamedTuple):
-    """Where a plan is from, in words for the user.
+    """Where a plan comes from, as text for the user.
 
     Attributes:
-        source: what has named the hosts.
-        choice: the launcher, and why it.
-        notes: lines that the user is to see, at the start as well as in a dry run.
-        quiet: nobody has chosen hosts or a launcher, so that there is nothing to tell.
+        source: where the hosts are named.
+        choice: the launcher, and why it was chosen.
+        notes: lines for the user, printed at the start and in a dry run.
+        quiet: hosts and launcher are the defaults, so they are not worth a line.
     """
 
     source: str = "this program"

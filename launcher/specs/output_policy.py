@@ -1,4 +1,4 @@
-"""Where the output of a job goes, and how it is shown."""
+"""Where the output of a job goes, and how it is printed."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ NUMBERS = {0: set[int](), 1: {1}, 2: {2}, 3: {1, 2}}
 """torchrun's numbers for streams, as in --redirects 3."""
 
 PREFIX_FIELDS = {"host": "", "rank": 0, "local_rank": 0, "node_rank": 0, "job": "", "role": ""}
-"""What `OutputPolicy.prefix` may name, each with a value of its kind."""
+"""Fields of `OutputPolicy.prefix`, each with an example of its type."""
 
 
 class Streams(NamedTuple):
-    """Which streams of a worker are meant, in torchrun's numbers: 1 stdout, 2 stderr, 3 both.
+    """Streams of the workers in torchrun's numbers: 1 stdout, 2 stderr, 3 both.
 
     Attributes:
         default: of every worker that `by_rank` does not name.
-        by_rank: of those with these local ranks.
+        by_rank: (local rank, streams) of the others.
     """
 
     default: int = 0
@@ -31,23 +31,23 @@ class Streams(NamedTuple):
 
 
 class OutputPolicy(NamedTuple):
-    """Where the output of a job goes, and how it is shown.
+    """Where the output of a job goes, and how it is printed.
 
     Attributes:
         prefix: the text before every line, with fields such as {rank}.
         redirects: streams that go to log files only.
-        tee: streams that go to the console nevertheless.
-        console_ranks: only these ranks are shown; all where it is empty.
-        local_ranks: only these local ranks are shown; all where it is empty.
-        log_dir: the folder of the log files, as the node knows it; "" for none.
-        log_private: log files go to a folder of the node's own choice.
+        tee: streams that go to the console and to log files.
+        console_ranks: print the output of these ranks only; empty for all.
+        local_ranks: print the output of these local ranks only; empty for all.
+        log_dir: the folder of the log files on each node; "" for none.
+        log_private: each node writes its log files to a new temporary folder.
         log_layout: how log files are named: `dsrun` or `torchrun`.
-        logs_specs: the entry point that names log files in torch's way, and what it is made with;
-            () where dsrun names them.
+        logs_specs: torch's entry point that names the log files, and its arguments; () if dsrun
+            names them.
         color: `auto`, `always` or `never`.
-        level: the least of dsrun's own lines that is shown.
+        level: the lowest level of dsrun's own lines that is printed.
         stdin: rank 0 reads this process's standard input.
-        report_file: where it is written how the job ended; None for nowhere.
+        report_file: the file to write the job's result to; None for none.
     """
 
     prefix: str = "{host}:{rank}| "

@@ -1,7 +1,7 @@
-"""The plan: which nodes, which workers, which ranks, running what. Frozen and pure.
+"""The plan: the nodes of a job, their workers and ranks, and the program. Frozen and pure.
 
-Nothing after the plan reads the command line again. A node whose slots are not known beforehand (a
-plain host) has `slots=None` until `settle` is told what the node itself has found.
+Nothing behind the plan reads the command line. A node whose slots are not known in advance (a
+plain host) has `slots=None` until it has counted its devices and `settle` is called.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Worker(NamedTuple):
 
 
 class Share(NamedTuple):
-    """One rank's part of a host, where every rank has a node launcher of its own.
+    """One rank's share of a host, if every rank has its own node launcher.
 
     Attributes:
-        node_rank: the host's place among the hosts.
-        nodes: how many hosts there are.
-        local_rank: this rank's place on the host.
-        slots: all that the job has of the host.
+        node_rank: the index of the host among the hosts.
+        nodes: the number of hosts.
+        local_rank: the index of this rank on the host.
+        slots: all slots of the host that the job uses.
     """
 
     node_rank: int
@@ -46,10 +46,10 @@ class Node(NamedTuple):
     """A host chosen for this job.
 
     Attributes:
-        rank: its place in the hostfile's order, after the filters.
+        rank: its index in the hostfile's order, after the filters.
         first_rank: the rank of its first worker; None while an earlier node's slots are unknown.
         slots: its devices, one worker each; None while unknown.
-        share: set where this is one rank's part of a host (`by_task`).
+        share: set if this is one rank's share of a host (`by_task`).
     """
 
     rank: int
@@ -60,11 +60,11 @@ class Node(NamedTuple):
 
     @property
     def node_rank(self) -> int:
-        """The host's place among the hosts."""
+        """The index of the host among the hosts."""
         return self.share.node_rank if self.share else self.rank
 
     def local_rank(self, rank: int) -> int:
-        """Return the place on its host of one of this node's ranks."""
+        """Return the local rank of one of this node's ranks."""
         return rank - (self.first_rank or 0) + (self.share.local_rank if self.share else 0)
 
     def workers(self) -> Iterator[Worker]:
@@ -80,10 +80,10 @@ class Plan(NamedTuple):
 
     Attributes:
         launcher: the name of the backend.
-        master_addr: as the user gave it, or None: chosen among node 0's addresses at the start.
-        master_port: as the user gave it, or None: a free one, chosen on node 0.
-        rendezvous: set where torch brings the nodes together: this is one of them, and its ranks
-            are numbered from 0 as long as torch has not said which it has.
+        master_addr: given by the user, or None: chosen among node 0's addresses at the start.
+        master_port: given by the user, or None: a free port, chosen on node 0.
+        rendezvous: set if torch's rendezvous is used: the plan holds this node only, with ranks
+            from 0 until torch has assigned them.
     """
 
     nodes: tuple[Node, ...]
@@ -103,7 +103,7 @@ class Plan(NamedTuple):
 
 
 def lay_out(hosts: Sequence[Host]) -> tuple[Node, ...]:
-    """Return the nodes in the hosts' order, ranks counted as far as the slots are known."""
+    """Return the nodes in the hosts' order, with ranks as far as the slots are known."""
     nodes = []
     first: int | None = 0
     for rank, host in enumerate(hosts):
@@ -113,11 +113,11 @@ def lay_out(hosts: Sequence[Host]) -> tuple[Node, ...]:
 
 
 def settle(plan: Plan, counts: Mapping[int, int]) -> Plan:
-    """Return the plan with every node's slots known.
+    """Return the plan with the slots of every node.
 
     Args:
         plan: a plan, some of whose nodes may have no slots yet.
-        counts: how many slots each such node has, by node rank.
+        counts: the number of slots of each such node, by node rank.
     """
     hosts = [
         node.host._replace(slots=tuple(range(counts[node.rank])))
@@ -129,10 +129,10 @@ def settle(plan: Plan, counts: Mapping[int, int]) -> Plan:
 
 
 def by_task(plan: Plan) -> Plan:
-    """Return the plan with one node for every rank, for an engine that starts one task a rank.
+    """Return the plan with one node for every rank, for an engine that starts one task per rank.
 
     Raises:
-        UsageError: it is not known how many ranks a host has.
+        UsageError: the number of ranks on a host is not known.
     """
     nodes = [_task(plan, node, worker) for node in plan.nodes for worker in _known(node)]
     return plan._replace(nodes=tuple(nodes))
@@ -142,8 +142,8 @@ def _known(node: Node) -> list[Worker]:
     workers = list(node.workers())
     if not workers:
         raise UsageError(
-            f"--rank_per_task: how many ranks on {node.host.name}? Give its slots in the hostfile,"
-            " or --num_gpus N"
+            f"--rank_per_task: the number of ranks on {node.host.name} is not known; give its"
+            " slots in the hostfile, or --num_gpus N"
         )
     return workers
 

@@ -1,4 +1,4 @@
-"""What every worker runs. Pure, and light: both halves of a job import it."""
+"""The program that every worker runs. Pure, and light: runner and node launcher import it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from ..common.values import NamedTuple
 
 
 class Program(NamedTuple):
-    """What every worker runs.
+    """The program that every worker runs.
 
     Attributes:
         script: a path, a module name (`module`) or any executable (`no_python`).
         args: the script's own arguments, byte for byte.
-        python: the interpreter on the nodes; None: the one the node launcher runs on.
+        python: the interpreter on the nodes; None for the one the node launcher runs on.
         local_rank: pass `--local_rank=N` before the arguments, as DeepSpeed does.
-        folder_first: put the workers' folder before PYTHONPATH.
+        folder_first: put the workers' folder at the front of PYTHONPATH.
     """
 
     script: str
@@ -25,9 +25,9 @@ class Program(NamedTuple):
     folder_first: bool = False
 
     def argv(self, python: str, local_rank: int) -> list[str]:
-        """Return one worker's command; `python` is the interpreter found on its node."""
+        """Return one worker's command; `python` is the interpreter on its node."""
         start = [] if self.no_python else [python, "-u", *(["-m"] if self.module else [])]
-        given = [f"--local_rank={local_rank}"] if self.local_rank else []
+        flag = [f"--local_rank={local_rank}"] if self.local_rank else []
         # Python would take a file whose name begins with a dash for an option.
         dashed = self.script.startswith("-") and not (self.module or self.no_python)
-        return [*start, f"./{self.script}" if dashed else self.script, *given, *self.args]
+        return [*start, f"./{self.script}" if dashed else self.script, *flag, *self.args]

@@ -1,4 +1,4 @@
-"""Torch's rendezvous, where it brings the nodes together in dsrun's place."""
+"""The settings of torch's rendezvous, if it is used instead of dsrun's own rounds."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ class Rendezvous(NamedTuple):
     """What torch's agent is given.
 
     Attributes:
-        backend: a name that torch's registry knows, or a plugin of `torchrun.handlers`.
-        endpoint: where to meet, mostly HOST:PORT; "" for the backend's default.
+        backend: a name in torch's registry, or a plugin of `torchrun.handlers`.
+        endpoint: the rendezvous endpoint, mostly HOST:PORT; "" for the backend's default.
         run_id: the job's name, the same on all nodes.
-        least, most: nodes in a round.
+        least, most: the smallest and largest number of nodes in a round.
         conf: settings of the backend, by name.
-        local_addr: this node's address for the others; "" for what torch finds.
-        restarts: of the workers after a failure.
-        interval: seconds between two looks of the agent at its workers.
+        local_addr: this node's address for the other nodes; "" to let torch detect it.
+        restarts: how often the workers may be restarted after a failure.
+        interval: seconds between the agent's checks of its workers.
     """
 
     backend: str
@@ -31,13 +31,13 @@ class Rendezvous(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Where the nodes meet, for the user."""
+        """The backend and its endpoint, for the user."""
         where = f" at {self.endpoint}" if self.endpoint else ""
         return f"--rdzv_backend {self.backend}{where}"
 
     @property
     def nodes(self) -> str:
-        """How many nodes there are to be, for the user."""
+        """The number of nodes, for the user."""
         from ..common.wording import counted
 
         least = f"{self.least} to " if self.least < self.most else ""

@@ -6,17 +6,17 @@ from ..common.values import NamedTuple
 
 
 class SupervisionPolicy(NamedTuple):
-    """How a job is watched and stopped; times in seconds.
+    """How a job is watched and stopped.
 
     Attributes:
-        connect_timeout: for a host to answer.
-        start_timeout: for all nodes to be ready.
-        heartbeat_timeout: of silence until a node, or the runner, counts as lost.
-        grace: between the stop signal and SIGKILL, for all ranks at once.
-        graceful_term_ok: exit 0 when all ranks exit 0 after a stop signal.
-        allow_background: what the job leaves running after a clean end is left alone.
+        connect_timeout: seconds for a host to answer.
+        start_timeout: seconds for all nodes to be ready.
+        heartbeat_timeout: seconds without a heartbeat after which a node, or the runner, is lost.
+        grace: seconds between the stop signal and SIGKILL.
+        graceful_term_ok: exit with 0 if all ranks exit with 0 after a stop signal.
+        allow_background: processes that the job leaves behind after a clean end are not stopped.
         end_signals: names of the signals that end the job.
-        requeue_codes: exit codes with which a Slurm job goes back to the queue.
+        requeue_codes: exit codes after which a Slurm job is requeued.
     """
 
     connect_timeout: float = 10.0

@@ -327,7 +327,7 @@ def test_the_commands_of_the_others() -> None:
         (
             "local",
             [Host("a")],
-            "--python /py/bin/python: there is no such file; name a Python 3.10 or newer",
+            "--python /py/bin/python: no such file; name a Python 3.10 or newer",
         ),
         ("openssh", [Host("a"), Host("fe80::1", port=3)], ""),
         ("pdsh", [Host("a"), Host("b", user="me")], ""),

@@ -144,7 +144,7 @@ def test_help(folder: Path, words: tuple[str, ...]) -> None:
         (
             ("-c", "small.json", "-w", "7"),
             "small.json: world size 7 is not in the elastic plan: min_gpus is 1, max_gpus is 4;"
-            " the nearest in it: 4\n",
+            " nearest valid: 4\n",
         ),
     ],
 )  # fmt: skip
@@ -172,7 +172,7 @@ def test_a_size_that_does_not_fit_is_refused_before_any_host_is_reached(
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "dsrun: --elastic_config small.json: world size 7 is not in the elastic plan: min_gpus is"
-        " 1, max_gpus is 4; the nearest in it: 4\n"
+        " 1, max_gpus is 4; nearest valid: 4\n"
     )
 
 
@@ -183,7 +183,7 @@ def test_a_size_that_the_nodes_tell_is_refused_before_the_start(folder: Path) ->
     assert done.stderr.splitlines() == [
         "dsrun: the job cannot start, nothing was left running:",
         "dsrun:   DSRUN_ELASTIC_CONFIG: world size 5 is not in the elastic plan: min_gpus is 1,"
-        " max_gpus is 4; the nearest in it: 4",
+        " max_gpus is 4; nearest valid: 4",
     ]
 
 

@@ -40,7 +40,7 @@ def test_the_first_line_names_what_runs_it(tmp_path: Path, content: bytes, said:
 def test_what_is_no_program(tmp_path: Path) -> None:
     (tmp_path / "text").touch()
     os.mkfifo(tmp_path / "pipe", 0o755)
-    assert fault(f"{tmp_path}/none") == "there is no such file"
+    assert fault(f"{tmp_path}/none") == "no such file"
     assert fault(f"{tmp_path}") == "is a folder, not a program"
     assert fault(f"{tmp_path}/pipe") == "is a pipe, not a program"
     assert fault(f"{tmp_path}/text") == f"is not executable (chmod +x {tmp_path}/text)"

@@ -71,20 +71,20 @@ def test_a_pipe_with_a_name_waits_for_its_writer(tmp_path: Path) -> None:
 
 
 def test_a_pipe_without_writer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "COME", 0.1)
+    monkeypatch.setattr(files, "WRITER_TIMEOUT", 0.1)
     os.mkfifo(tmp_path / "fifo")
-    fails(tmp_path / "fifo", "a pipe that nobody wrote to in 0.1 s")
+    fails(tmp_path / "fifo", "nothing was written to the pipe for 0.1 s")
 
 
 def test_a_pipe_that_does_not_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whether its writer is silent or not; one that is merely slow is waited for."""
-    monkeypatch.setattr(files, "COME", 0.05)
-    monkeypatch.setattr(files, "PATIENCE", 0.2)
+    monkeypatch.setattr(files, "WRITER_TIMEOUT", 0.05)
+    monkeypatch.setattr(files, "PIPE_TIMEOUT", 0.2)
     for first in (b"", b"n1\n"):
         read_end, write_end = os.pipe()
         os.write(write_end, first)
         began = time.monotonic()
-        fails(f"/dev/fd/{read_end}", "a pipe without an end in 0.2 s")
+        fails(f"/dev/fd/{read_end}", "the pipe was not closed by its writer within 0.2 s")
         assert time.monotonic() - began >= 0.2
         os.close(read_end)
         os.close(write_end)
@@ -136,11 +136,11 @@ READERS: dict[str, Callable[[str], object]] = {
 def test_every_file_that_a_user_names_is_read_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
 ) -> None:
-    monkeypatch.setattr(files, "COME", 0.01)
+    monkeypatch.setattr(files, "WRITER_TIMEOUT", 0.01)
     os.mkfifo(tmp_path / "fifo", 0o600)
-    with pytest.raises(UsageError, match="a pipe that nobody wrote to"):
+    with pytest.raises(UsageError, match="nothing was written to the pipe"):
         READERS[what](str(tmp_path / "fifo"))
-    private = "others can read it" if what == "--token_file" else ""
+    private = "other users can read it" if what == "--token_file" else ""
     shared = "writable by all" if what == "--env_file" else private
     with pytest.raises(UsageError, match=shared or "is a device, not a file"):
         READERS[what]("/dev/zero")

@@ -120,20 +120,20 @@ def test_the_share_is_deepspeeds(block: dict[str, Any], size: int, share: BatchS
 @pytest.mark.parametrize(
     ("block", "size", "words"),
     [
-        (UNEVEN, 50, "it cannot share out a batch of 9792; the nearest in it: 48 and 51"),
-        (UNEVEN, 31, "min_gpus is 32, max_gpus is 1500; the nearest in it: 32"),
-        (UNEVEN, 1400, "it cannot share out a batch of 9792; the nearest in it: 1224"),
-        (UNEVEN, 0, "min_gpus is 32, max_gpus is 1500; the nearest in it: 32"),
-        (NODES, 65, "min_gpus is 1, max_gpus is 64; the nearest in it: 64"),
+        (UNEVEN, 50, "a batch of 9792 cannot be divided among so many ranks; nearest valid: 48 and 51"),
+        (UNEVEN, 31, "min_gpus is 32, max_gpus is 1500; nearest valid: 32"),
+        (UNEVEN, 1400, "a batch of 9792 cannot be divided among so many ranks; nearest valid: 1224"),
+        (UNEVEN, 0, "min_gpus is 32, max_gpus is 1500; nearest valid: 32"),
+        (NODES, 65, "min_gpus is 1, max_gpus is 64; nearest valid: 64"),
         (
             {**NODES, "model_parallel_size": 4},
             22,
-            "it is no multiple of model_parallel_size 4; the nearest in it: 16 and 24",
+            "it is not a multiple of model_parallel_size 4; nearest valid: 16 and 24",
         ),
         (
             {"max_train_batch_size": 20, "micro_batch_sizes": [4]},
             6,
-            "micro batches of 4 would exceed max_train_batch_size 20; the nearest in it: 4",
+            "micro batches of 4 would exceed max_train_batch_size 20; nearest valid: 4",
         ),
     ],
 )

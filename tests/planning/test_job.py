@@ -117,9 +117,9 @@ def test_it_is_a_value_without_anything_that_runs() -> None:
     [
         (("--console_ranks", "9"), "--console_ranks 9: the ranks of this job are 0 to 3"),
         (("--local_ranks_filter", "2"), "--local_ranks_filter 2: the local ranks of this job are"),
-        (("--report_file", "/nowhere/r"), "--report_file /nowhere/r: there is no folder /nowhere"),
+        (("--report_file", "/nowhere/r"), "--report_file /nowhere/r: no folder /nowhere"),
         (("--requeue_on", "75"), "--requeue_on: only inside a Slurm job"),
-        (("--signals_to_handle", "SIGTERM,SIGNO"), "--signals_to_handle: no signal 'SIGNO'"),
+        (("--signals_to_handle", "SIGTERM,SIGNO"), "--signals_to_handle: 'SIGNO': no such signal"),
         (("--rank_per_task",), "--rank_per_task: openssh starts no ranks"),
         (("--launcher_args", "'"), '--launcher_args "\'": No closing quotation'),
         (("--bind_core_list", "w9:0"), "--bind_core_list: 'w9:0'"),

@@ -97,5 +97,5 @@ def test_a_secret_is_looked_at_where_nodes_share_one(folder: Path) -> None:
     (folder / "open").chmod(0o644)
     own = DialIn(token_file=str(folder / "open"))
     check(spec(folder, Program("x.py"))._replace(dial_in=own))
-    with pytest.raises(UsageError, match="others can read it"):
+    with pytest.raises(UsageError, match="other users can read it"):
         check(spec(folder, Program("x.py"), "none")._replace(dial_in=own))

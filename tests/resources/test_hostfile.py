@@ -226,7 +226,7 @@ def test_what_is_told_of_many_hosts_stays_one_line() -> None:
     assert repeats(hosts_of("a\nb"), "x") == []
     assert repeats(parse_hosts("h[1-5],h[1-5]"), "--host") == [
         "--host lists h1 2 times, 2 slots, h2 2 times, 2 slots, h3 2 times, 2 slots,"
-        " and 2 hosts more: the slots of a host add up"
+        " and 2 more hosts: the slots of a host add up"
     ]
 
 

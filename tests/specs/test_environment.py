@@ -112,7 +112,7 @@ def test_exports(items: list[str], expected: dict[str, str]) -> None:
         ("", "--export '': expected NAME or NAME=VALUE"),
         ("=x", "--export '=x': expected NAME or NAME=VALUE"),
         ("A=\0", r"--export 'A=\x00': expected NAME or NAME=VALUE"),
-        ("NOT_SET", "--export NOT_SET: not set here; set it or write NOT_SET=VALUE"),
+        ("NOT_SET", "--export NOT_SET: is not set; set it, or write NOT_SET=VALUE"),
     ],
 )
 def test_exports_that_name_nothing(item: str, message: str) -> None:

@@ -224,5 +224,5 @@ def test_what_only_an_elastic_job_has_a_use_for(given: dict[str, object]) -> Non
 
 def test_a_notice_by_a_signal_that_there_is_not() -> None:
     options = Options(elastic_training=True, change_notice="SIGFOO")
-    with pytest.raises(UsageError, match="--change_notice: no signal 'SIGFOO'"):
+    with pytest.raises(UsageError, match="--change_notice: 'SIGFOO': no such signal"):
         elastic_policy(options, 2)

@@ -55,8 +55,8 @@ def test_what_can_be_no_report_file(tmp_path: Path) -> None:
     (tmp_path / "astray").symlink_to("/nowhere/r")
     refused("", "name a file")
     refused(tmp_path, "is a folder; name a file")
-    refused("/nowhere/r", "there is no folder /nowhere; make it, or name a file elsewhere")
-    refused(tmp_path / "astray", "/nowhere cannot be written to")
+    refused("/nowhere/r", "no folder /nowhere; create it, or name a file elsewhere")
+    refused(tmp_path / "astray", "/nowhere is not writable")
     refused(tmp_path / "socket", "is a socket; name a file")
 
 
@@ -73,7 +73,7 @@ def test_what_a_stranger_has_laid_is_refused(
         path.write_text("kept")
         tmp_path.chmod(0o1777)
     os.lchown(path, NOBODY, NOBODY)
-    refused(path, "is another user's; name another file")
+    refused(path, "belongs to another user; name another file")
     file.write(str(path), REPORT)
     assert capsys.readouterr().err == f"dsrun: --report_file {path}: is another user's\n"
     assert (target.read_text(), path.read_text()) == ("kept", "kept")
