@@ -115,7 +115,7 @@ def run(
     sent = environment.travel(os.environ, {})
     spec = JobSpec("job", plan, "/", sent, supervision=watched, elastic=limits)
     part = Part(backend, plan.nodes)
-    fleet = Fleet(plan.nodes, loop, console.say, SILENT, lambda _node: part)
+    fleet = Fleet(plan.nodes, loop, console.log, SILENT, lambda _node: part)
 
     def restarts(run: Run) -> RestartPolicy:
         return NoRestarts(run) if limits is None else RunnerRounds(run, limits)

@@ -52,7 +52,7 @@ class Runs:
         self.console = Console(self.loop)
         start = prepare(self.spec.plan, self.spec.backend)
         lease = self.spec.supervision.heartbeat_timeout
-        self.fleet = Fleet(start.plan.nodes, self.loop, self._say, lease)
+        self.fleet = Fleet(start.plan.nodes, self.loop, self._log, lease)
         self._parts = start.parts
         self.by_engine = BACKENDS[self.spec.plan.launcher].by_engine
         self._connected = False
@@ -62,8 +62,8 @@ class Runs:
     def _script(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)
 
-    def _say(self, text: str, level: str) -> None:
-        self.console.say(text, level)
+    def _log(self, text: str, level: str) -> None:
+        self.console.log(text, level)
         if text.startswith("lost "):
             self.note(lost=text)
             self._lost()

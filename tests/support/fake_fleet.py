@@ -57,7 +57,7 @@ class FakeConsole:
         self.level = "info"
         self._written: list[Callable[[], None]] = []
 
-    def say(self, text: str, level: str = "info") -> None:
+    def log(self, text: str, level: str = "info") -> None:
         """Keep a line."""
         self.said.append((level, text))
 
@@ -138,8 +138,8 @@ class FakeFleet:
         self.backend = FakeBackend()
         self.hosts = {one.name: one for one in map(_host, hosts or ("n0", "n1"))}
         self.plan = lay_out(list(self.hosts.values()))
-        say = self.console.say
-        self.fleet = Fleet(self.plan, self.loop, say, lease, lambda node: self._part([node]))
+        log = self.console.log
+        self.fleet = Fleet(self.plan, self.loop, log, lease, lambda node: self._part([node]))
         self.events: list[Any] = []
         self.prepared: list[Run] = []
 

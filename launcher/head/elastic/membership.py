@@ -27,7 +27,7 @@ class Membership:
         rounds: Rounds,
         returns: Reconnector,
         add: Callable[[Host], RunNode],
-        say: Callable[[str], None],
+        log: Callable[[str], None],
     ) -> None:
         """Begin with no list at all: until there is one, everybody may take part.
 
@@ -36,13 +36,13 @@ class Membership:
             rounds: what nodes are in or have left.
             returns: what reaches nodes, one attempt after the other.
             add: makes a node of a host that is none yet.
-            say: a line for the user.
+            log: a line for the user.
         """
         self._nodes = nodes
         self._rounds = rounds
         self._reconnector = returns
         self._add = add
-        self._say = say
+        self._log = log
         self._listed: dict[str, Host] | None = None
         self._unlisted: set[RunNode] = set()
         self._fresh: dict[str, Host] = {}
@@ -95,7 +95,7 @@ class Membership:
         if node.over:
             self._welcome_back(node, host)
         elif host.slots not in former:
-            self._say(f"{node.name}: {CHANGED}")
+            self._log(f"{node.name}: {CHANGED}")
 
     def _welcome_back(self, node: RunNode, host: Host) -> None:
         """Reach a host again that had been taken off the list."""

@@ -142,7 +142,7 @@ class RunnerRounds:
         hosts = ", ".join(node.host.name for node in plan.nodes)
         level = "info" if self._rounds.generation > 1 else "debug"
         size = counted(plan.world_size or 0, "worker")
-        self._run.say(f"next round: {size} on {hosts}", level)
+        self._run.log(f"next round: {size} on {hosts}", level)
 
     def _release(self, node: RunNode) -> None:
         self._run.warn(f"{node.name} is taken out")

@@ -23,7 +23,7 @@ def runner_rounds(run: Run, limits: ElasticPolicy, console: Console) -> RunnerRo
         listener = scale_socket.listener(run.spec.job_id)
         rounds.close_too(scale_socket.ScaleSocket(run.loop, listener, rounds.resize).close)
     except OSError as error:
-        console.say(f"dsrun-scale cannot reach this job: {error.strerror}", "debug")
+        console.log(f"dsrun-scale cannot reach this job: {error.strerror}", "debug")
     return rounds
 
 

@@ -36,7 +36,7 @@ class TorchRendezvous(NoRestarts):
     def on_start(self) -> None:
         """Say whom it waits for."""
         met = self._rendezvous
-        self._run.say(f"{met.words}, --rdzv_id {met.run_id}: waiting for {met.nodes}")
+        self._run.log(f"{met.words}, --rdzv_id {met.run_id}: waiting for {met.nodes}")
 
     def world_size(self, planned: int) -> int:
         """Return the number of workers on all nodes, once torch has said it."""
@@ -50,7 +50,7 @@ class TorchRendezvous(NoRestarts):
         self._world_size = ranks.world_size
         node.assign(node.node._replace(rank=ranks.node_rank, first_rank=ranks.first_rank))
         self._run.label_node(node.node)
-        self._run.say(_place(ranks, len(node.node.slots or ())))
+        self._run.log(_place(ranks, len(node.node.slots or ())))
 
     def on_failure(self, node: RunNode, ended: messages.Exit) -> None:
         """Note the end of a worker; torch's agent says what follows from it."""

@@ -55,7 +55,7 @@ class Fleet:
         self,
         nodes: Sequence[Node],
         loop: Loop,
-        say: Callable[[str, str], None],
+        log: Callable[[str, str], None],
         lease: float,
         backend_for: Callable[[Node], Part] | None = None,
     ) -> None:
@@ -64,7 +64,7 @@ class Fleet:
         Args:
             nodes: those that this process sees to.
             loop: what all of it runs on.
-            say: prints a line for the user, given its text and level.
+            log: prints a line for the user, given its text and level.
             lease: seconds of silence after which a node is lost.
             backend_for: returns the backend for a node that was added; None where none can be.
         """
@@ -73,7 +73,7 @@ class Fleet:
         self.loop = loop
         self.on_token: Callable[[str, str], None] = lambda _node, _token: None
         self.engine_end: EngineEnded | None = None
-        self._say = say
+        self._log = log
         self._lease = lease
         self._backend_for = backend_for
         self._backends: dict[int, Backend] = {}
@@ -168,14 +168,14 @@ class Fleet:
             case TokenAnnounced(node, token):
                 self.on_token(node, token)
             case BackendWarning(text):
-                self._say(text, "warning")
+                self._log(text, "warning")
             case EngineEnded():
                 self.engine_end = event
-                self._tell_runs(event)
+                self._emit_to_runs(event)
             case EngineOutput():
-                self._tell_runs(event)
+                self._emit_to_runs(event)
 
-    def _tell_runs(self, event: FleetEvent) -> None:
+    def _emit_to_runs(self, event: FleetEvent) -> None:
         for on_event in tuple(self._runs):
             on_event(event)
 
@@ -187,16 +187,16 @@ class Fleet:
         node.open(
             Connection(self.loop, stream, handlers, lambda why: self._on_disconnect(node, why))
         )
-        self._tell(NodeConnected(node))
+        self._emit(NodeConnected(node))
 
     def on_session_end(self, rank: int, cause: str) -> None:
         """Act on a backend's word on the end of one node's session."""
         node = self.nodes[rank]
         if node.state is NodeState.CONNECTING:
             node.close(cause)
-        self._tell(NodeEnded(node, cause))
+        self._emit(NodeEnded(node, cause))
 
-    def _tell(
+    def _emit(
         self, event: NodeConnected | NodeSent | NodeDisconnected | NodeSilent | NodeEnded
     ) -> None:
         if event.node.on_event is not None:
@@ -229,7 +229,7 @@ class Fleet:
         """Show a line; of a node launcher that has to leave between two runs, it is the last."""
         note = messages.unpack(messages.Note, body)
         node.count_note()
-        self._say(f"{node.name}: {note.text}", "warning")
+        self._log(f"{node.name}: {note.text}", "warning")
 
     def _on_disconnect(self, node: NodeConnection, reason: str) -> None:
         fault = node.fault()
@@ -237,13 +237,13 @@ class Fleet:
         if self._closing:
             self._leave_when_alone()
         else:
-            self._tell_loss(NodeDisconnected(node, reason, fault))
+            self._emit_loss(NodeDisconnected(node, reason, fault))
 
-    def _tell_loss(self, event: NodeDisconnected | NodeSilent) -> None:
+    def _emit_loss(self, event: NodeDisconnected | NodeSilent) -> None:
         """Tell the run that uses the node; between two runs, the user."""
         if event.node.on_event is None:
-            self._say(f"lost {event.node.name}: {event.node.lost}", "warning")
-        self._tell(event)
+            self._log(f"lost {event.node.name}: {event.node.lost}", "warning")
+        self._emit(event)
 
     # -- signs of life ----------------------------------------------------------------------
 
@@ -274,7 +274,7 @@ class Fleet:
 
     def _lose_silent(self, node: NodeConnection) -> None:
         node.close(f"no sign of life for {self._lease:.0f} s")
-        self._tell_loss(NodeSilent(node, self._lease))
+        self._emit_loss(NodeSilent(node, self._lease))
 
     def suspend(self) -> None:
         """Suspend this process as Ctrl-Z asks."""

@@ -41,10 +41,10 @@ class Rejections:
         counts: all of them so far.
     """
 
-    def __init__(self, loop: Loop, say: Callable[[str], None]) -> None:
+    def __init__(self, loop: Loop, log: Callable[[str], None]) -> None:
         """Start with none; `say` is given each line."""
         self._loop = loop
-        self._say = say
+        self._log = log
         self._timer: Timer | None = None
         self._latest: Counter[str] = Counter()
         self._reasons: dict[str, None] = {}
@@ -66,7 +66,7 @@ class Rejections:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-            self._say(f"rejected {_words(self._latest)} in the last second: {self._why}")
+            self._log(f"rejected {_words(self._latest)} in the last second: {self._why}")
             self._latest.clear()
             self._reasons.clear()
 

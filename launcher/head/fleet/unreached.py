@@ -26,10 +26,10 @@ LONGEST = 60.0
 class UnreachedNodes:
     """Tells of hosts, each with the cause, now and then."""
 
-    def __init__(self, loop: Loop, say: Callable[[str], None]) -> None:
+    def __init__(self, loop: Loop, log: Callable[[str], None]) -> None:
         """Have nothing to tell."""
         self._loop = loop
-        self._say = say
+        self._log = log
         self._causes: dict[str, str] = {}
         self._quiet = True
         self._pause = SECOND
@@ -39,14 +39,14 @@ class UnreachedNodes:
         self._causes[host] = cause
         if self._quiet:
             self._quiet, self._pause = False, SECOND
-            self._loop.call_later(FIRST, self._tell)
+            self._loop.call_later(FIRST, self._report)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         self._quiet = not self._causes
         if self._causes:
-            self._say(folded(self._causes))
+            self._log(folded(self._causes))
             self._causes = {}
-            self._loop.call_later(self._pause, self._tell)
+            self._loop.call_later(self._pause, self._report)
             self._pause = min(LONGEST, 2 * self._pause)
 
 

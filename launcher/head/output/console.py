@@ -84,7 +84,7 @@ class Console:
         )
         self._screen.open_line((rank, self._sinks[stream]), labeller)
 
-    def say(self, text: str, level: str = "info") -> None:
+    def log(self, text: str, level: str = "info") -> None:
         """Print a line (or several) of dsrun's own on standard error."""
         if self.shows(level):
             block = "".join(f"dsrun: {line}\n" for line in plain(text).split("\n"))
@@ -94,7 +94,7 @@ class Console:
         """Return whether lines of this level are printed."""
         return LEVELS.index(level) >= self._level
 
-    def tell(self, text: str) -> None:
+    def print_report(self, text: str) -> None:
         """Print the report of a job, which is wanted even where dsrun is told to be quiet."""
         for (_, stream), labeller in self._labellers.items():
             self._screen.finish(self._sinks[stream], labeller)
@@ -132,7 +132,7 @@ class Console:
         if number == errno.EPIPE:
             self.on_broken_pipe()
         elif self._sinks[2] != stream:
-            self.say(f"{name} cannot be written ({os.strerror(number)}); going on", "warning")
+            self.log(f"{name} cannot be written ({os.strerror(number)}); going on", "warning")
 
 
 def _same(one: int, other: int) -> bool:

@@ -67,7 +67,7 @@ def launch_shared(run: Run, parts: Sequence[Part], console: Console) -> Report:
     spec = run.spec
     secret = shared_secret(spec.dial_in.token_file)
     if not secret:
-        console.say(WARNING, "warning")
+        console.log(WARNING, "warning")
     context, pin = tls.make_certificate()
     who = SecretVerifier(spec.plan, secret, pin, run.fleet.on_stream, run.call_off)
     port = spec.dial_in.known_port(spec.plan.master_port)
@@ -86,7 +86,7 @@ def _open(
     console: Console,
 ) -> Iterator[Listener]:
     """Open the listener; a start that fails meanwhile tells of those who were rejected."""
-    rejections = Rejections(loop, lambda text: console.say(text, "warning"))
+    rejections = Rejections(loop, lambda text: console.log(text, "warning"))
     listener = _listener(loop, context, addresses, port, who, rejections)
     if isinstance(who, TokenVerifier):
         who.on_token = listener.recheck

@@ -79,7 +79,7 @@ class FleetEvents:
         if ended.killed:
             run.record.doubt_signal()
         if run.started and run.restarts.outlives_engine():
-            run.say(ended.cause, "debug")
+            run.log(ended.cause, "debug")
         elif run.started and (waiting or run.record.cut_off or ended.killed):
             run.record.engine_ended(ended.cause, ended.code, run.loop.clock())
             run.stop(signal.SIGTERM)

@@ -46,14 +46,14 @@ def run(spec: JobSpec, start: Start, later: Callable[[Node], Part]) -> int:
     try:
         _open(spec, console)
         lease = spec.supervision.heartbeat_timeout
-        fleet = Fleet(_nodes(start), loop, console.say, lease, later)
+        fleet = Fleet(_nodes(start), loop, console.log, lease, later)
         program = _run(spec, fleet, console)
         console.on_broken_pipe = program.signals.on_broken_output
         _handle_signals(program)
         report = _wait(program, start, console)
         text = words(report)
         if text:
-            console.tell(text)
+            console.print_report(text)
     except DsrunError as error:
         story = {"job_id": spec.job_id, "exit_code": error.exit_code, "error": str(error)}
         _write_report(spec, story)
@@ -74,13 +74,13 @@ def _nodes(start: Start) -> list[Node]:
 def _open(spec: JobSpec, console: Console) -> None:
     """Say what begins, and what the user should know of it."""
     plan, origin = spec.plan, spec.origin
-    console.say(origin.words, "debug")
-    console.say(opening(plan, origin.source, spec.job_id), "debug" if origin.quiet else "info")
+    console.log(origin.words, "debug")
+    console.log(opening(plan, origin.source, spec.job_id), "debug" if origin.quiet else "info")
     for note in origin.notes:
-        console.say(note)
+        console.log(note)
     if spec.travel.withheld and not BACKENDS[plan.launcher].runs_here:
         names = ", ".join(spec.travel.withheld)
-        console.say(
+        console.log(
             f"not sent to the nodes, they look like secrets: {names} (--export NAME sends one)"
         )
 

@@ -107,7 +107,7 @@ class NodeFrames:
         node.bound = messages.unpack(messages.NodeBindings, body)
         known = [(one.name, one.bound) for one in self._run.nodes if one.bound]
         if len(known) == len(self._run.nodes):
-            self._run.say(bindings.table(known))
+            self._run.log(bindings.table(known))
 
     def _on_done(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()

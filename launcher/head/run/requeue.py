@@ -24,12 +24,12 @@ def requeue(code: int, environ: Mapping[str, str]) -> None:
         return  # cancelled by somebody, or being requeued as it is
     # Before the call: Slurm ends this process as well.
     often = "once" if restarts == "1" else f"{restarts} times"
-    _say(f"exit code {code}: requeueing Slurm job {job}, restarted {often} so far")
+    _log(f"exit code {code}: requeueing Slurm job {job}, restarted {often} so far")
     refused = output_of([scontrol, "requeue", job]).strip()
     if refused:
-        _say(f"scontrol requeue {job}: {refused}")
+        _log(f"scontrol requeue {job}: {refused}")
 
 
-def _say(text: str) -> None:
+def _log(text: str) -> None:
     sys.stderr.write(f"dsrun: {text}\n")
     sys.stderr.flush()

@@ -149,13 +149,13 @@ class Run:
         report = self.record.report(self.nodes, size, graceful_term_ok=clean)
         return report._replace(ran=(self.plan.program, self.spec.workdir))
 
-    def say(self, text: str, level: str = "info") -> None:
+    def log(self, text: str, level: str = "info") -> None:
         """Print a line for the user."""
-        self._console.say(text, level)
+        self._console.log(text, level)
 
     def warn(self, text: str) -> None:
         """Print a warning for the user."""
-        self._console.say(text, "warning")
+        self._console.log(text, "warning")
 
     def node_of(self, connection: NodeConnection) -> RunNode:
         """Return what this run knows of a node."""
@@ -223,7 +223,7 @@ class Run:
         if self.spec.output.log_private:
             folders = {n.name: f"log files in {n.hello.log_dir}" for n in self.nodes if n.hello}
             for line in by_cause(folders):
-                self.say(line)
+                self.log(line)
         self._start(plan, master, port)
 
     def _start(self, plan: Plan, master: str, port: int) -> None:
@@ -245,10 +245,10 @@ class Run:
 
     def _say_start(self, master: str, port: int) -> None:
         if self.spec.workers.expects_devices and self._bare:
-            self.say(NO_DEVICES)
+            self.log(NO_DEVICES)
         where = f"{self.plan.nodes[0].host.name}: master {master}:{port}"
         size = counted(self.plan.world_size or 0, "worker")
-        self.say(f"{size} on {counted(len(self.plan.nodes), 'node')}; {where}", "debug")
+        self.log(f"{size} on {counted(len(self.plan.nodes), 'node')}; {where}", "debug")
 
     # -- rounds -----------------------------------------------------------------------------
 

@@ -52,7 +52,7 @@ class RunSignals:
             return
         match self._requests.next(number):
             case StopStep.LEAVE:
-                run.say(f"leaving at once; may still run on: {self._unfinished()}", "error")
+                run.log(f"leaving at once; may still run on: {self._unfinished()}", "error")
                 run.abandon()
             case StopStep.KILL:
                 run.warn("killing all ranks now")
@@ -77,7 +77,7 @@ class RunSignals:
             self._run.fleet.suspend()
         elif number == signal.SIGQUIT:
             # Asked for, so shown however quiet dsrun is to be.
-            self._run.say(self._run.progress(), "error")
+            self._run.log(self._run.progress(), "error")
 
     def on_broken_output(self) -> None:
         """Stop the run: nobody reads its output any more."""

@@ -131,7 +131,7 @@ class Startup:
     def show(self, text: str) -> None:
         """Show a line of the engine's own: first with the line that says wait."""
         if self._closed or self._held is None or self._console.shows("debug"):
-            self._console.say(text, "debug" if self._closed else "info")
+            self._console.log(text, "debug" if self._closed else "info")
         else:
             self._held.append(text)
 
@@ -261,7 +261,7 @@ class Startup:
         self._console.status(f"dsrun: {text}")
         seconds = self._ticks * SHOW_AFTER
         if seconds == SAY_AFTER or seconds % (5 * SAY_AFTER) == 0:
-            self._console.say("\n".join([text, *(self._held or ())]))
+            self._console.log("\n".join([text, *(self._held or ())]))
             self._held = None
         self._loop.call_later(SHOW_AFTER, self._tick)
 

@@ -40,10 +40,10 @@ class Workers:
         place: where they are counted, for the line; "" for the whole job.
     """
 
-    def __init__(self, loop: Loop, say: Callable[[str], None]) -> None:
+    def __init__(self, loop: Loop, log: Callable[[str], None]) -> None:
         """Have `say` told which ranks go on long after others have ended."""
         self._loop = loop
-        self._say = say
+        self._log = log
         self.place = ""
         self._running: dict[int, Worker] = {}
         self._ended: set[int] = set()
@@ -108,7 +108,7 @@ class Workers:
         ended, left = len(self._ended), sorted(self._running.values())
         some = "; ".join(f"rank {one.rank} on {one.host}, pid {one.pid}" for one in left[:NAMED])
         rest = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
-        self._say(
+        self._log(
             f"{ended} of {ended + len(left)} ranks{self.place} have ended;"
             f" still running: {some}{rest}"
         )

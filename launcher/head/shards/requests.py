@@ -59,7 +59,7 @@ class ShardRequests:
         except (InvalidRequest, frames.BadFrame, RecursionError) as error:
             node, line = caller
             text = f"{node.name}: rank {worker[1]}: a request to the shard queues that is none"
-            self._console.say(f"{text}: {error}; its lines are closed", "warning")
+            self._console.log(f"{text}: {error}; its lines are closed", "warning")
             node.send(frames.pack_answer(line, b""))
             return
         self._answer(answers)

@@ -428,7 +428,7 @@ def test_nodes_of_a_plan_are_found_by_their_hosts_and_the_rank_there(fleet_of: F
     assert job.fleet.find(only) is job.fleet.nodes[1]
     assert job.fleet.find(lay_out([Host("n2")])[0]) is None
     tasks = by_task(Plan(lay_out([Host("n0", (0, 1))]), Program("x"), "slurm", None, None)).nodes
-    by_rank = Fleet(tasks, job.loop, job.console.say, 15.0)
+    by_rank = Fleet(tasks, job.loop, job.console.log, 15.0)
     assert [by_rank.find(task) for task in tasks] == list(by_rank.nodes.values())
     assert by_rank.find(only) is None
 

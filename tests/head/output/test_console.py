@@ -80,7 +80,7 @@ def test_a_last_line_without_an_end_gets_one(capfd: Shown, ends: str) -> None:
     for stream in (1, 2):
         console.feed(0, stream, b"last", lambda: None)
     if ends == "tell":
-        console.tell("dsrun: it failed\x07")
+        console.print_report("dsrun: it failed\x07")
     console.close()
     report = "dsrun: it failed\\x07\n" if ends == "tell" else ""
     assert capfd.readouterr() == ("a| last\n", f"a| last\n{report}")
@@ -97,10 +97,10 @@ def test_a_last_line_without_an_end_gets_one(capfd: Shown, ends: str) -> None:
 )
 def test_our_own_words_by_level(capfd: Shown, level: str, shows: str) -> None:
     console = Console(Loop(), level=level)
-    console.say("a", "debug")
-    console.say("b")
-    console.say("c", "warning")
-    console.say("d\nd", "error")
+    console.log("a", "debug")
+    console.log("b")
+    console.log("c", "warning")
+    console.log("d\nd", "error")
     assert [console.shows(one) for one in ("debug", "info")] == [
         level == "debug",
         shows[7:8] < "c" and bool(shows),
@@ -111,7 +111,7 @@ def test_our_own_words_by_level(capfd: Shown, level: str, shows: str) -> None:
 
 def test_our_own_words_are_plain(capfd: Shown) -> None:
     console = Console(Loop())
-    console.say("n1: \x1b[2J\x1b[31mred\x1b[0m\udcff")
+    console.log("n1: \x1b[2J\x1b[31mred\x1b[0m\udcff")
     console.close()
     assert capfd.readouterr() == ("", "dsrun: n1: \\x1b[2Jred?\n")
 
@@ -123,7 +123,7 @@ def test_one_file_for_both_keeps_the_order(tmp_path: Path) -> None:
         console.label(0, "", {1, 2})
         for number in range(200):
             console.feed(0, 1 + number % 2, b"%d\n" % number, lambda: None)
-        console.say("done")
+        console.log("done")
         console.close()
     assert path.read_text() == "".join(f"{n}\n" for n in range(200)) + "dsrun: done\n"
 
@@ -180,8 +180,8 @@ def test_a_terminal_gets_colours_and_nothing_that_harms(monkeypatch: pytest.Monk
         console = Console(Loop())
         console.label(0, "0| ", {1})
         console.feed(0, 1, b"a\x1b[2J\x1b[31mred\n", lambda: None)
-        console.say("ours")
-        console.say("again")
+        console.log("ours")
+        console.log("again")
         console.close()
         label = f"\x1b[{COLOURS[0]}m0| \x1b[0m".encode()
         # Ours come without the colour that the worker has left behind, which is said once.
@@ -201,7 +201,7 @@ def test_a_quiet_console_has_no_status(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal(monkeypatch) as both:
         console = Console(Loop(), level="warning")
         console.status("1/2 hosts")
-        console.say("end", "warning")
+        console.log("end", "warning")
         console.close()
         assert both.shows(b"end\r\n") == b"dsrun: end\n"
 

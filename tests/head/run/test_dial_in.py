@@ -74,7 +74,7 @@ class Job:
         """Note it."""
         self.called_off.append(reason)
 
-    def say(self, text: str, level: str = "info") -> None:
+    def log(self, text: str, level: str = "info") -> None:
         """Note it."""
         self.said.append((level, text))
 

@@ -123,7 +123,7 @@ def run(instead: int, says: bytes, *, leaves: bool = False) -> Report:
     loop = Loop()
     late = loop.call_later(20.0, loop.stop)
     console = Console(loop, level="critical")
-    fleet = Fleet(PLAN.nodes, loop, console.say, SPEC.supervision.heartbeat_timeout)
+    fleet = Fleet(PLAN.nodes, loop, console.log, SPEC.supervision.heartbeat_timeout)
     part = Part(Played(instead, says, leaves=leaves), PLAN.nodes)  # type: ignore[arg-type]
     try:
         return launch(Run(SPEC, fleet, console), [part])

@@ -51,11 +51,11 @@ class FakeRun:
     def stop(self, number: int, grace: float | None = None) -> None:
         self.did.append((number, grace))
 
-    def say(self, text: str, level: str = "info") -> None:
+    def log(self, text: str, level: str = "info") -> None:
         self.said.append((text, level))
 
     def warn(self, text: str) -> None:
-        self.say(text, "warning")
+        self.log(text, "warning")
 
     def progress(self) -> str:
         return "all is well"

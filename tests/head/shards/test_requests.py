@@ -43,7 +43,7 @@ class Job:
         self.requests = ShardRequests(self)  # type: ignore[arg-type]
         self.n0, self.n1 = Node("n0"), Node("n1")
 
-    def say(self, text: str, level: str) -> None:
+    def log(self, text: str, level: str) -> None:
         self.told.append((text, level))
 
     def ask(
