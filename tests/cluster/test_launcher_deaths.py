@@ -83,7 +83,8 @@ def test_both_halves_are_stopped_for_good(cluster: Cluster, tmp_path: Path, laun
         for pid in (guard, node_launcher):
             os.kill(pid, signal.SIGSTOP)
         returncode, errors = job.wait(3 + 2 * PROMPT)
-        found = re.search(r"(?m)^  may still run on (\S+): pids? ([\d,-]+); .*: (kill .*)$", errors)
+        line = r"(?m)^  may still be running on (\S+): pids? ([\d,-]+); .*: (kill .*)$"
+        found = re.search(line, errors)
         assert found is not None, errors
         machine = next(one for one in cluster.machines if one.name == host)
         machine.run(["sh", "-c", found[3]])

@@ -204,7 +204,7 @@ def test_node_rank_0_everywhere_ends_the_wait(
     n1, n2 = (job.running[host].wait() for host in ("n1", "n2"))
     assert (n1.returncode, n2.returncode) == (UNUSABLE, UNUSABLE)
     assert "two nodes came as --node_rank 0: n1 and n2; each needs its own, 0 to 2" in n1.stderr
-    assert "--node_rank 0 on n2, but another answers as node 0 at n1:29501" in n2.stderr
+    assert "--node_rank 0 on n2, but another machine answers as node 0 at n1:29501" in n2.stderr
 
 
 def test_another_node_rank_where_node_0_is_to_be(cluster: Cluster, tmp_path: Path) -> None:

@@ -190,7 +190,8 @@ def test_cpu_workers_in_place_of_devices_are_told_of(dsrun: Dsrun, tmp_path: Pat
     done = dsrun("--num_gpus", "2", script(tmp_path, "pass"))
     assert done.returncode == 0
     assert done.stderr == (
-        "dsrun: no accelerator found: these are CPU workers (--accelerator cpu, if so meant)\n"
+        "dsrun: no accelerator found: workers run on the CPU"
+        " (--accelerator cpu hides this message)\n"
     )
 
 

@@ -143,7 +143,7 @@ def test_variables_that_stay_at_home(dsrun: Dsrun, tmp_path: Path, launcher: str
     names = set(ended.stdout.partition("| ")[2].split())
     assert names & {*secrets_, *local, *sent} == {*sent}
     withheld = ", ".join(sorted(secrets_))
-    assert f"not sent to the nodes, they look like secrets: {withheld}" in ended.stderr
+    assert f"not sent to the nodes because they look like secrets: {withheld}" in ended.stderr
 
 
 def test_a_dry_run_shows_no_secrets(dsrun: Dsrun, tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_a_third_interrupt_does_not_wait_for_a_host_that_is_cut_off(
         assert len(job.pids("n2")) == 2
     assert returncode == 130
     # n1's workers have ended, but its word on that may be on its way.
-    assert re.search(r"leaving at once; may still run on: (n1, )?n2\n", errors)
+    assert re.search(r"exiting now; may still be running on: (n1, )?n2\n", errors)
     job.clean(20)
     assert [job.heard(rank) for rank in (0, 1)] == [["SIGINT"]] * 2
 

@@ -9,7 +9,7 @@ from ...common.exit_codes import as_shell
 from ...common.wording import counted
 from ...control import frames, messages
 from ...specs.plan import Node
-from ..fleet.unreached import WORDLESS, UnreachedNodes
+from ..fleet.unreached import NO_MESSAGE, UnreachedNodes
 from ..run import checks
 from ..run.phase import Phase
 from ..run.run_node import assigned
@@ -222,7 +222,7 @@ class RunnerRounds:
         """Act on the end of a session, which may have been an attempt to reach a node again."""
         if node.lost and node.hello is None:
             if node.lost == NEW:
-                node.lost = cause or WORDLESS
+                node.lost = cause or NO_MESSAGE
                 self._unreached.add(node.name, node.lost)
             self._reconnector.failed(node)
 

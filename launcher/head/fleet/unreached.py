@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
 
-WORDLESS = "its node launcher exited without an error message"
+NO_MESSAGE = "its node launcher exited without an error message"
 """The cause where a session has ended like any other, but too early."""
 
 FIRST = 0.5

@@ -1,1 +1,1 @@
-"""One program on the nodes: from its start to its report."""
+"""One program on the nodes, from its start to its report."""

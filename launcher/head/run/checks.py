@@ -1,4 +1,4 @@
-"""The nodes' facts held together before anything starts. Pure."""
+"""Checks across all nodes before anything starts. Pure."""
 
 from __future__ import annotations
 
@@ -15,41 +15,44 @@ LOOPBACK = "127.0.0.1"
 
 def problems(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
     """Return every reason why these nodes cannot run the job together, one line each."""
-    return [*_own(nodes, hellos), *_twins(nodes, hellos), *_mixed(nodes, hellos)]
+    return [*_reported(nodes, hellos), *_duplicates(nodes, hellos), *_mixed(nodes, hellos)]
 
 
-def _own(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
+def _reported(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
+    """Return the problems that the nodes have reported themselves."""
     return [f"{n.host.name}: {text}" for n in nodes for text in hellos[n.rank].problems]
 
 
-def _twins(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
-    """Two names of one machine would start twice as many workers as it has devices."""
+def _duplicates(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
+    """Return machines that are listed twice: they would get more workers than they have slots."""
     first: dict[str, str] = {}
-    found = []
+    lines = []
     for node in nodes:
         name = node.host.name
         other = first.setdefault(hellos[node.rank].machine, name)
         if other != name:
             where = f" ({node.host.where})" if node.host.where else ""
-            found.append(
-                f"{name}{where}: the same machine as {other}; list it once, all slots together"
+            lines.append(
+                f"{name}{where}: the same machine as {other}; list it once, with all its slots"
             )
-    return found
+    return lines
 
 
 def _mixed(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
-    """One process group cannot span machines with accelerators and machines without."""
+    """Return a line if accelerators differ: one process group cannot span several kinds."""
     kinds: dict[str, list[str]] = {}
     for node in nodes:
         kinds.setdefault(hellos[node.rank].accelerator, []).append(node.host.name)
     if len(kinds) < 2:
         return []
     listed = "; ".join(f"{kind}: {', '.join(names[:5])}" for kind, names in kinds.items())
-    return [f"the hosts have different accelerators ({listed}); choose with --include"]
+    return [
+        f"the hosts have different accelerators ({listed}); select hosts of one kind with --include"
+    ]
 
 
 def misfit(size: int, batches: BatchPlan | None) -> str:
-    """Return why the elastic plan does not hold this many workers, "" where it does."""
+    """Return why the elastic batch plan does not allow this many workers, "" if it does."""
     try:
         if batches is not None:
             batches.for_world(size)
@@ -61,8 +64,7 @@ def misfit(size: int, batches: BatchPlan | None) -> str:
 def master_candidates(node: Node, hello: Hello, given: str | None, alone: bool) -> tuple[str, ...]:
     """Return the addresses of node 0 to try, in the order of preference.
 
-    What the user wrote comes first and is never silently replaced; a loopback address is no use
-    to the other nodes.
+    An address that the user gave is the only candidate. Other nodes cannot use a loopback address.
     """
     if given:
         return (given,)
@@ -79,11 +81,11 @@ def _loopback(name: str) -> bool:
 def choose_master(
     candidates: Sequence[str], verdicts: Mapping[str, Sequence[str]], port: int
 ) -> tuple[str, list[str]]:
-    """Return the first address that every node reaches, else the reasons, one line a node.
+    """Return the first address that every node reaches, or else the reasons, one line per node.
 
     Args:
         candidates: addresses of node 0.
-        verdicts: for each other host, "" or a reason for each candidate.
+        verdicts: for each other host and each candidate, "" or why it cannot be reached.
         port: for the message.
     """
     for at, address in enumerate(candidates):
@@ -97,4 +99,4 @@ def choose_master(
         )
         for host, reasons in verdicts.items()
         if all(reasons)
-    ] or [f"no address of the first host is reached by all: {', '.join(candidates)}"]
+    ] or [f"no address of the first host can be reached from every node: {', '.join(candidates)}"]

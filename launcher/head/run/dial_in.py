@@ -1,4 +1,4 @@
-"""A job whose node launchers dial in: certificate, listener, and who may enter."""
+"""Runs whose node launchers dial the runner: certificate, listener and authentication."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def launch_announced(run: Run, parts: Sequence[Part], console: Console) -> Report:
-    """Launch a run whose node launchers an engine starts.
+    """Launch a run whose node launchers are started by an engine.
 
     Raises:
         DsrunError: the job cannot be started.
@@ -43,23 +43,26 @@ def launch_announced(run: Run, parts: Sequence[Part], console: Console) -> Repor
 def announced(
     fleet: Fleet, parts: Sequence[Part], spec: JobSpec, console: Console
 ) -> Iterator[Dial]:
-    """Listen for node launchers that an engine starts; they dial with tokens that it shows.
+    """Listen for node launchers that an engine starts.
+
+    Each of them prints a token on the engine's output, and shows the same token when it dials.
 
     Raises:
-        DsrunError: there is no way to listen.
+        DsrunError: the runner cannot listen.
     """
     context, pin = tls.make_certificate()
-    dialling = [node for part in parts if part.backend.transport == "dial" for node in part.nodes]
+    nodes = [node for part in parts if part.backend.transport == "dial" for node in part.nodes]
     returns = spec.elastic is not None
-    who = TokenVerifier(dialling, fleet.on_stream, fleet.on_session_end, returns=returns)
-    addresses = addresses_towards([node.host.name for node in dialling]) or ("127.0.0.1",)
-    with _open(fleet.loop, context, addresses, spec.dial_in.port or 0, who, console) as listener:
-        fleet.on_token = who.announce
-        yield Dial(target(addresses, listener.port), pin, who.again)
+    verifier = TokenVerifier(nodes, fleet.on_stream, fleet.on_session_end, returns=returns)
+    addresses = addresses_towards([node.host.name for node in nodes]) or ("127.0.0.1",)
+    port = spec.dial_in.port or 0
+    with _open(fleet.loop, context, addresses, port, verifier, console) as listener:
+        fleet.on_token = verifier.announce
+        yield Dial(target(addresses, listener.port), pin, verifier.again)
 
 
 def launch_shared(run: Run, parts: Sequence[Part], console: Console) -> Report:
-    """Launch a run of --no_ssh on node 0: the others dial its control port and share a secret.
+    """Launch a --no_ssh run on node 0; the other nodes dial its control port and share a secret.
 
     Raises:
         DsrunError: the job cannot be started.
@@ -69,9 +72,9 @@ def launch_shared(run: Run, parts: Sequence[Part], console: Console) -> Report:
     if not secret:
         console.log(WARNING, "warning")
     context, pin = tls.make_certificate()
-    who = SecretVerifier(spec.plan, secret, pin, run.fleet.on_stream, run.call_off)
+    verifier = SecretVerifier(spec.plan, secret, pin, run.fleet.on_stream, run.call_off)
     port = spec.dial_in.known_port(spec.plan.master_port)
-    with _open(run.loop, context, ("",), port, who, console):
+    with _open(run.loop, context, ("",), port, verifier, console):
         look_for_another(run, pin)
         return launch(run, parts)
 
@@ -82,14 +85,14 @@ def _open(
     context: SSLContext,
     addresses: Sequence[str],
     port: int,
-    who: TokenVerifier | SecretVerifier,
+    verifier: TokenVerifier | SecretVerifier,
     console: Console,
 ) -> Iterator[Listener]:
-    """Open the listener; a start that fails meanwhile tells of those who were rejected."""
+    """Open the listener; if the start fails meanwhile, its error names the rejected callers."""
     rejections = Rejections(loop, lambda text: console.log(text, "warning"))
-    listener = _listener(loop, context, addresses, port, who, rejections)
-    if isinstance(who, TokenVerifier):
-        who.on_token = listener.recheck
+    listener = _listener(loop, context, addresses, port, verifier, rejections)
+    if isinstance(verifier, TokenVerifier):
+        verifier.on_token = listener.recheck
     try:
         yield listener
     except NodeError as error:
@@ -104,14 +107,14 @@ def _listener(
     context: SSLContext,
     addresses: Sequence[str],
     port: int,
-    who: TokenVerifier | SecretVerifier,
+    verifier: TokenVerifier | SecretVerifier,
     rejections: Rejections,
 ) -> Listener:
     try:
-        return Listener(loop, context, addresses, port, who, rejections.add)
+        return Listener(loop, context, addresses, port, verifier, rejections.add)
     except OSError as error:
-        alone = " (with --no_ssh one process alone is --node_rank 0)"
-        more = alone if isinstance(who, SecretVerifier) else ""
+        shared = isinstance(verifier, SecretVerifier)
+        more = " (with --no_ssh only one process may have --node_rank 0)" if shared else ""
         raise UsageError(
-            f"control port {port}: {reason(error)}; --control_port names another{more}"
+            f"control port {port}: {reason(error)}; choose another with --control_port{more}"
         ) from None

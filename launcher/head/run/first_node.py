@@ -1,4 +1,4 @@
-"""`--no_ssh` on node 0, where --master_addr is not its own: another may be node 0 there."""
+"""`--no_ssh` on node 0: check that no other machine is node 0 as well."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from .run import Run
 
 LOOK_AGAIN = 1.0
-"""Seconds between two looks for another node 0."""
+"""Seconds between two attempts to reach another node 0."""
 
 
 def look_for_another(run: Run, pin: str) -> None:
-    """On node 0: see, until the job runs, whether who answers as node 0 is somebody else.
+    """On node 0, check until the job runs whether another machine answers at --master_addr.
 
-    An address that is not this machine's may lead here all the same (a forwarded port, a service):
-    what answers then has our own certificate, whose fingerprint is `pin`.
+    An address that is not one of this machine's may still lead here (a forwarded port, a service):
+    then the answer shows our own certificate, whose fingerprint is `pin`.
     """
     from threading import Thread
 
@@ -34,8 +34,8 @@ def look_for_another(run: Run, pin: str) -> None:
     secret = shared_secret(spec.dial_in.token_file)
 
     reason = (
-        f"--node_rank 0 on {os.uname().nodename}, but another answers as node 0 at {first}:{port};"
-        f" give every node its own, 0 to {len(plan.nodes) - 1}"
+        f"--node_rank 0 on {os.uname().nodename}, but another machine answers as node 0 at"
+        f" {first}:{port}; give each node its own --node_rank, 0 to {len(plan.nodes) - 1}"
     )
 
     def look() -> None:
@@ -53,7 +53,7 @@ def look_for_another(run: Run, pin: str) -> None:
 
 
 def _call(address: str, port: int, secret: str, plan: Plan) -> str:
-    """Say there that this is node 0; return the fingerprint that was seen, "" for none."""
+    """Dial as node 0; return the fingerprint of the certificate there, "" if nothing answers."""
     from ...control import auth, frames, messages, tls
     from ...control.stream import StreamClosed
 
@@ -68,11 +68,11 @@ def _call(address: str, port: int, secret: str, plan: Plan) -> str:
 
 
 def _is_own(name: str) -> bool:
-    """Return whether a name leads to this machine, as far as is known."""
+    """Return whether a name is known to lead to this machine."""
     import socket
 
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, ValueError):
         return source.is_here(Host(name))
-    return any(source.own_address(str(address[0])) for *_, address in found)
+    return any(source.own_address(str(address[0])) for *_, address in addresses)

@@ -1,4 +1,4 @@
-"""What a run does with the events of its fleet."""
+"""How a run handles the events of its fleet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import signal
 from ...backends.events import EngineEnded, EngineOutput
 from ...common.errors import SWEPT
 from ..fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
-from ..fleet.unreached import WORDLESS
+from ..fleet.unreached import NO_MESSAGE
 from .node_frames import NodeFrames
 
 TYPE_CHECKING = False
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class FleetEvents:
-    """Acts on every event for one run."""
+    """Handles every event for one run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._frames = NodeFrames(run)
 
     def on_event(self, event: FleetEvent) -> None:
-        """Act on what comes of the nodes, or of their engine."""
+        """Handle an event of a node, or of the engine that has started the nodes."""
         node_of = self._run.node_of
         match event:
             case NodeSent(connection, kind, body):
@@ -44,7 +44,7 @@ class FleetEvents:
                 self._on_engine_end(event)
 
     def _on_disconnect(self, node: RunNode, reason: str, fault: str) -> None:
-        """Lose the node; before HELLO its backend will say why, but for a fault of its own."""
+        """Lose the node; before HELLO wait for its backend's cause, unless it sent bad frames."""
         run = self._run
         if run.ending:
             return
@@ -53,7 +53,7 @@ class FleetEvents:
         elif not run.started and fault:
             run.fail_start(node, fault)
         elif not run.started and node.hello:
-            run.fail_start(node, f"its node launcher left before the start ({reason})")
+            run.fail_start(node, f"its node launcher disconnected before the start ({reason})")
 
     def _on_silence(self, node: RunNode) -> None:
         if not node.over:
@@ -63,7 +63,7 @@ class FleetEvents:
     def _on_node_end(self, node: RunNode, cause: str) -> None:
         run = self._run
         if not run.started:
-            run.fail_start(node, cause or WORDLESS)
+            run.fail_start(node, cause or NO_MESSAGE)
             return
         node.swept |= SWEPT in cause
         run.record.explain(node.name, cause)
@@ -73,11 +73,11 @@ class FleetEvents:
             run.restarts.on_node_end(node, cause)
 
     def _on_engine_end(self, ended: EngineEnded) -> None:
-        """Stop: the engine of all nodes is over, while node launchers may live on."""
+        """Stop the run: the engine has ended, though node launchers may still be running."""
         run = self._run
         waiting = [node for node in run.nodes if not node.over]
         if ended.killed:
-            run.record.doubt_signal()
+            run.record.discard_node_signal()
         if run.started and run.restarts.outlives_engine():
             run.log(ended.cause, "debug")
         elif run.started and (waiting or run.record.cut_off or ended.killed):

@@ -1,4 +1,4 @@
-"""The launch of today: one run on a fleet of its own."""
+"""One run on its own fleet."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ if TYPE_CHECKING:
 
 
 def launch(run: Run, parts: Sequence[Part], dial: Dial | None = None) -> Report:
-    """Connect the fleet of a run, wait until the run is over, let the fleet go.
+    """Connect the fleet of a run, wait until the run is over, then close the fleet.
 
     Args:
-        run: prepared, not begun.
+        run: not begun yet.
         parts: each backend with the nodes it starts.
         dial: where node launchers dial, for the backends that need it.
 
     Returns:
-        how it has ended.
+        the report.
 
     Raises:
         DsrunError: some node cannot take part; nothing is left running.

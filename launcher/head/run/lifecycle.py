@@ -1,4 +1,4 @@
-"""One job in the runner: its console, its signals, the job itself, and what is told of it."""
+"""One job in the runner: console, signals, the run itself, report and exit code."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from ..report.report import Report
     from .start import Start
 
-NOT_AN_END = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}
-"""Signals that dsrun acts on beside those that end the job."""
+OTHER_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}
+"""Signals that dsrun handles besides those that end the job."""
 
 
-def run(spec: JobSpec, start: Start, later: Callable[[Node], Part]) -> int:
-    """Run a job and report on it; returns the exit code.
+def run(spec: JobSpec, start: Start, backend_for: Callable[[Node], Part]) -> int:
+    """Run a job and report on it; return the exit code.
 
     Args:
         spec: the job.
-        start: what it begins with.
-        later: makes the backend for a node that the plan does not have yet.
+        start: its plan and its prepared backends.
+        backend_for: returns the backend for a node that joins later.
 
     Raises:
-        DsrunError: it cannot be started; nothing is left running.
+        DsrunError: the job cannot be started; nothing is left running.
     """
     loop = Loop()
     console = Console(loop, colour=spec.output.color, level=spec.output.level)
     try:
         _open(spec, console)
         lease = spec.supervision.heartbeat_timeout
-        fleet = Fleet(_nodes(start), loop, console.log, lease, later)
+        fleet = Fleet(_nodes(start), loop, console.log, lease, backend_for)
         program = _run(spec, fleet, console)
         console.on_broken_pipe = program.signals.on_broken_output
         _handle_signals(program)
@@ -55,8 +55,8 @@ def run(spec: JobSpec, start: Start, later: Callable[[Node], Part]) -> int:
         if text:
             console.print_report(text)
     except DsrunError as error:
-        story = {"job_id": spec.job_id, "exit_code": error.exit_code, "error": str(error)}
-        _write_report(spec, story)
+        refusal = {"job_id": spec.job_id, "exit_code": error.exit_code, "error": str(error)}
+        _write_report(spec, refusal)
         raise
     except Exception as error:
         _write_report(spec, crash_json(spec.job_id, error))
@@ -72,7 +72,7 @@ def _nodes(start: Start) -> list[Node]:
 
 
 def _open(spec: JobSpec, console: Console) -> None:
-    """Say what begins, and what the user should know of it."""
+    """Log the opening line, and notes for the user."""
     plan, origin = spec.plan, spec.origin
     console.log(origin.words, "debug")
     console.log(opening(plan, origin.source, spec.job_id), "debug" if origin.quiet else "info")
@@ -81,12 +81,13 @@ def _open(spec: JobSpec, console: Console) -> None:
     if spec.travel.withheld and not BACKENDS[plan.launcher].runs_here:
         names = ", ".join(spec.travel.withheld)
         console.log(
-            f"not sent to the nodes, they look like secrets: {names} (--export NAME sends one)"
+            f"not sent to the nodes because they look like secrets: {names}"
+            " (send one with --export NAME)"
         )
 
 
 def _run(spec: JobSpec, fleet: Fleet, console: Console) -> Run:
-    """Return the run, with what decides about rounds: torch, the runner, or nobody."""
+    """Return the run with its restart policy."""
     rendezvous, limits = spec.plan.rendezvous, spec.elastic
     if rendezvous is not None:
         from ..elastic.torch_rendezvous import TorchRendezvous
@@ -100,7 +101,7 @@ def _run(spec: JobSpec, fleet: Fleet, console: Console) -> Run:
 
 
 def _wait(run: Run, start: Start, console: Console) -> Report:
-    """Wait for the end of a run, with a listener to dial in at where its backend needs one."""
+    """Launch the run, with a listener if its backend needs one; return the report."""
     if not any(part.backend.transport == "dial" for part in start.parts):
         return launch(run, start.parts)
     from . import dial_in
@@ -111,7 +112,7 @@ def _wait(run: Run, start: Start, console: Console) -> Report:
 
 
 def _handle_signals(run: Run) -> None:
-    """Act on signals; one that was ignored when dsrun began stays so (nohup)."""
+    """Install the signal handlers; a SIGHUP that was ignored at the start stays so (nohup)."""
     names = run.spec.supervision.end_signals
     ends = {signals.parse("--signals_to_handle", name) for name in names}
     if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
@@ -120,7 +121,7 @@ def _handle_signals(run: Run) -> None:
     def act(number: int) -> None:
         (run.signals.end if number in ends else run.signals.pass_on)(number)
 
-    run.loop.on_signals({*ends, *NOT_AN_END}, act)
+    run.loop.on_signals({*ends, *OTHER_SIGNALS}, act)
 
 
 def _write_report(spec: JobSpec, report: dict[str, object]) -> None:

@@ -1,4 +1,4 @@
-"""What a run does with the frames of its nodes."""
+"""How a run handles the frames of its nodes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class NodeFrames:
-    """Acts on every kind of frame that a node of any run may send."""
+    """Handles every kind of frame that a node may send."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
@@ -37,14 +37,14 @@ class NodeFrames:
         }
 
     def on_frame(self, node: RunNode, kind: int, body: bytes) -> None:
-        """Act on a frame.
+        """Handle a frame.
 
         Raises:
-            BadFrame: it is none that is expected now.
+            BadFrame: the frame is not expected now.
         """
         handler = self.handlers.get(kind)
         if handler is None:
-            raise frames.BadFrame("no such frame is expected")
+            raise frames.BadFrame("not expected in this job")
         handler(node, body)
 
     def _on_hello(self, node: RunNode, body: bytes) -> None:
@@ -90,19 +90,19 @@ class NodeFrames:
             self._stop_by(note.signal)
 
     def _lose_guard(self, node: RunNode, reason: str) -> None:
-        """Stop: a node cannot go on, and says so before it leaves."""
-        # An engine that has come to its end kills guards, and will say why it ended.
+        """Stop the run: a node has reported that it cannot go on, and is about to exit."""
+        # An ending engine kills guards; the cause is then the engine's, which follows.
         by_engine = BACKENDS[self._run.plan.launcher].by_engine
         self._run.lose(node, reason, over=False, explained=not by_engine)
 
     def _stop_by(self, number: int) -> None:
-        """Stop: a node launcher has got a signal that is to end it."""
-        if not self._run.stopping:  # else it is the engine, which has seen another's end
+        """Stop the run: a node launcher has received a signal that ends it."""
+        if not self._run.stopping:  # else the engine sent it because another node had ended
             self._run.record.stopped_by_node(number)
         self._run.stop(number)
 
     def _on_bound(self, node: RunNode, body: bytes) -> None:
-        """Show what all workers are bound to, once every node has said it."""
+        """Print what all workers are bound to, once every node has reported it."""
         self._run.check_started()
         node.bound = messages.unpack(messages.NodeBindings, body)
         known = [(one.name, one.bound) for one in self._run.nodes if one.bound]

@@ -1,4 +1,4 @@
-"""The line that opens a job. Pure."""
+"""The first line that dsrun prints about a job. Pure."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from ...specs.plan import Plan
 
 WIDTH = 80
-"""Columns that the line which opens a job takes at most: those of a terminal nobody has widened."""
+"""Longest opening line in columns: the usual width of a terminal."""
 
 
 def opening(plan: Plan, source: str, job_id: str) -> str:
-    """Return the words that open a job: how many nodes, where they are from, and its name.
+    """Return the opening line: how many nodes, where they are named, and the job's id.
 
-    `source` is the spec's; dsrun's own name goes before this line.
+    `source` is that of the job's Origin. The console puts "dsrun: " before the line.
     """
     source = source.partition(" (")[0]
     here = source == "this machine"
@@ -32,7 +32,7 @@ def opening(plan: Plan, source: str, job_id: str) -> str:
 
 
 def _folded(text: str, room: int) -> str:
-    """Leave out the middle of a text that is too long."""
+    """Replace the middle of a text that is too long with dots."""
     if len(text) <= room:
         return text
     start = (room - 3) // 2

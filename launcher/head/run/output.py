@@ -1,4 +1,4 @@
-"""What the workers of a run print, on its way from their nodes to the console."""
+"""The output of a run's workers, on its way from the nodes to the console."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class RunOutput:
-    """Labels the lines of every rank, and grants its node more as they are printed."""
+    """Labels the lines of every rank, and grants its node more credit as they are printed."""
 
     def __init__(self, console: Console, shown: OutputFilter, window: int) -> None:
         """Grant each node at most `window` bytes at a time."""
@@ -37,7 +37,7 @@ class RunOutput:
         """Print what a worker has written.
 
         Raises:
-            BadFrame: the rank is not the node's, or it is more than what was granted.
+            BadFrame: the rank is not the node's, or the output exceeds the node's credit.
         """
         rank, stream, data = frames.unpack_output(body)
         size = len(data)

@@ -1,4 +1,4 @@
-"""How far a run has come."""
+"""The phases of a run."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Phase(IntEnum):
-    """How far a run has come; it never goes back."""
+    """The phases of a run, in their order; a run never goes back."""
 
     STARTING = 0
     RUNNING = 1

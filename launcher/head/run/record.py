@@ -1,4 +1,4 @@
-"""What has happened in a job so far, kept until it is told."""
+"""What has happened in a job so far, kept for its report."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class JobRecord:
-    """Exits, losses and signals as they come in; times on the runner's monotonic clock.
+    """Exits, losses and signals; times are on the runner's monotonic clock.
 
     Attributes:
-        stop_signal: the first signal that asked for the job's end, 0 for none.
-        broken_pipe: nobody reads the job's output any more.
+        stop_signal: the first signal that stopped the job, 0 for none.
+        broken_pipe: whether the reader of the job's output has gone.
     """
 
     def __init__(self, job_id: str, began: float) -> None:
@@ -34,7 +34,7 @@ class JobRecord:
         self._awaited: set[str] = set()
 
     def exited(self, node: RunNode, ended: Exit) -> bool:
-        """Note the end of a worker; tells whether it failed by itself."""
+        """Record the end of a worker; return whether it failed by itself."""
         self._exits.append((node, ended))
         return ended.failed
 
@@ -44,13 +44,13 @@ class JobRecord:
         return any(ended.failed for _, ended in self._exits)
 
     def forget_exits(self) -> None:
-        """Forget the ends of workers: the job went on with others."""
+        """Forget the ends of workers: the job continues with new ones."""
         self._exits = []
 
     def lost(self, host: str, reason: str, at: float, *, explained: bool = True) -> None:
-        """Note the loss of a node: the first word on it counts.
+        """Record the loss of a node; the first reason given for a host counts.
 
-        Where only the end of its line is known (not `explained`), the cause may follow.
+        Where only the end of the connection is known (not `explained`), the cause may follow.
         """
         if any(loss.host == host for loss in self._losses):
             return
@@ -60,31 +60,27 @@ class JobRecord:
             self._awaited.add(host)
 
     def stopped_by_node(self, number: int) -> None:
-        """Note a signal that a node launcher got: a scheduler's, or an engine's."""
+        """Record a signal that a node launcher received from a scheduler or an engine."""
         self._by_node = self.stop_signal == 0
         self.stop_signal = self.stop_signal or number
 
-    def doubt_signal(self) -> None:
-        """Take in that the engine was killed: what signals the nodes got came of that."""
+    def discard_node_signal(self) -> None:
+        """Discard a signal received by a node: it was a consequence of the engine's end."""
         if self._by_node:
             self.stop_signal = 0
 
     @property
     def cut_off(self) -> bool:
-        """Whether a line has ended and nobody has said why."""
+        """Whether a connection has ended for an unknown cause."""
         return bool(self._unexplained)
 
     @property
-    def awaits_words(self) -> bool:
-        """Whether a backend may yet say why a line has ended."""
+    def awaits_causes(self) -> bool:
+        """Whether a backend may still report why a connection has ended."""
         return bool(self._awaited)
 
-    def await_no_more_words(self) -> None:
-        """Take what is known of lost nodes for all that there will be."""
-        self._awaited.clear()
-
     def engine_ended(self, cause: str, code: int, at: float) -> None:
-        """Note the end of the engine; a line that ended before it ended because of it."""
+        """Record the end of the engine, which also explains connections that ended before it."""
         cut = min((one for one in self._losses if one.host in self._unexplained), default=None)
         if cut is None:
             self._losses.append(Loss(at, "", cause, code, "lost the engine"))
@@ -93,11 +89,11 @@ class JobRecord:
         self._losses = [*others, Loss(cut.at, cut.host, cause, code)]
 
     def gave_up(self, reason: str, at: float) -> None:
-        """Note that too few nodes were left for too long."""
+        """Record that the job gave up because too few nodes were left."""
         self._losses.append(Loss(at, "", reason, TOO_FEW, "gave up"))
 
     def explain(self, host: str, cause: str) -> None:
-        """Put the backend's word, if any, to a loss of which only the line's end was known."""
+        """Add the backend's cause, if any, to a loss of which only the disconnect was known."""
         self._awaited.discard(host)
         if cause and host in self._unexplained:
             self._losses = [

@@ -1,4 +1,4 @@
-"""`--requeue_on`: hand a Slurm job back to the queue when it ends with a code that calls for it."""
+"""`--requeue_on`: requeue a Slurm job that has ended with one of these exit codes."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 def requeue(code: int, environ: Mapping[str, str]) -> None:
-    """Requeue this Slurm job and say so; a refusal of Slurm's is told, the exit code stays.
+    """Requeue this Slurm job and log it; if Slurm refuses, log its message.
 
-    A job that is no longer running has been cancelled, and stays so.
+    A job that is no longer running has been cancelled, and is not requeued.
     """
     from ...backends.base import output_of
 
@@ -21,7 +21,7 @@ def requeue(code: int, environ: Mapping[str, str]) -> None:
     scontrol = shutil.which("scontrol") or "scontrol"
     state = output_of([scontrol, "--oneliner", "show", "job", job])
     if "JobState=RUNNING" not in state:
-        return  # cancelled by somebody, or being requeued as it is
+        return  # cancelled, or being requeued already
     # Before the call: Slurm ends this process as well.
     often = "once" if restarts == "1" else f"{restarts} times"
     _log(f"exit code {code}: requeueing Slurm job {job}, restarted {often} so far")

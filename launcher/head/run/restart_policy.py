@@ -1,4 +1,4 @@
-"""What follows from a failure or a loss: a policy decides, and the run that it is part of acts."""
+"""Restart policies: what a run does after a failure or a loss."""
 
 from __future__ import annotations
 
@@ -12,52 +12,52 @@ if TYPE_CHECKING:
     from .run_node import RunNode
 
     class RestartPolicy(Protocol):
-        """Decides about rounds: nobody, the runner, or torch's rendezvous."""
+        """Decides what a run does after a failure or a loss."""
 
         @property
         def least(self) -> int | None:
-            """Nodes without which the run does not start; None for all of them."""
+            """The fewest nodes that the run starts with; None if it needs all of them."""
             ...
 
         @property
         def handlers(self) -> Mapping[int, Callable[[RunNode, bytes], None]]:
-            """What is done with frames that only its nodes send."""
+            """Handlers of the frames that only nodes under this policy send."""
             ...
 
         def on_start(self) -> None:
-            """Act on the start: all nodes that are there have got START."""
+            """Handle the start: START has been sent to all connected nodes."""
             ...
 
         def on_hello(self, node: RunNode, hello: Hello) -> None:
-            """Act on the HELLO of a node that comes after the start."""
+            """Handle the HELLO of a node that connects after the start."""
             ...
 
         def on_failure(self, node: RunNode, ended: Exit) -> None:
-            """Act on a worker that has failed by itself."""
+            """Handle a worker that has failed by itself."""
             ...
 
         def survives(self, node: RunNode) -> bool:
-            """Return whether the run goes on without a node that is lost."""
+            """Return whether the run goes on without a lost node."""
             ...
 
         def on_loss(self, node: RunNode) -> None:
-            """Act on the loss of a node that the run goes on without."""
+            """Handle the loss of a node that the run goes on without."""
             ...
 
         def on_silence(self, node: RunNode) -> None:
-            """Act on a node that is about to be lost because it is silent."""
+            """Handle a node that is about to be lost because its heartbeats have stopped."""
             ...
 
         def on_node_end(self, node: RunNode, cause: str) -> None:
-            """Act on a backend's word on the end of a node's session, after the start."""
+            """Handle the end of a node's session after the start; the backend gives the cause."""
             ...
 
         def on_done(self, node: RunNode) -> None:
-            """Act on a node of which nothing is left, while nothing is being stopped."""
+            """Handle a node on which nothing is left, while the run is not being stopped."""
             ...
 
         def outlives_engine(self) -> bool:
-            """Return whether the run goes on without the engine that has started nodes."""
+            """Return whether the run goes on when the engine that has started nodes ends."""
             ...
 
         def world_size(self, planned: int) -> int:
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
             ...
 
         def close(self) -> None:
-            """Start nothing any more: the run is being stopped, or is over."""
+            """Start nothing more: the run is being stopped, or is over."""
             ...
 
 
@@ -89,7 +89,7 @@ class NoRestarts:
         self._run.fail(node, ended)
 
     def survives(self, node: RunNode) -> bool:
-        """Return False: half a job is none."""
+        """Return False: a job needs all of its nodes."""
         return False
 
     def on_loss(self, node: RunNode) -> None:

@@ -1,4 +1,4 @@
-"""One program on the nodes of a fleet: started when all are ready, stopped as one."""
+"""One program on the nodes of a fleet, started and stopped on all of them together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .phase import Phase
 from .record import JobRecord
 from .restart_policy import NoRestarts
 from .run_node import RunNode, members
-from .signals import RunSignals
+from .run_signals import RunSignals
 from .staged_start import StagedStart
 from .start_message import start_message, window, world_of
 from .startup import Ready, Refused, StartLimits, Startup, Unfit
@@ -43,27 +43,27 @@ if TYPE_CHECKING:
     from .startup import StartupEvent
 
 LAST_MARGIN = 35.0
-"""Seconds beyond the grace for a node to say that nothing is left: its own give-up is 30."""
+"""Seconds beyond the grace for a node to report that nothing is left; it tries for 30 itself."""
 
-WORDS = 0.5
-"""Seconds for a backend to say why a line has ended: a guard ends what is left before that."""
+CAUSE_WAIT = 0.5
+"""Seconds for a backend to report why a connection has ended; the guard is done before that."""
 
-NO_DEVICES = "no accelerator found: these are CPU workers (--accelerator cpu, if so meant)"
+NO_DEVICES = "no accelerator found: workers run on the CPU (--accelerator cpu hides this message)"
 
 
 class Run:
     """A program on some nodes of a fleet, from JOB to its report.
 
     Attributes:
-        fleet: whose nodes it uses.
-        nodes: those that it uses, in rank order; later ones behind them.
-        plan: who has which ranks, in the present round of an elastic job.
-        phase: how far it has come.
-        master: the address at which the workers meet, "" before the start.
-        record: what has happened.
-        workers: those that run.
-        shards: the queues that they take data from.
-        abandoned: a third interrupt has ended it: its nodes are not to be waited for.
+        fleet: the fleet whose nodes it uses.
+        nodes: its nodes in rank order, followed by those that were added later.
+        plan: which node has which ranks, for an elastic job in the current round.
+        phase: its current phase.
+        master: MASTER_ADDR of the workers, "" before the start.
+        record: what has happened so far.
+        workers: the running workers.
+        shards: the shard queues of its workers.
+        abandoned: whether a third interrupt has ended it without waiting for its nodes.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Run:
         self.output = RunOutput(console, OutputFilter(spec), self._window)
         self.staged = StagedStart(self.nodes[0])
         self._stdin: Stdin | None = None
-        self._bare = False
+        self._cpu_only = False
         self.error: DsrunError | None = None
         self.restarts = restarts(self)
         least = self.restarts.least
@@ -100,7 +100,7 @@ class Run:
         self.signals = RunSignals(self)
 
     def begin(self) -> None:
-        """Tell every node what it is to run, those that are still being reached when they are."""
+        """Send JOB to every connected node; the others get it when they connect."""
         self.startup.begin()
         self.fleet.lend([node.connection for node in self.nodes], self._events)
         for node in self.nodes:
@@ -110,7 +110,7 @@ class Run:
                 self.startup.fail(node, f"lost: {node.connection.lost}")
 
     def wait(self) -> None:
-        """Wait until it is over; give the nodes back."""
+        """Wait until the run is over, then give its nodes back to the fleet."""
         try:
             if self.phase is not Phase.OVER:
                 self.loop.run()
@@ -118,25 +118,25 @@ class Run:
             self.fleet.take_back(self._events)
 
     def release(self) -> None:
-        """Let nodes give up what they hold for a run that was not started: its ports and logs."""
+        """Make the nodes release ports and log files of a run that was not started."""
         if not self.started:
             self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
 
     def result(self) -> Report:
-        """Return how it has ended.
+        """Return the report.
 
         Raises:
-            DsrunError: it could not be started.
+            DsrunError: the run could not be started.
         """
         if self.error is not None:
             raise self.error
         engine = self.fleet.engine_end
-        if engine is not None and self.record.cut_off:  # it may say so only when it is closed
+        if engine is not None and self.record.cut_off:  # it may report only when it is closed
             self.record.engine_ended(engine.cause, engine.code, self.loop.clock())
         return self._report()
 
     def end_message(self) -> messages.End:
-        """Return its exit code, and its story for node launchers that were started by hand."""
+        """Return END: the exit code, and the report for node launchers started with --no_ssh."""
         if self.error is not None:
             return messages.End(self.error.exit_code, f"dsrun: {self.error}\n")
         report = self._report()
@@ -150,7 +150,7 @@ class Run:
         return report._replace(ran=(self.plan.program, self.spec.workdir))
 
     def log(self, text: str, level: str = "info") -> None:
-        """Print a line for the user."""
+        """Print a message for the user."""
         self._console.log(text, level)
 
     def warn(self, text: str) -> None:
@@ -158,38 +158,38 @@ class Run:
         self._console.log(text, "warning")
 
     def node_of(self, connection: NodeConnection) -> RunNode:
-        """Return what this run knows of a node."""
+        """Return the node of this run that has this connection."""
         return self._of[connection]
 
     def progress(self) -> str:
-        """Return who runs where, or before the start who is waited for."""
+        """Return which ranks run where, or before the start which hosts are waited for."""
         return self.workers.table() if self.started else self.startup.words
 
     @property
     def stopping(self) -> bool:
-        """Whether it is being stopped, or nothing of it runs any more."""
+        """Whether it is being stopped, or has ended on all nodes."""
         return self.phase >= Phase.STOPPING
 
     @property
     def ending(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether it has ended on all nodes."""
         return self.phase >= Phase.ENDING
 
     def send_job(self, node: RunNode) -> None:
-        """Tell a node what it is to run."""
+        """Send JOB to a node."""
         node.connection.send_job(messages.pack(frames.JOB, self._task(node.node)))
 
     # -- the start --------------------------------------------------------------------------
 
     def call_off(self, reason: str) -> None:
-        """End the start: it is known that it cannot come about. A program that runs goes on."""
+        """Give up the start for this reason; if the program is running already, only warn."""
         if self.phase is Phase.STARTING:
             self.startup.give_up([reason])
         else:
             self.warn(reason)
 
     def fail_start(self, node: RunNode, cause: str) -> None:
-        """Note why a node cannot take part."""
+        """Record why a node cannot take part."""
         node.hello = None
         self.startup.fail(node, cause)
 
@@ -203,7 +203,7 @@ class Run:
                 self.refuse(error)
 
     def refuse(self, error: DsrunError) -> None:
-        """End it with this error instead of a report."""
+        """End the run with this error instead of a report."""
         self.error = error
         self.end()
 
@@ -214,9 +214,9 @@ class Run:
         self.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")
 
     def _on_ready(self, plan: Plan, master: str, port: int) -> None:
-        """Start, unless what is known by now is not what was asked for."""
-        self._bare = all(node.hello.accelerator == "cpu" for node in self.nodes if node.hello)
-        misfit = self.spec.misfit(plan, bare=self._bare)
+        """Start, unless the plan as it is known now contradicts the user's request."""
+        self._cpu_only = all(node.hello.accelerator == "cpu" for node in self.nodes if node.hello)
+        misfit = self.spec.misfit(plan, bare=self._cpu_only)
         if misfit:
             self.refuse(UsageError(misfit))
             return
@@ -237,14 +237,14 @@ class Run:
         starts = [self.start_message(node.node, master, port) for node in present]
         packed = [messages.pack(frames.START, start) for start in starts]
         self.staged.send(list(zip(present, packed, strict=True)))
-        self._say_start(master, port)
+        self._log_start(master, port)
         if self.spec.output.stdin:
             self._stdin = Stdin(self.loop, self.staged.first.send)
         self.fleet.watch()
         self.restarts.on_start()
 
-    def _say_start(self, master: str, port: int) -> None:
-        if self.spec.workers.expects_devices and self._bare:
+    def _log_start(self, master: str, port: int) -> None:
+        if self.spec.workers.expects_devices and self._cpu_only:
             self.log(NO_DEVICES)
         where = f"{self.plan.nodes[0].host.name}: master {master}:{port}"
         size = counted(self.plan.world_size or 0, "worker")
@@ -253,25 +253,25 @@ class Run:
     # -- rounds -----------------------------------------------------------------------------
 
     def label(self, plan: Plan) -> None:
-        """Give the ranks of a plan their labels, and DSRUN_WORLD_INFO."""
+        """Use this plan from now on: its labels of ranks and its DSRUN_WORLD_INFO."""
         self.plan, self._world = plan, world_of(plan)
         self.output.label(plan)
 
     def label_node(self, node: Node) -> None:
-        """Give the ranks of one node their labels."""
+        """Label the ranks of one node."""
         self.output.label_node(node)
 
     def begin_round(self) -> None:
-        """Forget how workers of former rounds have ended."""
+        """Forget how workers of earlier rounds have ended."""
         self.record.forget_exits()
         self.workers.begin_again()
 
     def start_message(self, node: Node, master: str, port: int) -> messages.Start:
-        """Return START of a node, given where the workers meet."""
+        """Return the START message of a node, given MASTER_ADDR and MASTER_PORT."""
         return start_message(self.plan, node, master, port, self._window, self._world)
 
     def add(self, host: Host) -> RunNode:
-        """Return one more node, which the fleet has not reached yet."""
+        """Add a node, which the fleet has not reached yet, and return it."""
         node = Node(len(self.fleet.nodes), host, None, host.slots)
         connection = self.fleet.add(node)
         self.fleet.lend_more(connection, self._events)
@@ -282,36 +282,36 @@ class Run:
     # -- frames of nodes --------------------------------------------------------------------
 
     def check_started(self) -> None:
-        """Check that a frame does not come before its time.
+        """Check that the run has started.
 
         Raises:
-            BadFrame: nothing has been started.
+            BadFrame: it has not.
         """
         if not self.started:
             raise frames.BadFrame("the job has not started")
 
     def on_took(self, node: RunNode, body: bytes) -> None:
-        """Count standard input that rank 0 has taken.
+        """Count standard input that rank 0 has read.
 
         Raises:
             BadFrame: none was sent, or less.
         """
         size = frames.unpack_count(body)
         if self._stdin is None or node is not self.staged.first:
-            raise frames.BadFrame("input is taken where none was sent")
+            raise frames.BadFrame("input read, but none sent")
         self._stdin.took(size)
 
     def on_done(self, node: RunNode) -> None:
-        """Act on a node of which nothing is left."""
+        """Handle a node on which nothing is left."""
         self._end_when_over()
-        # What is lost is not done, though nothing is left there.
+        # A lost node has not finished its work, though nothing is left there.
         if self.phase is Phase.RUNNING and not node.lost:
             self.restarts.on_done(node)
 
     # -- stopping ---------------------------------------------------------------------------
 
     def stop(self, number: int, grace: float | None = None) -> None:
-        """Stop every node; called again it passes the new signal on and shortens the grace."""
+        """Stop every node; a second call passes on its signal, and can shorten the grace."""
         grace = self.grace if grace is None else grace
         self.restarts.close()
         self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(number, grace)))
@@ -323,7 +323,7 @@ class Run:
         self._end_when_over()
 
     def fail(self, node: RunNode, ended: messages.Exit) -> None:
-        """Stop for a worker that has failed by itself."""
+        """Stop because a worker has failed by itself."""
         self.record.exited(node, ended)
         self.stop(signal.SIGTERM)
 
@@ -335,19 +335,19 @@ class Run:
     def _give_up_waiting(self) -> None:
         for node in self.nodes:
             if not node.over and self.phase < Phase.ENDING:
-                self.lose(node, "it did not say that its workers have ended")
+                self.lose(node, "it did not report the end of its workers")
 
     def lose(
         self, node: RunNode, reason: str, *, over: bool = True, explained: bool = True
     ) -> None:
-        """Go on without a node that is gone, or stop the others: half a job is none."""
+        """Go on without a node that is gone, or stop the run if it cannot."""
         if node.over:
             return
         survives = self.phase is Phase.RUNNING and self.restarts.survives(node)
         if over or survives:
             node.lost = reason
         self.shards.node_lost(node)
-        self._doubt(node)
+        self._note_unseen(node)
         if survives:
             self.warn(f"lost {node.name}: {reason}; going on without it")
             if node.left and explained:
@@ -357,8 +357,8 @@ class Run:
         self.record.lost(node.name, reason, self.loop.clock(), explained=explained)
         self.stop(signal.SIGTERM)
 
-    def _doubt(self, node: RunNode) -> None:
-        """Keep what may run on where a node is lost, until it says that nothing does."""
+    def _note_unseen(self, node: RunNode) -> None:
+        """Note which workers of a lost node may still be running."""
         workers = self.workers.lost(node)
         if workers and node.hello:
             seconds = self.lease + self.grace
@@ -371,7 +371,7 @@ class Run:
             self.end()
 
     def end(self) -> None:
-        """End, once backends have had time to say why connections have ended."""
+        """End the run, once backends have had time to report why connections have ended."""
         if self.phase >= Phase.ENDING:
             return
         self.phase = Phase.ENDING
@@ -379,18 +379,18 @@ class Run:
         self.startup.close()
         self.restarts.close()
         self.workers.close()
-        self.loop.call_later(WORDS, self._finish)
+        self.loop.call_later(CAUSE_WAIT, self._finish)
         self.end_if_explained()
 
     def abandon(self) -> None:
-        """Wait for nobody any more."""
+        """End the run without waiting for its nodes."""
         self.record.ended = self.loop.clock()
         self.abandoned = True
         self._finish()
 
     def end_if_explained(self) -> None:
-        """End now, if no backend is waited for any more."""
-        if not self.record.awaits_words:
+        """End the run now if no backend has a cause to report."""
+        if not self.record.awaits_causes:
             self._finish()
 
     def _finish(self) -> None:

@@ -1,4 +1,4 @@
-"""A node in one run: its place there, what it has said, and how far it has come."""
+"""The state of a node in one run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class RunNode:
 
     Attributes:
         connection: to its node launcher.
-        number: its place among the nodes of the run, by which it goes from first to last.
-        node: its place in the plan, or in the present round of an elastic job.
-        verdicts: for each address of the master "", or why it is not reached.
-        failed: why it cannot take part, "" while it may.
-        lost: why it was lost after the start, "" while it was not.
-        left: what may still run there, in words, where it was lost and its end was not seen.
-        swept: its guard has said that nothing is left.
+        number: its index among the nodes of the run; it never changes.
+        node: its place in the plan, or in the current round of an elastic job.
+        verdicts: for each address of the master, "" or why it cannot be reached.
+        failed: why it cannot take part, "" if it can.
+        lost: why it was lost after the start, "" if it was not.
+        left: what may still be running there, in words, if it was lost and its end was not seen.
+        swept: whether its guard has reported that nothing is left.
     """
 
     def __init__(self, connection: NodeConnection, node: Node, number: int) -> None:
@@ -54,22 +54,22 @@ class RunNode:
 
     @property
     def settled(self) -> bool:
-        """Whether it has said HELLO or failed to."""
+        """Whether it has sent HELLO, or has failed."""
         return bool(self.hello or self.failed)
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is expected of its part of the job."""
+        """Whether its part of the job has ended."""
         return bool(self.done or self.lost)
 
     def assign(self, node: Node) -> None:
-        """Give it its place in the job, or in another round of it."""
+        """Set its place in the job, or in another round of it."""
         self.node = node
         self._ranks.update(worker.rank for worker in node.workers())
         self._ends = 0
 
     def forget(self) -> None:
-        """Begin anew: its node launcher is started once more."""
+        """Reset it: its node launcher is started again."""
         self.hello = self.done = self.bound = None
         self.left = ""
         self.swept = False
@@ -80,37 +80,37 @@ class RunNode:
         self.connection.send(frame)
 
     def check_rank(self, rank: int) -> None:
-        """Check that a rank is one of its own; what those of a former round say may come late.
+        """Check that a rank is on this node; frames of an earlier round may come late.
 
         Raises:
-            BadFrame: it is not.
+            BadFrame: it never was.
         """
         if rank not in self._ranks:
-            raise frames.BadFrame(f"rank {rank} is none of its own")
+            raise frames.BadFrame(f"rank {rank} is not on this node")
 
     def check_end(self, rank: int) -> None:
-        """Check that a rank of its own may have ended, those of the round before included.
+        """Check that a rank of this node, or of the previous round here, can have ended.
 
         Raises:
-            BadFrame: it cannot have.
+            BadFrame: it cannot.
         """
         self.check_rank(rank)
         self._ends += 1
         if self._ends > 2 * len(self._ranks):
-            raise frames.BadFrame(f"{self._ends} ends of {len(self._ranks)} workers")
+            raise frames.BadFrame(f"{self._ends} exits of {len(self._ranks)} workers")
 
     def on_output(self, size: int, window: int) -> None:
-        """Count output that has come.
+        """Count output that has arrived.
 
         Raises:
-            BadFrame: it is more than what was granted.
+            BadFrame: it exceeds the credit.
         """
         self._unprinted += size
         if self._unprinted > window + OVERDRAFT:
-            raise frames.BadFrame(f"{self._unprinted} bytes of output where {window} were granted")
+            raise frames.BadFrame(f"{self._unprinted} bytes of output, but credit for {window}")
 
     def on_printed(self, size: int, window: int) -> None:
-        """Count output that was printed; grant it back in pieces of a quarter window."""
+        """Count output that was printed; grant new credit a quarter of a window at a time."""
         self._unprinted -= size
         self._owed += size
         if self._owed * 4 >= window:
@@ -119,21 +119,21 @@ class RunNode:
 
 
 def assigned(plan: Plan, nodes: Sequence[RunNode]) -> Plan:
-    """Return the plan of these nodes alone, in their order; each gets its place in it."""
-    found = plan._replace(nodes=lay_out([one.node.host for one in nodes]))
-    for one, node in zip(nodes, found.nodes, strict=True):
+    """Return a plan of these nodes alone, in this order, and assign each its place in it."""
+    plan = plan._replace(nodes=lay_out([one.node.host for one in nodes]))
+    for one, node in zip(nodes, plan.nodes, strict=True):
         one.assign(node)
-    return found
+    return plan
 
 
 def members(plan: Plan, fleet: Fleet) -> list[RunNode]:
-    """Return the nodes of a plan that the fleet has: of some jobs this process has but one.
+    """Return the nodes of a plan that are in the fleet; some jobs have only one of theirs in it.
 
     Raises:
-        UsageError: it has none of them.
+        UsageError: the fleet has none of them.
     """
-    found = [(at, node) for node in plan.nodes if (at := fleet.find(node))]
-    if not found:
+    known = [(at, node) for node in plan.nodes if (at := fleet.find(node))]
+    if not known:
         names = ", ".join(node.host.name for node in plan.nodes)
         raise UsageError(f"{names}: not among the connected nodes: {fleet.names}")
-    return [RunNode(at, node, number) for number, (at, node) in enumerate(found)]
+    return [RunNode(at, node, number) for number, (at, node) in enumerate(known)]

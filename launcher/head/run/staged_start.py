@@ -1,4 +1,4 @@
-"""START in two steps: the first node first, which has the port that the workers will meet at."""
+"""START in two steps: the first node, which has the master port, before all others."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ if TYPE_CHECKING:
 
 
 class StagedStart:
-    """Starts the other nodes once the first has let go of the master port.
+    """Starts the other nodes once the first has released the master port.
 
-    Its node launcher listens there until it starts; then the store of rank 0 does. A worker of
-    another node must not meet the former.
+    The first node's launcher listens there until START; then the store of rank 0 does. A worker of
+    another node must not connect to the former.
 
     Attributes:
         first: the node of rank 0.
@@ -24,17 +24,17 @@ class StagedStart:
         self._held: list[tuple[RunNode, bytes]] = []
 
     def send(self, starts: Sequence[tuple[RunNode, bytes]]) -> None:
-        """Send the first START; the others follow."""
+        """Send START to the first node, and keep the others back."""
         (self.first, frame), *self._held = starts
         self.first.send(frame)
 
     def on_answer(self, node: RunNode) -> None:
-        """Start the others if this is the first node's word after its START."""
+        """Start the others if this is the first node's answer to its START."""
         if node is self.first:
             held, self._held = self._held, []
             for other, frame in held:
                 other.send(frame)
 
     def cancel(self) -> None:
-        """Start nobody any more."""
+        """Drop the frames that were kept back."""
         self._held = []

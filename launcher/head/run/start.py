@@ -1,4 +1,4 @@
-"""From a job's spec to its exit code: how its nodes are reached, and the job itself."""
+"""From a JobSpec to an exit code: choose the backends, then run the job."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 class Start(NamedTuple):
-    """What a job begins with.
+    """The plan and the prepared backends of a job.
 
     Attributes:
-        plan: as its backends see it: one node for every rank, where they start ranks.
-        parts: its backends, each with the nodes it starts.
+        plan: one node per rank if the backend starts ranks, else the job's own plan.
+        parts: the backends, each with the nodes it starts.
     """
 
     plan: Plan
@@ -37,31 +37,31 @@ def commands(spec: JobSpec) -> list[tuple[str, list[str]]]:
     """Return (host, argv) of every command that starts a job's node launchers, in rank order.
 
     Raises:
-        UsageError: a backend's tool is not here, or it cannot start these nodes.
+        UsageError: a backend's tool is missing here, or it cannot start these nodes.
     """
     started = parts(_as_started(spec.plan, spec.settings), spec.settings, spec.only)
-    found = [command for backend, nodes in started for command in backend.commands(nodes, None)]
+    unsorted = [command for backend, nodes in started for command in backend.commands(nodes, None)]
     ranks = {node.host.name: node.rank for node in spec.plan.nodes}
-    return sorted(found, key=lambda command: ranks[command[0]])
+    return sorted(unsorted, key=lambda command: ranks[command[0]])
 
 
 def launch(spec: JobSpec, start: Start | None = None) -> int:
-    """Run a job and report on it; returns the exit code.
+    """Run a job and report on it; return the exit code.
 
     Args:
         spec: the job.
-        start: what `prepare` has returned for its plan, where that was called before.
+        start: the result of `prepare` for its plan, if that was called before.
 
     Raises:
-        DsrunError: it cannot be started; nothing is left running.
+        DsrunError: the job cannot be started; nothing is left running.
     """
     start = start or prepare(spec.plan, spec.settings, spec.only)
-    # All that is imported from here on is imported while the node launcher gets ready.
+    # Imported only now, while this machine's node launcher starts up.
     from .lifecycle import run
 
     spec = spec._replace(plan=start.plan)
     try:
-        code = run(spec, start, _later(spec))
+        code = run(spec, start, _backend_for(spec))
     except DsrunError as error:
         _requeue(error.exit_code, spec)
         raise
@@ -77,63 +77,63 @@ def _requeue(code: int, spec: JobSpec) -> None:
 
 
 def prepare(plan: Plan, settings: BackendSettings, only: int | None = None) -> Start:
-    """Return what a job of this plan begins with; this machine's own node launcher gets ready.
+    """Choose the backends of a plan, and start this machine's own node launcher.
 
     Raises:
-        UsageError: a backend's tool is not here, or it cannot start these nodes.
+        UsageError: a backend's tool is missing here, or it cannot start these nodes.
     """
     plan = _as_started(plan, settings)
-    found = parts(plan, settings, only)
-    for backend, nodes in found:
+    chosen = parts(plan, settings, only)
+    for backend, nodes in chosen:
         backend.prepare(nodes)
-    return Start(plan, found)
+    return Start(plan, chosen)
 
 
-def _later(spec: JobSpec) -> Callable[[Node], Part]:
-    """Return what has the backend for a node that the plan did not have: one of a kind for all.
+def _backend_for(spec: JobSpec) -> Callable[[Node], Part]:
+    """Return a function that gives the backend for a later node; all nodes of a kind share one.
 
-    What such a backend cannot do, it says as the cause of that node's end.
+    If such a backend cannot start the node, it reports that as the cause of the node's end.
     """
     made: dict[type[Backend], Backend] = {}
 
-    def later(node: Node) -> Part:
+    def backend_for(node: Node) -> Part:
         ((backend, nodes),) = _parts(spec.plan._replace(nodes=(node,)), spec.settings)
         return Part(made.setdefault(type(backend), backend), nodes)
 
-    return later
+    return backend_for
 
 
 def _as_started(plan: Plan, settings: BackendSettings) -> Plan:
-    """Return the plan as the backend sees it: one node for every rank, where it starts ranks."""
+    """Return the plan as the backend starts it: with one node per rank if it starts ranks."""
     return by_task(plan) if settings.rank_per_task else plan
 
 
 def parts(plan: Plan, settings: BackendSettings, only: int | None = None) -> list[Part]:
-    """Return the backends of a plan, each with its nodes: this machine's own needs no ssh.
+    """Return the backends of a plan, each with its nodes; this machine's own needs no ssh.
 
-    With `only`, that node is this machine, and the others are none of our business.
+    With `only`, that node is this machine, and the other nodes are started elsewhere.
 
     Raises:
-        UsageError: a backend's tool is not here, or it cannot start these nodes.
+        UsageError: a backend's tool is missing here, or it cannot start these nodes.
     """
-    found = _parts(plan, settings, only)
-    for part in found:
+    chosen = _parts(plan, settings, only)
+    for part in chosen:
         problem = part.backend.problem(part.nodes)
         if problem:
             raise UsageError(problem)
-    return found
+    return chosen
 
 
 def _parts(plan: Plan, settings: BackendSettings, only: int | None = None) -> list[Part]:
-    here, there = _split(plan, settings) if only is None else ([plan.nodes[only]], [])
-    found = [Part(load(LOCAL, settings), here)] if here else []
-    if there:
-        found.append(Part(load(plan.launcher, settings), there))
-    return found
+    local, remote = _split(plan, settings) if only is None else ([plan.nodes[only]], [])
+    chosen = [Part(load(LOCAL, settings), local)] if local else []
+    if remote:
+        chosen.append(Part(load(plan.launcher, settings), remote))
+    return chosen
 
 
 def _split(plan: Plan, settings: BackendSettings) -> tuple[list[Node], list[Node]]:
-    """Return the nodes that are this runner's own children, and those that its backend starts."""
+    """Return the nodes that the runner starts as its children, and those for the plan's backend."""
     spec = BACKENDS[plan.launcher]
     if spec.by_engine:
         return [], list(plan.nodes)
@@ -141,5 +141,5 @@ def _split(plan: Plan, settings: BackendSettings) -> tuple[list[Node], list[Node
         return list(plan.nodes[:1]), list(plan.nodes[1:])
     if spec.this_machine:
         return list(plan.nodes), []
-    here = [n for n in plan.nodes if not settings.force_multi and source.is_here(n.host)]
-    return here, [node for node in plan.nodes if node not in here]
+    local = [n for n in plan.nodes if not settings.force_multi and source.is_here(n.host)]
+    return local, [node for node in plan.nodes if node not in local]

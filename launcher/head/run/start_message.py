@@ -1,4 +1,4 @@
-"""What START tells a node: its place, once all nodes are known. Pure."""
+"""The contents of START: a node's place, once all nodes are known. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 LONGEST = 8 * 1024
-"""Letters of DSRUN_WORLD_INFO above which it is compressed: every node is sent it."""
+"""Characters of DSRUN_WORLD_INFO beyond which it is compressed: it is sent to every node."""
 
 
 def world_of(plan: Plan) -> str:
-    """Return DSRUN_WORLD_INFO of a settled plan; "" where torch knows the nodes, not the plan."""
+    """Return DSRUN_WORLD_INFO of a settled plan; "" if only torch's rendezvous knows all nodes."""
     if plan.rendezvous is not None:
         return ""
     nodes = {node.host.name: (node.share or node).slots or () for node in plan.nodes}
@@ -23,15 +23,15 @@ def world_of(plan: Plan) -> str:
 
 
 def start_message(plan: Plan, node: Node, master: str, port: int, credit: int, world: str) -> Start:
-    """Return the place of a node in a settled plan.
+    """Return the START message of a node.
 
     Args:
-        plan: every node's slots are known.
+        plan: with the slots of every node known.
         node: one of its nodes.
-        master: where the workers meet, an address of the first node.
-        port: of the master.
+        master: MASTER_ADDR, an address of the first node.
+        port: MASTER_PORT.
         credit: bytes of output that it may send before more are granted.
-        world: what `world_of` makes of the plan.
+        world: the result of `world_of` for the plan.
     """
     whole = Start(
         first_rank=node.first_rank or 0,
@@ -57,9 +57,9 @@ def start_message(plan: Plan, node: Node, master: str, port: int, credit: int, w
 
 
 def window(nodes: int) -> int:
-    """Return how many bytes of output each of so many nodes may have under way.
+    """Return how many bytes of unprinted output each of so many nodes may send.
 
-    Bounds the runner's memory to 64 MiB of output however slow its reader is, and still lets one
-    node go at the speed of a pipe.
+    This bounds the runner's memory to 64 MiB of output however slow its reader is, and still lets
+    one node write at the speed of a pipe.
     """
     return max(64 * 1024, min(1024 * 1024, 64 * 1024 * 1024 // nodes))

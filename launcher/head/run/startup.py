@@ -1,4 +1,4 @@
-"""From the first connection to START: all say HELLO, the facts agree, the master answers."""
+"""From the first connection to START: wait for every HELLO, check them, probe the master."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ if TYPE_CHECKING:
     from .run_node import RunNode
 
 SHOW_AFTER = 0.5
-"""Seconds until a terminal shows who is waited for."""
+"""Seconds until a terminal shows which hosts are waited for."""
 
-SAY_AFTER = 3.0
-"""Seconds until a line says so where there is no terminal; then every fifth time as long."""
+LOG_AFTER = 3.0
+"""Seconds until a line says which hosts are waited for; further lines follow at 5 times that."""
 
 HELD = 8
-"""Lines of an engine's own that are kept until somebody has to wait."""
+"""Lines of an engine's output that are held back until the start takes long."""
 
 
 class StartLimits(NamedTuple):
-    """How long a start may take, and with whom; times in seconds.
+    """The limits of a start; times in seconds.
 
     Attributes:
-        connect: for the others, once there will be no start.
-        start: for all.
-        least: nodes without which there is no start; None for all of them.
-        batches: the elastic plan that the number of workers has to fit, if there is one.
+        connect: how long to wait for the other nodes once one has failed.
+        start: how long to wait for all nodes.
+        least: the fewest nodes to start with; None if all are needed.
+        batches: the elastic batch plan that the number of workers has to fit, if there is one.
     """
 
     connect: float
@@ -51,7 +51,7 @@ class StartLimits(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """All that is needed is there: the settled plan, and where the workers meet."""
+    """All nodes are ready: the settled plan, and the address and port of the master."""
 
     plan: Plan
     master: str
@@ -59,13 +59,13 @@ class Ready(NamedTuple):
 
 
 class Unfit(NamedTuple):
-    """The start goes on without these nodes, which cannot take part for these reasons."""
+    """The start goes on without these nodes, each with the reason why it cannot take part."""
 
     causes: dict[RunNode, str]
 
 
 class Refused(NamedTuple):
-    """There is no start."""
+    """The start was given up."""
 
     error: NodeError
 
@@ -75,7 +75,7 @@ if TYPE_CHECKING:
 
 
 class Startup:
-    """Waits for all nodes, compares their facts, settles the plan and finds the master."""
+    """Waits for all nodes, checks their HELLOs, settles the plan and chooses the master address."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Startup:
         limits: StartLimits,
         emit: Callable[[StartupEvent], None],
     ) -> None:
-        """Prepare to wait; `emit` is called with what comes of it."""
+        """Prepare the start; `emit` is called with its outcome."""
         self._plan = plan
         self._nodes = list(nodes)
         self._loop = loop
@@ -97,39 +97,39 @@ class Startup:
         self._candidates: tuple[str, ...] = ()
         self._probes: Counter[RunNode] = Counter()
         self._timers: list[Timer] = []
-        self._hurried = False
+        self._shortened = False
         self._ticks = 0
         self._held: deque[str] | None = deque(maxlen=HELD)
 
     def begin(self) -> None:
-        """Begin to wait."""
+        """Begin to wait for the nodes."""
         self._timers.append(self._loop.call_later(self._limits.start, self._out_of_time))
         self._loop.call_later(SHOW_AFTER, self._tick)
 
     def close(self) -> None:
-        """Wait for nobody any more."""
+        """Stop waiting."""
         self._closed = True
         for timer in self._timers:
             timer.cancel()
         self._console.status("")
 
     def fail(self, node: RunNode, cause: str) -> None:
-        """Note that a host cannot be used; the others are given as long as a connection takes."""
+        """Record that a host cannot be used; the others now have only --connect_timeout left."""
         if self._closed or node.settled:
             return
         node.failed = cause
-        self._hurry()
+        self._shorten_wait()
         self._look()
 
     def abandon(self) -> bool:
-        """Give up now if some host cannot be used: the others were let go because of it."""
+        """Give up now if some host cannot be used; return whether there is one."""
         failed = self._failed()
         if failed and not self._closed:
             self.give_up(failed)
         return bool(failed)
 
     def show(self, text: str) -> None:
-        """Show a line of the engine's own: first with the line that says wait."""
+        """Print a line of the engine's output, or hold it back until the start takes long."""
         if self._closed or self._held is None or self._console.shows("debug"):
             self._console.log(text, "debug" if self._closed else "info")
         else:
@@ -137,36 +137,36 @@ class Startup:
 
     @property
     def words(self) -> str:
-        """How far it has come, e.g. "61/64 hosts, waiting for node7, node9, node41"."""
+        """Its progress, e.g. "61/64 hosts, waiting for node7, node9, node41"."""
         return waiting_line(len(self._nodes), self._waiting())
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
-        """Act on a node's HELLO."""
+        """Handle a node's HELLO."""
         node.hello = hello
         if hello.problems:
-            self._hurry()
+            self._shorten_wait()
         self._look()
 
-    def _hurry(self) -> None:
-        """Wait for the others only as long as a connection takes: there will be no start."""
-        if not self._hurried:
-            self._hurried = True
+    def _shorten_wait(self) -> None:
+        """Shorten the wait for the other nodes: the start will fail."""
+        if not self._shortened:
+            self._shortened = True
             self._timers.append(self._loop.call_later(self._limits.connect, self._out_of_time))
 
     def on_probed(self, node: RunNode, body: bytes) -> None:
-        """Act on which addresses of the master a node reaches.
+        """Handle PROBED: which addresses of the master a node reaches.
 
         Raises:
-            BadFrame: it is none, or the node was not asked.
+            BadFrame: it does not answer a PROBE.
         """
         verdicts = messages.unpack(messages.Probed, body).verdicts
         if not self._probes[node]:
-            raise frames.BadFrame("an answer to a question that was not asked")
+            raise frames.BadFrame("PROBED without a PROBE")
         self._probes[node] -= 1
         if self._probes[node] or self._closed:
-            return  # its nodes have changed since
+            return  # another PROBE was sent since, because the nodes have changed
         if len(verdicts) != len(self._candidates):
-            raise frames.BadFrame(f"{len(verdicts)} answers to {len(self._candidates)} questions")
+            raise frames.BadFrame(f"{len(verdicts)} verdicts on {len(self._candidates)} addresses")
         node.verdicts = verdicts
         if not any(self._probes[one] for one in self._nodes[1:]):
             self._choose_master()
@@ -174,7 +174,7 @@ class Startup:
     def _look(self) -> None:
         if self._closed or not all(node.settled for node in self._nodes):
             return
-        self._spare_failed()
+        self._drop_failed()
         failed = self._failed()
         if not failed:
             hellos = {n.node.rank: n.hello for n in self._nodes if n.hello}
@@ -184,8 +184,8 @@ class Startup:
         else:
             self._settle()
 
-    def _spare_failed(self) -> None:
-        """Go on without those that cannot take part, if the others are enough."""
+    def _drop_failed(self) -> None:
+        """Drop the nodes that cannot take part, if enough others remain."""
         unfit = {node: cause for node in self._nodes if (cause := _unfit(node))}
         rest = [node for node in self._nodes if node not in unfit]
         if self._limits.least is None or not unfit or len(rest) < self._limits.least:
@@ -228,17 +228,15 @@ class Startup:
             self._finish(address)
         else:
             given, first = self._plan.master_addr, self._nodes[0].name
-            asked = (
-                [f"--master_addr {given}: is it an address of node 0, {first}?"] if given else []
-            )
-            self.give_up([*reasons, *asked])
+            advice = f"check that --master_addr {given} is an address of node 0 ({first})"
+            self.give_up([*reasons, *([advice] if given else [])])
 
     def _finish(self, address: str) -> None:
         self.close()
         self._emit(Ready(self._plan, address, self._port))
 
     def give_up(self, reasons: Sequence[str]) -> None:
-        """Start nothing, for these reasons."""
+        """Give up the start for these reasons."""
         self.close()
         lines = "\n".join(f"  {reason}" for reason in reasons)
         text = f"the job cannot start, nothing was left running:\n{lines}"
@@ -260,7 +258,7 @@ class Startup:
         text = self.words
         self._console.status(f"dsrun: {text}")
         seconds = self._ticks * SHOW_AFTER
-        if seconds == SAY_AFTER or seconds % (5 * SAY_AFTER) == 0:
+        if seconds == LOG_AFTER or seconds % (5 * LOG_AFTER) == 0:
             self._console.log("\n".join([text, *(self._held or ())]))
             self._held = None
         self._loop.call_later(SHOW_AFTER, self._tick)

@@ -1,4 +1,4 @@
-"""This process's standard input on its way to rank 0, no faster than rank 0 reads."""
+"""Forwards this process's standard input to rank 0, no faster than rank 0 reads it."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ BLOCK = 64 * 1024
 
 
 class Stdin:
-    """Reads standard input while less than a window of it is under way."""
+    """Reads standard input while less than a window of it is unread by rank 0."""
 
     def __init__(self, loop: loops.Loop, send: Callable[[bytes], None]) -> None:
         self._loop = loop
         self._send = send
-        self._under_way = 0
+        self._unread = 0
         self._ended = False
         self._go_on()
 
     def took(self, size: int) -> None:
-        """Count what rank 0 has been given.
+        """Count input that rank 0 has read.
 
         Raises:
             BadFrame: it is more than was sent.
         """
-        if size > self._under_way:
-            raise frames.BadFrame(f"{size} bytes of input taken of {self._under_way}")
-        stalled = self._under_way >= WINDOW
-        self._under_way -= size
-        if stalled and self._under_way < WINDOW:
+        if size > self._unread:
+            raise frames.BadFrame(f"{size} bytes of input read, of {self._unread} sent")
+        stalled = self._unread >= WINDOW
+        self._unread -= size
+        if stalled and self._unread < WINDOW:
             self._go_on()
 
     def _go_on(self) -> None:
@@ -49,13 +49,13 @@ class Stdin:
 
     def _read_file(self) -> None:
         self._read()
-        if self._under_way < WINDOW:
+        if self._unread < WINDOW:
             self._go_on()
 
     def _read(self) -> None:
         data = os.read(0, BLOCK)
         self._send(frames.pack(frames.INPUT, data))
-        self._under_way += len(data)
+        self._unread += len(data)
         self._ended = not data
-        if self._ended or self._under_way >= WINDOW:
+        if self._ended or self._unread >= WINDOW:
             self._loop.remove(0)

@@ -1,4 +1,4 @@
-"""What each node is sent first: its task."""
+"""The Task of each node, sent in JOB."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from ...specs.program import Program
 
 SETTLE = 0.15
-"""Seconds within which Slurm's signal for a job reaches all of its nodes, and this process."""
+"""Seconds within which a signal that Slurm sends to a job reaches all its nodes and the runner."""
 
 LEASE = 15 / 16
-"""Of the heartbeat timeout, after which a node of an elastic job that is cut off stops its workers.
+"""Fraction of the heartbeat timeout after which a disconnected elastic node stops its workers.
 
-A cable may be out for half of the timeout: TCP is as slow again to notice it is back. What is left
-must do for the workers of a node that is cut off (`Task.last_grace`).
+A network may be down for half of the timeout: TCP takes as long again to notice that it is back.
+The rest of the timeout must suffice to stop the workers of the node (`Task.last_grace`).
 """
 
 
 def tasks(spec: JobSpec) -> Callable[[Node], Task]:
-    """Return what makes each node's Task; all that is the same for all is made once."""
+    """Return a function that makes the Task of a node; the common part is made only once."""
     common, lists = _common(spec), dict(spec.core_lists)
     rest, port = spec.binding.core_list, spec.plan.master_port or 0
 
@@ -46,7 +46,7 @@ def tasks(spec: JobSpec) -> Callable[[Node], Task]:
 
 
 def _common(spec: JobSpec) -> Task:
-    """Return the Task of no node: what is the same for all."""
+    """Return the part of the Task that is the same for all nodes."""
     workers, output, watched = spec.workers, spec.output, spec.supervision
     rounds, heartbeat = spec.elastic is not None, watched.heartbeat_timeout
     last_grace = min(watched.grace, heartbeat * (1 - LEASE)) if rounds else watched.grace
@@ -89,7 +89,7 @@ def _environment(spec: JobSpec) -> dict[str, str]:
 
 
 def _wired(program: Program) -> Program:
-    """Return the program in texts that survive the line."""
+    """Return the program with its texts encoded for the wire (`to_wire`)."""
     return program._replace(
         script=to_wire(program.script),
         args=tuple(map(to_wire, program.args)),

@@ -1,4 +1,4 @@
-"""Which workers run where, and since when: what SIGQUIT shows, and who is left when others end."""
+"""Which workers run where, and since when: for SIGQUIT, and for ranks that outlive the others."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from .run_node import RunNode
 
 PATIENCE = 10.0
-"""Seconds for the other ranks to end once one has: then a line says which go on."""
+"""Seconds after the first rank has ended until a warning names the ranks that still run."""
 
 NAMED = 3
-"""Ranks that this line names with their processes."""
+"""Ranks named in this warning, each with its process."""
 
 LISTED = 64
-"""Hosts that are listed, a line each."""
+"""Hosts in the table, one line each."""
 
 
 class Worker(NamedTuple):
-    """A worker that runs, `since` when on the loop's clock."""
+    """A running worker; `since` is its start on the loop's clock."""
 
     rank: int
     host: str
@@ -34,14 +34,14 @@ class Worker(NamedTuple):
 
 
 class Workers:
-    """The workers of a job that run, and the ranks that have ended well.
+    """The running workers of a job, and the ranks that have exited with 0.
 
     Attributes:
-        place: where they are counted, for the line; "" for the whole job.
+        place: what to put after the number of ranks in messages; "" for the whole job.
     """
 
     def __init__(self, loop: Loop, log: Callable[[str], None]) -> None:
-        """Have `say` told which ranks go on long after others have ended."""
+        """Start without workers; `log` prints which ranks still run long after others ended."""
         self._loop = loop
         self._log = log
         self.place = ""
@@ -50,41 +50,41 @@ class Workers:
         self._timer: Timer | None = None
         self._closed = False
 
-    def started(self, node: RunNode, told: Started) -> None:
-        """Take in a node's word on its workers; it has none to say on those of others."""
+    def started(self, node: RunNode, message: Started) -> None:
+        """Record the workers of a node; ranks that are not on this node are ignored."""
         theirs = {worker.rank for worker in node.node.workers()}
         now = self._loop.clock()
-        for rank, pid in zip(told.ranks, told.pids, strict=False):
+        for rank, pid in zip(message.ranks, message.pids, strict=False):
             if rank in theirs:
                 self._running[rank] = Worker(rank, node.name, pid, now)
                 self._ended.discard(rank)
 
-    def ended(self, told: Exit) -> None:
-        """Take in the end of a worker."""
-        known = self._running.pop(told.rank, None)
-        if known is None or told.code or told.signalled:
+    def ended(self, message: Exit) -> None:
+        """Record the end of a worker."""
+        known = self._running.pop(message.rank, None)
+        if known is None or message.code or message.signalled:
             return
-        self._ended.add(told.rank)
+        self._ended.add(message.rank)
         if self._timer is None:
             self._timer = self._loop.call_later(PATIENCE, self._look)
 
     def lost(self, node: RunNode) -> list[int]:
-        """Know no more of a node's workers; return the processes of those that ran."""
+        """Remove the workers of a lost node; return the pids of those that ran."""
         theirs = [one for one in self._running.values() if one.host == node.name]
         for one in theirs:
             del self._running[one.rank]
         return [one.pid for one in theirs]
 
     def begin_again(self) -> None:
-        """Forget who has ended: there is another round."""
+        """Forget which ranks have ended: another round begins."""
         self._ended.clear()
 
     def close(self) -> None:
-        """Say no more by itself: all are told to stop."""
+        """Print no more warnings: all workers are being stopped."""
         self._closed = True
 
     def table(self) -> str:
-        """Return who runs where, for how long, in a line for each host."""
+        """Return a table of the running ranks: one line per host with pids and run time."""
         hosts: dict[str, list[Worker]] = {}
         for worker in sorted(self._running.values()):
             hosts.setdefault(worker.host, []).append(worker)
@@ -101,7 +101,7 @@ class Workers:
         return f"{host}: rank{many} {ranks}, pid{many} {pids}, up for {up}"
 
     def _look(self) -> None:
-        """Say once for all that have ended by now who goes on without them."""
+        """Warn once about the ranks that still run after others have ended."""
         self._timer = None
         if self._closed or not self._running or not self._ended:
             return
@@ -115,20 +115,20 @@ class Workers:
 
 
 def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seconds: float) -> str:
-    """Return what may be left on a node whose end was not seen, and how it ends.
+    """Return a message about workers on a lost node whose end was not seen.
 
     Args:
         host: its name.
-        launchers: its guard and its node launcher, where they are known.
-        workers: the processes of its workers.
-        seconds: for the node to see that its line is gone, and to end its workers.
+        launchers: the pids of its guard and its node launcher, if known.
+        workers: the pids of its workers.
+        seconds: time for the node to notice the lost connection, and to end its workers.
     """
     many = "s" if len(workers) > 1 else ""
-    text = f"may still run on {host}: pid{many} {show_slots(workers)}"
+    text = f"may still be running on {host}: pid{many} {show_slots(workers)}"
     if len(launchers) != 2 or min(launchers) <= 1:
         return text
     guard, launcher = launchers
     return (
-        f"{text}; its node launcher and guard end that within {seconds:.0f} s, unless both were"
-        f" stopped: then run there: kill -KILL {launcher}; kill -CONT {guard}"
+        f"{text}; the node launcher and its guard there end them within {seconds:.0f} s; if both"
+        f" are stopped (SIGSTOP), run there: kill -KILL {launcher}; kill -CONT {guard}"
     )

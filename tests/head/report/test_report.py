@@ -152,12 +152,12 @@ dsrun: rank 5 (w1, local rank 1, pid 0) not started: /x: no such file after 12.5
                 losses=(LOSS,),
                 failures=(failure(),),
                 left=("w0: pid 3, state D",),
-                unseen=("may still run on w1: pid 4",),
+                unseen=("may still be running on w1: pid 4",),
             ),
             """\
 dsrun: lost w1 after 10.0 s: gone; 1 other rank failed after it
   could not be ended: w0: pid 3, state D
-  may still run on w1: pid 4""",
+  may still be running on w1: pid 4""",
         ),
         (
             report(stop_signal=signal.SIGTERM, stopped=8, failures=(failure(stderr="x"),)),

@@ -47,15 +47,15 @@ NODES = lay_out([Host("w0", (0,), where="hosts:1"), Host("w1", (0,), where="host
         (
             [hello(machine="a"), hello(machine="a"), hello(machine="a")],
             [
-                "w1 (hosts:2): the same machine as w0; list it once, all slots together",
-                "w2: the same machine as w0; list it once, all slots together",
+                "w1 (hosts:2): the same machine as w0; list it once, with all its slots",
+                "w2: the same machine as w0; list it once, with all its slots",
             ],
         ),
         (
             [hello(machine="a"), hello(machine="b", accelerator="cpu"), hello(machine="c")],
             [
                 "the hosts have different accelerators (cuda: w0, w2; cpu: w1);"
-                " choose with --include"
+                " select hosts of one kind with --include"
             ],
         ),
     ],
@@ -98,7 +98,7 @@ def test_addresses_of_the_master_to_try(
         (
             {"w1": ["", "x"], "w2": ["y", ""]},
             "",
-            ["no address of the first host is reached by all: a, b"],
+            ["no address of the first host can be reached from every node: a, b"],
         ),
     ],
 )

@@ -191,9 +191,9 @@ def test_a_port_that_is_taken_is_the_users_to_change() -> None:
         job.spec = job.spec._replace(dial_in=DialIn(port=port, first=HERE))
         with pytest.raises(UsageError) as alone:
             dial_in.launch_shared(job.run, job.parts, job.console)
-    said = f"control port {port}: address already in use; --control_port names another"
+    said = f"control port {port}: address already in use; choose another with --control_port"
     assert str(caught.value) == said
-    assert str(alone.value) == f"{said} (with --no_ssh one process alone is --node_rank 0)"
+    assert str(alone.value) == f"{said} (with --no_ssh only one process may have --node_rank 0)"
 
 
 def test_a_run_is_launched_while_its_nodes_can_dial(monkeypatch: pytest.MonkeyPatch) -> None:

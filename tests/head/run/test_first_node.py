@@ -70,8 +70,8 @@ def test_another_node_0_calls_the_job_off(runner: Runner) -> None:
     job = Job("127.0.0.1", port)
     job.look("0" * 64)
     assert job.reasons == [
-        f"--node_rank 0 on {os.uname().nodename}, but another answers as node 0 at"
-        f" 127.0.0.1:{port}; give every node its own, 0 to 1"
+        f"--node_rank 0 on {os.uname().nodename}, but another machine answers as node 0 at"
+        f" 127.0.0.1:{port}; give each node its own --node_rank, 0 to 1"
     ]
     assert runner.asked.is_set(), "it has said who it is"
 

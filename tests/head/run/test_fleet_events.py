@@ -8,10 +8,10 @@ import pytest
 
 from dsrun.launcher.backends.events import EngineEnded, EngineOutput, SessionEnded
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.fleet.unreached import WORDLESS
+from dsrun.launcher.head.fleet.unreached import NO_MESSAGE
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
-from dsrun.launcher.head.run.run import WORDS
+from dsrun.launcher.head.run.run import CAUSE_WAIT
 
 from ...support.fake_fleet import losses, refusal, story
 
@@ -48,7 +48,7 @@ def test_a_session_that_ends_without_a_word_too_early(fleet_of: FleetOf) -> None
     run = job.run()
     job.node("n0").hello()
     job.emit(SessionEnded(1, ""))
-    assert refusal(run) == [f"n1: {WORDLESS}"]
+    assert refusal(run) == [f"n1: {NO_MESSAGE}"]
 
 
 def test_a_line_that_ends_after_hello_is_the_cause_itself(fleet_of: FleetOf) -> None:
@@ -59,7 +59,7 @@ def test_a_line_that_ends_after_hello_is_the_cause_itself(fleet_of: FleetOf) -> 
     job.node("n1").leaves()
     job.node("n0").hello()
     job.step()
-    assert refusal(run) == [f"n1: its node launcher left before the start ({CLOSED})"]
+    assert refusal(run) == [f"n1: its node launcher disconnected before the start ({CLOSED})"]
 
 
 def test_what_a_node_did_wrong_is_the_cause(fleet_of: FleetOf) -> None:
@@ -68,7 +68,7 @@ def test_what_a_node_did_wrong_is_the_cause(fleet_of: FleetOf) -> None:
     job.node("n1").exits(2, 0)
     job.node("n0").hello()
     job.step()
-    assert refusal(run) == ["n1: it sent an invalid frame of kind 36: rank 2 is none of its own"]
+    assert refusal(run) == ["n1: it sent an invalid frame of kind 36: rank 2 is not on this node"]
 
 
 def test_a_node_that_failed_once_has_failed(fleet_of: FleetOf) -> None:
@@ -103,7 +103,7 @@ def test_a_fault_needs_no_word_of_a_backends(fleet_of: FleetOf) -> None:
     job.emit(SessionEnded(1, "killed"))
     job.node("n0").stops(0, 1)
     job.step()
-    assert losses(run) == {"n1": "it sent an invalid frame of kind 36: rank 0 is none of its own"}
+    assert losses(run) == {"n1": "it sent an invalid frame of kind 36: rank 0 is not on this node"}
 
 
 def test_the_end_of_the_line_of_a_node_that_is_done_is_no_loss(fleet_of: FleetOf) -> None:
@@ -190,7 +190,7 @@ def test_while_it_ends_lines_end_as_they_should(fleet_of: FleetOf) -> None:
     job.step()
     assert run.phase is Phase.ENDING
     job.node("n0").leaves()
-    job.clock.go(WORDS)
+    job.clock.go(CAUSE_WAIT)
     assert losses(run) == {"n1": LINE}
 
 
@@ -245,7 +245,7 @@ def test_an_engine_that_ends_after_all_nodes_says_nothing(fleet_of: FleetOf) -> 
     assert run.phase is Phase.ENDING
     job.emit(EngineEnded("mpirun exited with code 3", 3, False))
     assert run.phase is Phase.ENDING
-    job.clock.go(WORDS)
+    job.clock.go(CAUSE_WAIT)
     end = story(run)
     assert (end["exit_code"], losses(run)) == (3, {"n0": "mpirun exited with code 3"})
 
@@ -330,4 +330,4 @@ def test_a_frame_of_another_kind_of_run(fleet_of: FleetOf) -> None:
     job.node("n1").says(frames.pack_json(frames.JOIN, {"port": 1, "probe": 2}))
     job.node("n0").stops(0, 1)
     job.step()
-    assert losses(run) == {"n1": "it sent an invalid frame of kind 41: no such frame is expected"}
+    assert losses(run) == {"n1": "it sent an invalid frame of kind 41: not expected in this job"}

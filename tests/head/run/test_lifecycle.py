@@ -158,12 +158,12 @@ def test_what_there_is_to_say_of_the_plan_is_said_first(job: Job) -> None:
     origin = Origin("hosts", "ssh", notes=("hosts lists n0 twice",))
     secret = Travel({}, withheld=("HF_TOKEN", "AWS_SECRET"))
     job.play(well, origin=origin, travel=secret, output=OutputPolicy(level="debug"))
-    names = "HF_TOKEN, AWS_SECRET (--export NAME sends one)"
+    names = "HF_TOKEN, AWS_SECRET (send one with --export NAME)"
     assert job.lines()[:4] == [
         "dsrun: hosts: hosts; launcher: ssh",
         "dsrun: 1 node from hosts over ssh; job j",
         "dsrun: hosts lists n0 twice",
-        f"dsrun: not sent to the nodes, they look like secrets: {names}",
+        f"dsrun: not sent to the nodes because they look like secrets: {names}",
     ]
 
 

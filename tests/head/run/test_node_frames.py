@@ -231,7 +231,7 @@ def test_more_output_than_was_granted() -> None:
     node.on_output(window, window)
     node.on_printed(window, window)
     node.on_output(window + OVERDRAFT, window)
-    with pytest.raises(frames.BadFrame, match="bytes of output where 1048576 were granted"):
+    with pytest.raises(frames.BadFrame, match="bytes of output, but credit for 1048576"):
         node.on_output(1, window)
 
 

@@ -67,15 +67,15 @@ def test_the_first_word_on_a_lost_node_counts() -> None:
     job.record.lost("n1", "its line ended", 21.0, explained=False)
     job.record.explain("n1", "out of power")
     assert job.report().losses == (Loss(20.0, "n1", "no heartbeat"),)
-    assert (job.record.cut_off, job.record.awaits_words) == (False, False)
+    assert (job.record.cut_off, job.record.awaits_causes) == (False, False)
 
 
 def test_a_line_that_ends_waits_for_its_cause() -> None:
     job = Told()
     job.record.lost("n1", "its line ended", 20.0, explained=False)
-    assert (job.record.cut_off, job.record.awaits_words) == (True, True)
+    assert (job.record.cut_off, job.record.awaits_causes) == (True, True)
     job.record.explain("n1", "ssh: broken pipe")
-    assert not job.record.awaits_words
+    assert not job.record.awaits_causes
     assert job.report().losses == (Loss(20.0, "n1", "ssh: broken pipe"),)
 
 
@@ -83,16 +83,9 @@ def test_without_a_cause_the_end_of_the_line_is_it() -> None:
     job = Told()
     job.record.lost("n1", "its line ended", 20.0, explained=False)
     job.record.explain("n0", "somebody else")
-    assert job.record.awaits_words
+    assert job.record.awaits_causes
     job.record.explain("n1", "")
     assert job.report().losses == (Loss(20.0, "n1", "its line ended"),)
-
-
-def test_nobody_is_waited_for_any_more() -> None:
-    job = Told()
-    job.record.lost("n1", "its line ended", 20.0, explained=False)
-    job.record.await_no_more_words()
-    assert (job.record.cut_off, job.record.awaits_words) == (True, False)
 
 
 def test_the_end_of_the_engine_explains_the_line_that_ended_first() -> None:
@@ -125,7 +118,7 @@ def test_a_signal_that_came_of_a_killed_engine_is_none() -> None:
     job = Told()
     job.record.stopped_by_node(signal.SIGTERM)
     assert job.report().stop_signal == signal.SIGTERM
-    job.record.doubt_signal()
+    job.record.discard_node_signal()
     assert job.report().stop_signal == 0
 
 
@@ -133,7 +126,7 @@ def test_a_signal_of_the_users_stays_whatever_becomes_of_the_engine() -> None:
     job = Told()
     job.record.stop_signal = signal.SIGINT
     job.record.stopped_by_node(signal.SIGTERM)
-    job.record.doubt_signal()
+    job.record.discard_node_signal()
     assert job.report().stop_signal == signal.SIGINT
 
 

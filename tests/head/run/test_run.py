@@ -13,7 +13,7 @@ from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import End
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.head.run.run import LAST_MARGIN, NO_DEVICES, WORDS
+from dsrun.launcher.head.run.run import CAUSE_WAIT, LAST_MARGIN, NO_DEVICES
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import WorkerPolicy
@@ -238,7 +238,7 @@ def test_standard_input_goes_to_rank_0_alone(stdin: int, fleet_of: FleetOf) -> N
     assert run.phase is Phase.RUNNING
     job.node("n0").says(frames.pack_count(frames.TOOK, 1))
     job.step()
-    assert run.nodes[0].lost.endswith("kind 38: 1 bytes of input taken of 0")
+    assert run.nodes[0].lost.endswith("kind 38: 1 bytes of input read, of 0 sent")
     assert job.kinds("n1") == ["STOP"]
 
 
@@ -248,7 +248,7 @@ def test_input_is_taken_only_where_some_was_sent(asked: bool, fleet_of: FleetOf)
     run = job.start(output=OutputPolicy(stdin=asked))
     job.node("n1" if asked else "n0").says(frames.pack_count(frames.TOOK, 0))
     job.step()
-    assert run.nodes[asked].lost.endswith("kind 38: input is taken where none was sent")
+    assert run.nodes[asked].lost.endswith("kind 38: input read, but none sent")
 
 
 # -- a failure ------------------------------------------------------------------------------------
@@ -294,12 +294,12 @@ def test_who_does_not_say_that_its_workers_have_ended_is_given_up(fleet_of: Flee
     assert run.phase is Phase.STOPPING
     job.go(0.5)
     end = story(run)
-    silent = "it did not say that its workers have ended"
+    silent = "it did not report the end of its workers"
     assert end["lost"] == [{"host": name, "reason": silent} for name in ("n1", "n2")]
     assert end["exit_code"] == 7, "the failure came first"
     assert end["unseen"] == [
-        "may still run on n1: pid 4003",
-        "may still run on n2: pids 4004-4005",
+        "may still be running on n1: pid 4003",
+        "may still be running on n2: pids 4004-4005",
     ]
 
 
@@ -342,7 +342,7 @@ def test_the_loss_of_a_node_stops_the_others(fleet_of: FleetOf) -> None:
     assert (end["exit_code"], end["cause"]) == (75, "lost")
     assert end["lost"] == [{"host": "n1", "reason": "no power"}]
     (unseen,) = end["unseen"]
-    assert unseen == "may still run on n1: pids 4002-4003"
+    assert unseen == "may still be running on n1: pids 4002-4003"
 
 
 def test_when_a_lost_node_ends_its_workers_itself_is_said(fleet_of: FleetOf) -> None:
@@ -352,8 +352,8 @@ def test_when_a_lost_node_ends_its_workers_itself_is_said(fleet_of: FleetOf) -> 
     job.up("n0", 0, 1)
     run.lose(run.nodes[0], "no power")
     (unseen,) = story(run)["unseen"]
-    ends = "its node launcher and guard end that within 21 s"
-    assert unseen.startswith(f"may still run on n0: pids 4000-4001; {ends}, unless both were")
+    ends = "the node launcher and its guard there end them within 21 s"
+    assert unseen.startswith(f"may still be running on n0: pids 4000-4001; {ends}; if both")
 
 
 def test_of_a_node_whose_workers_have_ended_nothing_runs_on(fleet_of: FleetOf) -> None:
@@ -404,7 +404,7 @@ def test_a_backend_has_a_moment_to_say_why_a_line_has_ended(fleet_of: FleetOf) -
     job.node("n0").leaves()
     job.step()
     assert (run.phase, run.ending) == (Phase.ENDING, True)
-    job.clock.go(WORDS / 2)
+    job.clock.go(CAUSE_WAIT / 2)
     job.emit(SessionEnded(0, "Connection reset by peer"))
     assert [one["reason"] for one in story(run)["lost"]] == ["Connection reset by peer"]
 
@@ -414,7 +414,7 @@ def test_it_is_not_waited_for_longer_and_not_where_all_is_known(fleet_of: FleetO
     run = job.start()
     job.node("n0").leaves()
     job.step()
-    job.clock.go(WORDS - 0.01)
+    job.clock.go(CAUSE_WAIT - 0.01)
     run.end()
     assert run.phase is Phase.ENDING
     job.clock.go(0.01)

@@ -13,7 +13,7 @@ from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.head.run.startup import (
     HELD,
-    SAY_AFTER,
+    LOG_AFTER,
     SHOW_AFTER,
     Refused,
     StartLimits,
@@ -69,7 +69,7 @@ def test_an_engines_own_words_come_with_the_first_line_that_says_wait(
 ) -> None:
     job = Waiting(capfd)
     job.startup.show("mpiexec: no such file: ssh")
-    job.go(SAY_AFTER + 1)
+    job.go(LOG_AFTER + 1)
     job.startup.show("mpiexec: again")
     assert job.said() == [
         "dsrun: 0/1 hosts, waiting for n1",
@@ -81,17 +81,17 @@ def test_an_engines_own_words_come_with_the_first_line_that_says_wait(
 def test_of_a_start_without_a_wait_nothing_is_said(capfd: pytest.CaptureFixture[str]) -> None:
     job = Waiting(capfd)
     job.startup.show("mpiexec: a warning")
-    job.go(SAY_AFTER - 1)
+    job.go(LOG_AFTER - 1)
     job.startup.close()
     job.startup.show("mpiexec: another")
-    job.go(SAY_AFTER)
+    job.go(LOG_AFTER)
     assert job.said() == []
 
 
 def test_with_debug_they_come_at_once_and_once(capfd: pytest.CaptureFixture[str]) -> None:
     job = Waiting(capfd, "debug")
     job.startup.show("mpiexec: a warning")
-    job.go(SAY_AFTER + 1)
+    job.go(LOG_AFTER + 1)
     job.startup.close()
     job.startup.show("mpiexec: another")
     assert job.said() == [
@@ -127,7 +127,7 @@ def test_a_line_says_so_now_and_then(fleet_of: FleetOf) -> None:
     for tick in range(1, 100):
         job.clock.go(SHOW_AFTER)
         at += [tick * SHOW_AFTER for _ in job.said()]
-    assert at == [SAY_AFTER, 15.0, 30.0, 45.0]
+    assert at == [LOG_AFTER, 15.0, 30.0, 45.0]
 
 
 def test_where_all_are_there_nobody_is_waited_for(fleet_of: FleetOf) -> None:
@@ -135,7 +135,7 @@ def test_where_all_are_there_nobody_is_waited_for(fleet_of: FleetOf) -> None:
     job.run()
     for node in job.nodes():
         node.hello()
-    job.go(SAY_AFTER + 1, silent=["n0", "n1"])
+    job.go(LOG_AFTER + 1, silent=["n0", "n1"])
     assert (job.console.state, job.said()) == ("", []), "n1 looks for the master"
 
 
@@ -212,7 +212,7 @@ def test_all_that_is_wrong_is_told_at_once(fleet_of: FleetOf) -> None:
         "n0: no python",
         "n1: no folder",
         "n1: no script",
-        "n2: the same machine as n0; list it once, all slots together",
+        "n2: the same machine as n0; list it once, with all its slots",
     ]
 
 
@@ -291,7 +291,8 @@ def test_the_master_is_where_all_reach_it(fleet_of: FleetOf) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "more"), [(None, []), ("a", ["--master_addr a: is it an address of node 0, n0?"])]
+    ("given", "more"),
+    [(None, []), ("a", ["check that --master_addr a is an address of node 0 (n0)"])],
 )
 def test_where_nobody_reaches_the_master_there_is_no_start(
     given: str | None, more: list[str], fleet_of: FleetOf
@@ -315,7 +316,7 @@ def test_an_answer_has_a_word_for_each_address(answers: tuple[str, ...], fleet_o
     job.step()
     reach(job, "n1", *answers)
     (why,) = refusal(run)
-    assert why.endswith(f"of kind 34: {len(answers)} answers to 2 questions")
+    assert why.endswith(f"of kind 34: {len(answers)} verdicts on 2 addresses")
 
 
 def test_an_answer_to_no_question(fleet_of: FleetOf) -> None:
@@ -325,7 +326,7 @@ def test_an_answer_to_no_question(fleet_of: FleetOf) -> None:
     job.step()
     reach(job, "n1", "")
     (why,) = refusal(run)
-    assert why.endswith("of kind 34: an answer to a question that was not asked")
+    assert why.endswith("of kind 34: PROBED without a PROBE")
 
 
 def test_who_is_alone_meets_here(fleet_of: FleetOf) -> None:

@@ -97,13 +97,14 @@ def test_who_runs_where() -> None:
     )
 
 
-ENDS = "its node launcher and guard end that within 45 s, unless both were stopped"
+ENDS = "the node launcher and its guard there end them within 45 s"
+OR = "if both are stopped (SIGSTOP), run there"
 
 
 @pytest.mark.parametrize(
     ("launchers", "more"),
     [
-        ((4710, 4711), f"; {ENDS}: then run there: kill -KILL 4711; kill -CONT 4710"),
+        ((4710, 4711), f"; {ENDS}; {OR}: kill -KILL 4711; kill -CONT 4710"),
         ((), ""),
         ((-1, 4711), ""),
     ],
@@ -113,7 +114,7 @@ def test_what_may_run_on_where_a_node_is_lost(launchers: tuple[int, ...], more: 
     job.end(3)
     lost = job.workers.lost(job.peers[1])
     assert may_run_on("n1", launchers, [*lost, 103, 107], 45.0) == (
-        f"may still run on n1: pids 102-103,107{more}"
+        f"may still be running on n1: pids 102-103,107{more}"
     )
     assert job.workers.lost(job.peers[1]) == []
 

@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.run.record import JobRecord
-from dsrun.launcher.head.run.signals import RunSignals, StopRequests, StopStep
+from dsrun.launcher.head.run.run_signals import RunSignals, StopRequests, StopStep
 
 from ...support.run_nodes import plan_of, sent_nodes
 
@@ -89,7 +89,7 @@ def test_interrupts_stop_then_kill_then_leave() -> None:
     assert run.said == [
         ("SIGINT: stopping 4 ranks, grace 30 s; interrupt again to kill them now", "warning"),
         ("killing all ranks now", "warning"),
-        ("leaving at once; may still run on: n0", "error"),
+        ("exiting now; may still be running on: n0", "error"),
     ]
 
 

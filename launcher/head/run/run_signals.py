@@ -1,4 +1,4 @@
-"""What a run does with the signals that this process gets."""
+"""How a run handles the signals that this process receives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class StopStep(Enum):
-    """What a signal that ends the run asks for."""
+    """What to do at a signal that ends the run."""
 
     STOP = "stop"
     KILL = "kill"
@@ -21,13 +21,13 @@ class StopStep(Enum):
 
 
 class StopRequests:
-    """Counts interrupts: the first stops with grace, the second kills, the third does not wait."""
+    """Counts interrupts: the first stops with grace, the second kills, the third exits at once."""
 
     def __init__(self) -> None:
         self._interrupts = 0
 
     def next(self, number: int) -> StopStep:
-        """Return what this signal asks for, after those before it."""
+        """Return what to do at this signal, given those before it."""
         self._interrupts += number == signal.SIGINT
         if self._interrupts > 2:
             return StopStep.LEAVE
@@ -35,14 +35,14 @@ class StopRequests:
 
 
 class RunSignals:
-    """Acts on signals for one run."""
+    """Handles signals for one run."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._requests = StopRequests()
 
     def end(self, number: int) -> None:
-        """End the run with a signal that is to end it."""
+        """Handle a signal that ends the run."""
         run = self._run
         if run.ending:
             return
@@ -52,7 +52,7 @@ class RunSignals:
             return
         match self._requests.next(number):
             case StopStep.LEAVE:
-                run.log(f"leaving at once; may still run on: {self._unfinished()}", "error")
+                run.log(f"exiting now; may still be running on: {self._unfinished()}", "error")
                 run.abandon()
             case StopStep.KILL:
                 run.warn("killing all ranks now")
@@ -70,17 +70,17 @@ class RunSignals:
         return ", ".join(node.name for node in self._run.nodes if not node.over) or "none"
 
     def pass_on(self, number: int) -> None:
-        """Act on a signal that does not end the run."""
+        """Handle a signal that does not end the run."""
         if number in {signal.SIGUSR1, signal.SIGUSR2}:
             self._run.send(self._run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
         elif number == signal.SIGTSTP:
             self._run.fleet.suspend()
         elif number == signal.SIGQUIT:
-            # Asked for, so shown however quiet dsrun is to be.
+            # The user has asked for it, so it is printed at every --log_level.
             self._run.log(self._run.progress(), "error")
 
     def on_broken_output(self) -> None:
-        """Stop the run: nobody reads its output any more."""
+        """Stop the run: the reader of its output has gone."""
         self._run.record.broken_pipe = True
         if self._run.started and not self._run.ending:
             self._run.stop(signal.SIGTERM)
