@@ -33,9 +33,9 @@ def _dispatch(argv: list[str]) -> int:
 
     command = parse(argv, os.environ)
     if command.help:
-        from .cli.help import text
+        from .cli.help.pages import text
 
-        entry.write(text())
+        entry.write(text(command.help))
         return 0
     if command.version:
         entry.write(f"dsrun {__version__}\n")

@@ -120,10 +120,10 @@ MISTAKES = [
     (("-Z",), "-Z: unknown option"),
     (("--autotuning", "run"), "--autotuning: not here: dsrun starts jobs, it does not tune them"),
     (("--save_pid",), "--save_pid: not here: no pid file is written"),
-    (("--num_gpus", "two"), "--num_gpus: expected 1 to 4096 (without it: all slots), not 'two'"),
-    (("--num_gpus", "-5"), "--num_gpus: expected 1 to 4096 (without it: all slots), not '-5'"),
+    (("--num_gpus", "two"), "--num_gpus: expected 1 to 4096 (default: all slots), not 'two'"),
+    (("--num_gpus", "-5"), "--num_gpus: expected 1 to 4096 (default: all slots), not '-5'"),
     (("--num_gpus", "0"), "--num_gpus: expected 1 to "),
-    (("--num_gpus=",), "--num_gpus: expected 1 to 4096 (without it: all slots), not ''"),
+    (("--num_gpus=",), "--num_gpus: expected 1 to 4096 (default: all slots), not ''"),
     (("--connect_timeout", "0"), "--connect_timeout: expected a duration such as 30, 90s, "),
     (("--heartbeat_timeout", "0"), "--heartbeat_timeout: expected a duration such as 30, 90s, "),
     (("--heartbeat_timeout", "inf"), "--heartbeat_timeout: expected a duration such as 30, 90s, "),
@@ -138,7 +138,7 @@ MISTAKES = [
     (("--nproc_per_node", "gpu"), "--nproc_per_node gpu: the hosts have no accelerator"),
     (("--nnodes", "2"), "--nnodes 2: nothing names the hosts: --hostfile FILE, --host h1,h2 or"),
     (("--nnodes", "2:3"), "--nnodes 2:3: nothing names the hosts"),
-    (("--master_port", "abc"), "--master_port: expected 1 to 65535 (0, or without it: a free one)"),
+    (("--master_port", "abc"), "--master_port: expected 1 to 65535 (0 or not given: a free port)"),
     (("--control_port", "0"), "--control_port: expected 1 to 65535, not '0'"),
     (("--ssh_port", "65536"), "--ssh_port: expected 1 to 65535, not '65536'"),
     (("--master_port", "70000"), "--master_port: expected 1 to 65535 ("),
@@ -220,8 +220,8 @@ MISTAKES = [
     (("--rdzv_backend", ""), "--rdzv_backend '': expected static, c10d, etcd, etcd-v2 or a plugin"),
     (("--rdzv_endpoint", "http://h:1"), "'http://h:1': expected HOST:PORT, with a port from 1 to "),
     (("--local_addr", "a b"), "--local_addr 'a b': expected a host name or an address alone"),
-    (("--num_nodes", "two"), "--num_nodes: expected 1 to the number of hosts (without it: all)"),
-    (("--node_rank", "a"), "--node_rank: expected 0 to N-1, with N nodes, not 'a'"),
+    (("--num_nodes", "two"), "--num_nodes: expected 1 to the number of hosts (default: all)"),
+    (("--node_rank", "a"), "--node_rank: expected 0 to N-1 for N nodes, not 'a'"),
     ((*TWO, "--launcher", "local"), "--launcher local: worker-0 is not this machine"),
 ]  # fmt: skip
 
@@ -261,7 +261,7 @@ def test_unfinished_lines(folder: Path, words: Sequence[str], text: str) -> None
     [
         (
             {"DSRUN_NUM_GPUS": "two"},
-            "DSRUN_NUM_GPUS: expected 1 to 4096 (without it: all slots), not 'two'",
+            "DSRUN_NUM_GPUS: expected 1 to 4096 (default: all slots), not 'two'",
         ),
         ({"DSRUN_QUIET": "maybe"}, "DSRUN_QUIET: expected 1 or 0, not 'maybe'"),
         ({"DSRUN_COLOR": "blue"}, "DSRUN_COLOR: expected one of auto, always, never"),
@@ -318,21 +318,24 @@ def test_bad_lines_of_a_hostfile(folder: Path, content: bytes, places: list[str]
     assert_refused(dsrun(folder, *TWO, "x.py"), *places)
 
 
-@pytest.mark.parametrize("words", [("--help",), ("-h",), ("--num_gpus", "2", "--help", "x.py")])
-def test_help(folder: Path, words: Sequence[str]) -> None:
+@pytest.mark.parametrize(
+    ("words", "first", "heading"),
+    [
+        (("--help",), "usage: dsrun [options] SCRIPT", "Environment of the workers:"),
+        (("--num_gpus", "2", "--help", "--x"), "usage: dsrun [options] SCRIPT", "Exit codes:"),
+        (("-h",), "usage: dsrun [options] SCRIPT", "Failures:"),
+        (("--help", "slurm"), "dsrun --help slurm: ", "Options:"),
+    ],
+)
+def test_help(folder: Path, words: Sequence[str], first: str, heading: str) -> None:
     done = dsrun(folder, *words)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("usage: dsrun [options] SCRIPT [ARGS...]")
-    for heading in (
-        "Which hosts and devices:",
-        "Environment of the workers:",
-        "Output:",
-        "Devices and cores:",
-    ):
-        assert f"\n{heading}\n" in done.stdout
-    for option in ("-H, --hostfile FILE", "--bind_cores_to_rank", "--dry_run", "--autotuning"):
-        assert option in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 100
+    assert done.stdout.startswith(first)
+    assert f"\n{heading}\n" in done.stdout
+
+
+def test_an_unknown_topic_of_the_help(folder: Path) -> None:
+    assert_refused(dsrun(folder, "--help", "x.py"), "--help x.py: unknown topic; expected one of")
 
 
 def test_a_host_on_several_lines_is_told_in_the_plan_and_at_the_start(folder: Path) -> None:

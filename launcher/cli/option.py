@@ -1,4 +1,4 @@
-"""What is to be known of one option, and the groups in which `--help` shows them. Pure."""
+"""One entry of the table of options. Pure."""
 
 from __future__ import annotations
 
@@ -6,45 +6,33 @@ from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
-HOSTS = "Which hosts and devices"
-PROGRAM = "What runs there"
-START = "How it is started"
-ENVIRONMENT = "Environment of the workers"
-OUTPUT = "Output"
-STOPPING = "Watching and stopping"
-CORES = "Devices and cores"
-GROUPS = (HOSTS, PROGRAM, START, ENVIRONMENT, OUTPUT, STOPPING, CORES)
-
-
 MOST = 999_999_999
-"""No number of anything, seconds included, is larger."""
+"""The largest number that any option takes, seconds included."""
 
 PORTS = 65535
+"""The largest port."""
 
 
 class Option(NamedTuple):
-    """What is to be known of one option beside its name and default.
+    """What the parser knows about one option, beside its name; `help/` describes it.
 
     Attributes:
-        default: its value when nobody gives one.
-        help: the words of `--help`, or what makes them where they name what a table holds.
+        default: its value when it is not given.
         kind: str, int, seconds (a duration), bool (a flag without a value) or list (repeatable).
-        also: other names it goes by, one-letter ones with their dash.
-        choices: the only values allowed, () for any.
-        none: a value of a peer's that means "not given" (DeepSpeed's -1).
-        positive: a number above 0.
+        metavar: what its value is called, "" for a flag.
+        also: other names of it, one-letter names with their dash.
+        choices: the only valid values, () for any.
+        none: a value with which a peer's users say "not given" (-1 for DeepSpeed).
+        positive: whether a number has to be above 0.
         most: the largest number.
-        valid: the numbers allowed, where there is more to say of them.
+        valid: the valid numbers in words, if there is more to say than the bounds.
     """
 
     default: Any
     kind: str
-    group: str
     metavar: str
-    help: str | Callable[[], str]
     also: tuple[str, ...] = ()
     choices: tuple[str, ...] = ()
     none: str | None = None
@@ -53,13 +41,6 @@ class Option(NamedTuple):
     valid: str = ""
 
 
-def option(
-    default: Any,
-    kind: str,
-    group: str,
-    help: str | Callable[[], str],  # noqa: A002
-    metavar: str = "",
-    **more: Any,
-) -> Any:
+def option(default: Any, kind: str, metavar: str = "", **more: Any) -> Any:
     """Declare one option as a field of `Options`."""
-    return Option(default, kind, group, metavar, help, **more)
+    return Option(default, kind, metavar, **more)

@@ -29,8 +29,8 @@ class Command(NamedTuple):
         options: everything before the script.
         program: the script and all that follows it, untouched.
         given: fields that the user set, on the line or by a variable.
-        help: help was asked for.
-        version: the version was asked for.
+        help: the page of the help to print, as `help/pages` names it, or "".
+        version: whether to print the version.
         notes: for the user: what of all this changes nothing.
         joined: what says that this command runs on every node, and on which here, or "".
         rendezvous: set where torch brings the nodes together; this is the part of one machine.
@@ -39,7 +39,7 @@ class Command(NamedTuple):
     options: Options
     program: tuple[str, ...]
     given: frozenset[str]
-    help: bool = False
+    help: str = ""
     version: bool = False
     notes: tuple[str, ...] = ()
     joined: str = ""
@@ -82,14 +82,24 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
             break
         if not word.startswith("-") or word == "-":
             break
-        if word in {"-h", "--help"}:
-            return Command(Options(), (), frozenset(), help=True)
+        if word == "-h" or word.partition("=")[0] == "--help":
+            return Command(Options(), (), frozenset(), help=_page(word, argv[at + 1 : at + 2]))
         if word in {"-V", "--version"}:
             return Command(Options(), (), frozenset(), version=True)
         at += _take(word, argv[at + 1 : at + 2], names, values)
     template = {"prefix": prefix_of(environ[TEMPLATE])} if environ.get(TEMPLATE) else {}
     options, program = _options({**template, **values}), tuple(argv[at:])
     return Command(options, program, frozenset(values), notes=_notes(values, environ, names))
+
+
+def _page(word: str, following: Sequence[str]) -> str:
+    """Return the page that `-h`, `--help`, `--help TOPIC` or `--help=TOPIC` asks for."""
+    topic = word.partition("=")[2]
+    if topic:
+        return topic
+    if following and not following[0].startswith("-"):
+        return following[0]
+    return "short" if word == "-h" else "all"
 
 
 def _notes(

@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.launcher import backends
 from dsrun.launcher.backends import BACKENDS
-from dsrun.launcher.cli.help import text as help_text
+from dsrun.launcher.cli.help.pages import text as help_text
 from dsrun.launcher.specs.backend import BackendSettings
 
 from ..support.checkout import CHECKOUT, IMPORTABLE
@@ -66,7 +66,7 @@ def test_no_two_backends_have_the_same_place_in_the_automatic_choice() -> None:
 
 
 def test_help_names_what_can_be_chosen() -> None:
-    assert ", ".join(["auto", *backends.choosable()][:-1]) in " ".join(help_text().split())
+    assert ", ".join(["auto", *backends.choosable()][:-1]) in " ".join(help_text("all").split())
     assert backends.NO_LAUNCHER not in backends.choosable()
 
 

@@ -1,0 +1,51 @@
+"""The help of the options of elastic jobs: restarts, and nodes that come and go."""
+
+from __future__ import annotations
+
+from .description import Description
+
+OPTIONS = {
+    "elastic_training": Description(
+        "Continue without nodes that are lost until they are back, and restart the workers after a"
+        " failure."
+    ),
+    "min_elastic_nodes": Description(
+        "Number of nodes below which the job does not run.",
+        default="1 with --elastic_training, else all nodes",
+    ),
+    "max_elastic_nodes": Description(
+        "Largest number of nodes that run workers; the others are spares.", default="all nodes"
+    ),
+    "max_restarts": Description(
+        "How often all workers are restarted after a failure, in the whole job (see"
+        " --restart_window). A lost node does not count.",
+        default="0; 100 with --elastic_training",
+    ),
+    "restart_window": Description(
+        "Count --max_restarts within this window instead of over the whole job. 0: whole job."
+    ),
+    "min_uptime": Description(
+        "End the job if a worker fails before the workers have run for this long."
+    ),
+    "no_restart_codes": Description(
+        "End the job if a worker fails with one of these exit codes: 2,64.", default="none"
+    ),
+    "min_wait": Description(
+        "With fewer than --min_elastic_nodes nodes, wait this long for more. 0: end the job."
+    ),
+    "cool_down": Description(
+        "Exclude a node for this long after 3 consecutive failures began on it. 0: never."
+    ),
+    "change_notice": Description(
+        "Notify the workers before nodes join or leave, by a signal such as SIGUSR1 or by creating"
+        " this file on every node.",
+        default="no notice",
+        values=("SIGUSR1", "SIGUSR2"),
+    ),
+    "change_delay": Description("Time between the notice and the restart of the workers."),
+    "warm_workers": Description(
+        "Keep a spare process for each worker that has imported --warm_modules already, so that a"
+        " restart is faster."
+    ),
+    "warm_modules": Description("Modules that spare processes import."),
+}

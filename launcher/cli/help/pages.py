@@ -1,0 +1,156 @@
+"""The pages of the help as text: short, complete, and by topic."""
+
+from __future__ import annotations
+
+import textwrap
+
+from ...common.wording import either
+from ..options import all_options
+from ..peers import REFUSED
+from . import summary, topics
+from .essentials import ESSENTIALS, EXAMPLES
+from .groups import GROUPS, descriptions
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ..option import Option
+    from .description import Description
+
+SHORT, ALL = "short", "all"
+"""What `-h` and `--help` ask for; any other word is a topic."""
+
+WIDTH = 79
+COLUMN = 26
+
+
+def text(page: str) -> str:
+    """Return the page SHORT, ALL or that of a topic.
+
+    Raises:
+        UsageError: there is no such topic.
+    """
+    if page == SHORT:
+        return _short()
+    return _complete() if page == ALL else _topic(page)
+
+
+def default(name: str, option: Option, description: Description) -> str:
+    """Return what applies when an option is not given; "" for a flag."""
+    if option.kind == "bool":
+        return ""
+    if description.default:
+        return description.default
+    if option.kind == "seconds":
+        return f"{option.default:g} s"
+    if option.default in {None, "", ()}:
+        raise ValueError(f"--{name}: the help does not say what applies without it")
+    value = str(option.default)
+    return f"'{value}'" if " " in value else value
+
+
+def spellings(name: str, option: Option) -> list[str]:
+    """Return the names of an option as they are typed, one-letter names first."""
+    short = [also for also in option.also if also.startswith("-")]
+    return [*short, *(f"--{also}" for also in (name, *option.also) if also not in short)]
+
+
+def _short() -> str:
+    lines = [*_usage(), "", *textwrap.wrap(summary.PURPOSE, WIDTH), ""]
+    lines += [f"  {example}" for example in EXAMPLES]
+    for heading, rows in ESSENTIALS.items():
+        lines += [f"{heading}:", *(_short_row(name, words) for name, words in rows.items())]
+    lines += [
+        "Help:",
+        _columns("  --help", "all options"),
+        _columns("  --help TOPIC", f"more about {either(list(topics.TOPICS))}"),
+        _columns("  -V, --version", "the version"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _complete() -> str:
+    parts = [
+        "\n".join(_usage()),
+        *_wrapped((summary.PURPOSE, *summary.RULES)),
+        _examples(),
+        *(f"{title}:\n{_rows(group)}" for title, group in GROUPS.items()),
+        _help_rows(),
+        _refused(),
+        _exit_codes(),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _topic(name: str) -> str:
+    topic = topics.find(name)
+    parts = [
+        f"dsrun --help {name}: {topic.title}",
+        *_wrapped(topic.text),
+        f"Options:\n{_rows(topic.options)}",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _usage() -> list[str]:
+    starts = ("usage: dsrun", *("       dsrun" for _ in summary.USAGE[1:]))
+    return [
+        f"{start} {words:<36}{meaning}"
+        for start, (words, meaning) in zip(starts, summary.USAGE, strict=True)
+    ]
+
+
+def _wrapped(paragraphs: Iterable[str]) -> list[str]:
+    """Return paragraphs within the width; one that begins with a blank stays as it is."""
+    return [one if one[0] == " " else textwrap.fill(one, WIDTH) for one in paragraphs]
+
+
+def _examples() -> str:
+    return "\n".join(f"  {line:<56}{meaning}" for line, meaning in summary.EXAMPLES)
+
+
+def _rows(names: Iterable[str]) -> str:
+    options, known = all_options(), descriptions()
+    return "\n".join(_row(name, options[name], known[name]) for name in names)
+
+
+def _row(name: str, option: Option, description: Description) -> str:
+    left = f"  {', '.join(spellings(name, option))} {option.metavar}".rstrip()
+    chosen = f" One of: {', '.join(option.choices)}." if option.choices else ""
+    otherwise = default(name, option, description)
+    words = f"{description.words()}{chosen}" + (f" [default: {otherwise}]" if otherwise else "")
+    return _columns(left, words)
+
+
+def _short_row(name: str, words: str) -> str:
+    option = all_options()[name]
+    names = [one for one in spellings(name, option) if len(one) == 2 or one == f"--{name}"]
+    return _columns(f"  {', '.join(names)} {option.metavar}".rstrip(), words)
+
+
+def _columns(left: str, words: str) -> str:
+    """Return a row of two columns; what does not fit beside the left one begins below it."""
+    about = textwrap.wrap(words, WIDTH - COLUMN, break_on_hyphens=False)
+    beside = len(left) < COLUMN - 1
+    first = f"{left:<{COLUMN}}{about.pop(0)}" if beside else left
+    return "\n".join([first, *(f"{'':{COLUMN}}{line}" for line in about)])
+
+
+def _help_rows() -> str:
+    rows = [
+        _columns("  -h", "Print the options that most people need."),
+        _columns("  --help", "Print all options."),
+        _columns("  --help TOPIC", f"Print more about {either(list(topics.TOPICS))}."),
+        _columns("  -V, --version", "Print the version."),
+    ]
+    return "\n".join(["Help:", *rows])
+
+
+def _refused() -> str:
+    rows = [_columns(f"  --{name}", f"{why[0].upper()}{why[1:]}.") for name, why in REFUSED.items()]
+    return "\n".join([f"{summary.REFUSED}:", *rows])
+
+
+def _exit_codes() -> str:
+    return "\n".join(["Exit codes:", *(f"  {code:<8}{why}" for code, why in summary.EXIT_CODES)])

@@ -1,0 +1,126 @@
+"""The pages of the help: complete, within the width, and true to the table of options."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from dsrun.launcher.cli.help.description import Description
+from dsrun.launcher.cli.help.essentials import ESSENTIALS
+from dsrun.launcher.cli.help.groups import GROUPS, descriptions
+from dsrun.launcher.cli.help.pages import default, text
+from dsrun.launcher.cli.help.topics import TOPICS
+from dsrun.launcher.cli.option import Option
+from dsrun.launcher.cli.options import all_options, table
+from dsrun.launcher.cli.peers import REFUSED
+from dsrun.launcher.common.errors import UsageError
+
+OPTIONS = all_options()
+PAGES = ("short", "all", *TOPICS)
+OTHERS = {"help", "version", "lr", "local_rank", "gpus-per-node", "nodes", *REFUSED}
+"""Names after two dashes that are in the help and not in the table."""
+
+
+def row(page: str, name: str) -> str:
+    """What a page says of an option, on one line."""
+    names = rf"^  (?:-\w, )?(?:--\w+, )*--{name}\b"
+    found = re.search(rf"{names}.*?(?=^  -|^\S|^$|\Z)", text(page), re.M | re.S)
+    assert found is not None, name
+    return " ".join(found[0].split())
+
+
+def test_every_option_is_described_once() -> None:
+    names = [name for group in GROUPS.values() for name in group]
+    assert sorted(names) == sorted(OPTIONS)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_description_is_sentences(name: str) -> None:
+    words = descriptions()[name].words()
+    assert words[0].isupper() or words.startswith("torchrun's ")
+    assert words.endswith(".")
+    assert "  " not in words
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_fits_a_terminal(page: str) -> None:
+    lines = text(page).splitlines()
+    assert max(map(len, lines)) < 80
+    assert not [line for line in lines if line != line.rstrip()]
+
+
+def test_the_short_page_fits_two_screens() -> None:
+    assert len(text("short").splitlines()) <= 48
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_names_only_options_that_exist(page: str) -> None:
+    named = set(re.findall(r"--([A-Za-z][\w-]*)", text(page)))
+    assert named <= {*table(), "rdzv_"} | OTHERS
+
+
+def test_the_complete_page_has_every_name_of_every_option() -> None:
+    shown = text("all")
+    names = set(re.findall(r"--([a-z_]+)", shown))
+    assert names >= {name for name in table() if name[0] != "-"} | set(REFUSED)
+    assert {"-H", "-i", "-e", "-m", "-r", "-t", "-q"} <= set(re.findall(r"(-[A-Za-z]), --", shown))
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS.items())
+def test_the_complete_page_has_the_default_of_every_value(name: str, option: Option) -> None:
+    words = row("all", name)
+    assert ("[default: " in words) is (option.kind != "bool")
+    if option.kind == "seconds":
+        assert f"[default: {option.default:g} s]" in words
+
+
+@pytest.mark.parametrize(
+    ("option", "otherwise", "expected"),
+    [
+        (Option(True, "bool", ""), "", ""),
+        (Option(1.5, "seconds", "DURATION"), "", "1.5 s"),
+        (Option("a b ", "str", "TEXT"), "", "'a b '"),
+        (Option(0, "int", "N"), "", "0"),
+        (Option(None, "int", "N"), "all", "all"),
+    ],
+)
+def test_a_default_is_shown_as_it_is_typed(option: Option, otherwise: str, expected: str) -> None:
+    assert default("name", option, Description("Text.", otherwise)) == expected
+
+
+@pytest.mark.parametrize("empty", [None, "", ()])
+def test_a_default_that_says_nothing_needs_words(empty: object) -> None:
+    with pytest.raises(ValueError, match=r"^--name: "):
+        default("name", Option(empty, "str", "TEXT"), Description("Text."))
+
+
+def test_choices_are_shown() -> None:
+    assert "One of: auto, always, never." in row("all", "color")
+
+
+@pytest.mark.parametrize("name", [name for rows in ESSENTIALS.values() for name in rows])
+def test_the_short_page_shows_the_value_of_an_option(name: str) -> None:
+    assert f"--{name} {OPTIONS[name].metavar}".rstrip() in row("short", name)
+
+
+@pytest.mark.parametrize("name", TOPICS)
+def test_a_topic_has_its_options_as_the_complete_page_has_them(name: str) -> None:
+    assert len(TOPICS[name].options) >= 8
+    for option in TOPICS[name].options:
+        assert row(name, option) == row("all", option)
+
+
+def test_an_unknown_topic_is_refused_with_those_that_exist() -> None:
+    with pytest.raises(UsageError) as caught:
+        text("nope")
+    assert str(caught.value) == (
+        "--help nope: unknown topic; expected one of hosts, output, elastic, cores, slurm"
+    )
+
+
+@pytest.mark.parametrize("name", ["launcher", "accelerator", "rdzv_backend", "nproc_per_node"])
+def test_suggested_values_are_named_in_the_description(name: str) -> None:
+    known = descriptions()[name]
+    assert known.suggestions()
+    assert [one for one in known.suggestions() if one not in known.words()] == []
