@@ -1,7 +1,7 @@
-"""Device vendors: what the launcher must know of each, and what training code does with its own.
+"""Device vendors: what the launcher knows about each, and an interface for training code.
 
-The launcher's part is found without torch. Importing this package imports nothing; the two
-functions here, which training code calls, import torch when they are called.
+The launcher's part does not need torch. Importing this package imports nothing. The two functions
+here are for training code, and import torch when they are called.
 """
 
 TYPE_CHECKING = False
@@ -12,11 +12,11 @@ __all__ = ["get_accelerator", "set_accelerator"]
 
 
 def get_accelerator() -> "TrainingAccelerator":
-    """Return this process's accelerator: the one that was set, else the one found at first.
+    """Return this process's accelerator: the one that was set, else the one detected first.
 
     Raises:
         RuntimeError: DSRUN_ACCELERATOR or DS_ACCELERATOR names one that torch cannot use here.
-        ValueError: one of them names none that dsrun knows.
+        ValueError: one of them names an accelerator that dsrun does not know.
     """
     from .training import chosen
 
@@ -24,7 +24,7 @@ def get_accelerator() -> "TrainingAccelerator":
 
 
 def set_accelerator(accelerator: "TrainingAccelerator") -> None:
-    """Have `get_accelerator` return this one from now on: one of ours, or what answers like it."""
+    """Make `get_accelerator` return this accelerator: one of dsrun's, or a compatible object."""
     from .training import chosen
 
     chosen.replace(accelerator)

@@ -45,38 +45,38 @@ VENDORS: dict[str, tuple[str, ...]] = {
     "mps": (),
     "cpu": (),
 }
-"""Each vendor's module, and how a name in /dev begins without which there is no need to load it.
+"""Each vendor's module, and prefixes of names in /dev; without such a name it is not loaded.
 
-The first whose devices are there is taken.
+The first vendor whose devices are present is chosen.
 """
 
-# DS_ACCELERATOR is DeepSpeed's, which takes torch's names for devices: `cuda` for AMD, too.
+# DS_ACCELERATOR is DeepSpeed's variable, with torch's names for devices: `cuda` for AMD as well.
 OVERRIDES = ("DSRUN_ACCELERATOR", "DS_ACCELERATOR")
-"""Variables that name the vendor, the first that is set before the other."""
+"""Variables that name the vendor; the first takes precedence."""
 
 _NONE_VISIBLE = ("", "NoDevFiles")
 
 
 def detect(environ: Mapping[str, str], root: str = "/") -> Accelerator:
-    """The vendor that the environment names, else the first whose devices are below `root`.
+    """Return the vendor that the environment names, else the first whose devices are below `root`.
 
     Raises:
-        ValueError: DSRUN_ACCELERATOR or DS_ACCELERATOR names none that dsrun knows.
+        ValueError: DSRUN_ACCELERATOR or DS_ACCELERATOR names a vendor that dsrun does not know.
     """
     ours, deepspeeds = OVERRIDES
     if name := environ.get(ours):
         return known(name, ours)
     if name := environ.get(deepspeeds):
-        found = (vendor for vendor in _present(root) if vendor.torch_device == name)
-        return next(found, None) or known(name, deepspeeds)
+        matching = (vendor for vendor in _present(root) if vendor.torch_device == name)
+        return next(matching, None) or known(name, deepspeeds)
     return next(_present(root), None) or _load("cpu")
 
 
 def known(name: str, variable: str) -> Accelerator:
-    """The vendor of this name, which `variable` has asked for.
+    """Return the vendor of this name, which is the value of `variable`.
 
     Raises:
-        ValueError: dsrun knows none.
+        ValueError: dsrun does not know it.
     """
     if name not in VENDORS:
         raise ValueError(f"{variable}: no accelerator '{name}' (known: {', '.join(VENDORS)})")
@@ -84,10 +84,10 @@ def known(name: str, variable: str) -> Accelerator:
 
 
 def named(name: str | None, option: str) -> dict[str, str]:
-    """The variable that names this vendor to `detect`, as `option` asks; {} where it asks for none.
+    """Return the variable that makes `detect` choose this vendor, the value of `option`, if any.
 
     Raises:
-        ValueError: dsrun knows none of this name.
+        ValueError: dsrun does not know it.
     """
     if not name:
         return {}
@@ -98,16 +98,16 @@ def named(name: str | None, option: str) -> dict[str, str]:
 def visible(
     accelerator: Accelerator, environ: Mapping[str, str], root: str = "/"
 ) -> tuple[str, ...]:
-    """What a process started here could see, in order: the mask's entries, else all there are.
+    """Return what a process started here would see, in order: the mask's entries, else all devices.
 
-    Entries stay the strings they are (`2`, `0.1`, `GPU-8932f937`, `MIG-...`). CUDA and HIP see
-    nothing from the first invalid entry on, and -1 is the customary one (CUDA programming guide,
-    "CUDA Environment Variables"); `NoDevFiles` is Slurm's word for a job without devices.
+    Entries are kept as written (`2`, `0.1`, `GPU-8932f937`, `MIG-...`). CUDA and HIP ignore
+    everything from the first invalid entry on, usually -1 (CUDA programming guide, "CUDA
+    Environment Variables"). Slurm writes `NoDevFiles` for a job without devices.
     """
     outer = _outer(accelerator, environ)
     inner = _first_set(accelerator.visible_env, environ)
-    # Slurm writes its choice to every vendor's variable unless gres.conf's Flags say which one:
-    # what is written twice was chosen once.
+    # Slurm writes its choice to every vendor's variable unless gres.conf's Flags name one: the same
+    # value in both masks is one choice.
     if inner is None or inner == _first_set(accelerator.outer_env, environ):
         if outer is not None:
             return tuple(str(index) for index in range(len(outer)))
@@ -117,7 +117,7 @@ def visible(
 
 
 def masks(accelerator: Accelerator, environ: Mapping[str, str]) -> dict[str, str]:
-    """The masks that are in force, the outer one last."""
+    """Return the masks in effect, the outer one last."""
     groups = (accelerator.visible_env, accelerator.outer_env)
     names = (next((name for name in group if name in environ), None) for group in groups)
     return {name: environ[name] for name in names if name}
@@ -129,16 +129,16 @@ def locate(
     environ: Mapping[str, str],
     root: str = "/",
 ) -> dict[str, str]:
-    """The PCI address of each entry, as far as it is known; no vendor's library is asked."""
+    """Return the PCI address of each entry for which it is known; no vendor's library is used."""
     from .hardware.locate import locate as addresses
 
     return addresses(accelerator, entries, _outer(accelerator, environ), environ, root)
 
 
 def prefixes() -> tuple[str, ...]:
-    """Names by prefix of the variables that some vendor's jobs need on every node.
+    """Return the name prefixes of the variables that a vendor's jobs need on every node.
 
-    Of all vendors: the machine that a job is started from often has no devices itself.
+    These are of all vendors: the machine that starts a job often has no devices itself.
     """
     return tuple({prefix for name in VENDORS for prefix in _load(name).env_prefixes})
 
@@ -160,7 +160,7 @@ def _first_set(variables: Sequence[str], environ: Mapping[str, str]) -> str | No
 
 
 def _outer(accelerator: Accelerator, environ: Mapping[str, str]) -> tuple[str, ...] | None:
-    """The entries of the outer mask, None without one."""
+    """Return the entries of the outer mask, None without one."""
     text = _first_set(accelerator.outer_env, environ)
     return None if text is None else _entries(accelerator, text)
 
@@ -186,7 +186,7 @@ def _is_past(entry: str, outer: Sequence[str]) -> bool:
 
 
 def _range(entry: str) -> Sequence[str]:
-    """`0-3` as the numbers it means; what is no range stays."""
+    """Return the numbers of a range such as `0-3`; any other entry is kept."""
     first, _, last = entry.partition("-")
     if not (first.isdigit() and last.isdigit() and len(last) < 5):
         return (entry,)

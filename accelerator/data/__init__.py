@@ -1,4 +1,4 @@
-"""What training code takes its samples from, without torch: each is imported where it is used."""
+"""Sources of samples for training code, without torch. Each is imported when it is used."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -8,8 +8,8 @@ if TYPE_CHECKING:
 __all__ = ["QUEUE_FD", "ElasticSampler", "Shard", "ShardQueue"]
 
 QUEUE_FD = "DSRUN_QUEUE_FD"
-"""The variable with the descriptor of the socket at which a worker's lines to the shard queues are
-handed in, and its inode: `7:12345`."""
+"""The variable that names the socket for new connections to the shard queues: its descriptor and
+inode, as in `7:12345`."""
 
 _MODULES = {"ElasticSampler": "sampler", "Shard": "shard_queue", "ShardQueue": "shard_queue"}
 

@@ -1,23 +1,25 @@
-"""A random order of numbers that takes no list of them."""
+"""A random order of numbers that is computed, not stored."""
 
 from math import isqrt
 from random import Random
 
 _ROUNDS = 6
-"""Statistics tell no order of ten samples or more from a true shuffle; with four, they do."""
+"""With six rounds, statistics cannot distinguish an order of ten samples or more from a true
+shuffle; with four rounds they can."""
 
 
 class Permutation:
-    """The numbers below `size` in an order that a key decides, with no list of them.
+    """The numbers below `size` in an order that a key determines, without a list of them.
 
-    A number is a row and a column of a table that just holds them all. In turns the row moves by
-    what a random table has for the column, and the column by what another has for the row, each
-    of which can be undone: so no two numbers meet. What lands behind the last number goes round
-    once more. Memory is some tables of the square root of `size`.
+    A number is a row and a column of the smallest table that holds all numbers. In each round the
+    row moves by what a random table has for the column, and then the column by what another table
+    has for the row. Each of these steps can be undone, so no two numbers get the same place. A
+    result beyond the last number goes through the rounds again. Memory use is a few tables of the
+    square root of `size`.
 
     Source: Black and Rogaway, "Ciphers with Arbitrary Finite Domains", CT-RSA 2002 (generalised
-    Feistel, cycle walking). `Random.random` is what Python promises never to change, so that an
-    order is the same on every host and with every Python.
+    Feistel, cycle walking). Python promises that the sequence of `Random.random` never changes, so
+    an order is the same on every host and with every Python.
     """
 
     def __init__(self, size: int, key: str) -> None:

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     Last = Literal["borrow", "drop", "pad"]
 
 _TOO_FEW = {
-    "borrow": "a step would be more than an epoch; last='pad' repeats samples",
-    "drop": "last='drop' leaves nothing",
+    "borrow": "a step would be more than an epoch; use last='pad' to repeat samples",
+    "drop": "last='drop' would leave no samples",
 }
 """What is wrong with fewer samples than a step of all ranks, by `last`."""
 
@@ -23,25 +23,25 @@ _TOO_FEW = {
 class ElasticSampler:
     """The samples of one rank, for the `sampler` of torch's DataLoader.
 
-    All ranks draw from one order of the data set, which seed and epoch alone decide. A position in
-    that order, the samples that all ranks together have trained on, is the whole state: it means
-    the same to any number of ranks. The training loop moves it on with `trained`, since a
-    DataLoader asks for samples long before they are trained on.
+    All ranks use one order of the data set, which only the seed and the epoch determine. The whole
+    state is a position in that order: the number of samples that all ranks together have trained
+    on. It means the same to any number of ranks. The training loop advances it with `trained`,
+    since a DataLoader fetches samples long before they are trained on.
 
-    Every rank gets equally many samples, for with DistributedDataParallel a rank with one batch
-    more than the others waits for them for ever. `last` says what becomes of an epoch that does
-    not divide:
+    Every rank gets the same number of samples: with DistributedDataParallel, a rank with one batch
+    more than the others waits for them forever. `last` determines what happens if the samples of an
+    epoch do not divide evenly:
 
     | last | the last samples of an epoch | the next epoch |
     |---|---|---|
-    | `borrow` | are filled up with the first ones of the next | goes on behind them |
-    | `drop` | too few for all ranks: left out | starts at its beginning |
-    | `pad` | are filled up with the epoch's own first ones | starts at its beginning |
+    | `borrow` | are filled up with the first samples of the next epoch | continues after these |
+    | `drop` | are left out if there are too few for all ranks | starts at its beginning |
+    | `pad` | are filled up with the first samples of the same epoch | starts at its beginning |
 
-    Only `borrow` keeps each sample once an epoch. Its epochs differ by a step at times.
+    Only `borrow` uses each sample once per epoch. The length of its epochs may differ by one step.
 
     Attributes:
-        epoch: the epoch it is in, from 0.
+        epoch: the current epoch, from 0.
         position: how many samples of that epoch all ranks together have trained on.
     """
 
@@ -61,12 +61,12 @@ class ElasticSampler:
         Args:
             size: how many samples the data set has.
             rank: this rank among those that share the data set; RANK, or 0, if not given.
-            world_size: how many they are; WORLD_SIZE, or 1, if not given.
-            shuffle: whether each epoch has an order of its own, or all have that of the data set.
-            seed: what decides the orders; equal on all ranks.
-            batch: an epoch is so many samples for each rank, or a multiple. With the DataLoader's
-                batch_size no batch is ever short.
-            last: what becomes of the samples that are left over.
+            world_size: the number of these ranks; WORLD_SIZE, or 1, if not given.
+            shuffle: whether each epoch has its own random order; if not, that of the data set.
+            seed: determines the random orders; must be the same on all ranks.
+            batch: each rank's samples in an epoch are a multiple of this. If it is the DataLoader's
+                batch_size, no batch is short.
+            last: what happens to the samples that are left over.
 
         Raises:
             ValueError: there is no such rank, or fewer samples than a step of all ranks needs.
@@ -91,39 +91,41 @@ class ElasticSampler:
         return steps * self.batch
 
     def __iter__(self) -> Iterator[int]:
-        """Return what is left of this epoch for this rank, as things stand now."""
+        """Return the samples of this epoch that are left for this rank, as of now."""
         end = self.position + len(self) * self.world_size
         return self._indices(self.epoch, range(self.position + self.rank, end, self.world_size))
 
     def trained(self, samples: int) -> None:
-        """Move on by so many samples of each rank; the last of an epoch lead to the next one.
+        """Advance by this many samples of each rank; after the last ones the next epoch begins.
 
-        It is for all ranks to call alike, when their optimizers have made the step, and before the
-        state is saved.
+        All ranks must call it with the same number, after the optimizer's step and before the state
+        is saved.
 
         Raises:
-            ValueError: the epoch has not so many left for each rank.
+            ValueError: the epoch has fewer samples left for each rank.
         """
         if not 0 <= samples <= len(self):
-            left = f"epoch {self.epoch} has {len(self)} left for each rank"
+            left = f"epoch {self.epoch} has only {len(self)} left for each rank"
             raise ValueError(f"trained on {samples} samples of one rank: {left}")
         self.position += samples * self.world_size
         self._turn()
 
     def set_epoch(self, epoch: int) -> None:
-        """Go to the beginning of an epoch; stay where we are if we are in it."""
+        """Go to the beginning of an epoch; do nothing if it is the current one."""
         if epoch != self.epoch:
             self.epoch, self.position = epoch, 0
 
     def state_dict(self) -> dict[str, int]:
-        """Return where we are, the same on every rank, in plain numbers."""
+        """Return the position as plain numbers, the same on every rank."""
         return {**self._order_of(), "epoch": self.epoch, "position": self.position}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from where any number of ranks have been; before the DataLoader is iterated.
+        """Continue from a position that any number of ranks have saved.
+
+        Call it before iterating over the DataLoader.
 
         Raises:
-            ValueError: that was in another order, where this position would mean other samples.
+            ValueError: it was saved for another order, in which it means other samples.
         """
         for name, ours in self._order_of().items():
             if state[name] != ours:
@@ -135,7 +137,7 @@ class ElasticSampler:
         return {"size": self.size, "shuffle": self.shuffle, "seed": self.seed}
 
     def _turn(self) -> None:
-        """Go on to the next epoch if nothing is left of this one."""
+        """Begin the next epoch if nothing is left of this one."""
         if len(self):
             return
         if self.last == "borrow":
@@ -158,11 +160,13 @@ class ElasticSampler:
 
     def _check(self) -> None:
         if self.size < 1 or self.batch < 1:
-            raise ValueError(f"{self.size} samples in batches of {self.batch}: nothing to train on")
+            raise ValueError(f"size={self.size}, batch={self.batch}: both must be at least 1")
         if not 0 <= self.rank < self.world_size:
-            raise ValueError(f"rank {self.rank} of {self.world_size}: they count from 0")
+            raise ValueError(
+                f"rank={self.rank}: expected 0 to world_size - 1 ({self.world_size - 1})"
+            )
         if self.last not in {"borrow", "drop", "pad"}:
-            raise ValueError(f"last={self.last!r}: it is 'borrow', 'drop' or 'pad'")
+            raise ValueError(f"last={self.last!r}: expected 'borrow', 'drop' or 'pad'")
         if self.size < self.world_size * self.batch and self.last in _TOO_FEW:
             need = f"{self.world_size} ranks with {self.batch} each"
-            raise ValueError(f"{self.size} samples, and {need}: {_TOO_FEW[self.last]}")
+            raise ValueError(f"{self.size} samples are too few for {need}: {_TOO_FEW[self.last]}")

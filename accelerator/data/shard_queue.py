@@ -1,4 +1,4 @@
-"""Shards of a data set for whoever is ready for one: training code's side of dsrun's queues."""
+"""Shards of a data set for the workers that are ready for them: dsrun's queues in training code."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Shard:
     """Samples that one worker has taken: iterate over it, or use `start` and `stop`.
 
     Attributes:
-        epoch: the epoch it is of.
+        epoch: its epoch.
         number: its place in the order of that epoch, from 0.
-        start: its first sample; behind what others have done of it before.
-        stop: beyond its last sample.
+        start: its first sample that no worker has done yet.
+        stop: one past its last sample.
     """
 
     def __init__(self, epoch: int, number: int, start: int, stop: int) -> None:
@@ -45,7 +45,7 @@ class Shard:
 class ShardQueue:
     """A queue of shards that all workers of a job share; dsrun keeps it (`--shard_queue`).
 
-    Without dsrun, and with one process alone, it works within the process.
+    Without dsrun, it works within a single process.
 
         with ShardQueue("train", size=1_000_000, shard=512, seed=1, epochs=3) as queue:
             for shard in queue:
@@ -53,12 +53,12 @@ class ShardQueue:
                     ...
                 queue.done(shard)
 
-    A shard is the worker's that has taken it until any process of that worker says that it is done.
-    What a worker has not done when it ends, or when its node is lost, goes to others. An object
-    serves one request at a time, of any thread; a forked process gets a line of its own.
+    A shard belongs to the worker that has taken it until any process of that worker marks it done.
+    If a worker ends, or its node is lost, the shards that it has not done go to other workers. An
+    object serves one request at a time, from any thread. A forked process opens its own connection.
 
     Attributes:
-        over: whether it was told that all epochs are done.
+        over: whether the last `take` has found that all epochs are done.
     """
 
     def __init__(
@@ -72,20 +72,20 @@ class ShardQueue:
         shuffle: bool = True,
         growing: bool = False,
     ) -> None:
-        """Name a queue; all who do say the same of it.
+        """Open a queue; every worker that opens it must pass the same arguments.
 
         Args:
             name: which of the job's queues.
-            size: samples of the data set; None for a stream, whose shards are numbered on.
-            shard: samples of a shard; the last one of a data set may be short.
-            seed: with the epoch it decides the order of the shards.
-            epochs: how often all shards are given out; each time when all are done.
-            shuffle: whether their order is random; that of a stream never is.
-            growing: a stream that has only what `grow` says.
+            size: samples of the data set; None for a stream, which has no end.
+            shard: samples per shard; the last one of a data set may be short.
+            seed: determines, with the epoch, the order of the shards.
+            epochs: how often all shards are given out; an epoch begins when the one before is done.
+            shuffle: whether their order is random; a stream is never shuffled.
+            growing: whether a stream has only the samples that `grow` has announced.
 
         Raises:
-            ValueError: they cannot be meant, or others have said otherwise.
-            RuntimeError: there are many workers here, and no dsrun that keeps the queue.
+            ValueError: the arguments are invalid, or differ from those of another worker.
+            RuntimeError: there are several workers, and dsrun does not keep the queue.
         """
         table = ShardTable(
             size=size, shard=shard, seed=seed, epochs=epochs, shuffle=shuffle, growing=growing
@@ -109,31 +109,31 @@ class ShardQueue:
             yield shard
 
     def take(self, *, wait: bool = True) -> Shard | None:
-        """Take a shard; None when all epochs are done, which `over` tells then.
+        """Take a shard; return None when all epochs are done, and set `over`.
 
-        While others have all that is left, wait: it may come back. Without `wait`, None is also
-        the answer when there is nothing just now.
+        While other workers have all shards that are left, wait: one may come back. Without `wait`,
+        return None then as well.
 
         Raises:
-            ValueError: this worker has 1024 already that are not done.
-            RuntimeError: a process alone would wait for itself.
+            ValueError: this worker already has 1024 shards that are not done.
+            RuntimeError: a single process would wait for itself.
             ConnectionError: dsrun is gone, or has ended this round.
         """
-        found = self._ask("take", wait=wait)
-        self.over = bool(found.get("over"))
-        if not found.get("shard"):
+        answer = self._ask("take", wait=wait)
+        self.over = bool(answer.get("over"))
+        if not answer.get("shard"):
             return None
-        shard = Shard(*found["shard"])
+        shard = Shard(*answer["shard"])
         self._line.taken.add((shard.epoch, shard.number))
         return shard
 
     def done(self, shard: Shard, samples: int | None = None) -> None:
-        """Say that a shard is done, or so many of its samples, counted from its `start`.
+        """Mark a shard done, or this many of its samples, counted from its `start`.
 
-        A shard that is done in part goes on behind that part if somebody else has to.
+        If another worker takes a shard that is partly done, it begins after that part.
 
         Raises:
-            ValueError: it is no longer this worker's, or has not so many samples.
+            ValueError: the shard no longer belongs to this worker, or has fewer samples.
             ConnectionError: as for `take`.
         """
         count = len(shard) if samples is None else samples
@@ -143,45 +143,47 @@ class ShardQueue:
             self._line.taken.discard((shard.epoch, shard.number))
 
     def grow(self, size: int, *, last: bool = False) -> None:
-        """Say that a growing stream has so many samples by now; with `last`, and never more.
+        """Announce how many samples a growing stream has; with `last`, it ends there.
 
         Only whole shards are given out, until the last one, which may be short.
 
         Raises:
-            ValueError: the queue does not grow, has ended before that, or goes further already.
+            ValueError: the queue does not grow, has already ended, or already has more samples.
         """
         self._ask("grow", size=size, last=last)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what is done, in plain values and ranges; what is only taken counts for nothing.
+        """Return what is done, as plain values and ranges; shards that are only taken do not count.
 
         Raises:
-            ValueError: it is longer than 1 MiB.
+            ValueError: the position is longer than 1 MiB.
         """
         state: dict[str, Any] = self._ask("state")["state"]
         return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Put the queue to a position, for all; {} is the beginning. Before any shard is taken.
+        """Set the position of the queue for all workers; {} is the beginning.
 
-        The first worker to load one in a round does it, and others must load the same.
+        Call it before any shard is taken. The first worker to load a position in a round sets it;
+        the others must load the same one.
 
         Raises:
-            ValueError: another one was loaded, shards were taken before, or it is of another queue.
+            ValueError: another position was loaded, shards were taken before, or it is of another
+                queue.
         """
         self._ask("load", state=dict(state))
 
     def close(self) -> None:
-        """Give back what was taken through this object and is not done."""
+        """Give back the shards that were taken through this object and are not done."""
         try:
             if self._line.mine and self._line.taken:
                 self._ask("back", shards=sorted(self._line.taken))
         except ConnectionError:
-            pass  # it goes back when this worker has ended
+            pass  # they go back when this worker ends
         self._line.close()
 
     def __reduce__(self) -> Any:
-        raise TypeError("a ShardQueue cannot be sent to another process: fork, or make one there")
+        raise TypeError("a ShardQueue cannot be sent to another process: fork, or open it there")
 
     def _ask(self, ask: str, **more: Any) -> dict[str, Any]:
         answer = self._line.ask({"queue": self._name, "ask": ask, **more})
@@ -191,15 +193,15 @@ class ShardQueue:
 
 
 class _Alone:
-    """A queue within one process, with nobody to share it with.
+    """A queue within a single process.
 
     Attributes:
-        taken: what was taken here, (epoch, number), and not told done.
+        taken: (epoch, number) of the shards that were taken here and not marked done.
     """
 
     def __init__(self, table: ShardTable) -> None:
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-            raise RuntimeError("there are many workers here: have dsrun keep it, --shard_queue")
+            raise RuntimeError("several workers share a ShardQueue: run dsrun with --shard_queue")
         self.taken: set[tuple[int, int]] = set()
         self._table = table
         self._pid = os.getpid()
@@ -207,34 +209,36 @@ class _Alone:
 
     @property
     def mine(self) -> bool:
-        """Whether it was made in this process."""
+        """Whether it was opened in this process."""
         return self._pid == os.getpid()
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
         """Answer a request."""
         if not self.mine:
-            raise RuntimeError("without dsrun a ShardQueue works in one process (num_workers=0)")
+            raise RuntimeError("without dsrun, a ShardQueue works in one process (num_workers=0)")
         if request["ask"] == "open":
             return {}
         with self._lock:
             answer = self._table.ask("", request)
         if answer is None:
-            raise RuntimeError("there is nothing to take, and nobody to wait for: tell done first")
+            raise RuntimeError(
+                "no shard is left, and no worker can give one back: call done() first"
+            )
         return answer
 
     def close(self) -> None:
-        """Forget what was taken."""
+        """Forget which shards were taken."""
         self.taken = set()
 
 
 class _QueueLine:
-    """A line to the node launcher, of one process and one object: JSON lines, asked and answered.
+    """A connection of one object in one process to the node launcher: JSON requests and answers.
 
-    It is handed in at the socket that the worker has inherited, so that a forked process cannot
+    It is passed through the socket that the worker has inherited, so that a forked process cannot
     get the answers of another.
 
     Attributes:
-        taken: what was taken through it, (epoch, number), and not told done through it.
+        taken: (epoch, number) of the shards that were taken through it and not marked done.
     """
 
     def __init__(self) -> None:
@@ -245,28 +249,30 @@ class _QueueLine:
 
     @property
     def mine(self) -> bool:
-        """Whether it was made in this process."""
+        """Whether it was opened in this process."""
         return self._pid == os.getpid()
 
     def ask(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to a request, once it has come."""
+        """Send a request and return the answer."""
         if not self.mine:
             self._begin()
         with self._lock:
             if self._asking:
-                raise RuntimeError("a request is under way: not from a signal handler")
+                raise RuntimeError(
+                    "a request is under way: do not use the queue in signal handlers"
+                )
             self._asking = True
             try:
                 answer: dict[str, Any] = json.loads(self._exchange(json.dumps(request).encode()))
             except BaseException:
-                self.close()  # whatever is still to come would be taken for the next answer
+                self.close()  # an answer that comes late would be taken for the next one
                 raise
             finally:
                 self._asking = False
         return answer
 
     def close(self) -> None:
-        """End the line, if it is this process's."""
+        """Close the connection, if it is this process's."""
         if self._stream is not None and self.mine:
             self._stream.close()
         self._stream = None
@@ -285,19 +291,21 @@ class _QueueLine:
 
     def _exchange(self, request: bytes) -> bytes:
         if self._stream is None:
-            raise ConnectionError("this line to dsrun is closed")
+            raise ConnectionError("the connection to dsrun is closed")
         self._stream.sendall(request + b"\n")
         while b"\n" not in self._rest:
             data = self._stream.recv(65536)
             if not data:
-                raise ConnectionError("dsrun has closed the line: this round is over, or the job")
+                raise ConnectionError(
+                    "dsrun has closed the connection: the round or the job is over"
+                )
             self._rest += data
         answer, _, self._rest = self._rest.partition(b"\n")
         return answer
 
 
 def _inherited() -> socket.socket:
-    """Return the socket at which lines are handed in; a number alone could be any file by now."""
+    """Return the inherited socket; its inode shows that the number is not another file by now."""
     number, _, inode = os.environ[QUEUE_FD].partition(":")
     try:
         if os.fstat(int(number)).st_ino == int(inode):
@@ -306,5 +314,5 @@ def _inherited() -> socket.socket:
         pass
     raise RuntimeError(
         f"{QUEUE_FD} is set, but this process has not inherited its socket: fork it from a worker"
-        " (multiprocessing's start method 'fork'), or close_fds=False"
+        " (multiprocessing's start method 'fork'), or start it with close_fds=False"
     )

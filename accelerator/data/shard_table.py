@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     Place = tuple[int, int]
 
 MOST_SHARDS = 10**9
-"""Shards of an epoch in a shuffled order, whose tables are some MB then."""
+"""The most shards of a shuffled epoch; the tables of the order then take some MB."""
 
 MOST_HELD = 1024
-"""Shards that one holder may have taken and not done: it says how long a position can get."""
+"""Shards that one holder may have taken and not done; this bounds the length of a position."""
 
 _HUGE = 1 << 62
 
@@ -25,15 +25,15 @@ _HUGE = 1 << 62
 class ShardTable:
     """One queue of shards, which any number of holders take and do.
 
-    A shard is known by its epoch and its number, which is its place in the order of that epoch.
-    Numbers are given out one after the other, so that what is done is all below the next one but
-    for the few that are out or have come back: neither memory nor a position grow with the data.
+    A shard is identified by its epoch and its number, which is its place in the order of that
+    epoch. Numbers are given out in order. So all shards below the next number are done, except for
+    the few that are taken or were given back: neither memory nor a position grows with the data.
 
     An epoch begins when all shards of the one before it are done.
 
     Attributes:
-        spec: what the queue is of, in plain values; the same for all who name it.
-        epoch: the epoch it is in, from 0.
+        spec: the arguments, as plain values; the same for all holders.
+        epoch: the current epoch, from 0.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class ShardTable:
         """Start at the beginning of epoch 0; see ShardQueue for the arguments.
 
         Raises:
-            ValueError: they cannot be meant.
+            ValueError: the arguments are invalid.
         """
         self.spec = {
             "size": size,
@@ -79,14 +79,14 @@ class ShardTable:
 
     @property
     def holders(self) -> tuple[Any, ...]:
-        """All who have taken something."""
+        """All holders that have taken a shard."""
         return tuple(self._held)
 
     def ask(self, holder: Hashable, request: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Answer a request of a holder's, both in plain values; None: it has to wait.
+        """Answer a holder's request, both as plain values; None: the holder has to wait.
 
         Raises:
-            ValueError: it cannot be done; the text says why.
+            ValueError: the request cannot be carried out; the text says why.
             KeyError: there is no such request.
         """
         return _REQUESTS[request["ask"]](self, holder, request)
@@ -94,16 +94,18 @@ class ShardTable:
     # -- shards ---------------------------------------------------------------------------------
 
     def take(self, holder: Hashable) -> tuple[int, int, int, int] | None:
-        """Give out (epoch, number, first sample, beyond the last); None: there is none now.
+        """Give out a shard as (epoch, number, first sample, one past the last); None: none is left.
 
-        What has come back goes first. A shard begins behind the samples of it that are done.
+        Shards that were given back go first. A shard begins after its samples that are done.
 
         Raises:
-            ValueError: the holder has too many that are not done.
+            ValueError: the holder has too many shards that are not done.
         """
         held = self._held.setdefault(holder, set())
         if len(held) >= MOST_HELD:
-            raise ValueError(f"{MOST_HELD} shards are taken and not done: tell done, or take fewer")
+            raise ValueError(
+                f"{MOST_HELD} shards are taken and not done: call done(), or take fewer"
+            )
         number = self._pop()
         if number is None:
             return None
@@ -113,16 +115,16 @@ class ShardTable:
         return self.epoch, number, start + self._begun.get(number, 0), stop
 
     def done(self, holder: Hashable, epoch: int, number: int, upto: int) -> None:
-        """Note that the samples of a shard below `upto` are done; with the last one, it is.
+        """Record that the samples of a shard below `upto` are done; after the last, the shard is.
 
         Raises:
-            ValueError: the shard is not this holder's, or has no such samples.
+            ValueError: the holder does not have the shard, or it has no such samples.
         """
         self._must_hold(holder, epoch, number)
         start, stop = self._samples(number)
         begun = self._begun.get(number, 0)
         if not start + begun <= upto <= stop:
-            raise ValueError(f"{_name(epoch, number)}: no samples {start + begun} to {upto} in it")
+            raise ValueError(f"{_name(epoch, number)} has no samples {start + begun} to {upto}")
         if upto < stop:
             if upto > start:
                 self._begun[number] = upto - start
@@ -132,18 +134,18 @@ class ShardTable:
         self._turn()
 
     def give_back(self, holder: Hashable, epoch: int, number: int) -> None:
-        """Put a shard back to the front; one that the holder has no more is left alone."""
+        """Put a shard back to the front; ignore one that the holder no longer has."""
         if epoch == self.epoch and number in self._held.get(holder, ()):
             self._held[holder].remove(number)
             heappush(self._back, (number, number + 1))
 
     def release(self, holder: Hashable) -> None:
-        """Put back all that a holder has taken and not done: it is gone."""
+        """Put back all shards that a holder, which is gone, has taken and not done."""
         for number in self._held.pop(holder, ()):
             heappush(self._back, (number, number + 1))
 
     def new_round(self) -> None:
-        """Put back all that anybody has; a position may be loaded again."""
+        """Put back all shards that are taken; a position may be loaded again."""
         for holder in tuple(self._held):
             self.release(holder)
         self._loaded, self._touched = None, False
@@ -152,11 +154,11 @@ class ShardTable:
         """Set how many samples a growing stream has by now, and whether there will be more.
 
         Raises:
-            ValueError: it does not grow, has ended before that, or goes further already.
+            ValueError: the stream does not grow, has already ended, or already has more samples.
         """
-        _whole(size, "samples of a stream", 0)
+        _whole(size, "size", 0)
         if not self._growing:
-            raise ValueError("the queue does not grow: make it with growing=True")
+            raise ValueError("the queue does not grow: open it with growing=True")
         known = self._size or 0
         if self._last and (size > known or (last and size != known)):
             raise ValueError(f"the stream has ended at {known} samples, not {size}")
@@ -168,7 +170,7 @@ class ShardTable:
     # -- the position ---------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return what is done, in plain values: ranges of numbers, and shards that are begun."""
+        """Return what is done, as plain values: ranges of numbers, and partly done shards."""
         done, at = [], 0
         for first, beyond in self._open():
             if first > at:
@@ -180,18 +182,18 @@ class ShardTable:
         return {**self._kind(), "epoch": self.epoch, "done": done, "begun": begun}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Go to a position; {} is the beginning. The first in a round sets it for all.
+        """Go to a position; {} is the beginning. The first one of a round is for all holders.
 
         Raises:
-            ValueError: it is of another queue or damaged, another one was loaded before, or
-                somebody has taken shards before any was loaded.
+            ValueError: it is of another queue or damaged, another position was loaded before, or
+                shards were taken before any was loaded.
         """
         if self._loaded is not None:
             if self._loaded != state:
-                raise ValueError("another position was loaded before, since the workers started")
+                raise ValueError("another position was already loaded since the workers started")
             return
         if self._touched:
-            raise ValueError("shards were taken before: load the position first, on every rank")
+            raise ValueError("shards were already taken: load the position first, on every rank")
         epoch, done, begun = self._checked(state)
         self._go_to(epoch)
         at = 0
@@ -207,14 +209,14 @@ class ShardTable:
         self._turn()
 
     def _kind(self) -> dict[str, Any]:
-        """What a position must agree in to mean the same samples."""
+        """Return the values that must be equal for a position to mean the same samples."""
         ordered = ("seed", "shuffle") if self.spec["size"] is not None else ()
         names = ("size", "shard", *ordered)
         kind = {name: self.spec[name] for name in names}
         return {**kind, "stream": [self._size, self._last]} if self._growing else kind
 
     def _checked(self, state: Mapping[str, Any]) -> tuple[int, list[Place], dict[int, int]]:
-        """Return the epoch, the ranges that are done and the shards that are begun."""
+        """Return the epoch, the ranges that are done, and the shards that are partly done."""
         if not state:
             return 0, [], {}
         for name, ours in self._kind().items():
@@ -222,14 +224,14 @@ class ShardTable:
                 raise ValueError(f"the position is for {name} {state.get(name)}, not {ours}")
         try:
             if state.keys() != {*self._kind(), "epoch", "done", "begun"}:
-                raise KeyError(f"it has {sorted(state)}")
+                raise ValueError(f"its fields are {sorted(state)}")
             if self._growing:
                 size, last = state["stream"]
                 self.grow(max(size, self._size or 0), bool(last) and not self._last)
             epoch = _whole(state["epoch"], "epoch", 0)
             done, begun = _pairs(state["done"]), dict(_pairs(state["begun"]))
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"not the position of a queue: {error}") from None
+            raise ValueError(f"not a position of a queue: {error}") from None
         self._check_ranges(done, begun)
         return epoch, done, begun
 
@@ -237,13 +239,15 @@ class ShardTable:
         at, count = 0, self._count()
         for first, beyond in done:
             if not at <= first < beyond <= count:
-                raise ValueError(f"not the position of a queue: shards {first} to {beyond} done")
+                raise ValueError(f"not a position of a queue: shards {first} to {beyond} done")
             at = beyond
         for number, samples in begun.items():
             if not (0 <= number < count and 0 < samples < self._shard):
-                raise ValueError(f"not the position of a queue: {samples} of shard {number} done")
+                raise ValueError(
+                    f"not a position of a queue: {samples} samples of shard {number} done"
+                )
         if any(first <= number < beyond for number in begun for first, beyond in done):
-            raise ValueError("not the position of a queue: a shard is begun and done")
+            raise ValueError("not a position of a queue: a shard is both done and partly done")
 
     # -- the order ------------------------------------------------------------------------------
 
@@ -253,7 +257,7 @@ class ShardTable:
         self._back, self._begun, self._order = [], {}, None
 
     def _count(self) -> int:
-        """Return how many shards of the epoch there are by now."""
+        """Return how many shards of the epoch exist by now."""
         if self._size is None:
             return _HUGE
         return -(-self._size // self._shard) if self._last else self._size // self._shard
@@ -271,7 +275,7 @@ class ShardTable:
         return self._next - 1
 
     def _samples(self, number: int) -> Place:
-        """Return the samples of a shard: the first, and beyond the last."""
+        """Return the samples of a shard: the first, and one past the last."""
         place = number
         if self._shuffle:
             if self._order is None:
@@ -283,8 +287,8 @@ class ShardTable:
 
     def _open(self) -> Iterator[Place]:
         """Yield the numbers below the next one that are not done, as ranges in order."""
-        out = [(number, number + 1) for held in self._held.values() for number in held]
-        yield from sorted([*out, *self._back])
+        taken = [(number, number + 1) for held in self._held.values() for number in held]
+        yield from sorted([*taken, *self._back])
 
     def _turn(self) -> None:
         """Begin the next epoch if all of this one is done."""
@@ -302,8 +306,8 @@ class ShardTable:
     def _ask_take(self, holder: Hashable, request: Mapping[str, Any]) -> dict[str, Any] | None:
         if self.over:
             return {"over": True}
-        found = self.take(holder)
-        return {"shard": found} if found or not request.get("wait") else None
+        shard = self.take(holder)
+        return {"shard": shard} if shard or not request.get("wait") else None
 
     def _ask_done(self, holder: Hashable, request: Mapping[str, Any]) -> dict[str, Any]:
         names = ("epoch", "number", "upto")
@@ -325,7 +329,7 @@ class ShardTable:
     def _ask_load(self, _holder: Hashable, request: Mapping[str, Any]) -> dict[str, Any]:
         state = request.get("state")
         if not isinstance(state, dict):
-            raise ValueError("not the position of a queue")
+            raise ValueError("not a position of a queue: expected a dictionary")
         self.load(state)
         return {}
 
@@ -353,7 +357,7 @@ def _pairs(value: Any) -> list[Place]:
 
 def _whole(value: Any, name: str, least: int) -> int:
     if type(value) is not int or not least <= value < _HUGE:
-        raise ValueError(f"{name}: {value!r} is no whole number from {least} on")
+        raise ValueError(f"{name}: expected an integer from {least} to {_HUGE - 1}, not {value!r}")
     return value
 
 
@@ -363,10 +367,10 @@ def _check(spec: Mapping[str, Any]) -> None:
     _whole(spec["epochs"], "epochs", 1)
     _whole(spec["seed"], "seed", -_HUGE)
     if any(type(spec[name]) is not bool for name in ("shuffle", "growing")):
-        raise ValueError("shuffle and growing are True or False")
+        raise ValueError("shuffle and growing must be True or False")
     if endless and spec["epochs"] != 1:
-        raise ValueError(f"epochs={spec['epochs']}: a stream, which has no size, comes once")
+        raise ValueError(f"epochs={spec['epochs']}: a stream (size=None) has one epoch")
     if not endless and spec["growing"]:
-        raise ValueError(f"size={size} and growing=True: which?")
+        raise ValueError(f"conflicting arguments: size={size} and growing=True; give one of them")
     if not endless and -(-_whole(size, "size", 1) // shard) > MOST_SHARDS:
-        raise ValueError(f"more than {MOST_SHARDS} shards: make them larger")
+        raise ValueError(f"more than {MOST_SHARDS} shards: use a larger shard")

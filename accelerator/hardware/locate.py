@@ -1,4 +1,4 @@
-"""Where devices are: the PCI address of each entry of a mask, as far as the kernel tells."""
+"""The PCI address of each entry of a mask, as far as the kernel shows it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Place:
     """One device.
 
     Attributes:
-        address: of its PCI function.
-        name: its UUID, or the number that it has for masks itself; "" when it has none.
+        address: the address of its PCI function.
+        name: its UUID, or its own number for masks; "" if it has neither.
         cards: how many devices come before it, whatever parts each has.
     """
 
@@ -35,26 +35,26 @@ def locate(
     environ: Mapping[str, str],
     root: str = "/",
 ) -> dict[str, str]:
-    """Return the addresses of the entries that are known, the others left out.
+    """Return the address of each entry for which it is known.
 
     Args:
-        accelerator: whose devices they are.
-        entries: as in a mask.
-        outer: what an outer mask shows, among which numbers count; None without one.
-        environ: what decides how a vendor's library counts.
-        root: where /dev, /proc and /sys are.
+        accelerator: the vendor of the devices.
+        entries: the entries of a mask.
+        outer: the entries of an outer mask, to which numbers refer; None without one.
+        environ: has variables that affect how a vendor's library counts.
+        root: the folder that holds /dev, /proc and /sys.
     """
     if accelerator.information:
         places, counted = _informed(accelerator, environ, root)
     else:
         places, counted = tuple(_places(accelerator, environ, root)), True
-    found = {}
+    addresses = {}
     for entry in entries:
         name = _through(entry, outer)
         place = _meant(name, places, counted=counted and not accelerator.numbered_by)
         if place and place.address:
-            found[entry] = place.address
-    return found
+            addresses[entry] = place.address
+    return addresses
 
 
 def _through(entry: str, outer: Sequence[str] | None) -> str:
@@ -64,7 +64,7 @@ def _through(entry: str, outer: Sequence[str] | None) -> str:
 
 
 def _meant(entry: str, places: Sequence[Place], *, counted: bool) -> Place | None:
-    """The device that an entry means: by number, as `card.tile`, or by its name or a part of it."""
+    """Return the device of an entry: a number, `card.tile`, or a name or the beginning of one."""
     if entry.isdigit() and counted:
         return places[int(entry)] if int(entry) < len(places) else None
     card, dot, _ = entry.partition(".")
@@ -76,7 +76,7 @@ def _meant(entry: str, places: Sequence[Place], *, counted: bool) -> Place | Non
 
 
 def _places(accelerator: Accelerator, environ: Mapping[str, str], root: str) -> Iterator[Place]:
-    """Every entry that a mask may count, in order."""
+    """Yield every entry that a mask may count, in order."""
     nth = _addresses(accelerator, root)
     for cards, device in enumerate(present.devices(accelerator, root)):
         by_order = nth[device.number] if device.number < len(nth) else ""
@@ -86,15 +86,15 @@ def _places(accelerator: Accelerator, environ: Mapping[str, str], root: str) -> 
 
 
 def _addresses(accelerator: Accelerator, root: str) -> list[str]:
-    """The vendor's functions in order of address, where its device files tell none themselves."""
+    """Return the addresses of the vendor's functions, if its device files do not lead to them."""
     if not accelerator.pci or any(files.device for files in accelerator.device_files):
         return []
-    found = (one for vendor, _ in accelerator.pci for one in pci.functions(root, vendor))
-    return [one.address for one in found if present.is_kind(accelerator, one.address, root)]
+    functions = (one for vendor, _ in accelerator.pci for one in pci.functions(root, vendor))
+    return [one.address for one in functions if present.is_kind(accelerator, one.address, root)]
 
 
 def _name(accelerator: Accelerator, device: present.Device) -> str:
-    """The number that the device says, or a KFD node's UUID as ROCm writes it."""
+    """Return the device's own number, or a KFD node's UUID as ROCm writes it."""
     if accelerator.numbered_by:
         return present.own_number(accelerator, device)
     if not os.path.isfile(device.folder):
@@ -106,17 +106,17 @@ def _name(accelerator: Accelerator, device: present.Device) -> str:
 def _informed(
     accelerator: Accelerator, environ: Mapping[str, str], root: str
 ) -> tuple[tuple[Place, ...], bool]:
-    """What NVIDIA's driver tells of each GPU, and whether its numbers are sure to be their order.
+    """Return the GPUs that NVIDIA's driver lists, and whether CUDA numbers them in this order.
 
     CUDA counts the GPUs whose device files it can open: by address with
-    CUDA_DEVICE_ORDER=PCI_BUS_ID, else the fastest first, which is the same among equals (CUDA
-    programming guide, "CUDA Environment Variables").
+    CUDA_DEVICE_ORDER=PCI_BUS_ID, else the fastest first, which is the same order for GPUs of one
+    model (CUDA programming guide, "CUDA Environment Variables").
     """
     minors = {str(device.number) for device in present.devices(accelerator, root)}
     listed = procfs.gpus(os.path.join(root, accelerator.information))
     minors -= {facts.get("Device Minor", "") for _, facts in listed if procfs.is_excluded(facts)}
-    here = [(address, facts) for address, facts in listed if facts.get("Device Minor") in minors]
-    alike = len({facts.get("Model") for _, facts in here}) == 1
+    usable = [(address, facts) for address, facts in listed if facts.get("Device Minor") in minors]
+    alike = len({facts.get("Model") for _, facts in usable}) == 1
     by_address = alike or environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-    places = tuple(Place(address, facts.get("GPU UUID", "")) for address, facts in here)
+    places = tuple(Place(address, facts.get("GPU UUID", "")) for address, facts in usable)
     return places, by_address and len(places) == len(minors)

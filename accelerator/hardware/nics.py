@@ -11,11 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-# What NCCL and UCX reach by verbs. EFA's link layer is `Unknown`: libfabric speaks to it, which
-# heeds neither's variables.
+# Link layers that NCCL and UCX reach by verbs. EFA's is `Unknown`: it is used through libfabric,
+# which ignores the variables of both.
 _VERBS = ("InfiniBand", "Ethernet")
 
-# A driver that never says is to be taken for up (Linux's Documentation/networking/operstates).
+# A driver that reports no state counts as up (Linux's Documentation/networking/operstates).
 _UP = ("up", "unknown")
 
 
@@ -23,11 +23,11 @@ class Nic:
     """One network card, or one function of a card that has several.
 
     Attributes:
-        name: what the kernel calls it: `mlx5_0`, `eth0`.
-        kind: `infiniband` for what has verbs, RoCE and EFA among them; `ethernet` for the rest.
-        link: the link layer of its first active port, in sysfs's words: `InfiniBand`, `Ethernet`
-            for RoCE and what is no more than Ethernet, `Unknown` for EFA.
-        function: its PCI function; None where it hangs from another bus.
+        name: the kernel's name for it: `mlx5_0`, `eth0`.
+        kind: `infiniband` for cards with verbs, including RoCE and EFA; `ethernet` for the rest.
+        link: the link layer of its first active port, as in sysfs: `InfiniBand`, `Ethernet` for
+            RoCE and plain Ethernet, `Unknown` for EFA.
+        function: its PCI function; None if it is on another bus.
         ports: the active ones, by number; an Ethernet interface has port 1.
         interfaces: the network interfaces of the same PCI function.
     """
@@ -51,19 +51,19 @@ class Nic:
 
     @property
     def address(self) -> str:
-        """Where its PCI function is; empty where it has none."""
+        """The address of its PCI function; empty if it has none."""
         return self.function.address if self.function else ""
 
     @property
     def node(self) -> int | None:
-        """The NUMA node it hangs from; None where firmware does not say."""
+        """Its NUMA node; None if the firmware does not report it."""
         return self.function.node if self.function else None
 
 
 def read(root: str = "/") -> tuple[Nic, ...]:
-    """Return all with a device behind them, so neither `lo` nor a bridge, in order of name.
+    """Return all cards that are devices, so neither `lo` nor a bridge, in order of name.
 
-    Those with verbs come first; their network interfaces are named there and are no NIC again.
+    Cards with verbs come first; their network interfaces are listed there and not again.
     Sources: Linux's Documentation/ABI/stable/sysfs-class-infiniband, testing/sysfs-class-net.
     """
     plain = [_interface(folder, root) for folder in _devices(root, "net")]
@@ -75,10 +75,10 @@ def read(root: str = "/") -> tuple[Nic, ...]:
 def nearest(
     nics: Iterable[Nic], function: pci.Function, *, kind: str = "infiniband"
 ) -> tuple[Nic, ...]:
-    """Return those that are as near to a device as any, in order of name.
+    """Return the cards that are nearest to a device, in order of name.
 
-    Nearest is the fewest bridges between, then the same NUMA node. Where any is active, only
-    those that are count.
+    Nearest means the fewest bridges between, then the same NUMA node. If any card is active,
+    inactive ones are ignored.
     """
     fitting = [nic for nic in nics if nic.kind == kind]
     fitting = [nic for nic in fitting if nic.ports] or fitting
@@ -88,14 +88,14 @@ def nearest(
 
 
 def assign(nics: Sequence[Nic], functions: Sequence[pci.Function]) -> tuple[Nic | None, ...]:
-    """Return a NIC with verbs for the device of each worker, the nearest; None without any.
+    """Return the nearest NIC with verbs for the device of each worker; None if there is none.
 
-    Workers that are as near to the same NICs are spread over them evenly.
+    Workers that are equally near to several NICs are spread over them evenly.
     """
     near = [nearest(nics, function) for function in functions]
     shares = dict.fromkeys((nic for some in near for nic in some), 0)
     chosen: list[Nic | None] = [None] * len(near)
-    # Who has the least choice goes first; the others can evade.
+    # The workers with the least choice go first; the others can take another NIC.
     for worker in sorted(range(len(near)), key=lambda worker: len(near[worker])):
         nic = chosen[worker] = min(near[worker], key=shares.__getitem__, default=None)
         if nic:
@@ -104,18 +104,18 @@ def assign(nics: Sequence[Nic], functions: Sequence[pci.Function]) -> tuple[Nic 
 
 
 def variables(nic: Nic, siblings: Iterable[Nic | None] = ()) -> dict[str, str]:
-    """Return what keeps a worker's UCX and NCCL on a NIC; {} where verbs do not reach it.
+    """Return the variables that keep a worker's UCX and NCCL on a NIC; {} if it has no verbs.
 
-    NCCL wants the same list in all processes of a machine, or it fails to build its rings
-    (https://github.com/NVIDIA/nccl/issues/1478); it takes the nearest from it by itself. So its
-    list has the NICs of the `siblings` too: what `assign` gave the workers of this machine.
+    NCCL needs the same list in all processes of a machine, or it fails to build its rings
+    (https://github.com/NVIDIA/nccl/issues/1478); it uses the nearest NIC of the list by itself. So
+    the list also has the NICs of the `siblings`, which `assign` gave to this machine's workers.
     Sources: NCCL_IB_HCA in NCCL's user guide, UCX_NET_DEVICES in UCX's FAQ.
     """
     own = _ports(nic)
     if not own:
         return {}
     shared = {port for one in (nic, *siblings) if one for port in _ports(one)}
-    # One `=` is for the whole list; without it, mlx5_1 would mean mlx5_10 as well.
+    # One `=` is for the whole list; without it, mlx5_1 would match mlx5_10 as well.
     return {
         "NCCL_IB_HCA": "=" + ",".join(sorted(shared, key=_natural)),
         "UCX_NET_DEVICES": ",".join(own),
@@ -141,7 +141,7 @@ def _natural(name: str) -> list[int | str]:
 
 
 def _devices(root: str, group: str) -> list[str]:
-    """The folders of a class that have a device behind them."""
+    """Return the folders of a class that belong to a device."""
     folder = os.path.join(root, "sys/class", group)
     names = sorted(sysfs.names(folder), key=_natural)
     return [f"{folder}/{name}" for name in names if os.path.exists(f"{folder}/{name}/device")]
@@ -179,6 +179,6 @@ def _is_active(folder: str) -> bool:
 
 
 def _function(device: str, root: str) -> pci.Function | None:
-    """The PCI function that is a device or has it: virtio's are a step below theirs."""
+    """Return the PCI function of a device or above it: virtio devices are a level below theirs."""
     above = reversed(os.path.realpath(device).split("/"))
     return next(filter(None, (pci.function(name, root) for name in above if ":" in name)), None)

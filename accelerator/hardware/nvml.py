@@ -1,4 +1,4 @@
-"""NVIDIA GPUs as their driver describes them: NVML where it answers, /proc where it does not."""
+"""NVIDIA GPUs as their driver describes them: through NVML if it works, else through /proc."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-# Words of 64 cpus that NVML may fill: Linux knows 8192 cpus at most.
+# Words of 64 CPUs that NVML may fill: Linux supports 8192 CPUs at most.
 _CPU_WORDS = 128
 
 _PROCESSES = (
@@ -28,7 +28,7 @@ _GIB = 1 << 30
 
 
 class Process:
-    """A process that uses a GPU: its pid, and the bytes it holds there; None where not said."""
+    """A process that uses a GPU: its pid, and the bytes it holds there, None if not known."""
 
     def __init__(self, *, pid: int, held: int | None) -> None:
         self.pid = pid
@@ -36,13 +36,13 @@ class Process:
 
 
 class Rows:
-    """Rows of a GPU's memory that were replaced by spare ones.
+    """Rows of a GPU's memory that were remapped to spare ones.
 
     Attributes:
         correctable: how many, after errors that ECC could correct.
         uncorrectable: how many, after errors that it could not.
-        pending: some row waits for the next reset to be replaced.
-        failed: some row could not be replaced.
+        pending: whether a row will be remapped at the next reset.
+        failed: whether a row could not be remapped.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class Rows:
 
 
 class Mig:
-    """A MIG device: its UUID, its name, and the UUID of the GPU that it is a part of."""
+    """A MIG device: its UUID, its name, and the UUID of its GPU."""
 
     def __init__(self, *, uuid: str, name: str | None, parent: str | None) -> None:
         self.uuid = uuid
@@ -64,26 +64,26 @@ class Mig:
 
 
 class Gpu:
-    """One GPU. What the driver does not say is None, or () where there could be several.
+    """One GPU. What the driver does not report is None, or () for a list.
 
     Attributes:
-        index: its number in nvidia-smi, which goes by PCI address.
+        index: its number in nvidia-smi, which counts by PCI address.
         minor: the number in the name of its device file.
-        name: its product's, as in `NVIDIA H100 80GB HBM3`.
+        name: the name of the product, as in `NVIDIA H100 80GB HBM3`.
         uuid: as in `GPU-8932f937-d72c-4106-c12f-20bd9faed9f6`.
-        address: where it is, as sysfs writes it: `0000:17:00.0`.
+        address: its PCI address as sysfs writes it: `0000:17:00.0`.
         total: bytes of memory.
-        used: bytes of memory that are taken.
-        processes: which use it, as far as they can be seen from here.
-        ecc: its memory has error correction now.
-        uncorrected: errors that ECC could not correct, since the driver was loaded.
-        rows: what became of bad rows of its memory.
+        used: bytes of memory in use.
+        processes: the processes that use it, as far as they can be seen from here.
+        ecc: whether error correction is on.
+        uncorrected: memory errors that ECC could not correct, since the driver was loaded.
+        rows: remapped rows of its memory.
         links: how many NVLinks are active.
         peers: PCI addresses at the other ends of these: GPUs, or NVSwitches.
-        cpus: those near to it.
+        cpus: the CPUs near to it.
         migs: its MIG devices.
         driver: the driver's version.
-        cuda: the newest CUDA version that the driver serves, as in `12.4`.
+        cuda: the newest CUDA version that the driver supports, as in `12.4`.
     """
 
     def __init__(
@@ -127,10 +127,10 @@ class Gpu:
 
 
 def ask(question: Callable[..., T], *arguments: Any) -> T | None:
-    """Return the answer, or None for none.
+    """Call a function and return its answer, or None if it fails.
 
-    There is no list of what may go wrong: a GPU without the feature, a driver without the
-    function, a GPU that is lost, a name that is no UTF-8.
+    Many things may go wrong: a GPU without the feature, a driver without the function, a GPU that
+    is lost, a name that is not UTF-8.
     """
     try:
         return question(*arguments)
@@ -153,9 +153,9 @@ def read() -> tuple[Gpu, ...]:
 
 
 def from_proc(root: str = "/") -> tuple[Gpu, ...]:
-    """Return what the driver says without NVML: index, minor, name, UUID, address, version.
+    """Return what the driver shows without NVML: index, minor, name, UUID, address, version.
 
-    NVML and CUDA do not count excluded ones.
+    Excluded GPUs are left out, as in NVML and CUDA.
     """
     folder = os.path.join(root, "proc/driver/nvidia")
     version = re.search(r"\s(\d+\.\d[\d.]*)\s", sysfs.text(f"{folder}/version"))
@@ -167,24 +167,24 @@ def from_proc(root: str = "/") -> tuple[Gpu, ...]:
 
 
 def problems(gpu: Gpu, own: Collection[int] = ()) -> tuple[str, ...]:
-    """Return what a person should know of a GPU before a job starts there, one line each.
+    """Return the problems of a GPU that the user should know before a job starts, one line each.
 
-    `own` are the pids that may well be there. What to do about rows is from NVIDIA's GPU memory
-    error management guide.
+    `own` are the pids of processes that are expected there. What to do about rows is from NVIDIA's
+    GPU memory error management guide.
     """
     return (*_memory_problems(gpu), *_process_problems(gpu, own))
 
 
 def _memory_problems(gpu: Gpu) -> Iterator[str]:
     if gpu.uuid is None and gpu.address is None:
-        yield "its driver does not answer for it: see the kernel's log for NVRM and Xid"
+        yield "the driver does not report it: search the kernel log for NVRM and Xid"
     if gpu.rows and gpu.rows.failed:
-        yield "a bad row of its memory could not be replaced: have the GPU replaced"
+        yield "a bad memory row could not be remapped: have the GPU replaced"
     if gpu.rows and gpu.rows.pending:
-        yield "a bad row of its memory waits to be replaced: reset the GPU"
+        yield "a bad memory row waits to be remapped: reset the GPU"
     if gpu.uncorrected:
-        count = "1 error" if gpu.uncorrected == 1 else f"{gpu.uncorrected} errors"
-        yield f"{count} of its memory not corrected since the driver was loaded"
+        plural = "" if gpu.uncorrected == 1 else "s"
+        yield f"{gpu.uncorrected} uncorrected memory error{plural} since the driver was loaded"
 
 
 def _process_problems(gpu: Gpu, own: Collection[int]) -> Iterator[str]:
@@ -196,7 +196,7 @@ def _process_problems(gpu: Gpu, own: Collection[int]) -> Iterator[str]:
 
 
 def _opened() -> Any:
-    """NVML, ready to be asked; raises whatever where there is none."""
+    """Return NVML, initialised; raise any exception if that fails."""
     nvml = import_module("pynvml")
     nvml.nvmlInit()
     return nvml
@@ -212,7 +212,7 @@ def _gpus(nvml: Any) -> tuple[Gpu, ...]:
 
 
 def _facts(nvml: Any, index: int) -> dict[str, Any]:
-    """All that is answered of one GPU: nothing of one that is lost."""
+    """Return all that is known of one GPU: nothing of one that is lost."""
     handle = ask(nvml.nvmlDeviceGetHandleByIndex, index)
     if handle is None:
         return {}
@@ -221,7 +221,7 @@ def _facts(nvml: Any, index: int) -> dict[str, Any]:
 
 
 def _memory(nvml: Any, handle: Any) -> Any:
-    # The older form counts what the driver keeps for itself as used.
+    # The older form counts what the driver reserves for itself as used.
     newer = ask(lambda: nvml.nvmlDeviceGetMemoryInfo(handle, nvml.nvmlMemory_v2))
     return newer or nvml.nvmlDeviceGetMemoryInfo(handle)
 
@@ -248,7 +248,7 @@ def _rows(nvml: Any, handle: Any) -> Rows:
 
 
 def _active(nvml: Any, handle: Any) -> list[int] | None:
-    """The NVLinks that are up; None where the GPU knows of none, up or down."""
+    """Return the NVLinks that are up; None if the GPU has none, up or down."""
     links = range(nvml.NVML_NVLINK_MAX_LINKS)
     states = {link: ask(nvml.nvmlDeviceGetNvLinkState, handle, link) for link in links}
     if all(state is None for state in states.values()):
@@ -294,7 +294,7 @@ _FACTS: dict[str, Callable[[Any, Any], Any]] = {
     "cpus": lambda nvml, handle: bits(nvml.nvmlDeviceGetCpuAffinity(handle, _CPU_WORDS)),
     "migs": _migs,
 }
-"""Each asked by itself: what one GPU or driver refuses costs no more than that."""
+"""Each is read separately, so that a failure affects only one of them."""
 
 
 def bits(words: Iterable[int]) -> tuple[int, ...]:
@@ -305,7 +305,7 @@ def bits(words: Iterable[int]) -> tuple[int, ...]:
 
 
 def _version(number: int) -> str:
-    """NVML's 12040 is CUDA 12.4."""
+    """Return a version of NVML's as text: 12040 is CUDA 12.4."""
     return f"{number // 1000}.{number % 1000 // 10}"
 
 
@@ -316,7 +316,7 @@ def _from_facts(index: int, address: str, facts: Mapping[str, str], driver: str 
         index=index,
         minor=int(minor) if minor.isdecimal() else None,
         name=facts.get("Model"),
-        # Question marks stand for it until something has used the GPU.
+        # The driver shows question marks until something has used the GPU.
         uuid=uuid if uuid and "?" not in uuid else None,
         address=address,
         driver=driver,

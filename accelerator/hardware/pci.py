@@ -1,4 +1,4 @@
-"""PCI functions as sysfs lists them: what they are, where they hang, and how far they are apart."""
+"""PCI functions as sysfs lists them: their kind, their place in the tree, and their distance."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ class Function:
     """One PCI function.
 
     Attributes:
-        address: where it is, as in `0000:17:00.0`.
-        vendor: whose it is, by the PCI-SIG's number.
+        address: its address, as in `0000:17:00.0`.
+        vendor: the PCI-SIG's number of its vendor.
         kind: its class code, 24 bits: 0x030200 for a 3D controller.
-        node: the NUMA node it hangs from; None where firmware does not say (sysfs has -1).
-        path: the host bridge, the bridges below it, and itself: what it shares with another
-            function from the left on is what data between the two need not leave.
+        node: its NUMA node; None if the firmware does not report it (sysfs has -1).
+        path: the host bridge, the bridges below it, and the function itself. Data between two
+            functions goes no higher than the last element that their paths share.
     """
 
     def __init__(
@@ -38,18 +38,18 @@ class Function:
 
 
 def functions(root: str = "/", vendor: int | None = None) -> tuple[Function, ...]:
-    """Return all there are, or one vendor's, in order of address; () where there is no PCI.
+    """Return all functions, or one vendor's, in order of address; () without PCI.
 
     Source: Linux's Documentation/ABI/testing/sysfs-bus-pci.
     """
     folder = os.path.join(root, "sys/bus/pci/devices")
     names = sorted(sysfs.names(folder))
-    found = (function(name, root) for name in names if _is_of(f"{folder}/{name}", vendor))
-    return tuple(one for one in found if one)
+    matching = (function(name, root) for name in names if _is_of(f"{folder}/{name}", vendor))
+    return tuple(one for one in matching if one)
 
 
 def function(address: str, root: str = "/") -> Function | None:
-    """Return the function at an address (a domain of eight digits will do), None for none."""
+    """Return the function at an address (a domain may have eight digits), None if there is none."""
     folder = os.path.join(root, "sys/bus/pci/devices", normal(address))
     kind = _number(f"{folder}/class")
     if kind is None:
@@ -67,14 +67,14 @@ def function(address: str, root: str = "/") -> Function | None:
 def normal(address: str) -> str:
     """Write an address as sysfs does, with four digits of domain or more.
 
-    NVML has eight of them, in capitals. Only few domains need a fifth (Intel's VMD).
+    NVML writes eight of them, in capitals. Only a few domains need a fifth (Intel's VMD).
     """
     domain, _, rest = address.strip().lower().partition(":")
     return f"{domain.lstrip('0'):0>4}:{rest}"
 
 
 def bridges_between(one: Function, other: Function) -> int | None:
-    """Return how many steps up and down the tree lead from one to the other; None: by the CPU."""
+    """Return how many steps in the tree lead from one to the other; None: only through the CPU."""
     pairs = zip(one.path, other.path, strict=False)
     common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
     return len(one.path) + len(other.path) - 2 * common if common else None
@@ -91,7 +91,7 @@ def _path(folder: str) -> Iterator[str]:
 
 
 def _number(path: str) -> int | None:
-    """What a file of sysfs says, which writes `-1`, `17` and `0x10de`; None where it is silent."""
+    """Return the number in a file of sysfs (`-1`, `17`, `0x10de`); None if there is none."""
     try:
         return int(sysfs.text(path), 0)
     except ValueError:

@@ -1,7 +1,7 @@
-"""The devices of one vendor that this machine has, by its device files.
+"""The devices of one vendor that this machine has, according to its device files.
 
-In a container `/dev` has the devices that were given to it, `/sys` those of the whole machine:
-so files of `/dev` count, and `/sys` says what each of them is.
+In a container, `/dev` has the devices that were given to it, and `/sys` those of the whole machine.
+So the files of `/dev` are counted, and `/sys` shows what each of them is.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Device:
 
     Attributes:
         number: the number in its name.
-        folder: where /sys tells more of it; "" for vendors of which nothing is known.
-        address: of its PCI function, "" where /sys does not lead to one.
+        folder: its path in /sys; "" for vendors without a known one.
+        address: the address of its PCI function, "" if /sys does not lead to one.
     """
 
     def __init__(self, *, number: int, folder: str, address: str) -> None:
@@ -36,22 +36,22 @@ class Device:
 def devices(accelerator: Accelerator, root: str = "/") -> tuple[Device, ...]:
     """Return the devices, by ascending number."""
     for files in accelerator.device_files:
-        if found := tuple(_meant(accelerator, files, root)):
-            return found
+        if matching := tuple(_matching(accelerator, files, root)):
+            return matching
     return ()
 
 
 def names(accelerator: Accelerator, environ: Mapping[str, str], root: str = "/") -> tuple[str, ...]:
-    """Return what a mask calls the devices when it is to show them all."""
-    found = devices(accelerator, root)
+    """Return the entries of a mask that shows all devices."""
+    present = devices(accelerator, root)
     if accelerator.numbered_by:
-        return _own_numbers(accelerator, found)
-    count = accelerator.built_in + sum(parts(accelerator, one, environ) for one in found)
+        return _own_numbers(accelerator, present)
+    count = accelerator.built_in + sum(parts(accelerator, one, environ) for one in present)
     return tuple(str(index) for index in range(count))
 
 
 def parts(accelerator: Accelerator, device: Device, environ: Mapping[str, str]) -> int:
-    """Return how many entries of a mask one device is."""
+    """Return how many entries of a mask one device has."""
     counted = (sum(1 for _ in _matches(device.folder, path)) for path in accelerator.parts)
     count = next((count for count in counted if count), 1)
     for setting, joined in accelerator.joined.items():
@@ -62,19 +62,19 @@ def parts(accelerator: Accelerator, device: Device, environ: Mapping[str, str]) 
 
 
 def own_number(accelerator: Accelerator, device: Device) -> str:
-    """Return the number that the device itself has for masks, "" if it does not tell."""
+    """Return the device's own number for masks, "" if it has none."""
     return sysfs.line(f"{device.folder}/{accelerator.numbered_by}")
 
 
-def _own_numbers(accelerator: Accelerator, found: tuple[Device, ...]) -> tuple[str, ...]:
-    numbers = [own_number(accelerator, one) for one in found]
+def _own_numbers(accelerator: Accelerator, present: tuple[Device, ...]) -> tuple[str, ...]:
+    numbers = [own_number(accelerator, one) for one in present]
     if all(_is_number(number) for number in numbers):
         return tuple(sorted(numbers, key=int))
-    return tuple(str(index) for index in range(len(found)))
+    return tuple(str(index) for index in range(len(present)))
 
 
-def _meant(accelerator: Accelerator, files: Files, root: str) -> Iterator[Device]:
-    """The devices of the vendor's; files that lead to other PCI functions are none."""
+def _matching(accelerator: Accelerator, files: Files, root: str) -> Iterator[Device]:
+    """Yield the vendor's devices, without files that lead to other PCI functions."""
     for number in _numbers(files, root):
         device = _device(accelerator, files, number, root)
         if device.address or not (accelerator.pci and files.device):
@@ -85,12 +85,12 @@ def _device(accelerator: Accelerator, files: Files, number: int, root: str) -> D
     if not files.device:
         return Device(number=number, folder="", address="")
     path = os.path.join(root, files.device.replace(NUMBER, str(number)))
-    found = (name for name in _addresses(path) if is_kind(accelerator, name, root))
-    return Device(number=number, folder=path, address=next(found, ""))
+    addresses = (name for name in _addresses(path) if is_kind(accelerator, name, root))
+    return Device(number=number, folder=path, address=next(addresses, ""))
 
 
 def _addresses(path: str) -> list[str]:
-    """Where a link leads to, what a folder lists, or what a KFD node's properties say."""
+    """Return the target of a link, the names in a folder, or the address of a KFD node."""
     if os.path.isfile(path):
         return _kfd_address(properties(sysfs.text(path)))
     if os.path.islink(path):
@@ -98,14 +98,14 @@ def _addresses(path: str) -> list[str]:
     return sysfs.names(path)
 
 
-def _kfd_address(found: Mapping[str, int]) -> list[str]:
-    """Read domain, bus, device and function; the upper half of `location_id` is a partition's.
+def _kfd_address(values: Mapping[str, int]) -> list[str]:
+    """Return the PCI address; the upper half of `location_id` is for partitions.
 
     Source: Linux's drivers/gpu/drm/amd/amdkfd/kfd_topology.c.
     """
-    if "location_id" not in found:
+    if "location_id" not in values:
         return []
-    place, domain = found["location_id"], found.get("domain", 0)
+    place, domain = values["location_id"], values.get("domain", 0)
     return [f"{domain:04x}:{place >> 8 & 0xFF:02x}:{place >> 3 & 0x1F:02x}.{place & 7}"]
 
 
@@ -116,7 +116,7 @@ def properties(text: str) -> dict[str, int]:
 
 
 def is_kind(accelerator: Accelerator, address: str, root: str) -> bool:
-    """Return whether there is a PCI function at an address, and it may be one of the vendor's."""
+    """Return whether the PCI function at an address exists and may be a device of the vendor."""
     from . import pci
 
     function = pci.function(address, root)
@@ -130,22 +130,22 @@ def is_kind(accelerator: Accelerator, address: str, root: str) -> bool:
 
 def _numbers(files: Files, root: str) -> list[int]:
     paths = _matches(root, files.path)
-    found = (path for path in paths if not files.holds or _is_positive(f"{path}/{files.holds}"))
+    usable = (path for path in paths if not files.holds or _is_positive(f"{path}/{files.holds}"))
     start = len(os.path.join(root, files.path.partition(NUMBER)[0]))
-    return sorted(int(path[start:]) for path in found)
+    return sorted(int(path[start:]) for path in usable)
 
 
 def _matches(folder: str, path: str) -> Iterator[str]:
-    """Yield what a path with NUMBER, in one component or in several, stands for."""
+    """Yield the paths that match a path with NUMBER in one component or in several."""
     before, _, after = path.partition(NUMBER)
     parent, stem = os.path.split(os.path.join(folder, before))
     for name in sysfs.names(parent):
         if name.startswith(stem) and _is_number(name[len(stem) :]):
-            found = f"{parent}/{name}"
+            match = f"{parent}/{name}"
             if after:
-                yield from _matches(found, after.lstrip("/"))
+                yield from _matches(match, after.lstrip("/"))
             else:
-                yield found
+                yield match
 
 
 def _is_positive(path: str) -> bool:

@@ -13,17 +13,17 @@ if TYPE_CHECKING:
 
 
 def gpus(folder: str) -> list[tuple[str, dict[str, str]]]:
-    """Return every GPU's PCI address and the `Name: value` lines below it, by address.
+    """Return every GPU's PCI address and its `Name: value` lines, in order of address.
 
     Args:
-        folder: `/proc/driver/nvidia/gpus`, or where that is.
+        folder: the path of `/proc/driver/nvidia/gpus`.
     """
     read = ((pci.normal(one), _facts(f"{folder}/{one}/information")) for one in sysfs.names(folder))
     return sorted(read, key=lambda pair: pair[0])
 
 
 def is_excluded(facts: Mapping[str, str]) -> bool:
-    """Return whether the driver keeps a GPU from CUDA and NVML, as NVreg_ExcludedGpus has it do."""
+    """Return whether the driver hides a GPU from CUDA and NVML (NVreg_ExcludedGpus)."""
     return facts.get("GPU Excluded") == "Yes"
 
 

@@ -1,4 +1,4 @@
-"""Small files of /sys and /proc, which containers may hide: what cannot be read is empty."""
+"""Reads small files of /sys and /proc. Containers may hide them; what cannot be read is empty."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _LIMIT = 1 << 16
 
 
 def text(path: str) -> str:
-    """Return a small file's text, at most 64 KiB; "" where it cannot be read."""
+    """Return a small file's text, at most 64 KiB; "" if it cannot be read."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -22,12 +22,12 @@ def text(path: str) -> str:
 
 
 def line(path: str) -> str:
-    """Return the text of a file of one line, without its end; "" where it cannot be read."""
+    """Return the text of a one-line file, without its end; "" if it cannot be read."""
     return text(path).strip()
 
 
 def names(folder: str) -> list[str]:
-    """Return the names in a folder; none where it cannot be read."""
+    """Return the names in a folder; none if it cannot be read."""
     try:
         return os.listdir(folder)
     except OSError:
@@ -35,8 +35,8 @@ def names(folder: str) -> list[str]:
 
 
 def _content(fd: int) -> bytes:
-    """All there is up to the limit: files of /proc may give no more than a page at a time."""
-    found = b""
-    while len(found) < _LIMIT and (more := os.read(fd, _LIMIT - len(found))):
-        found += more
-    return found
+    """Return the content up to the limit: files of /proc may return only a page at a time."""
+    content = b""
+    while len(content) < _LIMIT and (more := os.read(fd, _LIMIT - len(content))):
+        content += more
+    return content

@@ -1,4 +1,4 @@
-"""Which accelerator this process works with."""
+"""The accelerator that this process uses."""
 
 import logging
 import os
@@ -16,14 +16,14 @@ _log = logging.getLogger("dsrun")
 
 
 class _Process:
-    """What this process has settled on."""
+    """The choice of this process."""
 
     lock = threading.Lock()
     accelerator: TrainingAccelerator | None = None
 
 
 def get() -> TrainingAccelerator:
-    """Return the one that was set, else the one chosen at the first call."""
+    """Return the accelerator that was set, else the one chosen at the first call."""
     with _Process.lock:
         if _Process.accelerator is None:
             _Process.accelerator = choose(os.environ)
@@ -31,17 +31,17 @@ def get() -> TrainingAccelerator:
 
 
 def replace(accelerator: TrainingAccelerator) -> None:
-    """Return this one from now on."""
+    """Make `get` return this accelerator."""
     with _Process.lock:
         _Process.accelerator = accelerator
 
 
 def choose(environ: Mapping[str, str], root: str = "/") -> TrainingAccelerator:
-    """Return the one that dsrun gives this machine's slots, else the CPU, with a warning.
+    """Return the accelerator that dsrun detects here, else the CPU, with a warning.
 
     Raises:
         RuntimeError: the environment names one that torch cannot use here.
-        ValueError: it names none that dsrun knows.
+        ValueError: the environment names one that dsrun does not know.
     """
     vendor = detect(environ, root)
     if usable(vendor.torch_device):

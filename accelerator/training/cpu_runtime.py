@@ -1,6 +1,6 @@
-"""What torch.cuda has, for the CPU: it works at once, in order, in the memory of the host.
+"""The functions of torch.cuda, for the CPU: operations run at once, in order, in host memory.
 
-`torch.cpu` has the first few of these names and does nothing in most of them.
+`torch.cpu` has only a few of these functions, and most of them do nothing.
 """
 
 import threading
@@ -21,40 +21,40 @@ default_generators = (torch.default_generator,)
 
 
 def is_available() -> bool:
-    """Say that there is a CPU."""
+    """Return True."""
     return True
 
 
 def device_count() -> int:
-    """Say that it is one, as torch does."""
+    """Return 1, as torch does."""
     return 1
 
 
 def current_device() -> int:
-    """Return the only index."""
+    """Return 0, the only index."""
     return 0
 
 
 def set_device(device: int) -> None:
-    """Keep working on the CPU: ranks share it, and each may name its own index."""
+    """Do nothing: ranks share the CPU, and each may pass its own index."""
 
 
 def synchronize(device: int = 0) -> None:
-    """Return: all is done."""
+    """Do nothing: all operations have ended."""
 
 
 def get_rng_state(device: int = 0) -> torch.Tensor:
-    """Return torch's state."""
+    """Return the state of torch's random numbers."""
     return torch.random.get_rng_state()
 
 
 def set_rng_state(new_state: torch.Tensor, device: int = 0) -> None:
-    """Set torch's state."""
+    """Set the state of torch's random numbers."""
     torch.random.set_rng_state(new_state)
 
 
 class Event:
-    """A moment, by the host's clock; what was asked for before it is done by then."""
+    """A point in time on the host's clock; operations that were started before it have ended."""
 
     def __init__(
         self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False
@@ -63,24 +63,24 @@ class Event:
         self._at: int | None = None
 
     def record(self, stream: "Stream | None" = None) -> None:
-        """Take the time."""
+        """Record the current time."""
         self._at = time.perf_counter_ns()
 
     def query(self) -> bool:
-        """Say that it is past."""
+        """Return True: it is in the past."""
         return True
 
     def synchronize(self) -> None:
-        """Return: it is past."""
+        """Do nothing: it is in the past."""
 
     def wait(self, stream: "Stream | None" = None) -> None:
-        """Return: it is past."""
+        """Do nothing: it is in the past."""
 
     def elapsed_time(self, end_event: "Event") -> float:
-        """Return the milliseconds to another event.
+        """Return the milliseconds until another event.
 
         Raises:
-            RuntimeError: one was made without `enable_timing`, or not recorded.
+            RuntimeError: an event has no `enable_timing`, or was not recorded.
         """
         if not (self._timing and end_event._timing):
             raise RuntimeError("both events need enable_timing=True")
@@ -90,7 +90,7 @@ class Event:
 
 
 class Stream:
-    """A name for the order that all operations are in; `with` makes it the thread's current one."""
+    """A stream; all share one order of operations. `with` makes it the thread's current one."""
 
     def __init__(self, device: object = None, priority: int = 0) -> None:
         self.priority = priority
@@ -103,17 +103,17 @@ class Stream:
         _thread.streams.pop()
 
     def query(self) -> bool:
-        """Say that all is done."""
+        """Return True: all operations have ended."""
         return True
 
     def synchronize(self) -> None:
-        """Return: all is done."""
+        """Do nothing: all operations have ended."""
 
     def wait_stream(self, stream: "Stream") -> None:
-        """Return: all is done."""
+        """Do nothing: all operations have ended."""
 
     def wait_event(self, event: Event) -> None:
-        """Return: it is past."""
+        """Do nothing: it is in the past."""
 
     def record_event(self, event: Event | None = None) -> Event:
         """Record an event, or a new one."""
@@ -136,33 +136,33 @@ _thread = _Thread()
 
 
 def stream(stream: Stream | None) -> AbstractContextManager[Stream | None]:
-    """Return a context in which a stream is the current one; None changes nothing."""
+    """Return a context that makes a stream the current one; None changes nothing."""
     return nullcontext() if stream is None else stream
 
 
 def current_stream(device: int = 0) -> Stream:
-    """Return the thread's stream."""
+    """Return the thread's current stream."""
     return _thread.streams[-1]
 
 
 def default_stream(device: int = 0) -> Stream:
-    """Return the one that is there from the start."""
+    """Return the default stream."""
     return _DEFAULT
 
 
 def empty_cache() -> None:
-    """Do nothing: freed memory is not kept."""
+    """Do nothing: freed memory is not cached."""
 
 
 def memory_allocated(device: int = 0) -> int:
-    """Return what the process has in memory, in bytes, as exactly as the kernel keeps count."""
+    """Return the process's resident memory in bytes, as exactly as the kernel counts it."""
     return _status()["VmRSS"]
 
 
 def max_memory_allocated(device: int = 0) -> int:
-    """Return the most it had, in bytes."""
+    """Return the peak of the resident memory in bytes."""
     sizes = _status()
-    # The kernel looks for a new maximum now and then only.
+    # The kernel updates the peak only now and then.
     return max(sizes["VmHWM"], sizes["VmRSS"])
 
 
@@ -171,26 +171,26 @@ max_memory_reserved = max_memory_allocated
 
 
 def memory_stats(device: int = 0) -> dict[str, int]:
-    """Return both under torch's names."""
+    """Return the current and the peak memory under torch's names."""
     numbers = {"current": memory_allocated(), "peak": max_memory_allocated()}
     kinds = ("allocated_bytes", "reserved_bytes")
     return {f"{kind}.all.{when}": number for kind in kinds for when, number in numbers.items()}
 
 
 def reset_peak_memory_stats(device: int = 0) -> None:
-    """Have the kernel count the most from here (proc(5), /proc/pid/clear_refs)."""
+    """Make the kernel count the peak from now on (proc(5), /proc/pid/clear_refs)."""
     with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
         file.write("5")
 
 
 def mem_get_info(device: int = 0) -> tuple[int, int]:
-    """Return what the machine has free, and in all, in bytes."""
+    """Return the machine's available and total memory in bytes."""
     memory = psutil.virtual_memory()
     return memory.available, memory.total
 
 
 def _status() -> dict[str, int]:
-    """The sizes in /proc/self/status, which has KiB, in bytes."""
+    """Return the sizes in /proc/self/status, which are in KiB, in bytes."""
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:
         words = [line.split() for line in file if line.startswith("Vm")]
     return {name.rstrip(":"): int(number) * 1024 for name, number, _ in words}

@@ -1,4 +1,4 @@
-"""The whole of what training code is offered for its device."""
+"""The complete interface for training code."""
 
 from .builders import OpBuilders
 from .devices import Devices
@@ -11,6 +11,6 @@ from .streams import Streams
 class TrainingAccelerator(Devices, Streams, Memory, Dtypes, Distributed, OpBuilders):
     """One vendor's devices, under the names of DeepSpeed's accelerator interface.
 
-    An optional `device_index` is the current device where it is left out. Every method raises
-    NotImplementedError where torch has nothing of the kind for this vendor.
+    An optional `device_index` is by default the current device. Every method raises
+    NotImplementedError if torch has no such function for this vendor.
     """

@@ -1,4 +1,4 @@
-"""Which devices there are, which one this process works on, and their random numbers."""
+"""The devices, the one that this process uses, and their random numbers."""
 
 from types import ModuleType
 
@@ -6,8 +6,8 @@ import torch
 
 from .runtime import Runtime, at
 
-# Whose runtime itself orders what depends on each other and waits for memory. Source: DeepSpeed's
-# HPU accelerator; what the CPU runs has ended when the call returns.
+# Devices whose runtime orders dependent operations and waits for memory itself. Source: DeepSpeed's
+# HPU accelerator; on the CPU an operation has ended when its call returns.
 _ORDERED = ("cpu", "hpu")
 
 
@@ -15,66 +15,66 @@ class Devices(Runtime):
     """Devices by name and index, and their random numbers."""
 
     def is_available(self) -> bool:
-        """Whether torch sees such a device."""
+        """Return whether torch sees such a device."""
         return bool(self._op("is_available")())
 
     def is_synchronized_device(self) -> bool:
-        """Whether an operation has ended when its call returns."""
+        """Return whether an operation has ended when its call returns."""
         return self._on_host
 
     def use_host_timers(self) -> bool:
-        """Whether the host's clock times operations as well as the device's events do."""
+        """Return whether the host's clock measures operations as well as the device's events do."""
         return self._on_host
 
     def resolves_data_dependency(self) -> bool:
-        """Whether operations on several streams need no waiting for each other's results."""
+        """Return whether operations on several streams wait for each other's results."""
         return self._type in _ORDERED
 
     def handles_memory_backpressure(self) -> bool:
-        """Whether an allocation waits for memory that earlier operations will free."""
+        """Return whether an allocation waits for memory that earlier operations will free."""
         return self._type in _ORDERED
 
     def device(self, device_index: int | None = None) -> torch.device:
-        """The device as torch writes it; there is one CPU, whatever the index."""
+        """Return torch's device; there is one CPU, whatever the index."""
         if device_index is None or self._on_host:
             return torch.device(self._type)
         return torch.device(self._type, device_index)
 
     def device_name(self, device_index: int | None = None) -> str:
-        """`cuda`, or `cuda:1` with an index; `cpu` always."""
+        """Return `cuda`, or `cuda:1` with an index; for the CPU always `cpu`."""
         return str(self.device(device_index))
 
     def set_device(self, device_index: int) -> None:
-        """Work on this device from now on."""
+        """Make this the current device."""
         self._op("set_device", "set_device_index")(device_index)
 
     def current_device(self) -> int:
-        """The index of the device in use."""
+        """Return the index of the current device."""
         return int(self._op("current_device", "current_device_index")())
 
     def current_device_name(self) -> str:
-        """The device in use, as in `cuda:1`."""
+        """Return the name of the current device, as in `cuda:1`."""
         return self.device_name(self.current_device())
 
     def device_count(self) -> int:
-        """How many devices this process sees."""
+        """Return how many devices this process sees."""
         return int(self._op("device_count")())
 
     def synchronize(self, device_index: int | None = None) -> None:
-        """Wait until a device has done all it was given."""
+        """Wait until a device has done all its work."""
         self._op("synchronize")(*at(device_index))
 
     def random(self) -> ModuleType:
-        """torch.random, for the random numbers of the host."""
+        """Return torch.random, for the random numbers of the host."""
         return torch.random
 
     def get_rng_state(self, device_index: int | None = None) -> torch.Tensor:
-        """The state of a device's random numbers."""
+        """Return the state of a device's random numbers."""
         state: torch.Tensor = self._op("get_rng_state")(*at(device_index))
         return state
 
     def set_rng_state(self, new_state: torch.Tensor, device_index: int | None = None) -> None:
-        """Continue a device's random numbers from a state."""
+        """Set the state of a device's random numbers."""
         self._op("set_rng_state")(new_state, *at(device_index))
 
     def manual_seed(self, seed: int) -> None:
@@ -82,15 +82,15 @@ class Devices(Runtime):
         self._op("manual_seed")(seed)
 
     def manual_seed_all(self, seed: int) -> None:
-        """Seed those of every device."""
+        """Seed the random numbers of every device."""
         self._op("manual_seed_all")(seed)
 
     def initial_seed(self) -> int:
-        """The seed of the current device's random numbers."""
+        """Return the seed of the current device's random numbers."""
         return int(self._op("initial_seed")())
 
     def default_generator(self, device_index: int) -> torch.Generator:
-        """The generator behind a device's random numbers."""
-        self.current_device()  # CUDA makes them when it is initialised, which this does
+        """Return the generator of a device's random numbers."""
+        self.current_device()  # this initialises CUDA, which creates them
         generator: torch.Generator = self._op("default_generators")[device_index]
         return generator

@@ -1,4 +1,4 @@
-"""What a job with many processes, and the compiler, must know of the device."""
+"""What distributed jobs and the compiler need to know about the device."""
 
 from collections.abc import MutableMapping, Sequence
 from typing import Any
@@ -8,7 +8,7 @@ import torch
 from ..vendors.base import Accelerator, mask
 from .runtime import Runtime
 
-# Source: DeepSpeed's HPU accelerator; every other vendor has inductor.
+# Source: DeepSpeed's HPU accelerator; every other vendor uses inductor.
 _COMPILE_BACKENDS = {"hpu": "hpu_backend"}
 
 
@@ -20,19 +20,19 @@ class Distributed(Runtime):
         self._compile_backend = _COMPILE_BACKENDS.get(self._type, "inductor")
 
     def communication_backend_name(self) -> str:
-        """torch.distributed's backend, as in `nccl`."""
+        """Return torch.distributed's backend, as in `nccl`."""
         return self._vendor.comm_backend
 
     def communication_backend_version(self) -> Any:
-        """NCCL's version as a tuple, RCCL's on AMD; None where torch does not say."""
+        """Return NCCL's version as a tuple, RCCL's on AMD; None if torch does not report it."""
         return self._module.nccl.version() if hasattr(self._module, "nccl") else None
 
     def export_envs(self) -> list[str]:
-        """Beginnings of the names of variables that every node needs."""
+        """Return the name prefixes of the variables that every node needs."""
         return list(self._vendor.env_prefixes)
 
     def visible_devices_envs(self) -> list[str]:
-        """The variables that limit which devices a process sees."""
+        """Return the variables that limit which devices a process sees."""
         return list(self._vendor.visible_env)
 
     def set_visible_devices_envs(
@@ -42,11 +42,11 @@ class Distributed(Runtime):
         current_env.update(mask(self._vendor, [str(index) for index in local_accelerator_ids]))
 
     def get_compile_backend(self) -> str:
-        """What torch.compile should use."""
+        """Return the backend for torch.compile."""
         return self._compile_backend
 
     def set_compile_backend(self, backend: str) -> None:
-        """Have torch.compile use this one.
+        """Set the backend for torch.compile.
 
         Raises:
             ValueError: torch knows no such backend.

@@ -1,4 +1,4 @@
-"""Which kinds of numbers a device computes with, and tensors of them."""
+"""The data types that a device supports, and tensors of them."""
 
 from collections.abc import Callable
 from functools import lru_cache, partial
@@ -15,7 +15,7 @@ _TRITON_MAJOR = 8
 
 @lru_cache
 def _adds(device_type: str, dtype: torch.dtype) -> bool:
-    """Whether a device adds such numbers: asked of the device, not of a list of models."""
+    """Return whether a device adds such numbers: by trying, not by a list of models."""
     try:
         one = torch.ones(1, dtype=dtype, device=device_type)
         return bool((one + one).item() == 2)
@@ -24,40 +24,40 @@ def _adds(device_type: str, dtype: torch.dtype) -> bool:
 
 
 class Dtypes(Runtime):
-    """Kinds of numbers."""
+    """Data types."""
 
     def is_bf16_supported(self) -> bool:
-        """Whether it computes with bfloat16: torch's own answer where it has one."""
+        """Return whether it supports bfloat16: torch's own answer if it has one."""
         if hasattr(self._module, "is_bf16_supported"):
             return bool(self._module.is_bf16_supported())
         return _adds(self._type, torch.bfloat16)
 
     def is_fp16_supported(self) -> bool:
-        """Whether it computes with float16."""
+        """Return whether it supports float16."""
         return _adds(self._type, torch.half)
 
     def is_fp64_supported(self) -> bool:
-        """Whether it computes with float64."""
+        """Return whether it supports float64."""
         return _adds(self._type, torch.double)
 
     def supported_dtypes(self) -> list[torch.dtype]:
-        """What training may use: float32, and float16 and bfloat16 where they are supported."""
+        """Return the types for training: float32, and float16 and bfloat16 if supported."""
         halves = {torch.half: self.is_fp16_supported(), torch.bfloat16: self.is_bf16_supported()}
         return [torch.float, *(dtype for dtype, supported in halves.items() if supported)]
 
     def is_triton_supported(self) -> bool:
-        """Whether Triton is installed and compiles for this device."""
+        """Return whether Triton is installed and compiles for this device."""
         if self._on_host or find_spec("triton") is None or not self._module.is_available():
             return False
         properties = self._module.get_device_properties(self._module.current_device())
         return getattr(properties, "major", _TRITON_MAJOR) >= _TRITON_MAJOR
 
     def prefer_triton_grouped_mm(self) -> bool:
-        """Whether a Triton kernel should do grouped products: no, dsrun brings none."""
+        """Return False: dsrun has no Triton kernel for grouped products."""
         return False
 
     def amp(self) -> SimpleNamespace:
-        """torch.amp's `autocast` and `GradScaler` for this device type."""
+        """Return torch.amp's `autocast` and `GradScaler` for this device type."""
         return SimpleNamespace(
             autocast=partial(torch.amp.autocast, self._type),
             GradScaler=partial(torch.amp.GradScaler, self._type),
@@ -65,37 +65,37 @@ class Dtypes(Runtime):
 
     @property
     def BFloat16Tensor(self) -> Callable[..., torch.Tensor]:
-        """Makes a tensor on the current device from values, as torch.tensor does."""
+        """A function that makes a tensor on the current device, as torch.tensor does."""
         return self._maker(torch.bfloat16)
 
     @property
     def ByteTensor(self) -> Callable[..., torch.Tensor]:
-        """The same, of uint8."""
+        """The same for uint8."""
         return self._maker(torch.uint8)
 
     @property
     def DoubleTensor(self) -> Callable[..., torch.Tensor]:
-        """The same, of float64."""
+        """The same for float64."""
         return self._maker(torch.double)
 
     @property
     def FloatTensor(self) -> Callable[..., torch.Tensor]:
-        """The same, of float32."""
+        """The same for float32."""
         return self._maker(torch.float)
 
     @property
     def HalfTensor(self) -> Callable[..., torch.Tensor]:
-        """The same, of float16."""
+        """The same for float16."""
         return self._maker(torch.half)
 
     @property
     def IntTensor(self) -> Callable[..., torch.Tensor]:
-        """The same, of int32."""
+        """The same for int32."""
         return self._maker(torch.int)
 
     @property
     def LongTensor(self) -> Callable[..., torch.Tensor]:
-        """The same, of int64."""
+        """The same for int64."""
         return self._maker(torch.long)
 
     def _maker(self, dtype: torch.dtype) -> Callable[..., torch.Tensor]:

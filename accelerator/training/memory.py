@@ -1,4 +1,4 @@
-"""A device's memory in bytes, and pinned memory of the host, which a device copies faster."""
+"""A device's memory in bytes, and pinned memory of the host, which is faster to copy from."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,49 +9,49 @@ from .runtime import Runtime, at
 
 
 class Memory(Runtime):
-    """What is used, what is free, and what is pinned."""
+    """Used, free and pinned memory."""
 
     def empty_cache(self) -> None:
-        """Give memory back that torch keeps for later."""
+        """Free the memory that torch keeps cached."""
         self._op("empty_cache")()
 
     def memory_allocated(self, device_index: int | None = None) -> int:
-        """What live tensors use; on the CPU, what the process has in memory."""
+        """Return the memory of live tensors; on the CPU, the process's resident memory."""
         return int(self._op("memory_allocated")(*at(device_index)))
 
     def max_memory_allocated(self, device_index: int | None = None) -> int:
-        """The most that was ever allocated, since `reset_peak_memory_stats`."""
+        """Return the peak of allocated memory since `reset_peak_memory_stats`."""
         return int(self._op("max_memory_allocated")(*at(device_index)))
 
     def memory_reserved(self, device_index: int | None = None) -> int:
-        """What torch has taken from the device, used or kept for later."""
+        """Return the memory that torch has taken from the device, used or cached."""
         return int(self._op("memory_reserved")(*at(device_index)))
 
     def max_memory_reserved(self, device_index: int | None = None) -> int:
-        """The most that was ever reserved, since `reset_peak_memory_stats`."""
+        """Return the peak of reserved memory since `reset_peak_memory_stats`."""
         return int(self._op("max_memory_reserved")(*at(device_index)))
 
     def memory_stats(self, device_index: int | None = None) -> Mapping[str, Any]:
-        """Torch's table of the allocator, as in `allocated_bytes.all.peak`."""
+        """Return torch's statistics of the allocator, as in `allocated_bytes.all.peak`."""
         stats: Mapping[str, Any] = self._op("memory_stats")(*at(device_index))
         return stats
 
     def reset_peak_memory_stats(self, device_index: int | None = None) -> None:
-        """Count every maximum from here."""
+        """Count all peaks from now on."""
         self._op("reset_peak_memory_stats")(*at(device_index))
 
-    # torch's older names for the same; its own warn.
+    # torch's older names for the same; torch's own functions warn.
     memory_cached = memory_reserved
     max_memory_cached = max_memory_reserved
     reset_max_memory_allocated = reset_peak_memory_stats
     reset_max_memory_cached = reset_peak_memory_stats
 
     def total_memory(self, device_index: int | None = None) -> int:
-        """What the device has."""
+        """Return the device's total memory."""
         return self._free_and_total(device_index)[1]
 
     def available_memory(self, device_index: int | None = None) -> int:
-        """What no process has taken."""
+        """Return the memory that no process has taken."""
         return self._free_and_total(device_index)[0]
 
     def _free_and_total(self, device_index: int | None) -> tuple[int, int]:
@@ -61,10 +61,10 @@ class Memory(Runtime):
     def pin_memory(
         self, tensor: torch.Tensor, make_copy: bool = True, match_shape: bool = True
     ) -> torch.Tensor:
-        """A tensor's copy in pinned memory; on the CPU the tensor, for nothing copies from it.
+        """Return a copy in pinned memory; on the CPU the tensor itself: no device copies from it.
 
-        Without `make_copy` new pinned memory of the same size, its content undefined; flat, too,
-        without `match_shape`.
+        Without `make_copy`, return new pinned memory of the same size with undefined content;
+        without `match_shape` also, it is flat.
         """
         if self._on_host:
             return tensor
@@ -75,13 +75,13 @@ class Memory(Runtime):
     def pin_empty(
         self, *size: Any, dtype: torch.dtype, device: str | torch.device = "cpu"
     ) -> torch.Tensor:
-        """New pinned memory, its content undefined; `size` as torch.empty takes it.
+        """Return new pinned memory with undefined content; `size` is as for torch.empty.
 
         Raises:
             ValueError: `device` is not the CPU; only the host's memory is pinned.
         """
         if torch.device(device).type != "cpu":
-            raise ValueError(f"only memory of the host is pinned, not of {device}")
+            raise ValueError(f"device={device}: only host memory can be pinned; expected 'cpu'")
         return torch.empty(*size, dtype=dtype, pin_memory=not self._on_host)
 
     def pin_empty_like(
@@ -90,22 +90,22 @@ class Memory(Runtime):
         device: str | torch.device = "cpu",
         dtype: torch.dtype | None = None,
     ) -> torch.Tensor:
-        """New pinned memory in a tensor's shape."""
+        """Return new pinned memory in a tensor's shape."""
         return self.pin_empty(tensor.shape, dtype=dtype or tensor.dtype, device=device)
 
     def is_pinned(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor lies in pinned memory."""
+        """Return whether a tensor is in pinned memory."""
         return tensor.is_pinned()
 
     def unpin_memory(self, tensor: torch.Tensor) -> None:
-        """Nothing: torch frees pinned memory with its last tensor."""
+        """Do nothing: torch frees pinned memory with its last tensor."""
 
     def pin_memory_alignment(self) -> int:
-        """To how many bytes pinned memory must be aligned: any address will do."""
+        """Return the alignment of pinned memory in bytes: 1, as any address is allowed."""
         return 1
 
     def register_host_memory(self, address: int, num_bytes: int) -> bool:
-        """Pin memory that is there already; False where torch cannot.
+        """Pin memory that already exists; return False if torch cannot.
 
         Raises:
             RuntimeError: the device refuses.
@@ -129,5 +129,5 @@ class Memory(Runtime):
             raise self._module.CudaError(int(code))
 
     def on_accelerator(self, tensor: torch.Tensor) -> bool:
-        """Whether a tensor lies on a device of this kind."""
+        """Return whether a tensor is on a device of this kind."""
         return tensor.device.type == self._type

@@ -1,6 +1,6 @@
-"""Graphs of CPU operations: kept as they run, and run again on the same tensors.
+"""Graphs of CPU operations: recorded as they run, and run again on the same tensors.
 
-Unlike a device's graph, whose capture computes nothing, this one computes during capture, too.
+Unlike a device's graph, whose capture computes nothing, this one also computes during capture.
 """
 
 import threading
@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class _Capturing(threading.local):
-    """Whether a thread's operations are kept."""
+    """Whether a thread's operations are recorded."""
 
     now = False
 
@@ -29,7 +29,7 @@ class CPUGraph:
         self.calls: list[tuple[Callable[[], Any], Any]] = []
 
     def replay(self) -> None:
-        """Run them again; each result goes where it went at first."""
+        """Run them again; each result is written where the first one was."""
         with torch.no_grad():
             for call, result in self.calls:
                 _overwrite(result, call())
@@ -41,7 +41,7 @@ class CPUGraph:
 
 @contextmanager
 def graph(cpu_graph: CPUGraph, pool: object = None, stream: object = None) -> Iterator[None]:
-    """Keep the operations of this context in a graph, in place of those it had."""
+    """Record the operations of this context in a graph, instead of those it had."""
     cpu_graph.reset()
     _capturing.now = True
     try:
@@ -52,7 +52,7 @@ def graph(cpu_graph: CPUGraph, pool: object = None, stream: object = None) -> It
 
 
 class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Sees every operation below autograd, those of a backward pass too."""
+    """Records every operation below autograd, also those of a backward pass."""
 
     def __init__(self, cpu_graph: CPUGraph) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -74,12 +74,12 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def is_current_stream_capturing() -> bool:
-    """Whether this thread's operations are kept."""
+    """Return whether this thread's operations are recorded."""
     return _capturing.now
 
 
 def _overwrite(old: Any, new: Any) -> None:
-    """Copy what was computed anew; a view, or what was changed in place, is there already."""
+    """Copy new results into the old ones; a view, or what was changed in place, needs no copy."""
     for before, after in zip(tree_leaves(old), tree_leaves(new), strict=True):
         if isinstance(before, torch.Tensor) and before.data_ptr() != after.data_ptr():
             before.copy_(after)

@@ -1,4 +1,4 @@
-"""What every part of the interface stands on: a vendor, and the module that torch has for it."""
+"""The base of all parts of the interface: a vendor, and the module that torch has for it."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from . import cpu_runtime
 
 
 def usable(device_type: str) -> bool:
-    """Whether this torch was built for such devices, and sees one."""
+    """Return whether this torch was built for such devices, and sees one."""
     try:
         return bool(module(device_type).is_available())
     except RuntimeError:  # torch knows no such type: its plug-in is not installed
@@ -17,7 +17,7 @@ def usable(device_type: str) -> bool:
 
 
 def module(device_type: str) -> Any:
-    """The module with a device type's functions.
+    """Return the module with a device type's functions.
 
     Raises:
         RuntimeError: torch knows no such type, or has no module for it.
@@ -26,7 +26,7 @@ def module(device_type: str) -> Any:
 
 
 def at(device_index: int | None) -> tuple[int, ...]:
-    """An optional index as arguments: torch's functions differ in what None means to them."""
+    """Return an optional index as arguments: torch's functions treat None differently."""
     return () if device_index is None else (device_index,)
 
 
@@ -44,7 +44,7 @@ class Runtime:
         self._on_host = self._type == "cpu"
 
     def _op(self, name: str, generic: str = "") -> Any:
-        """What the module calls `name`, else what torch.accelerator has: the same, or `generic`."""
+        """Return the module's `name`, else torch.accelerator's `name` or `generic`."""
         for place, called in ((self._module, name), (torch.accelerator, generic or name)):
             if hasattr(place, called):
                 return getattr(place, called)

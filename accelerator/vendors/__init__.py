@@ -1,1 +1,1 @@
-"""What the launcher must know of each device vendor: a small file each, on `base`."""
+"""What the launcher knows about each device vendor: one small file each, based on `base`."""

@@ -1,21 +1,21 @@
-"""What the launcher must know of a device vendor, and how slots become its devices."""
+"""What the launcher knows about a device vendor, and how slots become its devices."""
 
 from collections.abc import Mapping, Sequence
 
 NUMBER = "[0-9]*"
-"""Stands in a path where a device's number does."""
+"""Stands for the number of a device in a path."""
 
 
 class Files:
-    """Files that count devices, one each.
+    """Device files, one for each device.
 
     Attributes:
-        path: where they are below `/`, with NUMBER once: a number up to the end of the name, so
-            that `nvidiactl` is no device.
-        holds: a file in each of them (they are folders then) that must hold a number other than
-            0; the kernel refuses to show the one of a device that this process may not use.
-        device: what tells a device's PCI function, with NUMBER for the number: a link to it, a
-            folder that lists it, or a KFD node's `properties`.
+        path: their path below `/`, with NUMBER once: a number up to the end of the name, so that
+            `nvidiactl` is not a device.
+        holds: if they are folders, a file in each that must hold a number other than 0; the kernel
+            hides the number of a device that this process may not use.
+        device: the path that leads to a device's PCI function, with NUMBER for the number: a link
+            to it, a folder that lists it, or a KFD node's `properties`.
     """
 
     def __init__(self, path: str, *, holds: str = "", device: str = "") -> None:
@@ -25,34 +25,33 @@ class Files:
 
 
 class Accelerator:
-    """One vendor's facts. Only `name`, `title` and `comm_backend` must be given.
+    """One vendor's facts. Only `name`, `title` and `comm_backend` are required.
 
     Attributes:
-        name: what a person calls it, e.g. `cuda`.
-        title: what its devices are in words, in the plural.
-        torch_device: torch's name for them: `cuda` for AMD's GPUs, too.
+        name: its name in options and variables, such as `cuda`.
+        title: the name of its devices in messages, in the plural.
+        torch_device: torch's name for them: `cuda` for AMD's GPUs as well.
         comm_backend: torch.distributed's backend for these devices.
-        visible_env: the variables that limit which devices a process sees, all with one meaning:
-            the first that is set is in force, and a mask is written to every one. () without.
-        outer_env: variables that cut down and renumber the devices before `visible_env` is read.
-            They are honoured and never written; the first that is set is in force.
-        ranges: whether a mask may say `0-3` for `0,1,2,3`.
-        alone: whether a worker must see its own device only, because its library would take all.
-        device_files: where devices are counted; the first Files that has any is believed.
-        pci: (vendor, base classes) of the PCI functions that are such devices. Files whose
-            `device` is none of them do not count; where Files have no `device`, number n is the
-            n-th of them.
-        not_at: beginnings of PCI addresses at which such functions are not meant.
-        numbered_by: a file of a device with the number that masks mean; without, they count.
-        parts: paths below a device, with NUMBER, that count the parts which masks mean; the first
-            that has any is believed.
-        joined: how many parts make one device where the environment says so, by
-            `VARIABLE=value`; 0 for all of them.
-        information: a folder with one folder for each PCI address, in which `information` tells
+        visible_env: the variables that limit which devices a process sees. All have the same
+            meaning: the first that is set is in effect, and a mask is written to all of them.
+        outer_env: variables that limit and renumber the devices before `visible_env` is read.
+            They are never written; the first that is set is in effect.
+        ranges: whether a mask may have `0-3` for `0,1,2,3`.
+        alone: whether a worker must see only its own device, because its library would use all.
+        device_files: where devices are counted; the first Files with a match is used.
+        pci: (vendor, base classes) of the devices' PCI functions. Files whose `device` is none of
+            these do not count. If Files have no `device`, number n is the n-th such function.
+        not_at: prefixes of PCI addresses that are never such devices.
+        numbered_by: a file of a device with its number in masks; without one, masks count devices.
+        parts: paths below a device, with NUMBER, that count the parts to which masks refer; the
+            first with a match is used.
+        joined: how many parts make one device if the environment has `VARIABLE=value`; 0 for all
+            of them.
+        information: a folder with one folder for each PCI address, whose file `information` has
             minor number, UUID and model: NVIDIA's, below /proc.
-        built_in: devices that are there without a file.
-        env_prefixes: variables a job needs on every node, by prefix. A mask is not meant, even
-            where a prefix fits it: what the runner may see says nothing of another node.
+        built_in: how many devices exist without a file.
+        env_prefixes: prefixes of variables that a job needs on every node. Masks are excluded even
+            if a prefix matches: what the runner may see does not apply to another node.
     """
 
     def __init__(
@@ -96,24 +95,24 @@ class Accelerator:
 
     @property
     def has_devices(self) -> bool:
-        """Whether slots are devices, rather than a mere count of workers."""
+        """Whether slots are devices, not only a number of workers."""
         return bool(self.device_files or self.built_in)
 
 
 def mask(accelerator: Accelerator, entries: Sequence[str]) -> dict[str, str]:
-    """The variables that show a process exactly these devices, in this order; none for cpu."""
+    """Return the variables that show a process exactly these devices, in this order."""
     return dict.fromkeys(accelerator.visible_env, ",".join(entries))
 
 
 def choose(slots: Sequence[int | str], visible: Sequence[str]) -> tuple[str, ...]:
-    """The entries of `visible` that the slots mean.
+    """Return the entries of `visible` that the slots mean.
 
-    Slots count positions in `visible`. Only when some slot is no position are all of them read
-    as names instead: an entry's text, or the beginning of one UUID, as CUDA itself allows
-    (CUDA programming guide, "CUDA Environment Variables").
+    Slots are positions in `visible`. If any slot is not a position, all of them are read as names
+    instead: an entry's text, or the beginning of one UUID, as CUDA itself allows (CUDA programming
+    guide, "CUDA Environment Variables").
 
     Raises:
-        ValueError: a slot is neither, fits several entries, or means a device already taken.
+        ValueError: a slot is neither, matches several entries, or means a device already taken.
     """
     names = [str(slot) for slot in slots]
     positions = {str(index): entry for index, entry in enumerate(visible)}
@@ -127,7 +126,7 @@ def choose(slots: Sequence[int | str], visible: Sequence[str]) -> tuple[str, ...
 
 
 def _named(name: str, visible: Sequence[str]) -> list[str]:
-    """The entries a name fits: itself, or those a shortened UUID (it has a dash) begins."""
+    """Return the entries that match a name: itself, or those that begin with a shortened UUID."""
     if name in visible:
         return [name]
     return [entry for entry in visible if "-" in name and entry.startswith(name)]
@@ -136,7 +135,7 @@ def _named(name: str, visible: Sequence[str]) -> list[str]:
 def _refuse_strangers(names: Sequence[str], positions: dict[str, str]) -> None:
     visible = list(positions.values())
     fits = {name: _named(name, visible) for name in names}
-    # 0 to n-1 is what a count becomes: it names nothing.
+    # 0 to n-1 may come from a count, which names no devices.
     counted = names == [str(index) for index in range(len(names))]
     strangers = [name for name in names if counted or not fits[name]]
     unknown = [name for name in strangers if name not in positions]
@@ -144,12 +143,12 @@ def _refuse_strangers(names: Sequence[str], positions: dict[str, str]) -> None:
         raise ValueError(f"no slot {', '.join(unknown)} (visible: {_listing(visible)})")
     if strangers:
         raise ValueError(
-            f"slots {', '.join(names)}: either count positions or name devices, not both"
+            f"slots {', '.join(names)}: use either positions or device names, not both"
             f" (visible: {_listing(visible)})"
         )
     for name, entries in fits.items():
         if len(entries) > 1:
-            raise ValueError(f"slot {name} fits {' and '.join(entries)}: give more of its UUID")
+            raise ValueError(f"slot {name} matches {' and '.join(entries)}: give more of its UUID")
 
 
 def _refuse_twins(names: Sequence[str], chosen: Sequence[str]) -> None:

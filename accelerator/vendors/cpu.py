@@ -1,4 +1,4 @@
-"""No devices: as many slots as asked for, and nothing to hide from a process."""
+"""No devices: any number of slots, and nothing to hide from a process."""
 
 from .base import Accelerator
 

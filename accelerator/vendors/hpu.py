@@ -1,6 +1,6 @@
 """Intel's Gaudi accelerators.
 
-A process obeys HABANA_VISIBLE_MODULES, whose entries are module ids, not the numbers of device
+A process uses HABANA_VISIBLE_MODULES, whose entries are module ids, not the numbers of device
 files; HABANA_VISIBLE_DEVICES is for the container's runtime (Gaudi documentation, "Multiple
 Workloads on a Single Docker").
 """

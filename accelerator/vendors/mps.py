@@ -1,4 +1,4 @@
-"""Apple's GPUs: no Linux has one, so only by name, and one worker."""
+"""Apple's GPUs: Linux has no driver for them, so only if named, and with one worker."""
 
 from .base import Accelerator
 

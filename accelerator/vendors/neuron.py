@@ -1,8 +1,8 @@
-"""AWS Trainium and Inferentia. What masks count are cores, several to a device.
+"""AWS Trainium and Inferentia. Masks count cores, and a device has several.
 
-Given all cores of a node's part, torch_xla takes the one at LOCAL_RANK, as long as there are as
-many as workers. NEURON_LOGICAL_NC_CONFIG joins cores in pairs (Neuron documentation, "Logical
-NeuronCore configuration").
+If a worker sees the cores of all workers of its node, torch_xla uses the one at LOCAL_RANK.
+NEURON_LOGICAL_NC_CONFIG joins cores in pairs (Neuron documentation, "Logical NeuronCore
+configuration").
 """
 
 from .base import Accelerator, Files

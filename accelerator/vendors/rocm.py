@@ -1,11 +1,11 @@
-"""AMD GPUs, and what else speaks HIP.
+"""AMD GPUs, and other devices that are used through HIP.
 
-The compute driver lists its nodes, processors among them with gpu_id 0, and hides the number of
-a GPU that the device cgroup forbids (Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c).
+The compute driver lists its nodes, including processors with gpu_id 0. It hides the gpu_id of a GPU
+that the device cgroup forbids (Linux, drivers/gpu/drm/amd/amdkfd/kfd_topology.c).
 
-HIP takes HIP_VISIBLE_DEVICES, else CUDA_VISIBLE_DEVICES, and counts what ROCR_VISIBLE_DEVICES has
-left (ROCm, "HIP environment variables"; ROCclr, device/rocm/rocdevice.cpp). GPU_DEVICE_ORDINAL is
-for OpenCL there and is left alone.
+HIP reads HIP_VISIBLE_DEVICES, else CUDA_VISIBLE_DEVICES, and counts the devices that
+ROCR_VISIBLE_DEVICES leaves (ROCm, "HIP environment variables"; ROCclr, device/rocm/rocdevice.cpp).
+GPU_DEVICE_ORDINAL is for OpenCL and is not used here.
 """
 
 from .base import Accelerator, Files

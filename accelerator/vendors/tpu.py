@@ -1,6 +1,6 @@
 """Google's TPUs.
 
-Without a mask torch_xla gives each worker the chip at LOCAL_RANK; with one it keeps to it.
+Without a mask, torch_xla gives each worker the chip at LOCAL_RANK; with one, it uses the mask.
 TPU_VISIBLE_DEVICES is the older name.
 """
 

@@ -1,6 +1,6 @@
-"""Intel's discrete GPUs. A processor's own, always at 00:02, is for the screen.
+"""Intel's discrete GPUs. The processor's integrated GPU, always at 00:02, is not counted.
 
-What Level Zero calls a device is a tile, unless ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE (Level Zero,
+A device of Level Zero is a tile, unless ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE (Level Zero,
 "Programming guide: Environment variables"). The driver xe shows tiles as `tile0`, i915 as `gt0`.
 """
 

@@ -151,11 +151,11 @@ REFUSALS: list[tuple[Sequence[int | str], Sequence[str], str]] = [
     (["GPU-1"], UUIDS, f"no slot GPU-1 (visible: slots 0-2 = {', '.join(UUIDS)})"),
     # Text that merely begins a number is no shortened UUID.
     (["1"], ("10",), "no slot 1 (visible: slot 0 = 10)"),
-    (["GPU-89"], UUIDS, "slot GPU-89 fits GPU-8932f937 and GPU-8971aaaa: give more of its UUID"),
+    (["GPU-89"], UUIDS, "slot GPU-89 matches GPU-8932f937 and GPU-8971aaaa: give more of its UUID"),
     (
         [0, 5],
         ("4", "5"),
-        "slots 0, 5: either count positions or name devices, not both (visible: slots 0-1 = 4, 5)",
+        "slots 0, 5: use either positions or device names, not both (visible: slots 0-1 = 4, 5)",
     ),
     ([1, 1], FOUR, "slots 1 and 1 are the same device, 1"),
     (

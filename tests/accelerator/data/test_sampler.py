@@ -303,13 +303,17 @@ def test_rank_and_world_size_are_the_environments(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("size", "options", "complaint"),
     [
-        (0, {}, "0 samples in batches of 1: nothing to train on"),
-        (5, {"batch": 0}, "5 samples in batches of 0: nothing to train on"),
-        (5, {"rank": 2, "world_size": 2}, "rank 2 of 2: they count from 0"),
-        (5, {"rank": -1}, "rank -1 of 1: they count from 0"),
-        (5, {"last": "keep"}, "last='keep': it is 'borrow', 'drop' or 'pad'"),
-        (5, {"world_size": 3, "batch": 2, "last": "drop"}, "5 samples, and 3 ranks with 2 each"),
-        (5, {"world_size": 6}, "5 samples, and 6 ranks with 1 each: a step would be more than"),
+        (0, {}, "size=0, batch=1: both must be at least 1"),
+        (5, {"batch": 0}, "size=5, batch=0: both must be at least 1"),
+        (5, {"rank": 2, "world_size": 2}, r"rank=2: expected 0 to world_size - 1 \(1\)"),
+        (5, {"rank": -1}, r"rank=-1: expected 0 to world_size - 1 \(0\)"),
+        (5, {"last": "keep"}, "last='keep': expected 'borrow', 'drop' or 'pad'"),
+        (
+            5,
+            {"world_size": 3, "batch": 2, "last": "drop"},
+            "5 samples are too few for 3 ranks with 2 each",
+        ),
+        (5, {"world_size": 6}, "too few for 6 ranks with 1 each: a step would be more than"),
     ],
 )
 def test_what_cannot_be_is_refused(size: int, options: dict[str, Any], complaint: str) -> None:
@@ -322,7 +326,7 @@ def test_more_than_the_epoch_has_cannot_have_been_trained_on(samples: int) -> No
     """As when the samples of all ranks are told, and not those of one."""
     sampler = ElasticSampler(10, world_size=2)
     with pytest.raises(
-        ValueError, match=f"trained on {samples} samples of one rank: epoch 0 has 5"
+        ValueError, match=f"trained on {samples} samples of one rank: epoch 0 has only 5"
     ):
         sampler.trained(samples)
     assert sampler.position == 0

@@ -68,7 +68,7 @@ def test_alone_it_says_where_it_would_wait_for_itself() -> None:
         assert queue.take(wait=False) is None
         assert not queue.over
         with pytest.raises(
-            RuntimeError, match=r"^there is nothing to take, and nobody to wait for"
+            RuntimeError, match=r"^no shard is left, and no worker can give one back"
         ):
             queue.take()
 
@@ -83,7 +83,7 @@ def test_leaving_gives_back() -> None:
 def test_many_workers_need_dsrun(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")
     with pytest.raises(
-        RuntimeError, match=r"many workers here: have dsrun keep it, --shard_queue$"
+        RuntimeError, match=r"several workers share a ShardQueue: run dsrun with --shard_queue$"
     ):
         ShardQueue("train", size=10, shard=10)
 

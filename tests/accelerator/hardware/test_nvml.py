@@ -261,22 +261,22 @@ TROUBLES = [
     (Gpu(index=0, uuid=UUID, used=GIB, processes=(Process(pid=7, held=GIB),)), ()),
     (
         Gpu(index=0),
-        ("its driver does not answer for it: see the kernel's log for NVRM and Xid",),
+        ("the driver does not report it: search the kernel log for NVRM and Xid",),
     ),
     (
         Gpu(index=0, uuid=UUID, rows=rows(failed=True)),
-        ("a bad row of its memory could not be replaced: have the GPU replaced",),
+        ("a bad memory row could not be remapped: have the GPU replaced",),
     ),
     (
         Gpu(index=0, uuid=UUID, rows=rows(pending=True), uncorrected=1),
         (
-            "a bad row of its memory waits to be replaced: reset the GPU",
-            "1 error of its memory not corrected since the driver was loaded",
+            "a bad memory row waits to be remapped: reset the GPU",
+            "1 uncorrected memory error since the driver was loaded",
         ),
     ),
     (
         Gpu(index=0, uuid=UUID, uncorrected=3),
-        ("3 errors of its memory not corrected since the driver was loaded",),
+        ("3 uncorrected memory errors since the driver was loaded",),
     ),
     (
         Gpu(
