@@ -49,8 +49,6 @@ INCOMPLETE = frozenset(
         "cli",
         "planning",
         "resources",
-        "specs",
-        "common",
         "commands",
         "backends",
         "control",
