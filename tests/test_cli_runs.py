@@ -118,8 +118,8 @@ MISTAKES = [
     (("--num_g", "2"), "--num_g: unknown option"),
     (("--bogus",), "--bogus: unknown option"),
     (("-Z",), "-Z: unknown option"),
-    (("--autotuning", "run"), "--autotuning: not here: dsrun starts jobs, it does not tune them"),
-    (("--save_pid",), "--save_pid: not here: no pid file is written"),
+    (("--autotuning", "run"), "--autotuning: not supported; run deepspeed itself for autotuning"),
+    (("--save_pid",), "--save_pid: not supported; send signals to dsrun itself"),
     (("--num_gpus", "two"), "--num_gpus: expected 1 to 4096 (default: all slots), not 'two'"),
     (("--num_gpus", "-5"), "--num_gpus: expected 1 to 4096 (default: all slots), not '-5'"),
     (("--num_gpus", "0"), "--num_gpus: expected 1 to "),
@@ -294,7 +294,7 @@ def test_variables_set_options_and_the_line_wins(folder: Path) -> None:
     assert json.loads(dsrun(folder, "--num_gpus=2", "x.py", env=env).stdout)["world_size"] == 2
     others = {"DSRUN_JOB_ID": "of-somebody", "DSRUN_TOKEN": "x", "DSRUN_NUM_GPU": "1"}
     plan = json.loads(dsrun(folder, "x.py", env={**env, **others}).stdout)
-    note = "DSRUN_NUM_GPU: changes nothing: no such variable (did you mean DSRUN_NUM_GPUS?)"
+    note = "DSRUN_NUM_GPU has no effect: unknown variable (did you mean DSRUN_NUM_GPUS?)"
     assert (plan["world_size"], plan["notes"]) == (3, [note])
 
 

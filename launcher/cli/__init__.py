@@ -1,1 +1,1 @@
-"""The command line: the table of options, the parser, the help."""
+"""The command line: the table of options, the parser and the help."""

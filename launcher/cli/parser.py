@@ -1,4 +1,4 @@
-"""From words to `Options` and the program: the command line and the DSRUN_* variables."""
+"""Parse the command line and the DSRUN_* and PET_* variables into `Options` and the program."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ NO = {"", "0", "false", "no", "off"}
 
 
 class Command(NamedTuple):
-    """One command line, understood.
+    """One parsed command line.
 
     Attributes:
-        options: everything before the script.
-        program: the script and all that follows it, untouched.
-        given: fields that the user set, on the line or by a variable.
+        options: the value of every option.
+        program: the script and everything after it, unchanged.
+        given: names of the options that the user set, on the command line or by a variable.
         help: the page of the help to print, as `help/pages` names it, or "".
         version: whether to print the version.
-        notes: for the user: what of all this changes nothing.
-        joined: what says that this command runs on every node, and on which here, or "".
-        rendezvous: set where torch brings the nodes together; this is the part of one machine.
+        notes: messages to the user about options and variables that have no effect.
+        joined: why this command is known to run on every node, and which node this is; or "".
+        rendezvous: set if torch's rendezvous is used; the command is then for this machine only.
     """
 
     options: Options
@@ -47,24 +47,24 @@ class Command(NamedTuple):
 
     @property
     def like_torchrun(self) -> bool:
-        """Whether the line uses torchrun's own names, and so expects its manners."""
+        """Whether options of torchrun are used, so that its behaviour is expected."""
         return bool(self.given & TORCHRUN_NAMES)
 
     def with_torchruns_logs(self) -> Command:
-        """Return the command with torchrun's names of log files, where torchrun could have it."""
+        """Return the command with torchrun's log layout if torchrun would accept the command."""
         if self.options.log_layout or not self.like_torchrun or self.given & HOSTS:
             return self
         return self._replace(options=self.options.changed(log_layout="torchrun"))
 
 
 def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
-    """Understand a command line; what it leaves out may come from DSRUN_* or PET_* variables.
+    """Parse a command line; options that it lacks may be set by DSRUN_* or PET_* variables.
 
-    The first word that is no option is the script, and everything behind it is the script's,
-    whatever it looks like. `--` ends the options before it.
+    The first word that is not an option is the script, and everything after it is passed to the
+    script. `--` ends the options as well.
 
     Raises:
-        UsageError: an option is unknown, refused here, or has a bad value.
+        UsageError: an option is unknown or not supported, or has an invalid value.
     """
     names = table()
     torchruns = {name: option for name, option in names.items() if name in PET}
@@ -107,17 +107,17 @@ def _notes(
     environ: Mapping[str, str],
     names: Mapping[str, tuple[str, Option]],
 ) -> tuple[str, ...]:
-    """Return a line for each option, and each variable of ours, that changes nothing."""
-    idle = [f"--{name}: changes nothing: {IDLE[name]}" for name in IDLE if name in values]
+    """Return a message for each option and each DSRUN_* variable that has no effect."""
+    idle = [f"--{name} has no effect: {IDLE[name]}" for name in IDLE if name in values]
     ours = [name for name in environ if name.startswith("DSRUN_")]
     keys = {name: name.removeprefix("DSRUN_").lower() for name in ours}
     unknown = [name for name, key in keys.items() if key not in names]
-    unknown = [name for name in unknown if name not in no_options()]
-    return (*idle, *(f"{one}: changes nothing: no such variable{_meant(one)}" for one in unknown))
+    unknown = [name for name in unknown if name not in other_variables()]
+    return (*idle, *(f"{one} has no effect: unknown variable{_meant(one)}" for one in unknown))
 
 
-def no_options() -> frozenset[str]:
-    """Return our variables that stand for no option: a secret, and what workers are given."""
+def other_variables() -> frozenset[str]:
+    """Return the DSRUN_* variables that are not options: a secret, and what workers are given."""
     from ...accelerator.data import QUEUE_FD
 
     given = ("DSRUN_JOB_ID", "DSRUN_NODE_LAUNCHER", "DSRUN_WORLD_INFO", "DSRUN_LOG_OUT", QUEUE_FD)
@@ -125,8 +125,8 @@ def no_options() -> frozenset[str]:
 
 
 def _meant(variable: str) -> str:
-    """Return the nearest of our own variables, in words."""
-    ours = [name.removeprefix("DSRUN_").lower() for name in no_options()]
+    """Return a hint that names the most similar DSRUN_* variable."""
+    ours = [name.removeprefix("DSRUN_").lower() for name in other_variables()]
     close = _nearest(variable.removeprefix("DSRUN_").lower(), [*table(), *ours])
     return f" (did you mean DSRUN_{close.upper()}?)" if close else "; see dsrun --help"
 
@@ -137,7 +137,7 @@ def _take(
     names: Mapping[str, tuple[str, Option]],
     values: dict[str, object],
 ) -> int:
-    """Record the option `word`; return how many words it took."""
+    """Record the value of the option `word`; return how many words were used."""
     shown, attached, text = _split(word, names)
     name, spec = _find(shown, names)
     if spec.kind == "bool":
@@ -153,7 +153,7 @@ def _take(
 
 
 def _split(word: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, bool, str]:
-    """Part `--name=value` and `-Xvalue` into (as typed, whether a value is attached, value)."""
+    """Split `--name=value` and `-Xvalue` into (name, whether a value is attached, value)."""
     if word.startswith("--"):
         shown, attached, text = word.partition("=")
         return shown, bool(attached), text
@@ -165,19 +165,19 @@ def _split(word: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, boo
 def _find(shown: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, Option]:
     key = _key(shown)
     if key in REFUSED:
-        raise UsageError(f"{shown}: not here: {REFUSED[key]}")
+        raise UsageError(f"{shown}: not supported; {REFUSED[key]}")
     # One-letter names are in the table with their dash, so `--H` is not `-H`.
     if key not in names:
         close = _nearest(key, names)
         meant = f" (did you mean --{close}?)" if close else ""
         raise UsageError(
-            f"{shown}: unknown option{meant}; see dsrun --help (a script's own go behind its name)"
+            f"{shown}: unknown option{meant}; see dsrun --help (options of the script go after it)"
         )
     return names[key]
 
 
 def _key(shown: str) -> str:
-    """Return the name of an option as the table has it."""
+    """Return the name of an option as it is in the table."""
     return shown[2:].replace("-", "_") if shown.startswith("--") else shown
 
 
@@ -247,7 +247,7 @@ def _switch(variable: str, text: str) -> bool:
 
 
 def name_variables(message: str, argv: Sequence[str], environ: Mapping[str, str]) -> str:
-    """Return what is said of options, with the name of the variable that set one in its place."""
+    """Return a message with options replaced by the variables that have set them."""
     import re
 
     names = table()

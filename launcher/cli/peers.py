@@ -1,23 +1,20 @@
-"""What the options and variables of deepspeed and torchrun mean here, where it is not the same.
-
-Pure.
-"""
+"""Options and variables of deepspeed and torchrun that dsrun treats in a way of their own. Pure."""
 
 from __future__ import annotations
 
 REFUSED = {
-    "autotuning": "dsrun starts jobs, it does not tune them; use deepspeed's own --autotuning",
-    "save_pid": "no pid file is written; signal dsrun itself, every worker gets it",
-    "duplicate_stdout_filters": "grep the files of --log_dir",
-    "duplicate_stderr_filters": "grep the files of --log_dir",
+    "autotuning": "run deepspeed itself for autotuning",
+    "save_pid": "send signals to dsrun itself, which passes them on to every worker",
+    "duplicate_stdout_filters": "search the files of --log_dir, for instance with grep",
+    "duplicate_stderr_filters": "search the files of --log_dir, for instance with grep",
 }
-"""Options of the peers that can mean nothing here, each with the reason and what to use."""
+"""Options that are refused, each with what to do instead."""
 
 IDLE = {
-    "start_method": "workers are programs here, never functions",
-    "event_log_handler": "--report_file FILE writes how the job ended",
+    "start_method": "workers are always separate programs",
+    "event_log_handler": "--report_file FILE writes a report on the end of the job",
 }
-"""Options of the peers that are accepted and change nothing, each with the reason."""
+"""Options that are accepted and have no effect, each with a reason or an alternative."""
 
 TORCHRUN_NAMES = frozenset(
     {
@@ -30,9 +27,9 @@ TORCHRUN_NAMES = frozenset(
         "rdzv_conf",
     }
 )
-"""A line that uses these comes from torchrun, which passes no --local_rank to the script."""
+"""Options by which a command line is known to be written for torchrun."""
 HOSTS = frozenset({"host", "hostfile", "host_discovery_script", "watch_hostfile"})
-"""Options that name hosts, of which torchrun knows nothing."""
+"""Options that name hosts; torchrun has none."""
 
 PET = frozenset(
     {
@@ -43,26 +40,25 @@ PET = frozenset(
         *("shutdown_timeout", "virtual_local_rank"),
     }
 )
-"""Options that torchrun takes from PET_<NAME> (torch 2.13, `torch/distributed/run.py`).
+"""Options that torchrun reads from PET_<NAME> (torch 2.13, `torch/distributed/run.py`).
 
-PET_NODE_RANK is not among them: it says which node this is; `resources.cluster_environment` reads
-it.
+PET_NODE_RANK is left out: `resources.cluster_environment` reads it, as it identifies the node.
 """
 
 TEMPLATE = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"
-"""The variable in which torchrun is told what to put before each line of the workers' output."""
+"""The variable with torchrun's template of the prefix of output lines."""
 
 
 def prefix_of(template: str) -> str:
-    """Return torchrun's template of a line's prefix in the words of --prefix.
+    """Return the format for --prefix that equals a template of torchrun.
 
-    It is a `string.Template` with role_name, local_rank and rank (torch 2.13,
-    `local_elastic_agent.py`); what it names besides stays as it is.
+    The template is a `string.Template` with role_name, local_rank and rank (torch 2.13,
+    `local_elastic_agent.py`); other names in it are left unchanged.
     """
     from string import Template
 
     fields = {"role_name": "role", "local_rank": "local_rank", "rank": "rank"}
-    # Braces of the template's own are no fields of --prefix.
+    # Braces in the template are plain text, so fields are marked until braces are doubled.
     marked = {name: f"\1{field}\2" for name, field in fields.items()}
     text = Template(template.replace("\1", "").replace("\2", "")).safe_substitute(marked)
     return text.replace("{", "{{").replace("}", "}}").replace("\1", "{").replace("\2", "}")

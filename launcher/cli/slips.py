@@ -1,4 +1,4 @@
-"""Lines that are often typed where another is meant, each with the line that helps."""
+"""Frequent mistakes in command lines, each with a message that says what to write instead."""
 
 from __future__ import annotations
 
@@ -15,72 +15,73 @@ if TYPE_CHECKING:
     from ..specs.program import Program
 
 HEAD = 512
-"""Bytes of a script that are looked at."""
+"""How many bytes at the start of a script are read."""
 
 OURS = TORCHRUN_NAMES | {
     *("num_gpus", "num_nodes", "hostfile", "include", "master_port", "launcher", "no_local_rank"),
 }
-"""Options that hardly any script has itself."""
+"""Options that hardly any training script has."""
 
 _PYTHON = r"(.*/)?python[0-9.]*"
 _LAUNCHERS = {"torchrun", "deepspeed"}
 _SHELL = rb"#!\s*(\S*/env\s+(-\S+\s+)*)?\S*\b(sh|bash|dash|zsh|ksh|csh|tcsh|fish)\b"
-# What is a script of both has its second line in quotes; pip writes such, where paths are long.
+# A file may be a script for both shell and Python; then its second line is quoted. pip writes such
+# files where the path of the interpreter is long.
 _BOTH = rb"#![^\n]*\n\s*['\"]"
 
 
 def check(program: Program, folder: str) -> None:
-    """See that the script can be one of Python's.
+    """Check that the script may be a Python script.
 
     Args:
-        program: what the workers are to run.
-        folder: where they run; what does not lie there on this machine is not looked at.
+        program: what the workers will run.
+        folder: their working directory; a script that does not exist there on this machine is not
+            checked.
 
     Raises:
-        UsageError: it is something else; says what was meant.
+        UsageError: it is not a Python script; the message names the correct command.
     """
     if program.module or program.no_python:
         return
     script = program.script
     if "python" in script and re.fullmatch(_PYTHON, script):
         raise UsageError(
-            f"{script}: dsrun starts python itself: dsrun [options] SCRIPT [ARGS...]"
-            " (--python names another)"
+            f"{script}: dsrun starts Python itself; write dsrun [options] SCRIPT [ARGS...]"
+            " (--python chooses the interpreter)"
         )
     path = os.path.join(folder, script)
     if script in _LAUNCHERS and not os.path.exists(path):
-        raise UsageError(f"{script}: dsrun stands in its place: leave the word out")
+        raise UsageError(f"{script}: dsrun replaces {script}; leave this word out")
     kind = _kind(path)
     if kind:
         shown = script if "/" in script else f"./{script}"
         raise UsageError(
-            f"{script}: {kind}, not one of Python: dsrun [options] --no_python {shown} runs it"
-            " (with --no_local_rank if it takes no --local_rank=N)"
+            f"{script}: {kind}, not a Python script; write dsrun [options] --no_python {shown}"
+            " (with --no_local_rank if it does not accept --local_rank=N)"
         )
 
 
 def notes(program: Program, given: Collection[str]) -> list[str]:
-    """Return a line where an option behind the script is likely to be meant for dsrun.
+    """Return a note if an option after the script is probably meant for dsrun.
 
     Args:
-        program: what the workers are to run.
-        given: options that dsrun has got.
+        program: what the workers will run.
+        given: the options that dsrun was given.
     """
     if program.no_python:
         return []
     own = program.args[: program.args.index("--")] if "--" in program.args else program.args
     names = {word: word[2:].partition("=")[0].replace("-", "_") for word in own if word[:2] == "--"}
-    found = [word for word, name in names.items() if name in OURS and name not in given]
-    if not found:
+    meant = [word for word, name in names.items() if name in OURS and name not in given]
+    if not meant:
         return []
-    flag = found[0].partition("=")[0]
-    return [
-        f"{flag} behind {program.script} is the script's own; as an option of dsrun it goes before"
-    ]
+    flag = meant[0].partition("=")[0]
+    script = program.script
+    return [f"{flag} after {script} is passed to {script}; options of dsrun go before it"]
 
 
 def _kind(path: str) -> str:
-    """Return what the file is if it is known not to be of Python, else ""."""
+    """Return what kind of file this is if it is not a Python script, else ""."""
     if not os.path.isfile(path):
         return ""
     try:
@@ -89,7 +90,7 @@ def _kind(path: str) -> str:
     except OSError:
         return ""
     if head.startswith(b"\x7fELF"):
-        return "a program"
+        return "an executable"
     if not head.startswith(b"#!"):
         return ""
     return "a shell script" if re.match(_SHELL, head) and not re.match(_BOTH, head) else ""

@@ -1,11 +1,11 @@
-"""The command line: what is understood, what is refused, and with which words."""
+"""The parser: accepted spellings, refused options, and the messages."""
 
 from __future__ import annotations
 
 import pytest
 
 from dsrun.launcher.cli.options import all_options, table
-from dsrun.launcher.cli.parser import Command, name_variables, no_options, parse
+from dsrun.launcher.cli.parser import Command, name_variables, other_variables, parse
 from dsrun.launcher.cli.peers import PET, REFUSED
 from dsrun.launcher.common.errors import UsageError
 
@@ -131,19 +131,19 @@ def test_the_version_is_asked_for(words: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "environ", "notes"),
     [
-        (["--start-method", "spawn"], {}, ["--start_method: changes nothing: workers are pr"]),
-        (["--event-log-handler=null"], {}, ["--event_log_handler: changes nothing: --report_f"]),
+        (["--start-method", "spawn"], {}, ["--start_method has no effect: workers are always"]),
+        (["--event-log-handler=null"], {}, ["--event_log_handler has no effect: --report_file"]),
         (
             [],
             {"DSRUN_NUM_GPU": "2", "DSRUN_XYZ": "", "NUM_GPU": ""},
             [
-                "DSRUN_NUM_GPU: changes nothing: no such variable (did you mean DSRUN_NUM_GPUS?)",
-                "DSRUN_XYZ: changes nothing: no such variable; see dsrun --help",
+                "DSRUN_NUM_GPU has no effect: unknown variable (did you mean DSRUN_NUM_GPUS?)",
+                "DSRUN_XYZ has no effect: unknown variable; see dsrun --help",
             ],
         ),
-        ([], {"DSRUN_JOBID": ""}, ["DSRUN_JOBID: changes nothing: no such variable (did you mean"]),
+        ([], {"DSRUN_JOBID": ""}, ["DSRUN_JOBID has no effect: unknown variable (did you mean"]),
         # What a worker has been given by a dsrun around this one.
-        ([], dict.fromkeys(no_options(), "1"), []),
+        ([], dict.fromkeys(other_variables(), "1"), []),
     ],
 )
 def test_what_changes_nothing_is_told(
@@ -206,7 +206,7 @@ def test_a_value_that_is_missing() -> None:
 def test_options_without_a_meaning_here_are_refused_with_a_reason(name: str) -> None:
     dashed = name.replace("_", "-")
     for word in (f"--{name}", f"--{dashed}", f"--{name}=x"):
-        assert fault_of(word) == f"{word.partition('=')[0]}: not here: {REFUSED[name]}"
+        assert fault_of(word) == f"{word.partition('=')[0]}: not supported; {REFUSED[name]}"
     assert name not in table()
 
 
@@ -238,7 +238,7 @@ def test_every_flag_of_the_peers_is_taken_or_refused_with_a_reason(word: str) ->
             given = [spelling] if spec.kind == "bool" else [spelling, value]
             assert set(set_by(understood(*given))) == {field}
         else:
-            assert len(fault_of(spelling).partition(": not here: ")[2]) > 10
+            assert len(fault_of(spelling).partition(": not supported; ")[2]) > 10
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,28 @@ def folder(tmp_path: Path) -> str:
 @pytest.mark.parametrize(
     ("script", "message"),
     [
-        ("run.sh", "a shell script, not one of Python: dsrun [options] --no_python ./run.sh runs "),
-        ("./run.sh", "a shell script, not one of Python: dsrun [options] --no_python ./run.sh "),
-        ("launch", "a shell script, not one of Python: dsrun [options] --no_python ./launch runs "),
-        ("a.out", "a program, not one of Python: dsrun [options] --no_python ./a.out runs it "),
-        ("python", "dsrun starts python itself: dsrun [options] SCRIPT [ARGS...] (--python names "),
-        ("/usr/bin/python3.11", "dsrun starts python itself"),
-        ("deepspeed", "dsrun stands in its place: leave the word out"),
+        (
+            "run.sh",
+            "a shell script, not a Python script; write dsrun [options] --no_python ./run.sh ",
+        ),
+        (
+            "./run.sh",
+            "a shell script, not a Python script; write dsrun [options] --no_python ./run.sh ",
+        ),
+        (
+            "launch",
+            "a shell script, not a Python script; write dsrun [options] --no_python ./launch ",
+        ),
+        (
+            "a.out",
+            "an executable, not a Python script; write dsrun [options] --no_python ./a.out ",
+        ),
+        (
+            "python",
+            "dsrun starts Python itself; write dsrun [options] SCRIPT [ARGS...] (--python chooses ",
+        ),
+        ("/usr/bin/python3.11", "dsrun starts Python itself"),
+        ("deepspeed", "dsrun replaces deepspeed; leave this word out"),
     ],
 )
 def test_what_is_no_script_of_pythons(folder: str, script: str, message: str) -> None:
@@ -84,6 +99,6 @@ def test_what_may_be_one(folder: str, script: str) -> None:
 def test_options_of_ours_behind_the_script(
     args: tuple[str, ...], given: tuple[str, ...], flag: str
 ) -> None:
-    told = f"{flag} behind t.py is the script's own; as an option of dsrun it goes before"
-    assert notes(Program("t.py", args), given) == ([told] if flag else [])
+    note = f"{flag} after t.py is passed to t.py; options of dsrun go before it"
+    assert notes(Program("t.py", args), given) == ([note] if flag else [])
     assert notes(Program("t.py", args, no_python=True), given) == []
