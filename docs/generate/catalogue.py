@@ -49,7 +49,6 @@ INCOMPLETE = frozenset(
         "planning",
         "resources",
         "commands",
-        "backends",
         "control",
         "head",
         "node",
