@@ -92,6 +92,15 @@ class Labeller:
         lines = self._labelled(whole) if whole else b""
         return lines + self._pieces() if len(self.carry) > LONGEST else lines
 
+    @property
+    def unfinished(self) -> bytes:
+        """The line that has not ended yet, labelled; its last carriage return is left out."""
+        return self._next_label + self.carry.rstrip(b"\r")
+
+    @property
+    def _next_label(self) -> bytes:
+        return self._continued if self._piece else self.label
+
     def end(self) -> bytes:
         """Return the last line, which had no end, with one."""
         line, self.carry = self.carry.rstrip(b"\r"), b""
@@ -100,7 +109,7 @@ class Labeller:
     def _labelled(self, whole: bytes) -> bytes:
         if not self.label:
             return whole
-        first = self._continued if self._piece else self.label
+        first = self._next_label
         self._piece = False
         return first + whole[:-1].replace(b"\n", b"\n" + self.label) + b"\n"
 

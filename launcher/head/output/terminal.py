@@ -78,7 +78,7 @@ class StreamOutput:
         self._timer = False
         waiting, self._waiting = self._waiting, {}
         for key, labeller in waiting.items():
-            text = labeller.label + labeller.carry.rstrip(b"\r")
+            text = labeller.unfinished
             if labeller.moving:
                 self.show(key[1], text + b"\n", None)
                 labeller.moving = False
@@ -159,7 +159,7 @@ class TerminalOutput:
         """Return the live part: the latest unfinished lines and the status, cut to the width."""
         width = _columns()
         newest = [one for one in self._lines.values() if one.carry][-ROWS:]
-        rows = [_cut(one.label + one.carry.rstrip(b"\r"), width) for one in newest]
+        rows = [_cut(one.unfinished, width) for one in newest]
         rows += [_cut(self._status, width)] if self._status else []
         self._drawn = len(rows)
         return b"\n".join(rows)

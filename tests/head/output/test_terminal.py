@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dsrun.launcher.head.output.labels import Labeller
+from dsrun.launcher.head.output.labels import LONGEST, Labeller
 from dsrun.launcher.head.output.terminal import (
     LATEST,
     REDRAW,
@@ -106,6 +106,19 @@ def test_a_file_gets_a_line_that_waits_and_its_end_later(written: Written) -> No
     assert written == [(1, b"w:0| name? ")]
     screen.show(1, prompt.feed(b"x\n"), None)
     assert written[1:] == [(1, b"x\n")]
+
+
+def test_a_long_line_that_waits_between_two_pieces_is_shown_once(written: Written) -> None:
+    clock = Clock()
+    screen = StreamOutput(clock.loop, writer(written))
+    labeller = Labeller(LABEL)
+    key = 0, 1
+    for block in (b"a" * (LONGEST + 1), b"b", b"c\n"):
+        screen.show(1, labeller.feed(block), None)
+        screen.open_line(key, labeller)
+        clock.go(LATEST)
+    shown = b"".join(data for _, data in written)
+    assert shown == LABEL + b"a" * (LONGEST + 1) + b"\n" + LABEL.replace(b"|", b"+") + b"bc\n"
 
 
 def test_a_line_between_ends_the_one_that_stands_open(written: Written) -> None:
