@@ -176,6 +176,14 @@ def the_engine_says_why_a_node_was_lost_once_it_is_closed(nodes: Nodes) -> Steps
     nodes[0].stops(0, 1)
 
 
+def a_killed_engine_reports_it_once_it_is_closed(nodes: Nodes) -> Steps:
+    """Its daemons send SIGTERM to the nodes first, which is a consequence, not a stop signal."""
+    yield from started(nodes)
+    nodes[1].at_close = lambda: nodes[1].emit(EngineEnded("mpirun ended (SIGKILL)", 75, True))
+    nodes[1].notes("got SIGTERM", signal.SIGTERM)
+    yield from stopped(nodes, (0, 1), (2, 3))
+
+
 def a_signal_to_dsrun(nodes: Nodes) -> Steps:
     yield from started(nodes)
     os.kill(os.getpid(), signal.SIGTERM)
@@ -293,6 +301,7 @@ ENDS: dict[Callable[[Nodes], Steps], tuple[str, ...]] = {
     a_guard_dies: (*TWO, "x.py"),
     a_scheduler_stops_a_node: (*TWO, "x.py"),
     the_engine_ends: (*TWO, "x.py"),
+    a_killed_engine_reports_it_once_it_is_closed: (*TWO, "x.py"),
     the_engine_says_why_a_node_was_lost_once_it_is_closed: (*TWO, "x.py"),
     a_signal_to_dsrun: (*TWO, "--grace", "5", "x.py"),
     a_signal_that_ends_well: (*TWO, "--graceful_term_ok", "x.py"),

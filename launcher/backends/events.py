@@ -47,7 +47,7 @@ class EngineEnded(NamedTuple):
     Attributes:
         cause: the reason.
         code: the job's exit code, if this ends it.
-        killed: whether it was killed.
+        killed: whether somebody else has killed it.
     """
 
     cause: str

@@ -61,7 +61,7 @@ class EngineRun:
         self._announced = 0
         self._tool = os.path.basename(argv[0])
         self._emit = emit
-        self._reported = self._cleaned_up = False
+        self._reported = self._cleaned_up = self._killed_here = False
         self._lines: list[str] = []
         self._child = DialCommand(argv, engine.environ(), loop, self).child
 
@@ -80,6 +80,7 @@ class EngineRun:
                 child.signal_children(signal.SIGTERM)
                 child.send_signal(signal.SIGTERM)
         if not child.wait(KILL_TIMEOUT):
+            self._killed_here = True
             child.send_signal(signal.SIGKILL)
             child.wait(KILL_TIMEOUT)
         if child.code:
@@ -111,7 +112,8 @@ class EngineRun:
         how = f"exit code {code}" if code >= 0 else signal.Signals(-code).name
         words = "; ".join(line[:200] for line in self._lines[:SHOWN_LINES])
         cause = f"{self._tool} ended ({how}){f': {words}' if words else ''}"
-        self._report(cause, self._engine.exit_code(code), killed=code == -signal.SIGKILL)
+        killed = code == -signal.SIGKILL and not self._killed_here
+        self._report(cause, self._engine.exit_code(code), killed=killed)
 
     def _all_announced(self) -> bool:
         return self._announced >= len(self._nodes)

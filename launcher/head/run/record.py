@@ -64,10 +64,16 @@ class JobRecord:
         self._by_node = self.stop_signal == 0
         self.stop_signal = self.stop_signal or number
 
-    def discard_node_signal(self) -> None:
-        """Discard a signal received by a node: it was a consequence of the engine's end."""
-        if self._by_node:
+    def discard_node_signal(self) -> bool:
+        """Discard a signal received by a node: it was a consequence of the engine's end.
+
+        Returns:
+            whether there was one.
+        """
+        discarded, self._by_node = self._by_node, False
+        if discarded:
             self.stop_signal = 0
+        return discarded
 
     @property
     def cut_off(self) -> bool:

@@ -115,4 +115,4 @@ def test_it_is_stopped_though_it_ignores_what_it_is_told(tmp_path: Path) -> None
     loop.call_later(20.0, loop.stop)
     loop.run()
     backend.close()
-    assert found[-1] == EngineEnded("mpirun ended (SIGKILL): up", LOST, True)
+    assert found[-1] == EngineEnded("mpirun ended (SIGKILL): up", LOST, False)
