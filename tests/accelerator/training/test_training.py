@@ -436,7 +436,7 @@ def test_new_pinned_memory_has_the_shape_that_was_asked_for(device: TrainingAcce
 
 
 def test_only_the_hosts_memory_is_pinned(device: TrainingAccelerator) -> None:
-    with pytest.raises(ValueError, match="^device=cuda:0: only host memory can be pinned"):
+    with pytest.raises(ValueError, match=r"^device=cuda:0: only host memory can be pinned"):
         device.pin_empty(2, dtype=torch.int, device="cuda:0")
 
 
