@@ -52,7 +52,6 @@ INCOMPLETE = frozenset(
         "control",
         "head",
         "node",
-        "accelerator",
     }
 )
 """Areas that the page does not show yet, as messages of theirs are not in the catalogue."""
