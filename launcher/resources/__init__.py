@@ -1,1 +1,1 @@
-"""Who may take part: hosts, their slots, and the filters over them."""
+"""Hosts that may take part: where they are named, their slots, and the filters over them."""

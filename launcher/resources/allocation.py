@@ -1,8 +1,8 @@
-"""What a scheduler has allocated to the job that this runs in: one table of who says it, and how.
+"""Read the hosts that a scheduler has allocated to this job, from a table of its variables.
 
-A slot is a device. A scheduler's own numbers are kept only where they are about GPUs (or, in Slurm,
-where GPUs are nowhere spoken of and several tasks a node are asked for); anything else counts cores
-or MPI ranks, and there each node counts its own devices. `slurm` and `nodefile` have the details.
+A slot is a device. A scheduler's numbers are used as slots only if they count GPUs or, in Slurm, if
+no GPUs are requested but several tasks per node are. Other numbers count cores or MPI ranks; then
+each node counts its own devices. `slurm` and `nodefile` have the details.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Environ = Mapping[str, str]
     Read = Callable[[str], bytes]
-    ReadSource = Callable[[str, Environ, Read], "_Found | None"]
+    ReadSource = Callable[[str, Environ, Read], "_Groups | None"]
 
 
 COUNTED = "each node counts its devices"
@@ -31,9 +31,9 @@ class Allocation(NamedTuple):
 
     Attributes:
         scheduler: slurm, pbs, lsf, sge, cobalt or mpi-operator.
-        hosts: In the scheduler's order.
-        words: For the user: which job, which variables, how many nodes, whose slots.
-        groups: Names of hosts by the components of a heterogeneous Slurm job; else one group.
+        hosts: in the scheduler's order.
+        words: text for the user: the job, the variable, the number of nodes, the slots' source.
+        groups: host names by component of a heterogeneous Slurm job; otherwise one group.
     """
 
     scheduler: str
@@ -42,20 +42,23 @@ class Allocation(NamedTuple):
     groups: tuple[tuple[str, ...], ...]
 
 
-class _Found(NamedTuple):
-    """What a row of the table has found: the hosts of each group, and where the slots are from."""
+class _Groups(NamedTuple):
+    """What a source returns: the hosts of each group, and where their slots come from."""
 
     groups: Sequence[Sequence[Host]]
     note: str
 
 
 class _Source(NamedTuple):
-    """A variable that says which hosts a job has.
+    """A variable that names the hosts of a job.
 
     Attributes:
-        name: What the user calls it.
-        job: The variable with the number of the job: without it, the other means nothing.
-        read: From the variable, the environment and a reader of files; None if it means no job.
+        scheduler: as in `Allocation`.
+        name: the scheduler's name for the user.
+        job: the variable with the job's id; without it, `variable` is ignored. "" for none.
+        variable: the variable that names the hosts.
+        read: takes the variable, the environment and a function that reads files; returns None if
+            there is no job.
     """
 
     scheduler: str
@@ -66,35 +69,35 @@ class _Source(NamedTuple):
 
 
 def find(environ: Environ, read: Read | None = None) -> Allocation | None:
-    """Return what is allocated to this job, or None outside of one.
+    """Return the hosts that are allocated to this job, or None outside of a job.
 
     Args:
-        environ: The environment of this process.
-        read: Returns a file's bytes, or raises OSError.
+        environ: the environment of this process.
+        read: returns the bytes of a file, or raises OSError.
 
     Raises:
-        UsageError: A variable or file cannot be read: it is named, with what was expected.
+        UsageError: a variable or file is malformed; the message names it, and what was expected.
     """
     for source in _SOURCES:
         if environ.get(source.variable) and (not source.job or environ.get(source.job)):
-            found = source.read(source.variable, environ, read or files.read)
-            if found:
-                return _allocation(source, environ, found)
+            groups = source.read(source.variable, environ, read or files.read)
+            if groups:
+                return _allocation(source, environ, groups)
     return None
 
 
-def _allocation(source: _Source, environ: Environ, found: _Found) -> Allocation:
-    hosts = [host for group in found.groups for host in group]
-    _distinct(hosts)
+def _allocation(source: _Source, environ: Environ, result: _Groups) -> Allocation:
+    hosts = [host for group in result.groups for host in group]
+    _check_distinct(hosts)
     job = f" job {environ[source.job]}" if source.job else ""
-    groups = tuple(tuple(host.name for host in group) for group in found.groups)
-    words = f"{source.name}{job} ({source.variable}, {_size(found)}; {_slots(hosts, found.note)})"
+    groups = tuple(tuple(host.name for host in group) for group in result.groups)
+    words = f"{source.name}{job} ({source.variable}, {_size(groups)}; {_slots(hosts, result.note)})"
     return Allocation(source.scheduler, hosts, words, groups)
 
 
-def _size(found: _Found) -> str:
-    components = f" in {len(found.groups)} components" if len(found.groups) > 1 else ""
-    return f"{counted(sum(map(len, found.groups)), 'node')}{components}"
+def _size(groups: Sequence[Sequence[str]]) -> str:
+    components = f" in {len(groups)} components" if len(groups) > 1 else ""
+    return f"{counted(sum(map(len, groups)), 'node')}{components}"
 
 
 def _slots(hosts: Sequence[Host], note: str) -> str:
@@ -103,41 +106,41 @@ def _slots(hosts: Sequence[Host], note: str) -> str:
     return ", ".join(filter(None, [note, rest if unknown else ""]))
 
 
-def _distinct(hosts: Sequence[Host]) -> None:
-    """See that no host is in two components of a job: dsrun runs one node launcher on each."""
+def _check_distinct(hosts: Sequence[Host]) -> None:
+    """Check that no host is in two components of a job: dsrun runs one node launcher per host."""
     first: dict[str, Host] = {}
     for host in hosts:
         other = first.setdefault(host.name, host)
         if other is not host:
             raise UsageError(
-                f"{host.where}: host {host.name!r} is also in {other.where}; dsrun takes a host "
-                "once: --host names the hosts to use"
+                f"{host.where}: host {host.name!r} is also in {other.where}, but dsrun uses a host "
+                "only once; name the hosts to use with --host"
             )
 
 
-def _components(_variable: str, environ: Environ, _read: Read) -> _Found | None:
+def _components(_variable: str, environ: Environ, _read: Read) -> _Groups | None:
     from .slurm import components
 
-    # sbatch hands these on to a job that is submitted in another.
+    # sbatch passes these variables on to a job that is submitted from within another job.
     if environ["SLURM_JOB_ID"] != environ.get("SLURM_JOB_ID_HET_GROUP_0"):
         return None
     parts = components(environ)
     notes = dict.fromkeys(part.note for part in parts if part.note)
-    return _Found([part.hosts for part in parts], ", ".join(notes))
+    return _Groups([part.hosts for part in parts], ", ".join(notes))
 
 
-def _nodelist(variable: str, environ: Environ, _read: Read) -> _Found:
+def _nodelist(variable: str, environ: Environ, _read: Read) -> _Groups:
     from .slurm import component
 
     hosts, note = component(environ, variable)
-    return _Found([hosts], note)
+    return _Groups([hosts], note)
 
 
-def _nodefile(variable: str, environ: Environ, read: Read) -> _Found | None:
+def _nodefile(variable: str, environ: Environ, read: Read) -> _Groups | None:
     from .nodefile import READERS
 
-    found = READERS[variable](variable, environ, read)
-    return _Found([found[0]], found[1]) if found else None
+    result = READERS[variable](variable, environ, read)
+    return _Groups([result[0]], result[1]) if result else None
 
 
 _SLURM = ("slurm", "Slurm", "SLURM_JOB_ID")
@@ -159,4 +162,4 @@ _SOURCES = (
     _Source(*_OPERATOR, "I_MPI_HYDRA_HOST_FILE", _nodefile),
     _Source(*_OPERATOR, "HYDRA_HOST_FILE", _nodefile),
 )
-"""The first whose variables are set wins."""
+"""In order of precedence: the first whose variables are set is used."""

@@ -1,15 +1,16 @@
-"""Which node this is, where the same command already runs on every node and something says so.
+"""Find this node's rank from the environment, if the same command runs on every node.
 
-The first row of `_SOURCES` that speaks wins. What must hold together is checked together: these
-variables outlive what they tell of, in shells and in jobs that are submitted from jobs.
+The sources are tried in the order of `_SOURCES`. Variables that belong together are checked
+together, as they may be stale: shells and jobs submitted from within a job inherit them.
 
 * torchrun's own variables, which Kubeflow's Trainer and its older PyTorchJob set in every pod.
-* A task of an MPI launcher; before Slurm, as a launcher that starts its daemons by srun leaves
-  their step's variables to its tasks.
-* A task of srun. Slurm gives a step's variables to whatever a task starts, and to the jobs that it
-  submits. A shell in a terminal (`srun --pty`, Jupyter's) is no task: whoever types there has the
-  whole allocation in mind. SLURM_PTY_PORT alone does not tell, as the tasks of an srun in such a
-  shell inherit it; nor does a terminal alone, as `unbuffer` makes one for each task.
+* A task of an MPI launcher. It comes before Slurm: if the launcher starts its daemons with srun,
+  its tasks inherit the variables of that step.
+* A task of srun. Slurm passes a step's variables to everything that a task starts, and to the jobs
+  that it submits. A shell in a terminal (`srun --pty`, Jupyter's) does not count as a task: a
+  command typed there is meant for the whole allocation. SLURM_PTY_PORT alone does not show this,
+  as the tasks of an srun in such a shell inherit it; nor does a terminal alone, as `unbuffer`
+  creates one for each task.
 * A pod of an indexed Kubernetes Job, whose host name ends in its index.
 """
 
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
     Environ = Mapping[str, str]
 
 WORDS_FOR_ALL = {"auto", "gpu", "cpu", "xpu"}
-"""torchrun's words for --nproc_per_node that mean "as many as the node has"."""
+"""torchrun's values of --nproc_per_node that mean "as many as the node has"."""
 
 _MAX_PORT = 65535
-# Below the ports that Linux gives away by itself (32768 on, ip(7)).
+# Below Linux's default range of ephemeral ports, which begins at 32768 (ip(7)).
 _FIRST_PORT, _PORTS = 20000, 12000
 
 
@@ -42,15 +43,15 @@ class ClusterEnvironment(NamedTuple):
     """One node's place in a job whose command runs on every node.
 
     Attributes:
-        node_rank: Which node this is, from 0.
-        nodes: How many there are; None if nothing says so.
-        master_addr: Where node 0 is; None if nothing says so.
-        master_port: The port for the workers; None if nothing says so.
-        slots: How many workers to start here; None for as many as there are devices.
-        words: For the user: where this is from.
-        hosts: Names of all nodes in order of rank; () if nothing says so.
-        control_port: A port on node 0 that other jobs there do not use; None for the usual one.
-        task: A launcher's own word for this one process; else it is a setting of somebody's.
+        node_rank: the rank of this node.
+        nodes: the number of nodes; None if not known.
+        master_addr: node 0's host name or address; None if not known.
+        master_port: the port for the workers; None if not known.
+        slots: the number of workers to start here; None for one per device.
+        words: text for the user: where this comes from.
+        hosts: names of all nodes in order of rank; () if not known.
+        control_port: a port on node 0 that other jobs there do not use; None for the default.
+        task: set by a launcher for each of its tasks, so it overrides --node_rank.
     """
 
     node_rank: int
@@ -64,29 +65,29 @@ class ClusterEnvironment(NamedTuple):
     task: bool = True
 
 
-class _Here(NamedTuple):
+class _Process(NamedTuple):
     environ: Environ
     hostname: str
     terminal: bool
 
 
 def find(environ: Environ, hostname: str, *, terminal: bool) -> ClusterEnvironment | None:
-    """Return which node this is, or None if nothing says so.
+    """Return this node's place in the job, or None if nothing in the environment says it.
 
     Args:
-        environ: The environment of this process.
-        hostname: This machine's name, in full where it has a domain.
-        terminal: Whether this process has a terminal, as `has_terminal` tells.
+        environ: the environment of this process.
+        hostname: this machine's name, with its domain if it has one.
+        terminal: the result of `has_terminal`.
 
     Raises:
-        UsageError: A variable cannot be read, two disagree, or there are several tasks a node.
+        UsageError: a variable is malformed, two disagree, or there are several tasks per node.
     """
-    here = _Here(environ, hostname, terminal)
-    return next(filter(None, (source(here) for source in _SOURCES)), None)
+    process = _Process(environ, hostname, terminal)
+    return next(filter(None, (source(process) for source in _SOURCES)), None)
 
 
 def has_terminal() -> bool:
-    """Return whether this process has a controlling terminal, wherever its streams go."""
+    """Return whether this process has a controlling terminal, with redirected streams as well."""
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
     except OSError:
@@ -94,8 +95,8 @@ def has_terminal() -> bool:
     return True
 
 
-def _torchrun(here: _Here) -> ClusterEnvironment | None:
-    environ = here.environ
+def _torchrun(process: _Process) -> ClusterEnvironment | None:
+    environ = process.environ
     variable = _rank_variable(environ)
     rank = number(environ, variable)
     if rank is None:
@@ -108,7 +109,7 @@ def _torchrun(here: _Here) -> ClusterEnvironment | None:
 
 
 def _rank_variable(environ: Environ) -> str:
-    """RANK is a node's in a pod of a PyTorchJob, but a worker's where there is a LOCAL_RANK."""
+    """Return the variable of the node rank: RANK in a PyTorchJob's pod, unless in a worker."""
     older = environ.get("PET_NNODES") and not environ.get("LOCAL_RANK")
     return "RANK" if older and not environ.get("PET_NODE_RANK") else "PET_NODE_RANK"
 
@@ -117,7 +118,7 @@ def _nodes(environ: Environ) -> int | None:
     text = environ.get("PET_NNODES", "")
     least, _, most = text.partition(":")
     if most not in {"", least}:
-        raise bad("PET_NNODES", text, f"one number of nodes, such as {most}, not an elastic range")
+        raise bad("PET_NNODES", text, f"a fixed number of nodes, such as {most}")
     return number({"PET_NNODES": least}, "PET_NNODES", least=1)
 
 
@@ -136,10 +137,10 @@ def _master(environ: Environ) -> tuple[str | None, int | None]:
 
 
 def endpoint(variable: str, text: str) -> tuple[str | None, int | None]:
-    """Return the two halves of `host:port`, `[address]:port` or `host`; "" has none, 0 is any port.
+    """Parse `host:port`, `[address]:port` or `host`; "" has neither, and port 0 means any port.
 
     Raises:
-        UsageError: `variable`, or an option of that name, cannot be read.
+        UsageError: it is none of these; the message names `variable`, which may be an option.
     """
     if not text:
         return None, None
@@ -173,12 +174,13 @@ def _workers(environ: Environ) -> int | None:
     return number(environ, variable, least=1, most=MAX_SLOTS)
 
 
-def _mpi_task(here: _Here) -> ClusterEnvironment | None:
-    if not any(name.endswith("_SIZE") for name in here.environ):
-        return None  # none of them is at work, and a start on one machine needs no table of them
+def _mpi_task(process: _Process) -> ClusterEnvironment | None:
+    environ = process.environ
+    if not any(name.endswith("_SIZE") for name in environ):
+        return None  # not a task of any of them: save the import
     from .mpi import LAUNCHERS
 
-    return next(filter(None, (_task_of(launcher, here.environ) for launcher in LAUNCHERS)), None)
+    return next(filter(None, (_task_of(launcher, environ) for launcher in LAUNCHERS)), None)
 
 
 def _task_of(launcher: TaskVariables, environ: Environ) -> ClusterEnvironment | None:
@@ -189,8 +191,8 @@ def _task_of(launcher: TaskVariables, environ: Environ) -> ClusterEnvironment | 
     if local_size > 1:
         raise UsageError(
             f"an MPI launcher started dsrun {local_size} times on this node "
-            f"({launcher.local_size}); dsrun starts the workers itself: use one task a node "
-            f"({launcher.once} -n NODES dsrun ...)"
+            f"({launcher.local_size}); dsrun starts the workers itself, so start one task per "
+            f"node: {launcher.once} -n NODES dsrun ..."
         )
     _check_rank(launcher.rank, rank, size)
     return ClusterEnvironment(
@@ -207,13 +209,13 @@ _STEP = (
 )
 
 
-def _slurm_task(here: _Here) -> ClusterEnvironment | None:
-    environ = here.environ
+def _slurm_task(process: _Process) -> ClusterEnvironment | None:
+    environ = process.environ
     values = _numbers(environ, _STEP)
     if not values or not _is_task_of_job(values[0], environ):
         return None
     step, tasks, nodes, node, task = values
-    if here.terminal and (tasks == 1 or environ.get("SLURM_PTY_PORT")):
+    if process.terminal and (tasks == 1 or environ.get("SLURM_PTY_PORT")):
         return None
     _check_step(tasks, nodes, node, task)
     hosts = _hosts_of_step(environ)
@@ -230,10 +232,13 @@ def _check_step(tasks: int, nodes: int, node: int, task: int) -> None:
         raise UsageError(
             f"srun started dsrun {tasks} times on {counted(nodes, 'node')}; dsrun starts "
             f"the workers itself: use srun --nodes={nodes} --ntasks={nodes} dsrun ..., or dsrun "
-            "alone in the batch script"
+            "without srun in the batch script"
         )
     if task != node:
-        raise UsageError(f"SLURM_NODEID is {node}, but SLURM_PROCID is {task}: which node is this?")
+        raise UsageError(
+            f"SLURM_NODEID is {node}, but SLURM_PROCID is {task}; expected the same number, as "
+            "srun --ntasks-per-node=1 sets them"
+        )
     _check_rank("SLURM_NODEID", node, nodes)
 
 
@@ -244,12 +249,12 @@ def _hosts_of_step(environ: Environ) -> tuple[str, ...]:
 
 
 def _port(job: str, step: int) -> int:
-    """A port for node 0 to be dialled at, another one for each step of each job on a node."""
+    """Return a control port for node 0 that other steps and jobs on that node hardly use."""
     return _FIRST_PORT + (int(job if is_count(job) else 0) * 31 + step) % _PORTS
 
 
 def _is_task_of_job(number: int, environ: Environ) -> bool:
-    """Return whether a step is srun's and this job's: sbatch hands it on to what a task submits."""
+    """Return whether a step is srun's and this job's; sbatch passes variables on to new jobs."""
     from .slurm import FIRST_SPECIAL_STEP
 
     if number >= FIRST_SPECIAL_STEP:
@@ -268,12 +273,12 @@ def _hosts(environ: Environ, variable: str) -> list[str]:
     return expand_nodelist(environ[variable], variable)
 
 
-def _indexed_job(here: _Here) -> ClusterEnvironment | None:
-    """A pod of an indexed Job; the MPI Operator's launcher pod is one, too, but not one of many."""
-    rank = number(here.environ, "JOB_COMPLETION_INDEX")
-    if rank is None or _is_operators(here.environ):
+def _indexed_job(process: _Process) -> ClusterEnvironment | None:
+    """Return the place of an indexed Job's pod, unless it is the MPI Operator's launcher pod."""
+    rank = number(process.environ, "JOB_COMPLETION_INDEX")
+    if rank is None or _is_operators(process.environ):
         return None
-    pod, dot, domain = here.hostname.partition(".")
+    pod, dot, domain = process.hostname.partition(".")
     stem, _, index = pod.rpartition("-")
     master = f"{stem}-0{dot}{domain}" if stem and index == str(rank) else None
     words = "a pod of an indexed Job (JOB_COMPLETION_INDEX)"
@@ -287,7 +292,7 @@ def _is_operators(environ: Environ) -> bool:
 
 
 def _numbers(environ: Environ, variables: Sequence[str]) -> list[int] | None:
-    """The numbers in the variables, or None if one is not set."""
+    """Return the numbers in the variables, or None if one is not set."""
     values = [number(environ, variable) for variable in variables]
     known = [value for value in values if value is not None]
     return known if len(known) == len(values) else None

@@ -1,4 +1,4 @@
-"""Numbers as schedulers write them into variables: plain digits, or it is an error."""
+"""Parse the numbers that schedulers write into variables: digits only, else it is an error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 LARGEST = 2**32 - 1
-"""The largest that one of them writes: Slurm has 32 bits for a step."""
+"""The largest number in use: Slurm numbers steps with 32 bits."""
 
 
 def is_count(text: str) -> bool:
@@ -20,20 +20,20 @@ def is_count(text: str) -> bool:
 def number(
     environ: Mapping[str, str], variable: str, least: int = 0, most: int = LARGEST
 ) -> int | None:
-    """Return the number in a variable, or None where it is not set.
+    """Return the number in a variable, or None if it is not set.
 
     Raises:
-        UsageError: It is no number from `least` to `most`.
+        UsageError: it is not a number from `least` to `most`.
     """
     text = environ.get(variable, "")
     if text and not (is_count(text) and least <= int(text) <= most):
-        limits = f"from {least}" if most == LARGEST else f"from {least} to {most}"
-        raise bad(variable, text, f"a number {limits}")
+        above = f"a whole number, {least} or more"
+        raise bad(variable, text, above if most == LARGEST else f"a number from {least} to {most}")
     return int(text) if text else None
 
 
 def bad(where: str, text: str, expected: str) -> UsageError:
-    """Return the error for a variable, or a line, whose text is not what was expected."""
+    """Return the error for a variable, or a line of a file, that is malformed."""
     from .ranges import quoted
 
     return UsageError(f"{where}: {quoted(text)}: expected {expected}")

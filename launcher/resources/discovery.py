@@ -1,4 +1,4 @@
-"""Hosts that a program names: lines of HOST or HOST:SLOTS, Horovod's form (and any hostfile's)."""
+"""Run a host discovery script, which prints HOST or HOST:SLOTS lines as for Horovod."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ if TYPE_CHECKING:
     from ..specs.host import Host
 
 PATIENCE = 60.0
-"""Seconds that the program may take for an answer."""
+"""Seconds that the script may take."""
 
 LATE = f"took longer than {PATIENCE:g} s; stopped"
-"""What is wrong with one that takes more."""
+"""The error for a script that takes longer."""
 
 
 def argv(command: str) -> list[str]:
-    """Return the words of the command.
+    """Split the command into arguments.
 
     Raises:
-        UsageError: a quote is left open, or there are none.
+        UsageError: a quote is not closed, or the command is empty.
     """
     try:
         words = shlex.split(command)
@@ -34,10 +34,10 @@ def argv(command: str) -> list[str]:
 
 
 def discover(command: str) -> list[Host]:
-    """Run the command once, and return the hosts that it names.
+    """Run the command once, and return the hosts that it prints.
 
     Raises:
-        UsageError: it cannot be run, fails, takes too long, or names no hosts.
+        UsageError: it cannot be run, fails, takes too long, or prints no hosts.
     """
     import subprocess
 
@@ -60,7 +60,7 @@ def discover(command: str) -> list[Host]:
 
 
 def failure(code: int, errors: bytes) -> str:
-    """Say in one line how the command has failed, with the last line that it wrote."""
+    """Return how the command failed, in one line with the last line of its error output."""
     last = errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
     how = f"exited with code {code}" if code > 0 else f"was killed by signal {-code}"
     return f"{how}{f': {last}' if last else ''}"

@@ -1,7 +1,7 @@
-"""The grammar of `--include` and `--exclude`: `NODE[:SLOT,...][@NODE...]`.
+"""Parse `--include` and `--exclude`: `NODE[:SLOT,...][@NODE...]`.
 
-What is written twice counts once, and the parts of a host that is named again add up, as in
-DeepSpeed's own tests (tests/unit/launcher/test_run.py).
+A slot that is written twice counts once, and the slots of a host that is named again are added, as
+in DeepSpeed's tests (tests/unit/launcher/test_run.py).
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ if TYPE_CHECKING:
 def named(
     flag: str, text: str, hosts: Sequence[Host], source: str, aliases: Sequence[str] = ()
 ) -> Mapping[str, Slots]:
-    """The hosts that the filter `text` names, and the slots that it names of each; None for all.
+    """Return the hosts that the filter `text` names with the slots of each; None for all slots.
 
     `aliases` are other names of the first host.
 
     Raises:
-        UsageError: a token cannot be read, or names what is not there.
+        UsageError: a part of the filter is malformed, or names an unknown host or slot.
     """
     known = dict.fromkeys(aliases, hosts[0]) | {host.name: host for host in hosts}
     named: dict[str, Slots] = {}
@@ -39,16 +39,17 @@ def named(
         try:
             node, slots = _node_and_slots(token, known)
             for host in _matches(node, known, source):
-                found = _resolved(host, slots)
-                again = host.name in named
-                named[host.name] = _joined(named[host.name], found) if again else found
+                chosen = _resolved(host, slots)
+                if host.name in named:
+                    chosen = _joined(named[host.name], chosen)
+                named[host.name] = chosen
         except UsageError as fault:
             raise located(fault, flag, token or text) from None
     return named
 
 
 def _node_and_slots(token: str, known: Mapping[str, Host]) -> tuple[str, Slots]:
-    """The two halves of a token; the longest known name wins, as IPv6 addresses hold colons."""
+    """Split a token into node and slots; a known name has precedence, as IPv6 has colons too."""
     _check_joint(token, known)
     enclosed = ENCLOSED.fullmatch(token)
     node, colon, after = token.rpartition(":")
@@ -70,15 +71,15 @@ def _check_joint(token: str, known: Mapping[str, Host]) -> None:
 
 
 def _matches(node: str, known: Mapping[str, Host], source: str) -> list[Host]:
-    found: list[Host] = []
+    matches: list[Host] = []
     for name in expand(node):
         glob = "*" in name or "?" in name
         hits = matching(known, name) if glob else [name] if name in known else []
         if not hits:
-            there = listing(dict.fromkeys(known.values()), name)
-            raise UsageError(f"no host {quoted(name)} ({source} has {there})")
-        found += map(known.__getitem__, hits)
-    return found
+            hosts = listing(dict.fromkeys(known.values()), name)
+            raise UsageError(f"no host {quoted(name)} ({source} has {hosts})")
+        matches += map(known.__getitem__, hits)
+    return matches
 
 
 def _resolved(host: Host, slots: Slots) -> Slots:
@@ -88,7 +89,7 @@ def _resolved(host: Host, slots: Slots) -> Slots:
     if all(isinstance(slot, str) for slot in host.slots):
         valid.update(enumerate(host.slots))
     else:
-        # A number says how many devices there are, not which: ids are looked up on the node.
+        # A number of slots does not say which ids they have: the node looks ids up.
         valid.update((slot, slot) for slot in slots if isinstance(slot, str))
     for slot in slots:
         if slot not in valid:
@@ -97,7 +98,7 @@ def _resolved(host: Host, slots: Slots) -> Slots:
 
 
 def _joined(first: Slots, second: Slots) -> Slots:
-    """The slots that either names; numbers in their order, as no one list gives another."""
+    """Return the slots of both: numbers in ascending order, then ids in the order written."""
     if first is None or second is None:
         return None
     both = {*first, *second}

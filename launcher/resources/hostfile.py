@@ -1,4 +1,4 @@
-"""Hosts as people write them: a hostfile in any of its dialects, or the list after `--host`."""
+"""Parse hostfiles in all common dialects, and the list of `--host`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 __all__ = ["ENCLOSED", "Host", "Slot", "parse_hostfile", "parse_hosts"]
 
 ENCLOSED = re.compile(r"\[([^\[\]]+)\](?::(.*))?")
-"""`[host]` or `[host]:rest`: how an IPv6 address can have something after it."""
+"""`[host]` or `[host]:rest`, so that something can follow an IPv6 address."""
 
 _MAX_FAULTS = 10
 _LIMITS = {"slots": MAX_SLOTS, "max_slots": MAX_SLOTS, "port": 65535}
 _ALSO = {"maxslots": "max_slots"}
 
-# Blanks around '=' belong to the word, so that `slots = 4` is shown and mended as one thing.
+# Blanks around '=' belong to the word, so that a message can show and correct `slots = 4`.
 _WORD = re.compile(r"\S+?\s*=\s*\S*|\S+")
 _BRACKETS = re.compile(r"\[[^\]]*\]?")
-# One item of the --host list behind its comma; a comma between brackets parts no items.
+# One item of the --host list after its comma; a comma in brackets does not separate items.
 _ITEM = re.compile(r",((?:[^,\[]+|\[[^\]]*\]?)*)")
 _USER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 
@@ -36,18 +36,18 @@ _MEANT = {
     ";": "several hosts are joined by commas: n1,n2",
     "=": "the slots of a host are written n1:4",
 }
-"""What is meant where a sign stands in an item of --host that can be in none."""
+"""What to write instead of a character that no item of --host can contain."""
 
 
 def parse_hostfile(data: bytes, name: str) -> list[Host]:
-    """The hosts of a hostfile, in its order; `hostfile.example` shows all that may stand in one.
+    """Return the hosts of a hostfile, in its order; `hostfile.example` shows the whole syntax.
 
     Args:
-        data: The file's bytes.
-        name: Its path as the user wrote it, for messages.
+        data: the file's bytes.
+        name: its path as the user wrote it, for messages.
 
     Raises:
-        UsageError: A line for each of the first ten faults, each with file, line and column.
+        UsageError: a line for each of the first ten errors, with file, line and column.
     """
     known: dict[str, list[Host]] = {}
     faults: list[str] = []
@@ -57,22 +57,22 @@ def parse_hostfile(data: bytes, name: str) -> list[Host]:
         except UsageError as fault:
             faults.append(str(fault))
         if len(faults) == _MAX_FAULTS:
-            faults.append(f"{name}: {_MAX_FAULTS} bad lines, the rest was not read")
+            faults.append(f"{name}: {_MAX_FAULTS} bad lines; the rest was not read")
             break
     if faults:
         raise UsageError("\n".join(faults))
     if not known:
-        raise UsageError(f"{name}: no host in it; expected lines such as 'worker-0 slots=8'")
+        raise UsageError(f"{name}: names no hosts; expected lines such as 'worker-0 slots=8'")
     return [_sum(listed) for listed in known.values()]
 
 
 def parse_hosts(text: str, where: str = "--host") -> list[Host]:
-    """The hosts of a list such as `h1:4,me@h2:0-3,h[3-9]:0+2,[::1]:4`, in its order.
+    """Return the hosts of a list such as `h1:4,me@h2:0-3,h[3-9]:0+2,[::1]:4`, in its order.
 
-    What follows the colon is a number of slots, or slots and ranges of slots joined by `+`.
+    After the colon comes a number of slots, or slots and ranges of slots joined by `+`.
 
     Raises:
-        UsageError: Says which item is bad, and why.
+        UsageError: an item is malformed; the message names it.
     """
     known: dict[str, list[Host]] = {}
     for item in map(str.strip, _ITEM.findall(f",{text}")):
@@ -111,9 +111,9 @@ def _add(known: dict[str, list[Host]], hosts: Iterable[Host]) -> None:
 
 
 def _alike(first: Host, other: Host) -> bool:
-    """Return whether two lines say the same of a host, so that their slots add up.
+    """Return whether two entries of a host can be added up.
 
-    As for Open MPI and PBS: a line for each slot, or each with a number of slots.
+    Open MPI's and PBS's files have a line for each slot, or several with a number of slots.
     """
     counts = [host.slots and host.slots == tuple(range(len(host.slots))) for host in (first, other)]
     logins = [(host.user, host.port) for host in (first, other)]
@@ -131,26 +131,26 @@ def _sum(listed: Sequence[Host]) -> Host:
 
 
 def _hosts_of_line(line: str, where: str) -> list[Host]:
-    draft = _HostLine()
+    parser = _LineParser()
     for word in _WORD.finditer(line):
         try:
-            draft.take(word[0])
+            parser.add(word[0])
         except UsageError as fault:
             raise located(fault, f"{where}:{word.start() + 1}", word[0]) from None
-    return draft.hosts(where)
+    return parser.hosts(where)
 
 
-class _HostLine:
-    """A line of a hostfile while its words are read."""
+class _LineParser:
+    """Parses the words of one line of a hostfile."""
 
     def __init__(self) -> None:
         self._user: str | None = None
         self._names: list[str] = []
         self._numbers: dict[str, int] = {}
 
-    def take(self, word: str) -> None:
+    def add(self, word: str) -> None:
         if "," in word and "," in _BRACKETS.sub("", word):
-            raise UsageError("no commas here: one host a line, or a list as in --host n1,n2")
+            raise UsageError("no commas in a hostfile; write one host per line")
         if self._names:
             self._set(*_option(word))
             return
@@ -198,7 +198,7 @@ def _hosts_of_item(item: str, where: str) -> list[Host]:
     if meant:
         raise UsageError(meant)
     if item.replace("-", "").isdigit():
-        raise UsageError("not a host; the slots of a host are joined by '+', as in 'h:0-3+5'")
+        raise UsageError("is not a host name; slots are joined by '+', as in 'h:0-3+5'")
     user, address = _login(item)
     names, tail = _names(address)
     slots = None if tail is None else _counted_or_listed(tail)
@@ -209,13 +209,13 @@ def _counted_or_listed(text: str) -> tuple[Slot, ...]:
     if not text.isdigit():
         return parse_slots(text, "+")
     if text == "0":
-        raise UsageError("one number is a count of slots; slot 0 alone is written '0-0'")
+        raise UsageError("one number is the number of slots; write '0-0' for slot 0 alone")
     return tuple(range(_number(text, "slots")))
 
 
 def _login(text: str) -> tuple[str | None, str]:
     if "//" in text:
-        raise UsageError("a URL is no host; name the host alone (--ssh_port gives its ssh port)")
+        raise UsageError("is a URL; give the host name alone (and the ssh port with --ssh_port)")
     user, at, address = text.rpartition("@")
     if at and not _USER.fullmatch(user):
         raise UsageError(f"{quoted(user)} is not a user name")
@@ -227,13 +227,13 @@ def _ipv6(address: str) -> str:
         check_name(address)
     except UsageError:
         raise UsageError(
-            f"{quoted(address)} is neither HOST:N nor an IPv6 address (--ssh_port gives a port)"
+            f"{quoted(address)} is neither HOST:N nor an IPv6 address (--ssh_port sets a port)"
         ) from None
     return address
 
 
 def _names(address: str) -> tuple[list[str], str | None]:
-    """The host names that `address` stands for, and what follows their colon."""
+    """Return the host names that `address` stands for, and the text after their colon."""
     enclosed = ENCLOSED.fullmatch(address)
     if enclosed:
         names, tail = [enclosed[1]], enclosed[2]
@@ -245,5 +245,5 @@ def _names(address: str) -> tuple[list[str], str | None]:
     for name in names:
         check_name(name)
     if len({*names}) < len(names):
-        raise UsageError("a host comes twice in it")
+        raise UsageError("names a host twice")
     return names, tail

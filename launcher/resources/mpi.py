@@ -10,13 +10,13 @@ from ..common.values import NamedTuple
 
 
 class TaskVariables(NamedTuple):
-    """What one launcher sets.
+    """The variables of one launcher.
 
     Attributes:
-        rank: Names the task among all.
-        size: How many tasks there are.
-        local_size: How many of them are on this host.
-        once: How to start one task a node, but for their number.
+        rank: the task's index.
+        size: the number of tasks.
+        local_size: the number of tasks on this host.
+        once: the command that starts one task per node, without their number.
     """
 
     rank: str
@@ -43,4 +43,4 @@ HYDRA = TaskVariables("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS", "mpiexec -ppn 1
 PALS = TaskVariables("PALS_RANKID", "PMI_SIZE", "PMI_LOCAL_SIZE", "mpiexec -ppn 1")
 
 LAUNCHERS = (OPEN_MPI, MVAPICH2, HYDRA, PALS)
-"""In the order in which they are asked: Hydra's are set by others, too."""
+"""In the order in which they are tried: other launchers set Hydra's variables, too."""

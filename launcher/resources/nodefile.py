@@ -1,10 +1,9 @@
-"""The files and lists in which PBS, LSF, Grid Engine, Cobalt and the MPI Operator name hosts.
+"""Read the files and lists in which PBS, LSF, Grid Engine, Cobalt and the MPI Operator name hosts.
 
-They count cores, or MPI ranks, and a slot of ours is a device: one worker for each of 64 cores is
-what nobody means. So their counts are left alone and each node counts its own devices, but for
-what is said of GPUs. Every reader here takes the variable that names the file or holds the list,
-the environment, and a way to read a file; it returns the hosts and where their slots come from,
-or None where the variable means no job.
+They count cores or MPI ranks, but a slot is a device, and one worker for each of 64 cores would be
+wrong. So only numbers of GPUs are used; otherwise each node counts its own devices. Each reader
+takes the variable that names the file or holds the list, the environment, and a function that reads
+files. It returns the hosts and where their slots come from, or None if there is no job.
 
 Sources: qsub(1B) of OpenPBS and of Torque (PBS_NODEFILE, PBS_GPUFILE), IBM's "Environment variables
 set for job execution" (LSB_*), sge_pe(5) (PE_HOSTFILE), Hydra's and PRRTE's readers of the same.
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
     Read = Callable[[str], bytes]
     Places = Iterable[tuple[str, str]]
-    Found = tuple[list[Host], str]
+    Hosts = tuple[list[Host], str]
 
 OPERATORS_HOSTFILE = "/etc/mpi/hostfile"
 OPERATORS_VARIABLES = (
@@ -36,16 +35,16 @@ OPERATORS_VARIABLES = (
     "I_MPI_HYDRA_HOST_FILE",
     "HYDRA_HOST_FILE",
 )
-"""One for each MPI that the operator knows; they name its hostfile."""
+"""The variables that name the operator's hostfile, one for each MPI that it supports."""
 
 _GPU = re.compile(r"(.+)-gpu([0-9]{1,4})")
 
 
-def pbs(variable: str, environ: Mapping[str, str], read: Read) -> Found:
-    """PBS Pro, OpenPBS and Torque: a line for each rank, or each core, of a host.
+def pbs(variable: str, environ: Mapping[str, str], read: Read) -> Hosts:
+    """Read the hosts of PBS Pro, OpenPBS and Torque: a line for each rank, or core, of a host.
 
-    Torque's PBS_GPUFILE tells which GPUs are the job's. PBS_NGPUS is the whole job's number on some
-    sites and this host's on others, so it counts only where there is one host.
+    Torque's PBS_GPUFILE lists the job's GPUs. PBS_NGPUS is the number of the whole job on some
+    sites and of this host on others, so it is used only if there is one host.
     """
     hosts = _listed(variable, environ, read)
     path = environ.get("PBS_GPUFILE")
@@ -58,31 +57,31 @@ def pbs(variable: str, environ: Mapping[str, str], read: Read) -> Found:
     return hosts, ""
 
 
-def lsf(variable: str, environ: Mapping[str, str], read: Read) -> Found:
-    """LSF: a line for each core of a host.
+def lsf(variable: str, environ: Mapping[str, str], read: Read) -> Hosts:
+    """Read the hosts of LSF: a line for each core of a host.
 
     With IBM's CSM (CSM_ALLOCATION_ID), the first line is the launch node: the batch script runs
-    there, but it is no compute node. Elsewhere the script runs on the first of the hosts.
+    there, but it is not a compute node. Without it, the script runs on the first of the hosts.
     """
     hosts = _listed(variable, environ, read)
     return (hosts[1:] if environ.get("CSM_ALLOCATION_ID") and len(hosts) > 1 else hosts), ""
 
 
-def lsf_counts(variable: str, environ: Mapping[str, str], _read: Read) -> Found:
-    """LSF: hosts and their cores in turn, as in `h1 4 h2 4`."""
+def lsf_counts(variable: str, environ: Mapping[str, str], _read: Read) -> Hosts:
+    """Read the hosts of LSF: each host followed by its number of cores, as in `h1 4 h2 4`."""
     words = environ[variable].split()
     if len(words) % 2 or not all(map(is_count, words[1::2])):
-        raise bad(variable, environ[variable], "hosts and numbers in turn, such as h1 4 h2 4")
+        raise bad(variable, environ[variable], "hosts, each with its number of cores: h1 4 h2 4")
     return _merged(((name, variable) for name in words[::2]), variable), ""
 
 
-def lsf_hosts(variable: str, environ: Mapping[str, str], _read: Read) -> Found:
-    """LSF: a word for each core of a host."""
+def lsf_hosts(variable: str, environ: Mapping[str, str], _read: Read) -> Hosts:
+    """Read the hosts of LSF: a word for each core of a host."""
     return _merged(((name, variable) for name in environ[variable].split()), variable), ""
 
 
-def grid_engine(variable: str, environ: Mapping[str, str], read: Read) -> Found:
-    """Grid Engine: `host slots queue processors`, a line for each queue of a host."""
+def grid_engine(variable: str, environ: Mapping[str, str], read: Read) -> Hosts:
+    """Read the hosts of Grid Engine: `host slots queue processors` for each queue of a host."""
     path = environ[variable]
     places = []
     for where, words in _lines(path, _data(variable, path, read)):
@@ -92,16 +91,16 @@ def grid_engine(variable: str, environ: Mapping[str, str], read: Read) -> Found:
     return _merged(places, f"{variable}: {path}"), ""
 
 
-def cobalt(variable: str, environ: Mapping[str, str], read: Read) -> Found:
-    """Cobalt: a line for each host."""
+def cobalt(variable: str, environ: Mapping[str, str], read: Read) -> Hosts:
+    """Read the hosts of Cobalt: a line for each host."""
     return _listed(variable, environ, read), ""
 
 
-def operator(variable: str, environ: Mapping[str, str], read: Read) -> Found | None:
-    """The MPI Operator's launcher pod: the workers of its MPIJob, with slotsPerWorker of each.
+def operator(variable: str, environ: Mapping[str, str], read: Read) -> Hosts | None:
+    """Read the hosts in the MPI Operator's launcher pod: its workers, each with slotsPerWorker.
 
-    People use the variable for files of their own, so only the operator's path counts.
-    slotsPerWorker is 1 where nobody has set it: 1 everywhere says nothing of the devices.
+    Users set the variable to files of their own, so only the operator's path is read.
+    slotsPerWorker is 1 by default, so 1 on all hosts says nothing about their devices.
     """
     from .hostfile import parse_hostfile
 
@@ -115,23 +114,23 @@ def operator(variable: str, environ: Mapping[str, str], read: Read) -> Found | N
 
 
 def _listed(variable: str, environ: Mapping[str, str], read: Read) -> list[Host]:
-    """The hosts of a file that has one a line."""
+    """Return the hosts of a file with one host per line."""
     path = environ[variable]
     places = []
     for where, words in _lines(path, _data(variable, path, read)):
         if len(words) > 1:
-            raise bad(where, " ".join(words), "one host a line")
+            raise bad(where, " ".join(words), "one host per line")
         places.append((words[0], where))
     return _merged(places, f"{variable}: {path}")
 
 
 def _merged(places: Places, source: str) -> list[Host]:
-    """Each host once, as and where it is seen first."""
+    """Return each host once, in order of its first occurrence."""
     first: dict[str, str] = {}
     for name, where in places:
         first.setdefault(name, where)
     if not first:
-        raise UsageError(f"{source}: no host in it")
+        raise UsageError(f"{source}: names no hosts")
     return [_host(name, where) for name, where in first.items()]
 
 
@@ -144,10 +143,10 @@ def _host(name: str, where: str) -> Host:
 
 
 def _gpus(path: str, read: Read) -> dict[str, tuple[Slot, ...]]:
-    """The GPUs of each host in Torque's PBS_GPUFILE, whose lines are such as `h1-gpu0`.
+    """Return the GPUs of each host in Torque's PBS_GPUFILE, which has lines such as `h1-gpu0`.
 
-    They are the devices' own numbers: positions where every device is seen, and entries of the
-    mask where Torque has set one. Without GPUs the file is empty, or there is none.
+    They are the devices' own numbers: indices if every device is visible, and entries of the
+    mask if Torque has set one. Without GPUs the file is empty or missing.
     """
     gpus: dict[str, list[Slot]] = {}
     for where, words in _lines(path, _data("PBS_GPUFILE", path, read, missing_ok=True)):
@@ -160,13 +159,13 @@ def _gpus(path: str, read: Read) -> dict[str, tuple[Slot, ...]]:
 
 def _with_gpus(host: Host, gpus: Mapping[str, tuple[Slot, ...]]) -> Host:
     if host.name not in gpus:
-        missing = f"PBS_GPUFILE has no GPU of {host.name!r}"
-        raise UsageError(f"{host.where}: {missing}; --host names the hosts to use")
+        missing = f"PBS_GPUFILE lists no GPU of {host.name!r}"
+        raise UsageError(f"{host.where}: {missing}; name the hosts to use with --host")
     return host._replace(slots=gpus[host.name])
 
 
 def _lines(path: str, data: bytes) -> list[tuple[str, list[str]]]:
-    """The words of each line that has some, after the line's place."""
+    """Return the place and the words of each line that is not blank."""
     lines = data.decode(errors="replace").split("\n")
     numbered = ((f"{path}:{n}", line.split()) for n, line in enumerate(lines, start=1))
     return [(where, words) for where, words in numbered if words]
@@ -181,7 +180,7 @@ def _data(variable: str, path: str, read: Read, *, missing_ok: bool = False) -> 
         raise UsageError(f"{variable}: {path}: {reason(error)}") from None
 
 
-READERS: Mapping[str, Callable[[str, Mapping[str, str], Read], Found | None]] = {
+READERS: Mapping[str, Callable[[str, Mapping[str, str], Read], Hosts | None]] = {
     "PBS_NODEFILE": pbs,
     "LSB_DJOB_HOSTFILE": lsf,
     "LSB_MCPU_HOSTS": lsf_counts,
@@ -190,4 +189,4 @@ READERS: Mapping[str, Callable[[str, Mapping[str, str], Read], Found | None]] = 
     "COBALT_NODEFILE": cobalt,
     **dict.fromkeys(OPERATORS_VARIABLES, operator),
 }
-"""How to read what each variable names."""
+"""The reader of each variable."""

@@ -1,8 +1,7 @@
-"""Slurm's compressed lists: of hosts (`node[01-16,20],login1`) and of counts (`2(x3),1`). Pure.
+"""Expand Slurm's lists of hosts (`node[01-16,20],login1`) and of counts (`2(x3),1`). Pure.
 
-sbatch(1) has the counts (SLURM_TASKS_PER_NODE); for hosts the rule is `scontrol show hostnames`,
-and all that it reads is read here: empty items do not count, and in `[001-16]` the lower end says
-how many digits there are.
+sbatch(1) describes the counts (SLURM_TASKS_PER_NODE). The hosts follow `scontrol show hostnames`:
+empty items are ignored, and in `[001-16]` the lower end sets the number of digits.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from .counts import bad
 from .names import check_name
 from .ranges import MAX_HOSTS, expand, located, quoted
 
-# A comma between brackets parts no items.
+# A comma in brackets does not separate items.
 _ITEM = re.compile(r"(?:[^,\[]+|\[[^\]]*\]?)+")
 _BRACKETS = re.compile(r"\[[^\[\]]*\]")
 _RANGE = re.compile(r"([0-9]{1,15})-([0-9]{1,15})")
@@ -22,14 +21,14 @@ _COUNT = re.compile(r"([0-9]{1,9})(?:\(x([0-9]{1,9})\))?")
 
 
 def expand_nodelist(text: str, where: str = "SLURM_JOB_NODELIST") -> list[str]:
-    """The host names that `text` stands for, in its order.
+    """Return the host names that `text` stands for, in its order.
 
     Args:
-        text: Such as `a[01-03,7],c[1-2]d[3-4],plain`; several brackets multiply.
-        where: The variable that it stands in, for messages.
+        text: such as `a[01-03,7],c[1-2]d[3-4],plain`; several brackets multiply.
+        where: the variable that it comes from, for messages.
 
     Raises:
-        UsageError: An item cannot be read, or there is none, or more than `MAX_HOSTS` names.
+        UsageError: an item is malformed, or there is none, or there are more than `MAX_HOSTS`.
     """
     names: list[str] = []
     for item in filter(None, map(str.strip, _ITEM.findall(text))):
@@ -42,10 +41,10 @@ def expand_nodelist(text: str, where: str = "SLURM_JOB_NODELIST") -> list[str]:
 
 
 def task_counts(text: str, where: str = "SLURM_TASKS_PER_NODE") -> list[int]:
-    """The counts that `2(x3),1` stands for, one a node: 2, 2, 2, 1.
+    """Return the counts that `2(x3),1` stands for, one per node: 2, 2, 2, 1.
 
     Raises:
-        UsageError: `text` is no such list, or one of more than `MAX_HOSTS` nodes.
+        UsageError: `text` is not such a list, or has more than `MAX_HOSTS` nodes.
     """
     counts: list[int] = []
     for item in text.split(","):
@@ -70,7 +69,7 @@ def _hosts(item: str, where: str) -> list[str]:
 
 
 def _aligned(brackets: re.Match[str]) -> str:
-    """The same brackets with both ends of each range filled to one width."""
+    """Return the brackets with both ends of each range padded to the same width."""
     return _RANGE.sub(_with_zeros, brackets[0])
 
 

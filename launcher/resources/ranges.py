@@ -1,4 +1,4 @@
-"""Runs of numbers as people write them: in host names (`node[01-16]`) and in slots (`0,2-3`)."""
+"""Parse and format ranges of numbers, in host names (`node[01-16]`) and in slots (`0,2-3`)."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ if TYPE_CHECKING:
 
 MAX_HOSTS = 100_000
 
-# Compiled when they are used first: most jobs use none.
+# Compiled on first use: most jobs need none of them.
 _BRACKETS = r"\[([^\[\]]*)\]"
 _SPAN = r"([0-9]{1,15})(?:-([0-9]{1,15}))?"
 _DEVICE_ID = r"[A-Za-z]+-[A-Za-z0-9_./-]{1,200}"
 
 
 def quoted(text: str) -> str:
-    """`text` as an error message may show it: on one line, without control characters, cut."""
+    """Return `text` for an error message: quoted, on one line, escaped, and not too long."""
     return repr(text if len(text) <= 60 else f"{text[:57]}...")
 
 
 def located(fault: UsageError, place: str, text: str) -> UsageError:
-    """`fault` told with its place, and with the text that is bad unless it shows that itself."""
+    """Return `fault` with its place, and with the bad text unless the message has it already."""
     shown = quoted(text)
     return UsageError(f"{place}: {fault}" if shown in str(fault) else f"{place}: {shown}: {fault}")
 
 
 def expand(pattern: str) -> list[str]:
-    """The names that `pattern` stands for: a `[1-3,07]` in it counts, several multiply.
+    """Return the names that a pattern such as `n[1-3,07]` stands for; several brackets multiply.
 
-    Zeros in front of a number are kept, as in `[08-11]`.
+    Leading zeros are kept, as in `[08-11]`.
 
     Raises:
-        UsageError: A bracket cannot be read, or there are more than `MAX_HOSTS` names.
+        UsageError: a bracket is malformed, or there are more than `MAX_HOSTS` names.
     """
     if "[" not in pattern and "]" not in pattern:
         return [pattern]
     parts = re.split(_BRACKETS, pattern)
     if any("[" in part or "]" in part for part in parts[::2]):
-        raise UsageError("unmatched bracket; expected such as n[1-4]")
+        raise UsageError("unmatched bracket; expected a pattern such as n[1-4]")
     lists = [[_span(item) for item in part.split(",")] for part in parts[1::2]]
     from math import prod
 
@@ -56,7 +56,7 @@ def expand(pattern: str) -> list[str]:
 
 
 def runs_of(names: Iterable[str]) -> list[list[str]]:
-    """Return names in their order, those together whose last number counts up by one."""
+    """Group consecutive names whose last number goes up by one, and keep their order."""
     runs: list[list[str]] = []
     for name in names:
         if runs and _next(runs[-1][-1]) == name:
@@ -72,13 +72,13 @@ def _next(name: str) -> str:
 
 
 def _numbered(name: str) -> tuple[str, str, str]:
-    """Return what is before the last number of a name, the number, "" for none, and the rest."""
-    found = re.fullmatch(r"(.*?)([0-9]{1,15})([^0-9]*)", name, re.DOTALL)
-    return (found[1], found[2], found[3]) if found else (name, "", "")
+    """Split a name at its last number: the text before it, the number ("" for none), the rest."""
+    match = re.fullmatch(r"(.*?)([0-9]{1,15})([^0-9]*)", name, re.DOTALL)
+    return (match[1], match[2], match[3]) if match else (name, "", "")
 
 
 def spell(run: Sequence[str]) -> str:
-    """Return a run of names as `expand` reads it: `n[1-3]`; two are written out."""
+    """Format a group of `runs_of` as `n[1-3]`, which `expand` reads; two names are written out."""
     if len(run) < 3:
         return ", ".join(run)
     (before, low, after), (_, high, _) = _numbered(run[0]), _numbered(run[-1])
@@ -86,28 +86,28 @@ def spell(run: Sequence[str]) -> str:
 
 
 def parse_slots(text: str, separator: str = ",") -> tuple[Slot, ...]:
-    """The slots of `0,2-3` or `GPU-8932f937,MIG-4cf1`, in the order in which they are written.
+    """Return the slots of `0,2-3` or `GPU-8932f937,MIG-4cf1`, in the order written.
 
     Raises:
-        UsageError: An item is no slot, or a slot is listed twice.
+        UsageError: an item is not a slot, or a slot is listed twice.
     """
     return distinct(written(text, separator))
 
 
 def written(text: str, separator: str = ",") -> Iterator[Slot]:
-    """Yield the slots of such a text one by one, and as often as they are written.
+    """Yield the slots of such a text in the order written, repeated ones as well.
 
     Raises:
-        UsageError: An item is no slot.
+        UsageError: an item is not a slot.
     """
     return (slot for item in text.split(separator) for slot in _slots(item))
 
 
 def distinct(slots: Iterable[Slot]) -> tuple[Slot, ...]:
-    """`slots` in their order.
+    """Return the slots in their order.
 
     Raises:
-        UsageError: One of them comes twice.
+        UsageError: a slot is listed twice.
     """
     seen: dict[Slot, None] = {}
     for slot in slots:
@@ -118,7 +118,7 @@ def distinct(slots: Iterable[Slot]) -> tuple[Slot, ...]:
 
 
 def show_slots(slots: Sequence[Slot]) -> str:
-    """The shortest text that `parse_slots` reads as `slots`."""
+    """Return the shortest text that `parse_slots` reads as these slots."""
     runs: list[list[Slot]] = []
     for slot in slots:
         if runs and isinstance(slot, int) and runs[-1][-1] == slot - 1:
@@ -133,21 +133,21 @@ def _slots(item: str) -> Sequence[Slot]:
         return [item]
     numbers, _ = _span(item, "a slot such as 2, a range such as 0-3 or an id such as GPU-8932f937")
     if numbers[-1] >= MAX_SLOTS:
-        raise UsageError(f"slot {numbers[-1]} is above {MAX_SLOTS - 1}")
+        raise UsageError(f"slot {numbers[-1]}: expected at most {MAX_SLOTS - 1}")
     return numbers
 
 
 def _span(text: str, expected: str = "a number or a range such as 0-3") -> tuple[range, int]:
-    """The numbers of `7` or `01-16`, and the width to which zeros fill them."""
+    """Return the numbers of `7` or `01-16`, and the width to which they are zero-padded."""
     match = re.fullmatch(_SPAN, text)
     if not match:
         raise UsageError(f"expected {expected}, not {quoted(text)}")
     low, high = match[1], match[2] or match[1]
     if int(high) < int(low):
-        raise UsageError(f"the range {quoted(text)} runs backwards")
+        raise UsageError(f"range {quoted(text)}: the first number is larger than the last")
     width = len(low) if low.startswith("0") else 1
     if high != f"{int(high):0{width}}":
-        raise UsageError(f"the ends of the range {quoted(text)} have different zeros in front")
+        raise UsageError(f"range {quoted(text)}: the numbers differ in their leading zeros")
     return range(int(low), int(high) + 1), width
 
 
@@ -155,7 +155,7 @@ def parse_ranks(where: str, text: str) -> frozenset[int]:
     """Return the ranks that an option lists.
 
     Raises:
-        UsageError: they are no numbers; `where` names the option.
+        UsageError: an item is not a number; `where` names the option.
     """
     with suppress(UsageError):
         slots = parse_slots(text) if text else ()

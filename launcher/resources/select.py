@@ -1,4 +1,4 @@
-"""Which hosts and slots take part: `--include`, `--exclude`, `--num_nodes` and `--num_gpus`."""
+"""Select hosts and slots by `--include`, `--exclude`, `--num_nodes` and `--num_gpus`."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ if TYPE_CHECKING:
     Slots = tuple[Slot, ...] | None
 
 
-def choose(found: Source, which: HostFilter) -> list[Host]:
+def choose(source: Source, filters: HostFilter) -> list[Host]:
     """Return the hosts of a source that take part.
 
     Raises:
-        UsageError: the filters contradict each other, name what is not there, or leave nothing.
+        UsageError: the filters contradict each other, name unknown hosts or slots, or match none.
     """
-    hosts, alone = found.hosts, is_alone(found.hosts)
-    if which.exclude and alone and hosts[0].slots is None:
-        hosts = [_counted(hosts[0], which.accelerator)]
+    hosts, alone = source.hosts, is_alone(source.hosts)
+    if filters.exclude and alone and hosts[0].slots is None:
+        hosts = [_counted(hosts[0], filters.accelerator)]
     return select(
         hosts,
-        include=which.include,
-        exclude=which.exclude,
-        num_nodes=which.num_nodes,
-        num_gpus=which.num_gpus,
-        source=found.words,
-        # The lines of DeepSpeed's users have `localhost` wherever there is one machine.
+        include=filters.include,
+        exclude=filters.exclude,
+        num_nodes=filters.num_nodes,
+        num_gpus=filters.num_gpus,
+        source=source.words,
+        # DeepSpeed's users write `localhost` for the only machine.
         aliases=names_here() if alone else (),
     )
 
 
 def read_update(updates: HostUpdates, text: bytes) -> list[Host]:
-    """Return the hosts that a new text of a job's list names, as far as they take part.
+    """Return the hosts of an updated list that take part.
 
     Raises:
-        UsageError: it cannot be understood.
+        UsageError: the list is malformed.
     """
     from .hostfile import parse_hostfile
 
@@ -56,7 +56,7 @@ def is_alone(hosts: Sequence[Host]) -> bool:
 
 
 def _counted(host: Host, accelerator: str | None) -> Host:
-    """Return this machine with its devices counted, so that some can be taken away."""
+    """Return this machine with its devices counted, so that some can be excluded."""
     from ...accelerator import detect
 
     try:
@@ -77,23 +77,23 @@ def select(
     source: str = "the hostfile",
     aliases: Sequence[str] = (),
 ) -> list[Host]:
-    """The hosts that take part, in the order of `hosts`, each with the slots that take part.
+    """Return the hosts that take part, in the order of `hosts`, each with its slots.
 
-    A filter reads `NODE[:SLOT,...][@NODE...]`. A node may be a range (`w-[0-3]`) or a pattern
-    (`w-*`), slots may be ranges (`0-3`) or device ids. Slots stay in the order in which `include`
-    writes them. On a host whose slots are all device ids, a number is a place in its list.
+    A filter has the form `NODE[:SLOT,...][@NODE...]`. A node may be a range (`w-[0-3]`) or a
+    pattern (`w-*`); slots may be ranges (`0-3`) or device ids. Slots keep the order in which
+    `include` names them. On a host whose slots are all device ids, a number is an index.
 
     Args:
-        hosts: All that there are.
-        include: Only these; a node without slots means all of its slots.
-        exclude: All but these; a node without slots means the whole node.
-        num_nodes: Only the first so many hosts.
-        num_gpus: Only the first so many slots of every host.
-        source: Where `hosts` come from, for messages.
-        aliases: What else a filter may call the first host.
+        hosts: all hosts.
+        include: use only these; a node without slots means all of its slots.
+        exclude: use all but these; a node without slots means the whole node.
+        num_nodes: use only the first so many hosts.
+        num_gpus: use only the first so many slots of every host.
+        source: where `hosts` come from, for messages.
+        aliases: other names by which a filter may call the first host.
 
     Raises:
-        UsageError: Two of these contradict each other, name what is not there, or leave nothing.
+        UsageError: two of these contradict each other, name unknown hosts or slots, or match none.
     """
     _refuse_contradictions(include, exclude, num_nodes, num_gpus)
     if include or exclude:
@@ -111,9 +111,9 @@ def _refuse_contradictions(
 ) -> None:
     filters = [flag for flag, text in (("--include", include), ("--exclude", exclude)) if text]
     counts = (("--num_nodes", num_nodes), ("--num_gpus", num_gpus))
-    given = filters + [flag for flag, number in counts if number is not None]
-    if filters and len(given) > 1:
-        raise conflict(*given[:2])
+    flags = filters + [flag for flag, number in counts if number is not None]
+    if filters and len(flags) > 1:
+        raise conflict(*flags[:2])
 
 
 def _included(hosts: Sequence[Host], named: Mapping[str, Slots]) -> list[Host]:
@@ -125,7 +125,7 @@ def _remaining(hosts: Sequence[Host], named: Mapping[str, Slots], source: str) -
     shrunk = (_without(host, named[host.name]) if host.name in named else host for host in hosts)
     chosen = [host for host in shrunk if host]
     if not chosen:
-        raise UsageError(f"--exclude: nothing is left ({source} has {listing(hosts)})")
+        raise UsageError(f"--exclude: no host is left ({source} has {listing(hosts)})")
     return chosen
 
 
@@ -134,8 +134,8 @@ def _without(host: Host, slots: Slots) -> Host | None:
         return None
     if host.slots is None:
         raise UsageError(
-            f"--exclude: how many slots {host.name!r} has is not known here; "
-            f"write their number{_at(host)}, or exclude it whole"
+            f"--exclude: the number of slots of {host.name!r} is not known; "
+            f"give it{_at(host)}, or exclude the whole host"
         )
     rest = tuple(slot for slot in host.slots if slot not in slots)
     return host._replace(slots=rest) if rest else None
@@ -155,7 +155,8 @@ def _with_first_slots(host: Host, count: int) -> Host:
         return host._replace(slots=tuple(range(count)))
     if count > len(host.slots):
         raise UsageError(
-            f"--num_gpus: {count} is more than the {len(host.slots)} of {host.name!r}{_at(host)}"
+            f"--num_gpus: {count} is more than the {len(host.slots)} slots of "
+            f"{host.name!r}{_at(host)}"
         )
     return host._replace(slots=host.slots[:count])
 

@@ -1,14 +1,14 @@
-"""What Slurm says of a job: its hosts, and how many of their GPUs are the job's. Pure.
+"""Read the hosts of a Slurm job, and how many of their GPUs belong to the job. Pure.
 
-The variables are those of sbatch(1), salloc(1) and srun(1). They are not all equally true:
+The variables are those of sbatch(1), salloc(1) and srun(1). They are not all equally reliable:
 
-* SLURM_GPUS_PER_NODE holds for every node, but sbatch hands the variables of the job that it was
-  called in on to the job that it submits. SLURM_GPUS_ON_NODE is always the own job's, but tells of
-  one node. Where they disagree, none is believed.
-* `--gres` and `--gpus` leave nothing that tells of all nodes. Then each node counts what it sees,
-  as Slurm shows a node's part of the job to what it starts there.
-* A task is what the user wants one of for each process. It counts only where no GPUs are spoken of,
-  and one task a node is how a launcher is started, not a wish for one worker.
+* SLURM_GPUS_PER_NODE holds for every node, but it may be stale: sbatch passes the variables of the
+  job that it is called in on to the job that it submits. SLURM_GPUS_ON_NODE always belongs to
+  this job, but covers one node only. If they disagree, neither is used.
+* `--gres` and `--gpus` set no variable that covers all nodes. Then each node counts the devices
+  that it sees, which are those that Slurm has given to the job there.
+* The number of tasks is used only if no GPUs are requested. One task per node is how a launcher is
+  started; it does not mean one worker.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Slots = tuple[Sequence[int | None], str]
 
 FIRST_SPECIAL_STEP = 0xFFFFFFF0
-"""Numbers from here on are the batch step, the interactive one and their like (slurm.h)."""
+"""Higher numbers are the batch step, the interactive step and others of that kind (slurm.h)."""
 
 _SEPARATORS = re.compile(r"[:=/]")
 
@@ -39,7 +39,8 @@ class Component(NamedTuple):
     """The hosts of a job, or of one component of a heterogeneous job.
 
     Attributes:
-        note: Where the slots come from, for the user.
+        hosts: with their slots.
+        note: where the slots come from, for the user.
     """
 
     hosts: list[Host]
@@ -47,15 +48,15 @@ class Component(NamedTuple):
 
 
 def component(environ: Mapping[str, str], variable: str, suffix: str = "") -> Component:
-    """The hosts that `variable` lists, with their slots.
+    """Return the hosts that `variable` lists, with their slots.
 
     Args:
-        environ: The environment of the job.
-        variable: Such as SLURM_JOB_NODELIST.
-        suffix: What the names of the other variables end in, such as `_HET_GROUP_1`.
+        environ: the environment of the job.
+        variable: such as SLURM_JOB_NODELIST.
+        suffix: the end of the other variables' names, such as `_HET_GROUP_1`.
 
     Raises:
-        UsageError: A variable cannot be read.
+        UsageError: a variable is malformed.
     """
     names = expand_nodelist(environ[variable], variable)
     counts, note = _slots(lambda name: environ.get(name + suffix, ""), len(names))
@@ -63,32 +64,30 @@ def component(environ: Mapping[str, str], variable: str, suffix: str = "") -> Co
 
 
 def components(environ: Mapping[str, str]) -> list[Component]:
-    """The components of a heterogeneous job, in their order.
+    """Return the components of a heterogeneous job, in their order.
 
     Raises:
-        UsageError: A variable is missing or cannot be read.
+        UsageError: a variable is missing or malformed.
     """
     size = number(environ, "SLURM_HET_SIZE", least=1) or 1
-    found = []
+    parts = []
     for index in range(size):
         suffix = f"_HET_GROUP_{index}"
         if not environ.get(f"SLURM_JOB_NODELIST{suffix}"):
-            raise UsageError(
-                f"SLURM_HET_SIZE is {size}, but there is no SLURM_JOB_NODELIST{suffix}"
-            )
-        found.append(component(environ, f"SLURM_JOB_NODELIST{suffix}", suffix))
-    return found
+            raise UsageError(f"SLURM_HET_SIZE is {size}, but SLURM_JOB_NODELIST{suffix} is not set")
+        parts.append(component(environ, f"SLURM_JOB_NODELIST{suffix}", suffix))
+    return parts
 
 
 def step_hosts(environ: Mapping[str, str]) -> list[str]:
-    """The hosts of this step in the order of SLURM_NODEID; none where Slurm does not tell it.
+    """Return the hosts of this step in the order of SLURM_NODEID, [] if Slurm does not tell it.
 
-    SLURM_STEP_NODELIST has that order, but for a step of several components: it is sorted, while
-    the nodes are numbered by components. In a job that srun itself has asked for, nothing says
-    which these are.
+    SLURM_STEP_NODELIST has that order, except for a step of several components: then it is sorted,
+    while the nodes are numbered by component. In a job that srun itself has requested, no variable
+    says which hosts belong to which component.
 
     Raises:
-        UsageError: A variable cannot be read.
+        UsageError: a variable is malformed.
     """
     hosts = expand_nodelist(environ["SLURM_STEP_NODELIST"], "SLURM_STEP_NODELIST")
     leader = environ.get("SLURM_JOB_ID_HET_GROUP_0", environ.get("SLURM_JOB_ID"))
@@ -107,46 +106,47 @@ def _host(name: str, count: int | None, variable: str) -> Host:
 
 
 def _slots(get: Get, nodes: int) -> Slots:
-    """How many slots each of the nodes has, None where it counts them itself; and why."""
-    alike, everywhere = _first(get, _PER_NODE)
-    here, on_this = _first(get, _ON_THIS_NODE)
-    if alike and here not in {0, alike}:
-        return [None] * nodes, f"{everywhere} and {on_this} disagree"
-    if alike:
-        return [alike] * nodes, f"GPUs from {everywhere}"
-    if here and nodes == 1:
-        return [here], f"GPUs from {on_this}"
-    if here or any(map(get, _IN_TOTAL)):
+    """Return the number of slots of each node, None if it counts its devices; and the source."""
+    per_node, per_node_variable = _first(get, _PER_NODE)
+    on_node, on_node_variable = _first(get, _ON_THIS_NODE)
+    if per_node and on_node not in {0, per_node}:
+        return [None] * nodes, f"{per_node_variable} and {on_node_variable} disagree"
+    if per_node:
+        return [per_node] * nodes, f"GPUs from {per_node_variable}"
+    if on_node and nodes == 1:
+        return [on_node], f"GPUs from {on_node_variable}"
+    if on_node or any(map(get, _IN_TOTAL)):
         return [None] * nodes, ""
     return _tasks(get, nodes)
 
 
 def _tasks(get: Get, nodes: int) -> Slots:
-    """As `_slots`, by the tasks that were asked for."""
+    """Return the same from the number of tasks."""
     if get("SLURM_TASKS_PER_NODE") and (get("SLURM_NTASKS") or get("SLURM_NTASKS_PER_NODE")):
         counts = task_counts(get("SLURM_TASKS_PER_NODE"))
-        # In a step of some of the nodes, the variable tells of these only.
+        # In a step on some of the nodes, the variable covers only these.
         if len(counts) == nodes and 1 < max(counts) <= MAX_SLOTS and min(counts) > 0:
             return counts, "slots from SLURM_TASKS_PER_NODE"
     return [None] * nodes, ""
 
 
 def _first(get: Get, readers: Mapping[str, Callable[[str], int]]) -> tuple[int, str]:
-    """The first count that is not 0, and its variable."""
+    """Return the first count that is not 0, and its variable."""
     for variable, reader in readers.items():
         try:
             count = reader(get(variable)) if get(variable) else 0
         except UsageError as fault:
             raise located(fault, variable, get(variable)) from None
         if count > MAX_SLOTS:
-            raise UsageError(f"{variable}: {quoted(get(variable))}: more than {MAX_SLOTS} a node")
+            limit = f"expected at most {MAX_SLOTS} per node"
+            raise UsageError(f"{variable}: {quoted(get(variable))}: {limit}")
         if count:
             return count, variable
     return 0, ""
 
 
 def _typed(text: str) -> int:
-    """The GPUs of `4`, `a100:4` or `a100:2,v100:1`."""
+    """Return the number of GPUs in `4`, `a100:4` or `a100:2,v100:1`."""
     numbers = [item.rpartition(":")[2] for item in text.split(",")]
     if not all(is_count(number) for number in numbers):
         raise UsageError("expected a number of GPUs such as 4 or a100:4")
@@ -154,14 +154,14 @@ def _typed(text: str) -> int:
 
 
 def _tres(text: str) -> int:
-    """The GPUs of `gres/gpu:4`, `gres:gpu:a100:4` or `gres/gpu=4`, whatever else is listed."""
+    """Return the number of GPUs in `gres/gpu:4`, `gres:gpu:a100:4` or `gres/gpu=4` among others."""
     items = [_SEPARATORS.split(item) for item in text.split(",")]
     gpus = [fields for fields in items if "gpu" in fields[:2]]
     return sum(int(fields[-1]) if is_count(fields[-1]) else 1 for fields in gpus)
 
 
 def _listed(text: str) -> int:
-    """The GPUs of `0,1` or `0-3`."""
+    """Return the number of GPUs in `0,1` or `0-3`."""
     return len(parse_slots(text))
 
 

@@ -1,4 +1,4 @@
-"""Hosts with the words for where they came from, and which of them is this machine."""
+"""Hosts with a description of their source, and which of them is this machine."""
 
 from __future__ import annotations
 
@@ -11,41 +11,41 @@ THIS_MACHINE = "localhost"
 
 
 class Source(NamedTuple):
-    """The hosts, and the words for where they came from."""
+    """Hosts, and where they come from as text for the user."""
 
     hosts: list[Host]
     words: str
 
 
 def this_machine() -> Source:
-    """Return this machine by its own name, for a job whose other nodes are not ours to start."""
+    """Return this machine by its own name, for a job whose other nodes are started elsewhere."""
     return Source([Host(os.uname().nodename)], "this machine")
 
 
 def is_here(host: Host) -> bool:
-    """Return whether a host is the machine this runs on, so that it needs no ssh.
+    """Return whether a host is this machine, so that it needs no ssh.
 
-    By name, or by an address that is this machine's own; names are not looked up: that could take
-    seconds a host. A host with a port or user of its own is never meant: it may be a container.
+    It is recognised by its name, or by an address of this machine. Names are not resolved, which
+    could take seconds each. A host with a port or a user may be a container, so it never matches.
     """
     if host.port is not None or host.user is not None:
         return False
-    here = os.uname().nodename
+    hostname = os.uname().nodename
     if host.name in names_here() or host.name.startswith("127."):
         return True
     if ":" in host.name or host.name.replace(".", "").isdigit():
         return own_address(host.name)
-    return "." not in here and host.name.partition(".")[0] == here
+    return "." not in hostname and host.name.partition(".")[0] == hostname
 
 
 def names_here() -> tuple[str, ...]:
-    """Return what this machine is called on itself."""
-    here = os.uname().nodename
-    return THIS_MACHINE, "127.0.0.1", "::1", here, here.partition(".")[0]
+    """Return the names by which this machine knows itself."""
+    hostname = os.uname().nodename
+    return THIS_MACHINE, "127.0.0.1", "::1", hostname, hostname.partition(".")[0]
 
 
 def own_address(name: str) -> bool:
-    """Return whether a numeric address can be bound to here; looks nothing up."""
+    """Return whether this machine has a numeric address; nothing is resolved."""
     import socket
 
     family = socket.AF_INET6 if ":" in name else socket.AF_INET

@@ -1,4 +1,4 @@
-"""World info: which devices of which hosts take part, as one word for a command line."""
+"""World info: the hosts and devices of a job, encoded as one command line argument."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
 _LONGEST_PLAIN = 64 * 1024
 _MAX_BYTES = 64 * 1024 * 1024
-# A dot is no letter of base64, so no plain word begins like this.
+# base64 has no dots, so uncompressed world info cannot begin like this.
 _ZIPPED = "z."
 
-# Wider than a hostfile's grammar, since DeepSpeed's strings come from wider ones; no blanks, no
-# control characters, and no digits alone for an id, which would be a number in the wrong dress.
+# More is allowed than in a hostfile, as DeepSpeed allows more; but no blanks or control characters,
+# and no id of digits only, which would be an index of the wrong type.
 _HOST = r"[!-~]{1,255}"
 _DEVICE_ID = r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9_./:-]{0,254}"
 
 
 def encode(world: Mapping[str, Sequence[Slot]], longest: int = _LONGEST_PLAIN) -> str:
-    """The world as urlsafe base64 of JSON, which is DeepSpeed's form of it.
+    """Return the world as urlsafe base64 of JSON, as DeepSpeed encodes it.
 
-    Words above 64 KiB are compressed first and begin with `z.`: one argument of a command ends at
-    128 KiB on Linux (execve(2), MAX_ARG_STRLEN), which some 3,000 hosts of 8 devices would pass.
+    Above 64 KiB it is compressed first and begins with `z.`: an argument is limited to 128 KiB on
+    Linux (execve(2), MAX_ARG_STRLEN), which about 3,000 hosts with 8 devices would exceed.
 
     Args:
-        world: The devices of each host; hosts in node rank order, devices in local rank order.
-        longest: Letters above which a word is compressed.
+        world: the devices of each host; hosts in node rank order, devices in local rank order.
+        longest: length above which the result is compressed.
     """
     data = json.dumps(
         {host: list(slots) for host, slots in world.items()}, separators=(",", ":")
@@ -47,10 +47,10 @@ def encode(world: Mapping[str, Sequence[Slot]], longest: int = _LONGEST_PLAIN) -
 
 
 def decode(text: str) -> dict[str, tuple[Slot, ...]]:
-    """The devices of each host, from a word of `encode` or of DeepSpeed.
+    """Return the devices of each host from world info of `encode` or of DeepSpeed.
 
     Raises:
-        UsageError: The word is damaged, too large, or not a world.
+        UsageError: the text is damaged, too long, or not world info.
     """
     try:
         world = _parsed(_json_bytes(text.strip()))
@@ -91,7 +91,7 @@ def _parsed(data: bytes) -> dict[str, object]:
     try:
         world = json.loads(data.decode(), object_pairs_hook=_distinct_hosts)
     except (ValueError, RecursionError):
-        raise UsageError("damaged: what it holds is not JSON") from None
+        raise UsageError("damaged: it does not contain JSON") from None
     if not isinstance(world, dict) or not world:
         raise UsageError("expected {host: [device, ...], ...} with at least one host")
     return world
@@ -127,4 +127,4 @@ def _device(slot: object) -> Slot:
     if isinstance(slot, str) and re.fullmatch(_DEVICE_ID, slot):
         return slot
     shown = quoted(str(slot)) if isinstance(slot, int | float | str) else type(slot).__name__
-    raise UsageError(f"expected indices or ids of devices, not {shown}")
+    raise UsageError(f"expected device indices or ids, not {shown}")

@@ -91,7 +91,7 @@ def _problem(plan: BatchPlan, size: int) -> str:
     if not settings.min_gpus <= size <= settings.max_gpus:
         return f"min_gpus is {settings.min_gpus}, max_gpus is {settings.max_gpus}"
     if settings.schema == "0.1":
-        return f"a batch of {plan.batch} cannot be divided among so many ranks"
+        return f"{size} ranks cannot divide a batch of {plan.batch}"
     if size % settings.model_parallel:
         return f"it is not a multiple of model_parallel_size {settings.model_parallel}"
     smallest = settings.micro_batches[-1]

@@ -120,9 +120,9 @@ def test_the_share_is_deepspeeds(block: dict[str, Any], size: int, share: BatchS
 @pytest.mark.parametrize(
     ("block", "size", "words"),
     [
-        (UNEVEN, 50, "cannot be divided among so many ranks; nearest valid: 48 and 51"),
+        (UNEVEN, 50, "50 ranks cannot divide a batch of 9792; nearest valid: 48 and 51"),
         (UNEVEN, 31, "min_gpus is 32, max_gpus is 1500; nearest valid: 32"),
-        (UNEVEN, 1400, "cannot be divided among so many ranks; nearest valid: 1224"),
+        (UNEVEN, 1400, "1400 ranks cannot divide a batch of 9792; nearest valid: 1224"),
         (UNEVEN, 0, "min_gpus is 32, max_gpus is 1500; nearest valid: 32"),
         (NODES, 65, "min_gpus is 1, max_gpus is 64; nearest valid: 64"),
         (

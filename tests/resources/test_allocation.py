@@ -9,7 +9,7 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.resources.allocation import Allocation, find
 from dsrun.launcher.specs.host import Host, Slot
 
-NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; no number alone)"
+NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; not only digits)"
 COUNTED = "each node counts its devices"
 
 # As Slurm 22.05 set them, but for what nobody reads here.
@@ -217,8 +217,8 @@ def test_a_step_of_all_components_is_one_list() -> None:
 def test_a_host_in_two_components_is_refused() -> None:
     twice = environment(HETEROGENEOUS) | {"SLURM_JOB_NODELIST_HET_GROUP_1": "n[1-2]"}
     assert fault_of(twice) == (
-        "SLURM_JOB_NODELIST_HET_GROUP_1: host 'n1' is also in SLURM_JOB_NODELIST_HET_GROUP_0; "
-        "dsrun takes a host once: --host names the hosts to use"
+        "SLURM_JOB_NODELIST_HET_GROUP_1: host 'n1' is also in SLURM_JOB_NODELIST_HET_GROUP_0, "
+        "but dsrun uses a host only once; name the hosts to use with --host"
     )
 
 
@@ -227,7 +227,7 @@ def test_a_host_in_two_components_is_refused() -> None:
     [
         (
             "SLURM_JOB_NODELIST=n[3-1]",
-            "SLURM_JOB_NODELIST: 'n[3-1]': the range '3-1' runs backwards",
+            "SLURM_JOB_NODELIST: 'n[3-1]': range '3-1': the first number is larger than the last",
         ),
         (
             "SLURM_GPUS_PER_NODE=four",
@@ -237,7 +237,7 @@ def test_a_host_in_two_components_is_refused() -> None:
             "SLURM_GPUS_PER_NODE=a100:",
             "SLURM_GPUS_PER_NODE: 'a100:': expected a number of GPUs such as 4 or a100:4",
         ),
-        ("SLURM_GPUS_PER_NODE=5000", "SLURM_GPUS_PER_NODE: '5000': more than 4096 a node"),
+        ("SLURM_GPUS_PER_NODE=5000", "SLURM_GPUS_PER_NODE: '5000': expected at most 4096 per node"),
         (
             "SLURM_STEP_GPUS=0,0",
             "SLURM_STEP_GPUS: '0,0': slot 0 is listed twice",
@@ -256,10 +256,10 @@ def test_a_bad_variable_of_slurm_is_named(variables: str, message: str) -> None:
 def test_a_missing_component_is_named() -> None:
     environ = environment(HETEROGENEOUS) | {"SLURM_HET_SIZE": "3"}
     assert fault_of(environ) == (
-        "SLURM_HET_SIZE is 3, but there is no SLURM_JOB_NODELIST_HET_GROUP_2"
+        "SLURM_HET_SIZE is 3, but SLURM_JOB_NODELIST_HET_GROUP_2 is not set"
     )
     assert fault_of(environ | {"SLURM_HET_SIZE": "0"}) == (
-        "SLURM_HET_SIZE: '0': expected a number from 1"
+        "SLURM_HET_SIZE: '0': expected a whole number, 1 or more"
     )
 
 
@@ -397,14 +397,14 @@ def test_a_host_says_which_line_named_it(files: Files) -> None:
 @pytest.mark.parametrize(
     ("job", "variable", "lines", "message"),
     [
-        ("PBS_JOBID=1", "PBS_NODEFILE", "", "PBS_NODEFILE: PATH: no host in it"),
-        ("PBS_JOBID=1", "PBS_NODEFILE", "\n \n", "PBS_NODEFILE: PATH: no host in it"),
-        ("PBS_JOBID=1", "PBS_NODEFILE", "h1\nh1 8\n", "PATH:2: 'h1 8': expected one host a line"),
+        ("PBS_JOBID=1", "PBS_NODEFILE", "", "PBS_NODEFILE: PATH: names no hosts"),
+        ("PBS_JOBID=1", "PBS_NODEFILE", "\n \n", "PBS_NODEFILE: PATH: names no hosts"),
+        ("PBS_JOBID=1", "PBS_NODEFILE", "h1\nh1 8\n", "PATH:2: 'h1 8': expected one host per line"),
         ("PBS_JOBID=1", "PBS_NODEFILE", "h1\n-oX=y\n", f"PATH:2: '-oX=y' {NAME_RULE}"),
         ("PBS_JOBID=1", "PBS_NODEFILE", "h1\nü\n", f"PATH:2: 'ü' {NAME_RULE}"),
-        ("LSB_JOBID=1", "LSB_DJOB_HOSTFILE", "\n", "LSB_DJOB_HOSTFILE: PATH: no host in it"),
+        ("LSB_JOBID=1", "LSB_DJOB_HOSTFILE", "\n", "LSB_DJOB_HOSTFILE: PATH: names no hosts"),
         ("COBALT_JOBID=1", "COBALT_NODEFILE", "a:2\n", "PATH:1: 'a:2' is not an IPv6 address"),
-        ("JOB_ID=1", "PE_HOSTFILE", "", "PE_HOSTFILE: PATH: no host in it"),
+        ("JOB_ID=1", "PE_HOSTFILE", "", "PE_HOSTFILE: PATH: names no hosts"),
         (
             "JOB_ID=1",
             "PE_HOSTFILE",
@@ -432,7 +432,7 @@ def test_a_bad_file_says_where_and_what(
         ("h1-gpu0\nh2\n", "GPUS:2: 'h2': expected a GPU such as host-gpu0"),
         (
             "h1-gpu0\n",
-            "NODES:2: PBS_GPUFILE has no GPU of 'h2'; --host names the hosts to use",
+            "NODES:2: PBS_GPUFILE lists no GPU of 'h2'; name the hosts to use with --host",
         ),
     ],
 )
@@ -445,7 +445,7 @@ def test_a_bad_gpu_file_says_where_and_what(files: Files, gpus: str, message: st
 @pytest.mark.parametrize("text", ["h1", "h1 4 h2", "h1 four", "4 h1", "h1 -4"])
 def test_bad_hosts_and_numbers_in_turn(text: str) -> None:
     assert fault_of({"LSB_JOBID": "1", "LSB_MCPU_HOSTS": text}) == (
-        f"LSB_MCPU_HOSTS: '{text}': expected hosts and numbers in turn, such as h1 4 h2 4"
+        f"LSB_MCPU_HOSTS: '{text}': expected hosts, each with its number of cores: h1 4 h2 4"
     )
 
 

@@ -65,8 +65,9 @@ PYTORCHJOB = """
 """
 OPERATORS_LAUNCHER = "JOB_COMPLETION_INDEX=0 OMPI_MCA_orte_default_hostfile=/etc/mpi/hostfile"
 
-NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; no number alone)"
+NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; not only digits)"
 FIX = "dsrun starts the workers itself: use"
+ONE_TASK = "dsrun starts the workers itself, so start one task per node"
 TORCHRUN = "torchrun's variables (PET_NODE_RANK)"
 
 
@@ -245,46 +246,47 @@ def test_a_shell_in_a_terminal_is_no_task(text: str, terminal: bool, member: boo
         (
             SRUN_FOUR_TASKS,
             f"srun started dsrun 4 times on 2 nodes; {FIX} srun --nodes=2 --ntasks=2 dsrun ..., "
-            "or dsrun alone in the batch script",
+            "or dsrun without srun in the batch script",
         ),
         (
             f"{SRUN_ONE_TASK} SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3",
             f"srun started dsrun 4 times on 1 node; {FIX} srun --nodes=1 --ntasks=1 dsrun ..., "
-            "or dsrun alone in the batch script",
+            "or dsrun without srun in the batch script",
         ),
         (
             f"{SRUN} SLURM_PROCID=0",
-            "SLURM_NODEID is 1, but SLURM_PROCID is 0: which node is this?",
+            "SLURM_NODEID is 1, but SLURM_PROCID is 0; expected the same number,"
+            " as srun --ntasks-per-node=1 sets them",
         ),
         (
             f"{SRUN} SLURM_NODEID=2 SLURM_PROCID=2",
             "SLURM_NODEID: 2: there are 2 nodes, 0 to 1",
         ),
-        (f"{SRUN} SLURM_STEP_ID=x", "SLURM_STEP_ID: 'x': expected a number from 0"),
+        (f"{SRUN} SLURM_STEP_ID=x", "SLURM_STEP_ID: 'x': expected a whole number, 0 or more"),
         (
             f"{SRUN} SLURM_STEP_NODELIST=n[ SLURM_JOB_NODELIST=n[",
-            "SLURM_STEP_NODELIST: 'n[': unmatched bracket; expected such as n[1-4]",
+            "SLURM_STEP_NODELIST: 'n[': unmatched bracket; expected a pattern such as n[1-4]",
         ),
         (
             f"{HYDRA_IN_SLURM} PMI_SIZE=4 MPI_LOCALNRANKS=2",
             "an MPI launcher started dsrun 2 times on this node (MPI_LOCALNRANKS); "
-            f"{FIX} one task a node (mpiexec -ppn 1 -n NODES dsrun ...)",
+            f"{ONE_TASK}: mpiexec -ppn 1 -n NODES dsrun ...",
         ),
         (
             f"{OPEN_MPI_IN_SLURM} OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_LOCAL_SIZE=2",
             "an MPI launcher started dsrun 2 times on this node (OMPI_COMM_WORLD_LOCAL_SIZE); "
-            f"{FIX} one task a node (mpirun --map-by ppr:1:node -n NODES dsrun ...)",
+            f"{ONE_TASK}: mpirun --map-by ppr:1:node -n NODES dsrun ...",
         ),
         (f"{HYDRA_IN_SLURM} PMI_RANK=2", "PMI_RANK: 2: there are 2 nodes, 0 to 1"),
         (
             "PET_NODE_RANK=1 PET_NNODES=1:4",
-            "PET_NNODES: '1:4': expected one number of nodes, such as 4, not an elastic range",
+            "PET_NNODES: '1:4': expected a fixed number of nodes, such as 4",
         ),
-        ("PET_NODE_RANK=1 PET_NNODES=two", "PET_NNODES: 'two': expected a number from 1"),
-        ("PET_NODE_RANK=1 PET_NNODES=0", "PET_NNODES: '0': expected a number from 1"),
+        ("PET_NODE_RANK=1 PET_NNODES=two", "PET_NNODES: 'two': expected a whole number, 1 or more"),
+        ("PET_NODE_RANK=1 PET_NNODES=0", "PET_NNODES: '0': expected a whole number, 1 or more"),
         ("PET_NODE_RANK=2 PET_NNODES=2", "PET_NODE_RANK: 2: there are 2 nodes, 0 to 1"),
-        ("PET_NODE_RANK=-1", "PET_NODE_RANK: '-1': expected a number from 0"),
-        ("PET_NODE_RANK=٣", "PET_NODE_RANK: '٣': expected a number from 0"),
+        ("PET_NODE_RANK=-1", "PET_NODE_RANK: '-1': expected a whole number, 0 or more"),
+        ("PET_NODE_RANK=٣", "PET_NODE_RANK: '٣': expected a whole number, 0 or more"),
         (
             "PET_NODE_RANK=0 PET_MASTER_ADDR=m PET_MASTER_PORT=99999",
             "PET_MASTER_PORT: '99999': expected a number from 1 to 65535",
@@ -309,7 +311,10 @@ def test_a_shell_in_a_terminal_is_no_task(text: str, terminal: bool, member: boo
             "PET_NODE_RANK=0 PET_NPROC_PER_NODE=0",
             "PET_NPROC_PER_NODE: '0': expected a number from 1 to 4096",
         ),
-        ("JOB_COMPLETION_INDEX=one", "JOB_COMPLETION_INDEX: 'one': expected a number from 0"),
+        (
+            "JOB_COMPLETION_INDEX=one",
+            "JOB_COMPLETION_INDEX: 'one': expected a whole number, 0 or more",
+        ),
     ],
 )
 def test_what_cannot_be_meant_is_named(text: str, message: str) -> None:

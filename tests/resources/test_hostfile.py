@@ -17,9 +17,9 @@ from ..support.checkout import CHECKOUT
 T = TypeVar("T", str, bytes)
 
 NO_ITEM = "an item is empty; expected hosts joined by commas, without blanks: n1,n2"
-URL = "a URL is no host; name the host alone (--ssh_port gives its ssh port)"
-NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; no number alone)"
-COMMA = "no commas here: one host a line, or a list as in --host n1,n2"
+URL = "is a URL; give the host name alone (and the ssh port with --ssh_port)"
+NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; not only digits)"
+COMMA = "no commas in a hostfile; write one host per line"
 OPTIONS = "expected 'slots=N', 'max_slots=N' or 'port=N'"
 SLOTS_RULE = "slots must be a number from 1 to 4096"
 SLOT_RULE = "expected a slot such as 2, a range such as 0-3 or an id such as GPU-8932f937"
@@ -165,7 +165,7 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
         ("rechnerä", f":1: 'rechnerä' {NAME_RULE}"),
         (
             "n\x1b]0;x\x07",
-            ":1: 'n\\x1b]0;x\\x07': unmatched bracket; expected such as n[1-4]",
+            ":1: 'n\\x1b]0;x\\x07': unmatched bracket; expected a pattern such as n[1-4]",
         ),
         ("12", f":1: '12' {NAME_RULE}"),
         ("[1-4]", f":1: '[1-4]': '1-4' {NAME_RULE}"),
@@ -173,30 +173,30 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
         ("@n1", ":1: '@n1': '' is not a user name"),
         ("a@b@n1", ":1: 'a@b@n1': 'a@b' is not a user name"),
         ("me@", f":1: 'me@': '' {NAME_RULE}"),
-        ("h:1:2", ":1: 'h:1:2' is neither HOST:N nor an IPv6 address (--ssh_port gives a port)"),
-        ("::1::2", ":1: '::1::2' is neither HOST:N nor an IPv6 address (--ssh_port gives a port)"),
+        ("h:1:2", ":1: 'h:1:2' is neither HOST:N nor an IPv6 address (--ssh_port sets a port)"),
+        ("::1::2", ":1: '::1::2' is neither HOST:N nor an IPv6 address (--ssh_port sets a port)"),
         (
             "fe80::1%$(id)",
-            ":1: 'fe80::1%$(id)' is neither HOST:N nor an IPv6 address (--ssh_port gives a port)",
+            ":1: 'fe80::1%$(id)' is neither HOST:N nor an IPv6 address (--ssh_port sets a port)",
         ),
         (
             "fe80::1%",
-            ":1: 'fe80::1%' is neither HOST:N nor an IPv6 address (--ssh_port gives a port)",
+            ":1: 'fe80::1%' is neither HOST:N nor an IPv6 address (--ssh_port sets a port)",
         ),
         ("h[1-99999999]", ":1: 'h[1-99999999]': more than 100000 hosts"),
         ("h[1-400]x[1-400]", ":1: 'h[1-400]x[1-400]': more than 100000 hosts"),
-        ("h[4-1]", ":1: 'h[4-1]': the range '4-1' runs backwards"),
-        ("h[1-", ":1: 'h[1-': unmatched bracket; expected such as n[1-4]"),
-        ("h1]", ":1: 'h1]': unmatched bracket; expected such as n[1-4]"),
-        ("h[1[2]]", ":1: 'h[1[2]]': unmatched bracket; expected such as n[1-4]"),
+        ("h[4-1]", ":1: 'h[4-1]': range '4-1': the first number is larger than the last"),
+        ("h[1-", ":1: 'h[1-': unmatched bracket; expected a pattern such as n[1-4]"),
+        ("h1]", ":1: 'h1]': unmatched bracket; expected a pattern such as n[1-4]"),
+        ("h[1[2]]", ":1: 'h[1[2]]': unmatched bracket; expected a pattern such as n[1-4]"),
         ("h[]", ":1: 'h[]': expected a number or a range such as 0-3, not ''"),
         ("h[a-c]", ":1: 'h[a-c]': expected a number or a range such as 0-3, not 'a-c'"),
         ("h[1,,2]", ":1: 'h[1,,2]': expected a number or a range such as 0-3, not ''"),
         (
             "h[001-16]",
-            ":1: 'h[001-16]': the ends of the range '001-16' have different zeros in front",
+            ":1: 'h[001-16]': range '001-16': the numbers differ in their leading zeros",
         ),
-        ("h[1,1]", ":1: 'h[1,1]': a host comes twice in it"),
+        ("h[1,1]", ":1: 'h[1,1]': names a host twice"),
     ],
 )
 def test_a_bad_line_says_where_and_what(line: str, message: str) -> None:
@@ -245,7 +245,7 @@ def test_a_host_listed_twice_names_both_lines(second: str) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\n\n", b"# nothing\r\n", b"\xef\xbb\xbf"])
 def test_a_file_without_hosts_is_refused(data: bytes) -> None:
-    assert fault_of(data) == "hosts: no host in it; expected lines such as 'worker-0 slots=8'"
+    assert fault_of(data) == "hosts: names no hosts; expected lines such as 'worker-0 slots=8'"
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_all_bad_lines_are_told_at_once() -> None:
 def test_ten_bad_lines_are_enough() -> None:
     lines = fault_of(b"$\n" * 30).splitlines()
     assert lines[:10] == [f"hosts:{number}:1: '$' {NAME_RULE}" for number in range(1, 11)]
-    assert lines[10:] == ["hosts: 10 bad lines, the rest was not read"]
+    assert lines[10:] == ["hosts: 10 bad lines; the rest was not read"]
 
 
 def test_the_number_of_hosts_has_a_limit() -> None:
@@ -335,20 +335,20 @@ def test_a_user_in_the_host_list() -> None:
         ("h{1..4}", "'h{1..4}': a range is written in square brackets: n[1-4]"),
         ("http://h:22", f"'http://h:22': {URL}"),
         ("ssh://me@h", f"'ssh://me@h': {URL}"),
-        ("h:0-3,4", "'4': not a host; the slots of a host are joined by '+', as in 'h:0-3+5'"),
-        ("h:0,4-5", "'h:0': one number is a count of slots; slot 0 alone is written '0-0'"),
+        ("h:0-3,4", "'4': is not a host name; slots are joined by '+', as in 'h:0-3+5'"),
+        ("h:0,4-5", "'h:0': one number is the number of slots; write '0-0' for slot 0 alone"),
         ("h:", f"'h:': {SLOT_RULE}, not ''"),
         ("h:0++1", f"'h:0++1': {SLOT_RULE}, not ''"),
         ("h:x", f"'h:x': {SLOT_RULE}, not 'x'"),
-        ("h:3-1", "'h:3-1': the range '3-1' runs backwards"),
+        ("h:3-1", "'h:3-1': range '3-1': the first number is larger than the last"),
         ("h:0-3+2", "'h:0-3+2': slot 2 is listed twice"),
-        ("h:4090-4096", "'h:4090-4096': slot 4096 is above 4095"),
-        ("h:0-99999999", "'h:0-99999999': slot 99999999 is above 4095"),
+        ("h:4090-4096", "'h:4090-4096': slot 4096: expected at most 4095"),
+        ("h:0-99999999", "'h:0-99999999': slot 99999999: expected at most 4095"),
         ("h:5000", f"'h:5000': {SLOTS_RULE}, not '5000'"),
         ("a,a:2", "host 'a' is listed twice; write it once, with all its slots"),
         ("a,-oX", f"'-oX' {NAME_RULE}"),
-        ("h[1,2", "'h[1,2': unmatched bracket; expected such as n[1-4]"),
-        ("h:1:2", "'h:1:2' is neither HOST:N nor an IPv6 address (--ssh_port gives a port)"),
+        ("h[1,2", "'h[1,2': unmatched bracket; expected a pattern such as n[1-4]"),
+        ("h:1:2", "'h:1:2' is neither HOST:N nor an IPv6 address (--ssh_port sets a port)"),
         ("[h]x", "'[h]x': expected a number or a range such as 0-3, not 'h'"),
     ],
 )

@@ -15,7 +15,7 @@ from dsrun.launcher.resources.ranges import MAX_HOSTS
 
 from ..support.needs import need
 
-NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; no number alone)"
+NAME_RULE = "is not a host name (letters, digits, '.', '_', '-'; not only digits)"
 HOSTS_RULE = "expected hosts such as node[01-16],login1"
 
 
@@ -62,13 +62,13 @@ def test_a_list_stands_for_its_hosts(text: str, names: str) -> None:
     [
         ("", f"'': {HOSTS_RULE}"),
         (" , ", f"' , ': {HOSTS_RULE}"),
-        ("a,n[1-", "'n[1-': unmatched bracket; expected such as n[1-4]"),
-        ("n1]", "'n1]': unmatched bracket; expected such as n[1-4]"),
-        ("n[1[2]]", "'n[1[2]]': unmatched bracket; expected such as n[1-4]"),
+        ("a,n[1-", "'n[1-': unmatched bracket; expected a pattern such as n[1-4]"),
+        ("n1]", "'n1]': unmatched bracket; expected a pattern such as n[1-4]"),
+        ("n[1[2]]", "'n[1[2]]': unmatched bracket; expected a pattern such as n[1-4]"),
         ("n[]", "'n[]': expected a number or a range such as 0-3, not ''"),
         ("n[1,,2]", "'n[1,,2]': expected a number or a range such as 0-3, not ''"),
         ("n[a-b]", "'n[a-b]': expected a number or a range such as 0-3, not 'a-b'"),
-        ("n[3-1]", "'n[3-1]': the range '3-1' runs backwards"),
+        ("n[3-1]", "'n[3-1]': range '3-1': the first number is larger than the last"),
         ("ok,-oProxyCommand=x", f"'-oProxyCommand=x' {NAME_RULE}"),
         ("$(id)", f"'$(id)' {NAME_RULE}"),
         ("n 1", f"'n 1' {NAME_RULE}"),

@@ -126,8 +126,8 @@ def test_exclude_by_id_and_by_place() -> None:
         ("w:0,,1", f"'w:0,,1': {SLOT_RULE}, not ''"),
         ("w:one", f"'w:one': {SLOT_RULE}, not 'one'"),
         ("w:-1", f"'w:-1': {SLOT_RULE}, not '-1'"),
-        ("w:1-0", "'w:1-0': the range '1-0' runs backwards"),
-        ("w:0-99999999999", "'w:0-99999999999': slot 99999999999 is above 4095"),
+        ("w:1-0", "'w:1-0': range '1-0': the first number is larger than the last"),
+        ("w:0-99999999999", "'w:0-99999999999': slot 99999999999: expected at most 4095"),
         ("@", f"'@': {NODE_RULE}"),
         ("w@", f"'w@': {NODE_RULE}"),
         ("@w", f"'@w': {NODE_RULE}"),
@@ -135,7 +135,7 @@ def test_exclude_by_id_and_by_place() -> None:
         ("w:0@w:5", "'w:5': no slot 5 on 'w' (it has 0-1)"),
         ("worker-1@worker-0:1@5", f"no host '5' ({THERE})"),
         ("w[a]", "'w[a]': expected a number or a range such as 0-3, not 'a'"),
-        ("w[0-1", "'w[0-1': unmatched bracket; expected such as n[1-4]"),
+        ("w[0-1", "'w[0-1': unmatched bracket; expected a pattern such as n[1-4]"),
         ("w[0-999999]", "'w[0-999999]': more than 100000 hosts"),
     ],
 )
@@ -155,8 +155,8 @@ def test_slots_of_an_uncounted_host_cannot_be_excluded() -> None:
     with pytest.raises(UsageError) as caught:
         select(OPEN, exclude="open:0")
     assert str(caught.value) == (
-        "--exclude: how many slots 'open' has is not known here; "
-        "write their number (hosts:1), or exclude it whole"
+        "--exclude: the number of slots of 'open' is not known; "
+        "give it (hosts:1), or exclude the whole host"
     )
 
 
@@ -165,7 +165,7 @@ def test_excluding_everything_is_refused(text: str) -> None:
     with pytest.raises(UsageError) as caught:
         select(HOSTS[:3], exclude=text)
     assert str(caught.value) == (
-        "--exclude: nothing is left (the hostfile has worker-0, worker-1, w)"
+        "--exclude: no host is left (the hostfile has worker-0, worker-1, w)"
     )
 
 
@@ -203,7 +203,7 @@ def test_a_number_of_slots_that_cannot_be(count: int) -> None:
 def test_more_slots_than_a_host_has() -> None:
     with pytest.raises(UsageError) as caught:
         select(HOSTS, num_gpus=4)
-    assert str(caught.value) == "--num_gpus: 4 is more than the 2 of 'w' (hosts:3)"
+    assert str(caught.value) == "--num_gpus: 4 is more than the 2 slots of 'w' (hosts:3)"
     assert len(select(HOSTS, num_nodes=2, num_gpus=4)) == 2
 
 

@@ -77,7 +77,7 @@ def test_only_large_worlds_are_compressed(hosts: int) -> None:
     assert len(text) <= 64 * 1024
 
 
-JSON_FAULT = "damaged: what it holds is not JSON"
+JSON_FAULT = "damaged: it does not contain JSON"
 SHAPE_FAULT = "expected {host: [device, ...], ...} with at least one host"
 
 
@@ -102,15 +102,15 @@ SHAPE_FAULT = "expected {host: [device, ...], ...} with at least one host"
         (word(b'{"a":3}'), "host 'a' needs a list of at least one device"),
         (word(b'{"a":[0],"a":[1]}'), "host 'a' is listed twice"),
         (word(b'{"a":[0,1,0]}'), "host 'a': slot 0 is listed twice"),
-        (word(b'{"a":[-1]}'), "host 'a': expected indices or ids of devices, not '-1'"),
-        (word(b'{"a":[4096]}'), "host 'a': expected indices or ids of devices, not '4096'"),
-        (word(b'{"a":[true]}'), "host 'a': expected indices or ids of devices, not 'True'"),
-        (word(b'{"a":[0.5]}'), "host 'a': expected indices or ids of devices, not '0.5'"),
-        (word(b'{"a":[NaN]}'), "host 'a': expected indices or ids of devices, not 'nan'"),
-        (word(b'{"a":["3"]}'), "host 'a': expected indices or ids of devices, not '3'"),
-        (word(b'{"a":["0,1"]}'), "host 'a': expected indices or ids of devices, not '0,1'"),
-        (word(b'{"a":[[0]]}'), "host 'a': expected indices or ids of devices, not list"),
-        (word(b'{"a":[null]}'), "host 'a': expected indices or ids of devices, not NoneType"),
+        (word(b'{"a":[-1]}'), "host 'a': expected device indices or ids, not '-1'"),
+        (word(b'{"a":[4096]}'), "host 'a': expected device indices or ids, not '4096'"),
+        (word(b'{"a":[true]}'), "host 'a': expected device indices or ids, not 'True'"),
+        (word(b'{"a":[0.5]}'), "host 'a': expected device indices or ids, not '0.5'"),
+        (word(b'{"a":[NaN]}'), "host 'a': expected device indices or ids, not 'nan'"),
+        (word(b'{"a":["3"]}'), "host 'a': expected device indices or ids, not '3'"),
+        (word(b'{"a":["0,1"]}'), "host 'a': expected device indices or ids, not '0,1'"),
+        (word(b'{"a":[[0]]}'), "host 'a': expected device indices or ids, not list"),
+        (word(b'{"a":[null]}'), "host 'a': expected device indices or ids, not NoneType"),
         (word(b'{"":[0]}'), "'' is not a host name"),
         (word(b'{"a b":[0]}'), "'a b' is not a host name"),
         (word(b'{"\\u001b[m":[0]}'), "'\\x1b[m' is not a host name"),
