@@ -14,19 +14,6 @@ if TYPE_CHECKING:
 
     Rows = Sequence[tuple[int, BatchShare]]
 
-HELP = """\
-usage: dsrun-elastic -c FILE [-w N] [--json]
-
-Computes the elastic batch plan of a DeepSpeed config, and shows the world sizes that it is valid
-for: samples that a rank takes at once, steps it accumulates gradients over, and the batch of all.
-
-  -c, --config FILE       the DeepSpeed config: JSON with a block "elasticity" (schema 0.1 or 0.2)
-  -w, --world_size N      what so many ranks do; with schema 0.2 also those outside the plan
-      --json              one JSON object, with the names that a DeepSpeed config has for them
-
-dsrun --elastic_config FILE holds a job to the plan.
-"""
-
 METAVARS = {"config": "FILE", "world_size": "N"}
 """Options with a value; the others are flags."""
 
@@ -44,7 +31,9 @@ def run(words: list[str]) -> int:
     """
     given = _understood(words)
     if "help" in given:
-        entry.write(HELP)
+        from ..cli.help.pages import of_tool
+
+        entry.write(of_tool("dsrun-elastic"))
         return 0
     if "config" not in given:
         raise UsageError("no config: -c FILE; see dsrun-elastic -h")

@@ -15,15 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-HELP = """\
-usage: dsrun-scale JOB N
-       dsrun-scale
-
-Has the rounds of an elastic job that was started on this machine, by the same user, take at most N
-nodes from now on: within its --min_elastic_nodes and --max_elastic_nodes. Those beyond N become
-spares, which are ready to take part again. Without arguments: the jobs there are.
-"""
-
 PATIENCE = 10.0
 """Seconds for an answer."""
 
@@ -36,7 +27,9 @@ def run(words: list[str]) -> int:
         NodeError: the job does not answer.
     """
     if words[:1] in (["-h"], ["--help"]):
-        entry.write(HELP)
+        from ..cli.help.pages import of_tool
+
+        entry.write(of_tool("dsrun-scale"))
     elif not words:
         entry.write("".join(f"{job}\n" for job in _jobs()))
     else:

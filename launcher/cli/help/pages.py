@@ -5,18 +5,18 @@ from __future__ import annotations
 import textwrap
 
 from ...common.wording import either
-from ..options import all_options
 from ..peers import REFUSED
 from . import summary, topics
 from .essentials import ESSENTIALS, EXAMPLES
-from .groups import GROUPS, descriptions
+from .groups import GROUPS
+from .rows import row
+from .tools import TOOLS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..option import Option
-    from .description import Description
+    from .rows import Row
 
 SHORT, ALL = "short", "all"
 """What `-h` and `--help` ask for; any other word is a topic."""
@@ -36,24 +36,16 @@ def text(page: str) -> str:
     return _complete() if page == ALL else _topic(page)
 
 
-def default(name: str, option: Option, description: Description) -> str:
-    """Return what applies when an option is not given; "" for a flag."""
-    if option.kind == "bool":
-        return ""
-    if description.default:
-        return description.default
-    if option.kind == "seconds":
-        return f"{option.default:g} s"
-    if option.default in {None, "", ()}:
-        raise ValueError(f"--{name}: the help does not say what applies without it")
-    value = str(option.default)
-    return f"'{value}'" if " " in value else value
-
-
-def spellings(name: str, option: Option) -> list[str]:
-    """Return the names of an option as they are typed, one-letter names first."""
-    short = [also for also in option.also if also.startswith("-")]
-    return [*short, *(f"--{also}" for also in (name, *option.also) if also not in short)]
+def of_tool(name: str) -> str:
+    """Return the help of dsrun-topo, dsrun-elastic or dsrun-scale."""
+    tool = TOOLS[name]
+    starts = ("usage:", *("      " for _ in tool.usage[1:]))
+    usage = [
+        f"{start} {name} {one}".rstrip() for start, one in zip(starts, tool.usage, strict=True)
+    ]
+    rows = [_row(one) for one in tool.rows]
+    parts = ["\n".join(usage), *_wrapped(tool.text), "\n".join(rows), *_wrapped(tool.more)]
+    return "\n\n".join(parts) + "\n"
 
 
 def _short() -> str:
@@ -111,22 +103,17 @@ def _examples() -> str:
 
 
 def _rows(names: Iterable[str]) -> str:
-    options, known = all_options(), descriptions()
-    return "\n".join(_row(name, options[name], known[name]) for name in names)
+    return "\n".join(_row(row(name)) for name in names)
 
 
-def _row(name: str, option: Option, description: Description) -> str:
-    left = f"  {', '.join(spellings(name, option))} {option.metavar}".rstrip()
-    chosen = f" One of: {', '.join(option.choices)}." if option.choices else ""
-    otherwise = default(name, option, description)
-    words = f"{description.words()}{chosen}" + (f" [default: {otherwise}]" if otherwise else "")
-    return _columns(left, words)
+def _row(shown: Row) -> str:
+    return _columns(f"  {', '.join(shown.names)} {shown.metavar}".rstrip(), shown.words)
 
 
 def _short_row(name: str, words: str) -> str:
-    option = all_options()[name]
-    names = [one for one in spellings(name, option) if len(one) == 2 or one == f"--{name}"]
-    return _columns(f"  {', '.join(names)} {option.metavar}".rstrip(), words)
+    shown = row(name)
+    names = [one for one in shown.names if len(one) == 2 or one == f"--{name}"]
+    return _columns(f"  {', '.join(names)} {shown.metavar}".rstrip(), words)
 
 
 def _columns(left: str, words: str) -> str:

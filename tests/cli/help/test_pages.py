@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from dsrun.launcher.cli.help.description import Description
 from dsrun.launcher.cli.help.essentials import ESSENTIALS
 from dsrun.launcher.cli.help.groups import GROUPS, descriptions
-from dsrun.launcher.cli.help.pages import default, text
+from dsrun.launcher.cli.help.pages import of_tool, text
+from dsrun.launcher.cli.help.tools import TOOLS
 from dsrun.launcher.cli.help.topics import TOPICS
 from dsrun.launcher.cli.option import Option
 from dsrun.launcher.cli.options import all_options, table
@@ -75,26 +75,6 @@ def test_the_complete_page_has_the_default_of_every_value(name: str, option: Opt
         assert f"[default: {option.default:g} s]" in words
 
 
-@pytest.mark.parametrize(
-    ("option", "otherwise", "expected"),
-    [
-        (Option(True, "bool", ""), "", ""),
-        (Option(1.5, "seconds", "DURATION"), "", "1.5 s"),
-        (Option("a b ", "str", "TEXT"), "", "'a b '"),
-        (Option(0, "int", "N"), "", "0"),
-        (Option(None, "int", "N"), "all", "all"),
-    ],
-)
-def test_a_default_is_shown_as_it_is_typed(option: Option, otherwise: str, expected: str) -> None:
-    assert default("name", option, Description("Text.", otherwise)) == expected
-
-
-@pytest.mark.parametrize("empty", [None, "", ()])
-def test_a_default_that_says_nothing_needs_words(empty: object) -> None:
-    with pytest.raises(ValueError, match=r"^--name: "):
-        default("name", Option(empty, "str", "TEXT"), Description("Text."))
-
-
 def test_choices_are_shown() -> None:
     assert "One of: auto, always, never." in row("all", "color")
 
@@ -124,3 +104,17 @@ def test_suggested_values_are_named_in_the_description(name: str) -> None:
     known = descriptions()[name]
     assert known.suggestions()
     assert [one for one in known.suggestions() if one not in known.words()] == []
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_the_help_of_a_tool_fits_a_screen(name: str) -> None:
+    lines = of_tool(name).splitlines()
+    assert lines[0].startswith(f"usage: {name}")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) < 80
+
+
+def test_the_help_of_a_tool_has_its_options_and_choices() -> None:
+    words = " ".join(of_tool("dsrun-topo").split())
+    assert "--bind_smt WHICH Use all hardware threads of a core. One of: yes, no." in words
+    assert "usage: dsrun-scale JOB N dsrun-scale Limit" in " ".join(of_tool("dsrun-scale").split())

@@ -1,0 +1,97 @@
+"""The help of the commands beside dsrun: dsrun-topo, dsrun-elastic and dsrun-scale."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from .rows import Row, row
+
+
+class Tool(NamedTuple):
+    """One command.
+
+    Attributes:
+        title: what it does, in a few words.
+        usage: how it is called, a line for each way.
+        text: paragraphs before the options; one that begins with a blank is shown as it is.
+        rows: its options.
+        more: paragraphs after the options.
+    """
+
+    title: str
+    usage: tuple[str, ...]
+    text: tuple[str, ...]
+    rows: tuple[Row, ...]
+    more: tuple[str, ...] = ()
+
+
+def _of_dsrun(name: str, text: str, otherwise: str = "none") -> Row:
+    """Return the row of an option that dsrun has as well."""
+    known = row(name)
+    return Row((f"--{name}",), known.metavar, text, otherwise, known.choices, known.values)
+
+
+_HELP = Row(("-h", "--help"), "", "Print this help.")
+
+TOPO = Tool(
+    "draw this machine and show how ranks would be bound to its cores",
+    ("[options]",),
+    (
+        "Draw the sockets, NUMA nodes, cores, devices and network cards of this machine, and show"
+        " what each rank would be bound to.",
+    ),
+    (
+        _of_dsrun("num_gpus", "Number of ranks.", "one per device, else per NUMA node"),
+        _of_dsrun("accelerator", "Kind of devices to use.", "detected"),
+        _of_dsrun("bind_to", "What each rank is bound to.", "core"),
+        _of_dsrun("numa_binding", "What each rank is bound to, in torchrun's terms."),
+        _of_dsrun("bind_core_list", "Use only these CPUs: 0,2-5.", "all"),
+        _of_dsrun("bind_smt", "Use all hardware threads of a core.", "yes"),
+        _of_dsrun("bind_memory", "Where ranks allocate memory.", "auto"),
+        _HELP,
+    ),
+    (
+        "dsrun --help cores describes these options. For other machines:",
+        "  dsrun -H hosts --num_gpus 1 --no_local_rank --no_python dsrun-topo",
+    ),
+)
+
+ELASTIC = Tool(
+    "show the elastic batch plan of a DeepSpeed config",
+    ("-c FILE [-w N] [--json]",),
+    (
+        "Compute the elastic batch plan of a DeepSpeed config, and show for each valid world size"
+        " the micro batch of a rank, the steps of gradient accumulation and the batch size.",
+    ),
+    (
+        Row(
+            ("-c", "--config"),
+            "FILE",
+            'The DeepSpeed config: JSON with a block "elasticity", version 0.1 or 0.2.',
+            "none; required",
+        ),
+        Row(
+            ("-w", "--world_size"),
+            "N",
+            "Show this number of ranks only. With version 0.2 it may be outside the plan.",
+            "all world sizes of the plan",
+        ),
+        Row(("--json",), "", "Print one JSON object, with the names of a DeepSpeed config."),
+        _HELP,
+    ),
+    ("dsrun --elastic_config FILE requires that a job has a valid world size.",),
+)
+
+SCALE = Tool(
+    "change the number of nodes of a running elastic job",
+    ("JOB N", ""),
+    (
+        "Limit an elastic job to N nodes from its next round on, within its --min_elastic_nodes and"
+        " --max_elastic_nodes. Further nodes become spares, which can be used again later. The job"
+        " must have been started on this machine, by the same user. Without arguments, list these"
+        " jobs.",
+    ),
+    (_HELP,),
+)
+
+TOOLS = {"dsrun-topo": TOPO, "dsrun-elastic": ELASTIC, "dsrun-scale": SCALE}
+"""Every command beside dsrun by its name."""
