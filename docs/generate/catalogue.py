@@ -47,7 +47,6 @@ AREAS = {
 INCOMPLETE = frozenset(
     {
         "planning",
-        "resources",
         "commands",
         "control",
         "head",
