@@ -392,7 +392,7 @@ def test_what_a_worker_has_recorded_is_reported(folder: Path) -> None:
     done = dsrun(folder, "--num_gpus=1", "--report_file", "r.json", "x.py")
     assert done.returncode == 1
     lines = done.stderr.splitlines()
-    at = lines.index("  the exception that it recorded:")
+    at = lines.index("  the exception recorded by @record:")
     assert lines[at + 1] == "    Traceback (most recent call last):"
     assert "    ValueError: boom" in lines[at:]
     assert "    something else" in lines[at:]

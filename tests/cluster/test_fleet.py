@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .hosts import Cluster
 
 SCRIPT = CHECKOUT / "tests" / "cluster" / "several_runs.py"
-LOST = "lost n2: the line to its node launcher ended"
+LOST = "lost n2: the connection to its node launcher ended"
 
 
 class Runs:
@@ -93,5 +93,5 @@ def test_several_runs_on_one_fleet(cluster: Cluster, tmp_path: Path, launcher: s
         assert ends["without n2"][0] == 0
         code, error = ends["with n2"]
         assert code == 69
-        assert "n2: lost: the line to its node launcher ended" in error
+        assert "n2: lost: the connection to its node launcher ended" in error
     wait_for(lambda: not traces.leftovers(), "clean", 10)

@@ -69,7 +69,7 @@ def test_a_node_launcher_is_stopped_for_good(
         job.clean(PROMPT)
     assert returncode == LOST
     assert re.search(
-        r"dsrun: lost \w+ after [\d.]+ s: .*(no sign of life for 2 s|line.* ended)", errors
+        r"dsrun: lost \w+ after [\d.]+ s: .*(no heartbeat for 2 s|connection.* ended)", errors
     )
 
 

@@ -187,7 +187,7 @@ def test_one_node_rank_twice_ends_the_wait(cluster: Cluster, tmp_path: Path) -> 
         job.start(1, host="n4", name="twice")
         with at_most(SOON):
             ended = job.wait()
-    told = "two nodes came as --node_rank 1: n2 and n4; each needs its own, 0 to 2"
+    told = "two nodes have --node_rank 1: n2 and n4; give each node its own, 0 to 2"
     assert [(one.returncode, told in one.stderr) for one in ended] == [(UNUSABLE, True)] * 3
 
 
@@ -203,7 +203,7 @@ def test_node_rank_0_everywhere_ends_the_wait(
             job.wait()
     n1, n2 = (job.running[host].wait() for host in ("n1", "n2"))
     assert (n1.returncode, n2.returncode) == (UNUSABLE, UNUSABLE)
-    assert "two nodes came as --node_rank 0: n1 and n2; each needs its own, 0 to 2" in n1.stderr
+    assert "two nodes have --node_rank 0: n1 and n2; give each node its own, 0 to 2" in n1.stderr
     assert "--node_rank 0 on n2, but another machine answers as node 0 at n1:29501" in n2.stderr
 
 
@@ -223,7 +223,7 @@ def test_a_wrong_secret(cluster: Cluster, tmp_path: Path, env: dict[str, str]) -
         stranger = job.start(1, env=env, name="stranger")
         with at_most(SOON):
             refused = stranger.wait()
-        job.running["0"].wait_for_output("node 1: turned away, its DSRUN_TOKEN is not this one's")
+        job.running["0"].wait_for_output("node 1: its DSRUN_TOKEN is not that of node 0")
         job.start(1)
         ended = [job.running[rank].wait() for rank in ("0", "1", "2")]
     assert (refused.returncode, "turned this node away" in refused.stderr) == (LOST, True)

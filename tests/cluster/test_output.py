@@ -296,9 +296,10 @@ def test_an_output_that_takes_nothing(dsrun: Dsrun, tmp_path: Path, code: int, f
     assert log_file(tmp_path / "logs", 0).stat().st_size == 1_000_000
     assert TRACEBACK not in done.stderr
     if full == "stdout":
-        warnings = [line for line in done.stderr.splitlines() if "cannot be written" in line]
+        warnings = [line for line in done.stderr.splitlines() if "cannot write to" in line]
         assert warnings == [
-            "dsrun: standard output cannot be written (No space left on device); going on"
+            "dsrun: cannot write to standard output (No space left on device);"
+            " continuing without it"
         ]
 
 

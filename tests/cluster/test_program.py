@@ -254,7 +254,10 @@ def test_the_folder_that_the_user_is_in(
     if backend[: len(LOCAL)] == LOCAL:
         # One machine alone is as without us: python looks beside the script, and the report helps.
         assert done.returncode == 1
-        assert "where python does not look for a script that is elsewhere: --export " in done.stderr
+        assert (
+            "which python does not search for a script in another folder: give --export "
+            in done.stderr
+        )
         done = dsrun("--export", f"PYTHONPATH={tmp_path}:/elsewhere", *shown)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [f"mine {tmp_path}:/elsewhere"] * 2

@@ -28,7 +28,7 @@ BOOM = """
         raise ValueError("boom")
     time.sleep(60)
 """
-RECORDED = ["  the exception that it recorded:", "    as @record does"]
+RECORDED = ["  the exception recorded by @record:", "    as @record does"]
 REPORT = "report.json"
 
 
@@ -355,7 +355,7 @@ def test_of_several_failures_the_earliest_is_the_cause(
     assert done.returncode == 11
     assert re.match(
         r"dsrun: rank 0 \(n1, local rank 0, pid \d+\) exited with code 11 after .*;"
-        r" 1 other rank failed after it, 1 other rank stopped$",
+        r" 1 other rank failed later, 1 other rank stopped$",
         report_lines(done)[0],
     )
     found = read_report(tmp_path)

@@ -134,7 +134,7 @@ def test_the_report_has_all_hosts_in_the_order_of_ranks(
     seen = [(one.host, rank, format_cpus(one.cpus)) for rank, one in enumerate(told(tmp_path))]
     assert [host for host, _, _ in seen] == ["n1", "n1", "n2", "n2"]
     assert reported(done.stderr) == seen
-    assert done.stderr.count("bindings, as each kernel tells them:") == 1
+    assert done.stderr.count("bindings, as reported by each node's kernel:") == 1
 
 
 def test_each_host_has_its_own_list_of_cores(

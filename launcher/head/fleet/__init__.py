@@ -1,1 +1,1 @@
-"""The nodes: connected, checked, recognized when they dial in."""
+"""Connections to the node launchers, and the listener for those that dial."""

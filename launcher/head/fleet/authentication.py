@@ -1,4 +1,4 @@
-"""Who may come in at the listener, for the two ways in which node launchers dial back."""
+"""Authentication of node launchers that dial: by token (engines) or by shared secret (--no_ssh)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 
 class TokenVerifier:
-    """Node launchers started by an engine: each dials with the token that it announced before.
+    """Authenticates node launchers started by an engine, each by the token that it has printed.
 
     Attributes:
-        on_token: called with a name for which a token has come: its caller may be waiting.
+        on_token: called with the name of a node whose token has arrived: it may have dialled
+            already.
     """
 
     def __init__(
@@ -38,18 +39,19 @@ class TokenVerifier:
         *,
         returns: bool = False,
     ) -> None:
-        """Expect these nodes, each once.
+        """Expect each of these nodes once.
 
         Args:
-            nodes: those that dial.
-            admit: is given the rank of each, and its line.
-            on_misplaced: called for a node whose engine has put it where it is not to be, and why.
-            returns: a node that was lost may come again, so that it is never complete.
+            nodes: the nodes that dial.
+            admit: called with the rank of each node, and its connection.
+            on_misplaced: called with the rank of a node that the engine has started on another
+                host, and the reason.
+            returns: whether lost nodes may dial again, so that the set is never complete.
         """
         self._nodes = nodes
         self._returns = returns
         self._missing = {node.rank for node in nodes}
-        self._hand_over = admit
+        self._on_admitted = admit
         self._on_misplaced = on_misplaced
         self._tokens: dict[str, str] = {}
         self._ranks: dict[str, int] = {}
@@ -57,11 +59,11 @@ class TokenVerifier:
 
     @property
     def complete(self) -> bool:
-        """Whether all have entered that ever will."""
+        """Whether no more nodes can connect."""
         return not self._missing and not self._returns
 
     def announce(self, name: str, token: str) -> None:
-        """Add a token from the engine's output; the first one of a node counts."""
+        """Add a token from the engine's output; only the first one of a node counts."""
         node = self._node(name)
         if node is None or name in self._tokens:
             return
@@ -73,17 +75,17 @@ class TokenVerifier:
         self.on_token(name)
 
     def again(self, rank: int) -> None:
-        """Expect another token of a node: its node launcher is started once more."""
+        """Expect another token of a node: its node launcher is started again."""
         self._missing.add(rank)
         for name in [one for one in self._tokens if self._rank(one) == rank]:
             del self._tokens[name]
             self._ranks.pop(name, None)
 
     def verify(self, credentials: auth.Credentials) -> bool:
-        """Return whether a caller has its node's token; False while that is still on its way.
+        """Return whether a caller has its node's token; False while that has not arrived yet.
 
         Raises:
-            Rejected: it has not, or has been here.
+            Rejected: it has another token, or the node is connected already.
         """
         token = self._tokens.get(credentials.node)
         if token is None and self._is_expected(credentials.node):
@@ -94,10 +96,10 @@ class TokenVerifier:
         return True
 
     def admit(self, credentials: auth.Credentials, line: TlsStream) -> None:
-        """Hand the line of a node over, once."""
+        """Hand over the connection of a node; its token is not valid again."""
         rank = self._ranks.pop(credentials.node)
         self._missing.discard(rank)
-        self._hand_over(rank, line)
+        self._on_admitted(rank, line)
 
     def _rank(self, name: str) -> int:
         node = self._node(name)
@@ -118,7 +120,7 @@ class TokenVerifier:
 
 
 class SecretVerifier:
-    """Node launchers that were started by hand: each proves the secret that all of them share."""
+    """Authenticates node launchers of --no_ssh: each proves that it knows the shared secret."""
 
     def __init__(
         self,
@@ -128,26 +130,26 @@ class SecretVerifier:
         admit: Admit,
         abort: Callable[[str], None],
     ) -> None:
-        """Expect the plan's nodes but the first, which this is.
+        """Expect the nodes of a plan, except the first, which is this one.
 
         Args:
-            plan: what all of them have made of one command line.
-            secret: what they share.
-            fingerprint: of the certificate that they see.
-            admit: is given the rank of each, and its line.
-            abort: called with the reason why the job cannot come about.
+            plan: the plan, which is the same on all nodes.
+            secret: the shared secret.
+            fingerprint: of the runner's certificate.
+            admit: called with the rank of each node, and its connection.
+            abort: called with the reason if the job cannot start.
         """
         self._ranks = [str(node.rank) for node in plan.nodes]
         self._hosts = {"0": os.uname().nodename}
         self._secret = secret
         self._fingerprint = fingerprint
         self._digest = auth.digest(plan)
-        self._hand_over = admit
+        self._on_admitted = admit
         self._abort = abort
 
     @property
     def complete(self) -> bool:
-        """Whether all have entered that ever will."""
+        """Whether all nodes are connected."""
         return len(self._hosts) == len(self._ranks)
 
     def verify(self, credentials: auth.Credentials) -> bool:
@@ -159,13 +161,13 @@ class SecretVerifier:
         proof = auth.prove(self._secret, self._fingerprint, f"node {credentials.node}")
         if not auth.same(proof, credentials.proof) or credentials.node not in self._ranks:
             node = plain(credentials.node[:20])
-            raise Rejected(f"node {node}: turned away, its DSRUN_TOKEN is not this one's")
+            raise Rejected(f"node {node}: its DSRUN_TOKEN is not that of node 0")
         return True
 
     def admit(self, credentials: auth.Credentials, line: TlsStream) -> None:
-        """Hand the line of a node over, once, after proving to it in turn who this is.
+        """Hand over the connection of a node, after proving to it that the runner has the secret.
 
-        One that knows the secret and cannot take part has failed, and with it the start.
+        A node that knows the secret but cannot take part makes the start fail.
         """
         fault = self._fault(credentials)
         if fault:
@@ -178,19 +180,19 @@ class SecretVerifier:
         try:
             line.send(frames.pack(frames.WELCOME, proof.encode()))
         except StreamClosed:
-            line.close()  # gone again; it may come back
+            line.close()  # disconnected already; it may dial again
             return
         self._hosts[credentials.node] = credentials.host
-        self._hand_over(int(credentials.node), line)
+        self._on_admitted(int(credentials.node), line)
 
     def _fault(self, credentials: auth.Credentials) -> str:
-        """Return why a caller cannot take part, "" where it can."""
+        """Return why a caller cannot take part, "" if it can."""
         rank, host = credentials.node, plain(credentials.host[:64])
         if rank in self._hosts:
             first = plain(self._hosts[rank][:64])
             return (
-                f"two nodes came as --node_rank {rank}: {first} and {host};"
-                f" each needs its own, 0 to {len(self._ranks) - 1}"
+                f"two nodes have --node_rank {rank}: {first} and {host};"
+                f" give each node its own, 0 to {len(self._ranks) - 1}"
             )
         if credentials.digest != self._digest:
             return (
@@ -201,5 +203,5 @@ class SecretVerifier:
 
 
 def target(addresses: Sequence[str], port: int) -> str:
-    """Return where to dial, as a node launcher's command has it."""
+    """Return the runner's addresses and port in the form that a node launcher's command takes."""
     return f"{','.join(addresses)}:{port}"

@@ -1,10 +1,10 @@
-"""Who has dialled and not proved anything yet; who gives up his place when all are taken. Pure.
+"""Connections that are not authenticated yet, and which of them is dropped at the limit. Pure.
 
-Whoever can reach the port can connect to it, so places run out. Then the source that holds most of
-them loses one: first of its callers that have said nothing, the oldest first, then of those that
-are in the midst of the handshake, then of those whose token has not come yet. A node launcher
-speaks at once, so neither a flood of silent connections from its own source (a NAT, a pod network)
-nor any from elsewhere takes its place; one that loses it all the same dials again.
+Anybody who can reach the port can connect to it, so their number is limited. At the limit, the
+source with the most connections loses one: first those that have sent nothing, the oldest first,
+then those within the handshake, then those whose token has not arrived yet. A node launcher sends
+at once, so neither a flood of silent connections from its own source (a NAT, a pod network) nor
+any from elsewhere displaces it; if it is dropped all the same, it dials again.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from ...control.tls import TlsStream
 
 PLACES = 512
-"""Callers served before they have proved themselves."""
+"""Connections served at a time before they are authenticated."""
 
 
 class Stage(IntEnum):
     """How far a caller has come."""
 
     SILENT = 0
-    """Nothing that it has sent was understood yet."""
+    """It has sent nothing valid yet."""
     HANDSHAKE = 1
-    """A TLS hello has come."""
+    """It has sent a TLS hello."""
     IDENTIFIED = 2
-    """It has said who it is."""
+    """It has sent its credentials."""
 
 
 _MAPPED = bytes(10) + b"\xff\xff"
-"""IPv4 on a socket for both (RFC 4291, 2.5.5.2)."""
+"""The prefix of an IPv4-mapped IPv6 address (RFC 4291, 2.5.5.2)."""
 
 
 class Caller:
-    """Somebody who has dialled.
+    """A connection that is not authenticated yet.
 
     Attributes:
-        source: where from, as `source_of` has it.
+        source: the address it comes from, as returned by `source_of`.
         stage: how far it has come.
-        line: once the handshake is done.
-        credentials: once it has said who it is.
+        line: its stream, once the handshake is done.
+        credentials: its credentials, once it has sent them.
     """
 
     def __init__(self, connection: socket.socket, source: str) -> None:
@@ -58,7 +58,7 @@ class Caller:
 
 
 class Callers:
-    """All who have dialled and not proved anything yet, by source, the oldest first."""
+    """All connections that are not authenticated yet, by source, the oldest first."""
 
     def __init__(self) -> None:
         self._sources: dict[str, dict[int, Caller]] = {}
@@ -70,26 +70,26 @@ class Callers:
         return self._sources.get(caller.source, {}).get(caller.fd) is caller
 
     def add(self, caller: Caller) -> None:
-        """Add one."""
+        """Add a caller."""
         self._sources.setdefault(caller.source, {})[caller.fd] = caller
 
     def remove(self, caller: Caller) -> None:
-        """Forget one."""
+        """Remove a caller."""
         group = self._sources[caller.source]
         del group[caller.fd]
         if not group:
             del self._sources[caller.source]
 
     def all(self) -> list[Caller]:
-        """Return all of them."""
+        """Return all callers."""
         return [caller for group in self._sources.values() for caller in group.values()]
 
     def waiting(self, node: str) -> list[Caller]:
-        """Return those that say they are this node."""
+        """Return the callers that claim to be this node."""
         return [one for one in self.all() if one.credentials and one.credentials.node == node]
 
     def next_to_go(self) -> Caller:
-        """Return who gives up his place first."""
+        """Return the caller to drop first."""
         last = [min(group.values(), key=_stage) for group in self._sources.values()]
         return max(last, key=lambda one: (len(self._sources[one.source]), -one.stage))
 

@@ -1,4 +1,4 @@
-"""What a fleet tells the run on its nodes, always from the loop."""
+"""The events that a fleet emits to the run on its nodes, always from the loop."""
 
 from __future__ import annotations
 
@@ -27,10 +27,11 @@ class NodeSent(NamedTuple):
 
 
 class NodeDisconnected(NamedTuple):
-    """The connection has ended, for a reason in words.
+    """The connection has ended.
 
     Attributes:
-        fault: what the node did that no node launcher does, "" for nothing.
+        reason: why, in words.
+        fault: how the node violated the protocol, "" if it did not.
     """
 
     node: NodeConnection
@@ -39,16 +40,16 @@ class NodeDisconnected(NamedTuple):
 
 
 class NodeSilent(NamedTuple):
-    """No sign of life has come for so many seconds; the connection is closed."""
+    """No heartbeat has arrived for this many seconds; the connection is closed."""
 
     node: NodeConnection
     seconds: float
 
 
 class NodeEnded(NamedTuple):
-    """A backend's word on the end of a node's session, "" for an ordinary end.
+    """A node's session has ended; the cause is the backend's, "" for an ordinary end.
 
-    It comes before there is a connection, or after the connection has ended.
+    This comes before there is a connection, or after the connection has ended.
     """
 
     node: NodeConnection

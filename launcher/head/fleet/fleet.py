@@ -1,4 +1,4 @@
-"""Connected node launchers, which can outlive one program: a run uses them for a while."""
+"""Connected node launchers, which can outlive one program; a run uses them for a while."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from .events import FleetEvent
 
 HANG_UP = 2.0
-"""Seconds for node launchers to leave once nothing more is to run."""
+"""Seconds for node launchers to exit after END."""
 
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
     *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.LEASE, frames.BEAT),
     *(frames.JOIN, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
 )
-"""Frames that a node launcher may send once it has proved who it is."""
+"""Frames that an authenticated node launcher may send."""
 
 
 class Fleet:
-    """The nodes of one launch or more: connected, watched, reached again, let go.
+    """Connects nodes, watches their heartbeats, reconnects them, and closes the connections.
 
     Attributes:
-        nodes: all of them, by the number that their backend knows them by.
-        loop: what all of it runs on.
+        nodes: all nodes, by the rank that their backend knows them by.
+        loop: the event loop.
         on_token: called with every (node, token) that a node launcher announces.
         engine_end: how the engine that had started the nodes has ended; None while it runs.
     """
@@ -59,14 +59,14 @@ class Fleet:
         lease: float,
         backend_for: Callable[[Node], Part] | None = None,
     ) -> None:
-        """Be ready to connect.
+        """Prepare a fleet; `connect` starts its nodes.
 
         Args:
-            nodes: those that this process sees to.
-            loop: what all of it runs on.
-            log: prints a line for the user, given its text and level.
-            lease: seconds of silence after which a node is lost.
-            backend_for: returns the backend for a node that was added; None where none can be.
+            nodes: the nodes that this process connects.
+            loop: the event loop.
+            log: prints a message for the user, given its text and level.
+            lease: seconds without a heartbeat after which a node is lost.
+            backend_for: returns the backend for a node that is added later; None if none can be.
         """
         self.nodes = {node.rank: NodeConnection(node) for node in nodes}
         self._by_host = {_key(node.origin): node for node in self.nodes.values()}
@@ -85,18 +85,18 @@ class Fleet:
     # -- what runs on it --------------------------------------------------------------------
 
     def lend(self, nodes: Sequence[NodeConnection], on_event: Callable[[FleetEvent], None]) -> None:
-        """Have a run use these nodes: it gets what comes of them, and what their engine says."""
+        """Lend these nodes to a run: `on_event` gets their events, and those of their engine."""
         self._runs.append(on_event)
         for node in nodes:
             self.lend_more(node, on_event)
 
     def lend_more(self, node: NodeConnection, on_event: Callable[[FleetEvent], None]) -> None:
-        """Have a run use one more node."""
+        """Lend one more node to a run."""
         node.on_event = on_event
         node.used += 1
 
     def take_back(self, on_event: Callable[[FleetEvent], None]) -> None:
-        """End the use of nodes by a run."""
+        """Take the nodes back that were lent to a run."""
         self._runs.remove(on_event)
         for node in self.nodes.values():
             if node.on_event == on_event:
@@ -105,7 +105,7 @@ class Fleet:
     # -- connections ------------------------------------------------------------------------
 
     def connect(self, parts: Sequence[Part], dial: Dial | None = None) -> None:
-        """Have every backend start its nodes.
+        """Start the nodes with their backends.
 
         Args:
             parts: each backend with the nodes it starts.
@@ -118,12 +118,12 @@ class Fleet:
             backend.start(nodes, self.loop, self.on_backend_event, dial)
 
     def add(self, node: Node) -> NodeConnection:
-        """Return the connection of a node that comes later; `reach` begins it."""
+        """Add a node, and return its connection; `reach` starts it."""
         self.nodes[node.rank] = self._by_host[_key(node)] = NodeConnection(node)
         return self.nodes[node.rank]
 
     def reach(self, node: NodeConnection) -> None:
-        """Start the node launcher of a lost or an added node; an event tells what comes of it."""
+        """Start the node launcher of a lost or an added node; events report the outcome."""
         node.try_again()
         try:
             backend = self._backend(node)
@@ -141,25 +141,25 @@ class Fleet:
 
     @property
     def names(self) -> str:
-        """What the user calls its nodes."""
+        """The names of its nodes, for messages."""
         return ", ".join(node.name for node in self.nodes.values())
 
     def find(self, node: Node) -> NodeConnection | None:
-        """Return the connection of a node of some plan, by its host's name; None where none is."""
+        """Return the connection of a plan's node, by its host's name; None if there is none."""
         return self._by_host.get(_key(node))
 
     def disconnect(self) -> None:
         """Close all connections and backends at once."""
         self._closing = True
         for node in self.nodes.values():
-            node.close("the runner has left")
+            node.close("the runner has disconnected")
         for backend in dict.fromkeys(self._backends.values()):
             backend.close()
 
-    # -- what backends tell -----------------------------------------------------------------
+    # -- events of backends -----------------------------------------------------------------
 
     def on_backend_event(self, event: BackendEvent) -> None:
-        """Act on what a backend tells."""
+        """Handle an event of a backend."""
         match event:
             case SessionStarted(rank, stream):
                 self.on_stream(rank, stream)
@@ -180,7 +180,7 @@ class Fleet:
             on_event(event)
 
     def on_stream(self, rank: int, stream: FrameStream) -> None:
-        """Serve the stream to a node."""
+        """Use this stream as the connection to a node."""
         node = self.nodes[rank]
         stream.limit(frames.NODE_LIMIT)
         handlers = {kind: partial(self._on_frame, node, kind) for kind in FROM_NODES}
@@ -190,7 +190,7 @@ class Fleet:
         self._emit(NodeConnected(node))
 
     def on_session_end(self, rank: int, cause: str) -> None:
-        """Act on a backend's word on the end of one node's session."""
+        """Handle the end of a node's session; the cause is the backend's."""
         node = self.nodes[rank]
         if node.state is NodeState.CONNECTING:
             node.close(cause)
@@ -202,7 +202,7 @@ class Fleet:
         if event.node.on_event is not None:
             event.node.on_event(event)
 
-    # -- what nodes send --------------------------------------------------------------------
+    # -- frames of nodes --------------------------------------------------------------------
 
     def _on_frame(self, node: NodeConnection, kind: int, body: bytes) -> None:
         if kind == frames.LEASE:
@@ -219,41 +219,41 @@ class Fleet:
             self._on_idle_note(node, body)
 
     def _is_late(self, node: NodeConnection, kind: int) -> bool:
-        """Whether a frame belongs to the run before, or is a HELLO to a JOB that was replaced.
+        """Return whether a frame belongs to an earlier run, or answers a JOB that was replaced.
 
-        Both come before the HELLO to this run's JOB.
+        Both come before the HELLO that answers this run's JOB.
         """
         return node.used > 1 and node.unanswered > 0 and kind != frames.BEAT
 
     def _on_idle_note(self, node: NodeConnection, body: bytes) -> None:
-        """Show a line; of a node launcher that has to leave between two runs, it is the last."""
+        """Print a note of a node that no run uses, such as the last one before it exits."""
         note = messages.unpack(messages.Note, body)
         node.count_note()
         self._log(f"{node.name}: {note.text}", "warning")
 
     def _on_disconnect(self, node: NodeConnection, reason: str) -> None:
         fault = node.fault()
-        node.close(fault or f"the line to its node launcher ended ({reason})")
+        node.close(fault or f"the connection to its node launcher ended ({reason})")
         if self._closing:
-            self._leave_when_alone()
+            self._stop_when_alone()
         else:
             self._emit_loss(NodeDisconnected(node, reason, fault))
 
     def _emit_loss(self, event: NodeDisconnected | NodeSilent) -> None:
-        """Tell the run that uses the node; between two runs, the user."""
+        """Emit a loss to the run that uses the node, or log it if none does."""
         if event.node.on_event is None:
             self._log(f"lost {event.node.name}: {event.node.lost}", "warning")
         self._emit(event)
 
-    # -- signs of life ----------------------------------------------------------------------
+    # -- heartbeats -------------------------------------------------------------------------
 
     def expect_beats(self, node: NodeConnection) -> None:
-        """Count a node's silence from now on: it has been started."""
+        """Expect heartbeats of a node from now on: it has been sent START."""
         node.beats = True
         node.reset_silence(self.loop.clock())
 
     def watch(self) -> None:
-        """Send signs of life to all nodes from now on, and see that theirs come."""
+        """Send heartbeats to all nodes from now on, and check that theirs arrive."""
         if not self._watching:
             self._watching = True
             self._beat()
@@ -273,11 +273,11 @@ class Fleet:
         self.loop.call_later(wait, self._beat)
 
     def _lose_silent(self, node: NodeConnection) -> None:
-        node.close(f"no sign of life for {self._lease:.0f} s")
+        node.close(f"no heartbeat for {self._lease:.0f} s")
         self._emit_loss(NodeSilent(node, self._lease))
 
     def suspend(self) -> None:
-        """Suspend this process as Ctrl-Z asks."""
+        """Suspend this process, for Ctrl-Z."""
         self._suspension.begin()
 
     def _send_all(self, frame: bytes) -> None:
@@ -287,7 +287,7 @@ class Fleet:
     # -- the end ----------------------------------------------------------------------------
 
     def close(self, end: messages.End) -> None:
-        """Tell every node launcher that it may leave, and wait until it has, at most `HANG_UP`."""
+        """Send END to every node launcher, and wait at most `HANG_UP` until they have exited."""
         self._closing = True
         self._send_all(messages.pack(frames.END, end))
         if self._waits():
@@ -297,7 +297,7 @@ class Fleet:
     def _waits(self) -> bool:
         return any(node.connected and node.answered for node in self.nodes.values())
 
-    def _leave_when_alone(self) -> None:
+    def _stop_when_alone(self) -> None:
         if not self._waits():
             self.loop.stop()
 

@@ -1,4 +1,4 @@
-"""Hosts in few words: those that share a cause share a line, and runs of names are folded."""
+"""Short lists of hosts: one line per cause, with consecutive names joined."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 NAMED = 5
-"""Hosts, or runs of them, named in one line; the rest are counted."""
+"""Hosts, or ranges of hosts, named in one line; the rest are counted."""
 
 
 def by_cause(causes: Mapping[str, str]) -> list[str]:
-    """Return a line for every cause, given by host; hosts that share one share the line.
+    """Return one line per cause, with all hosts that have it.
 
-    Causes that differ by the host's own name or address alone are one: they stand as HOST and
-    ADDRESS in the line of several.
+    Causes that differ only by the host's own name or address are the same: in a line of several
+    hosts these are written as HOST and ADDRESS.
     """
     hosts: dict[str, list[str]] = {}
     for host, cause in causes.items():
@@ -30,7 +30,7 @@ def by_cause(causes: Mapping[str, str]) -> list[str]:
 
 
 def _nameless(cause: str, host: str) -> str:
-    # Not a pattern for each host: of thousands that would take seconds.
+    # Not a pattern per host: with thousands of hosts that would take seconds.
     named, *rest = cause.split(host)
     for part in rest:
         inside = re.match(r"[\w.-]", named[-1:]) or re.match(r"[\w-]", part)
@@ -41,11 +41,11 @@ def _nameless(cause: str, host: str) -> str:
 def _some(names: Sequence[str]) -> str:
     runs = runs_of(names)
     rest = sum(len(run) for run in runs[NAMED:])
-    told = ", ".join(spell(run) for run in runs[:NAMED])
-    return f"{told} and {rest} more" if rest else told
+    named = ", ".join(spell(run) for run in runs[:NAMED])
+    return f"{named} and {rest} more" if rest else named
 
 
 def waiting_line(total: int, waiting: Sequence[str]) -> str:
     """Return e.g. "61/64 hosts, waiting for node7, node9, node41"."""
-    whom = f", waiting for {_some(waiting)}" if waiting else " are ready"
-    return f"{total - len(waiting)}/{total} hosts{whom}"
+    more = f", waiting for {_some(waiting)}" if waiting else " are ready"
+    return f"{total - len(waiting)}/{total} hosts{more}"

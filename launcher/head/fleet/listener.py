@@ -1,7 +1,7 @@
-"""Where node launchers dial in: shakes hands, and hands over lines that proved themselves.
+"""The port that node launchers dial: TLS handshake, authentication, hand-over.
 
-Anybody may be at the other end. Whatever a caller without proof sends, does or leaves undone costs
-that caller its connection, and nothing else.
+Anybody may be at the other end. Nothing that an unauthenticated caller sends or fails to send has
+any effect except that it loses its connection.
 """
 
 from __future__ import annotations
@@ -23,35 +23,35 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     class Verifier(Protocol):
-        """Who may enter: see `authentication`."""
+        """Authenticates callers: see `authentication`."""
 
         @property
         def complete(self) -> bool:
-            """Whether all have entered that ever will."""
+            """Whether no more nodes can connect."""
 
         def verify(self, credentials: auth.Credentials) -> bool:
-            """Return whether a caller may enter; False while that cannot be known yet.
+            """Return whether a caller is authenticated; False while that is not known yet.
 
             Raises:
-                Rejected: it may not.
+                Rejected: it is not.
             """
 
         def admit(self, credentials: auth.Credentials, line: TlsStream) -> None:
-            """Take over the line of a caller that may enter."""
+            """Take over the connection of an authenticated caller."""
 
 
 PATIENCE = 5.0
-"""Seconds for a caller to shake hands and say who it is."""
+"""Seconds for a caller to complete the handshake and authenticate."""
 
 PAUSE = 0.1
-"""Seconds without accepting anybody once there are no descriptors left."""
+"""Seconds without accepting connections after the process has run out of descriptors."""
 
 
 class Listener:
-    """Listens on the runner's addresses for one job's node launchers.
+    """Listens on the runner's addresses for the node launchers of one job.
 
     Attributes:
-        port: where it listens, the same on every address.
+        port: the port, the same on every address.
     """
 
     def __init__(
@@ -66,12 +66,12 @@ class Listener:
         """Listen.
 
         Args:
-            loop: what it runs on.
-            context: the certificate.
-            addresses: of this machine, "" for all.
-            port: on all of them, 0 for a free one.
-            verifier: says who may enter, and takes over the lines of those.
-            on_rejected: called for every other caller: from where, and why.
+            loop: the event loop.
+            context: with the certificate.
+            addresses: addresses of this machine, "" for all of them.
+            port: the port on every address, 0 for a free one.
+            verifier: authenticates callers, and takes over their connections.
+            on_rejected: called for every rejected caller with its source and the reason.
 
         Raises:
             OSError: an address is not this machine's, or the port is taken.
@@ -89,12 +89,12 @@ class Listener:
         self._resume()
 
     def recheck(self, node: str) -> None:
-        """Ask the verifier again about the callers that say they are this node."""
+        """Verify the callers again that claim to be this node."""
         for caller in self._callers.waiting(node):
             self._serve(caller, self._verify)
 
     def close(self) -> None:
-        """Stop listening and drop whoever has not entered; may be called twice."""
+        """Stop listening, and drop callers that are not authenticated; may be called twice."""
         self._pause()
         for one in self._sockets:
             one.close()
@@ -114,9 +114,9 @@ class Listener:
         try:
             connection, address = listener.accept()
         except (BlockingIOError, ConnectionError):
-            return  # gone again
+            return  # disconnected already
         except OSError:
-            # No descriptors, no memory: whoever waits would wake the loop again and again.
+            # No descriptors or memory left: a waiting connection would wake the loop repeatedly.
             self._make_room()
             self._pause()
             self._loop.call_later(PAUSE, self._resume)
@@ -137,11 +137,11 @@ class Listener:
             self._reject(self._callers.next_to_go(), NO_PROOF)
 
     def _serve(self, caller: Caller, step: Callable[[Caller], bool]) -> None:
-        """Go a step further with a caller; whatever comes of that is the caller's loss alone.
+        """Take the next step with a caller; any failure only rejects that caller.
 
-        This is the one place that catches everything: sockets, OpenSSL and parsers fail in more
-        ways than can be listed when the other end means them to, and nothing that somebody without
-        proof does may reach the loop. Our own faults show in the reason of the rejection.
+        This is the one place that catches all exceptions: against a hostile peer, sockets, OpenSSL
+        and parsers fail in more ways than can be listed, and nothing that an unauthenticated caller
+        does may reach the loop. A bug of our own shows in the reason of the rejection.
         """
         if caller not in self._callers:
             return
@@ -158,11 +158,11 @@ class Listener:
                 self._admit(caller)
 
     def _receive(self, caller: Caller) -> bool:
-        """Read what a caller has sent; return whether it may enter.
+        """Read what a caller has sent; return whether it is authenticated.
 
         Raises:
-            OSError, StreamClosed, BadFrame: it is gone, or sends something else.
-            Rejected: it may not enter.
+            OSError, StreamClosed, BadFrame: it has disconnected, or sends something else.
+            Rejected: its credentials are not valid.
         """
         if caller.line is None and not self._handshake(caller):
             return False
@@ -178,7 +178,7 @@ class Listener:
         return self._verify(caller)
 
     def _handshake(self, caller: Caller) -> bool:
-        """Go on with the handshake; return whether it is done."""
+        """Continue the handshake; return whether it is done."""
         self._loop.remove_writer(caller.fd)
         if not isinstance(caller.socket, ssl.SSLSocket):
             caller.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -188,7 +188,7 @@ class Listener:
         try:
             caller.socket.do_handshake()
         except ssl.SSLWantReadError:
-            # A cipher is chosen once a whole TLS hello has come; half a hello is no progress.
+            # A cipher is chosen once a whole TLS hello has arrived; half of one is no progress.
             caller.stage = Stage.HANDSHAKE if caller.socket.cipher() else caller.stage
             return False
         except ssl.SSLWantWriteError:

@@ -1,8 +1,8 @@
-"""Which node of the plan a caller is, of node launchers that an engine has started. Pure.
+"""Which node of the plan a node launcher started by an engine is. Pure.
 
-The engine's own order need not be the hostfile's: Slurm sorts. So a host's name decides where it
-is known, and the engine's number where hosts are called otherwise than in the plan (an address, an
-alias) or several tasks share a host. Where the two contradict each other, nothing may start.
+The engine's order need not be that of the hostfile: Slurm sorts. So the host's name decides if the
+plan has it, and the engine's task number if the hosts have other names there (an address, an
+alias) or several tasks share a host. If the two contradict each other, the start fails.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 
 MOST_NAMES = 4
-"""Names of one host that are looked at: the engine's and its own (`node.engine_task`)."""
+"""Names of one host that are compared: the engine's and its own (`node.engine_task`)."""
 
-# What int() takes is more: digits of all scripts, and thousands of them.
+# int() accepts more: digits of all scripts, and thousands of them.
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
 class WrongNode(Exception):
-    """A caller is where the plan has somebody else; the message says who and where.
+    """The engine has started a task on another host than the plan has for it.
 
     Attributes:
-        rank: of the node that is missing for it.
+        rank: of the node that is missing because of it.
     """
 
     def __init__(self, rank: int, message: str) -> None:
@@ -38,14 +38,14 @@ class WrongNode(Exception):
 
 
 def place(who: str, nodes: Sequence[Node]) -> Node | None:
-    """Return the node that a caller is, or None: it is none of them.
+    """Return the node that a caller is, or None if it is none of them.
 
     Args:
         who: a host's name as the plan has it, or "INDEX@NAME,NAME" (`node.engine_task.who`).
         nodes: the nodes that were started, in the order in which the engine was given them.
 
     Raises:
-        WrongNode: the number is one node's, and the name is another's.
+        WrongNode: the number belongs to one node, and the name to another.
     """
     number, numbered, listed = who.partition("@")
     if not numbered:
@@ -61,6 +61,6 @@ def place(who: str, nodes: Sequence[Node]) -> Node | None:
         return known[0]
     raise WrongNode(
         counted.rank,
-        f"the engine put task {number} on {known[0].host.name}, the plan has it on"
-        f" {counted.host.name}; give the engine no order of its own (--launcher_args)",
+        f"the engine started task {number} on {known[0].host.name}, but the plan has it on"
+        f" {counted.host.name}; remove options that change the order from --launcher_args",
     )

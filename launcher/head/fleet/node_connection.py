@@ -1,4 +1,4 @@
-"""One node as the runner sees it, from before it is reached until its connection is closed."""
+"""The runner's connection to one node, from before it is reached until it is closed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from .events import FleetEvent
 
 MOST_NOTES = 1000
-"""Lines for the user that a node may send between two beats of the runner's."""
+"""Notes that a node may send between two heartbeats of the runner."""
 
 
 class NodeState(Enum):
-    """How far a node has come."""
+    """The state of a node's connection."""
 
     CONNECTING = "connecting"
     CONNECTED = "connected"
@@ -27,19 +27,19 @@ class NodeState(Enum):
 
 
 class NodeConnection:
-    """A node launcher and the connection to it, whatever it runs.
+    """A node launcher and the connection to it, independent of runs.
 
     Attributes:
-        origin: its node as the backend knows it, by whose rank it goes from first to last.
+        origin: its node as the backend knows it; its rank never changes.
         state: whether there is a connection.
         lost: why there is none, "" while there is one or none has been tried.
-        answered: it has said HELLO, so that it is worth waiting until it leaves.
-        beats: it gives signs of life, as it has been started, so that its silence counts.
-        unanswered: JOBs that it was sent and has not said HELLO to.
+        answered: whether it has sent HELLO, so that its exit is worth waiting for.
+        beats: whether it has been sent START, so that heartbeats are expected.
+        unanswered: how many JOBs it has not answered with HELLO yet.
         used: how many runs it was part of.
-        on_event: what acts on it: the run that it is part of; None between two runs.
-        offset: what to add to its clock to get the runner's, in seconds; the smallest seen
-            difference is the one with the least delay in it.
+        on_event: the event handler of the run that uses it; None between two runs.
+        offset: seconds to add to its clock to get the runner's; the smallest difference seen is
+            the one with the least network delay in it.
     """
 
     def __init__(self, node: Node) -> None:
@@ -76,14 +76,14 @@ class NodeConnection:
         self._connection = connection
 
     def close(self, reason: str) -> None:
-        """Close the connection: a node launcher without one ends all that it has started."""
+        """Close the connection; a node launcher without one ends everything it has started."""
         connection, self._connection = self._connection, None
         self.state, self.lost = NodeState.LOST, reason
         if connection is not None:
             connection.close()
 
     def try_again(self) -> None:
-        """Close the connection, and wait for another one."""
+        """Close the connection, and wait for a new one."""
         self.close("")
         self.state = NodeState.CONNECTING
 
@@ -98,34 +98,34 @@ class NodeConnection:
         self.send(frame)
 
     def fault(self) -> str:
-        """Return what it did that no node launcher does, "" for nothing."""
+        """Return how it violated the protocol, "" if it did not."""
         return self._connection.fault if self._connection is not None else ""
 
     def heard(self) -> float | None:
-        """Return when it was last heard on the loop's clock; None where its silence is no sign."""
+        """Return when a frame last arrived, on the loop's clock; None if no heartbeats are due."""
         if self._connection is None or not self.beats:
             return None
         return self._connection.last_received
 
     def reset_silence(self, now: float) -> None:
-        """Count its silence from now on."""
+        """Treat it as heard from just now."""
         if self._connection is not None:
             self._connection.last_received = now
 
     def reset_notes(self) -> None:
-        """Count its lines for the user from none."""
+        """Reset the count of its notes."""
         self._notes = 0
 
     def count_note(self) -> None:
-        """Count a line for the user.
+        """Count a note for the user.
 
         Raises:
-            BadFrame: there were too many since the last beat.
+            BadFrame: there were too many since the last heartbeat.
         """
         self._notes += 1
         if self._notes > MOST_NOTES:
             raise frames.BadFrame(f"more than {MOST_NOTES} notes at a time")
 
     def read_clock(self, clock: float, now: float) -> None:
-        """Learn the offset of its clock from a message that carries it."""
+        """Update the offset of its clock from a message that carries its time."""
         self.offset = min(self.offset, now - clock)

@@ -1,4 +1,4 @@
-"""Callers that were rejected: a line at most once a second, and a count at the end."""
+"""Reports rejected callers: at most one line per second, and a total at the end."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ if TYPE_CHECKING:
 NO_PROOF = "no proof"
 
 EVERY = 1.0
-"""Seconds that one line stands for."""
+"""Seconds between two lines."""
 
 MOST_SOURCES = 4096
-"""Sources that are told apart; callers from others are counted together."""
+"""Sources that are counted separately; callers from others are counted together."""
 
 MOST_REASONS = 3
-"""Reasons that one line gives."""
+"""Reasons in one line."""
 
 LONGEST = 200
-"""Characters of a reason that are shown."""
+"""Characters of one reason in a line."""
 
 OTHERS = "other addresses"
 
 
 class Rejected(Exception):
-    """A caller may not enter; the text says why."""
+    """A caller is rejected; the text says why."""
 
 
 class Rejections:
     """Counts rejected callers by source.
 
     Attributes:
-        counts: all of them so far.
+        counts: rejected callers so far, by source.
     """
 
     def __init__(self, loop: Loop, log: Callable[[str], None]) -> None:
-        """Start with none; `say` is given each line."""
+        """Start with none; `log` prints each line."""
         self._loop = loop
         self._log = log
         self._timer: Timer | None = None
@@ -51,7 +51,7 @@ class Rejections:
         self.counts: Counter[str] = Counter()
 
     def add(self, source: str, reason: str) -> None:
-        """Count one."""
+        """Count a rejected caller."""
         known = source in self.counts or len(self.counts) < MOST_SOURCES
         name = source if known else OTHERS
         self.counts[name] += 1
@@ -62,7 +62,7 @@ class Rejections:
             self._timer = self._loop.call_later(EVERY, self.flush)
 
     def flush(self) -> None:
-        """Say what was not said yet."""
+        """Print the callers that were not reported yet."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -72,10 +72,10 @@ class Rejections:
 
     @property
     def summary(self) -> str:
-        """All of them in a line, "" where there were none."""
+        """All rejected callers in one line, "" if there were none."""
         if not self.counts:
             return ""
-        return f"rejected {_words(self.counts)} meanwhile"
+        return f"rejected during the start: {_words(self.counts)}"
 
     @property
     def _why(self) -> str:

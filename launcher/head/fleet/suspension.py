@@ -1,4 +1,7 @@
-"""Ctrl-Z: the nodes are told before this process sleeps, so that none counts its silence."""
+"""Ctrl-Z: announces it to the nodes before this process stops, so that they expect no heartbeats.
+
+The shell's `fg` continues the process.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ if TYPE_CHECKING:
     from .node_connection import NodeConnection
 
 HOLD_TIMEOUT = 0.5
-"""Seconds for the nodes to answer that the runner may be silent."""
+"""Seconds for the nodes to acknowledge the suspension."""
 
 
 class Suspension:
-    """Suspends this process as Ctrl-Z asks, once every node has granted it or had its time to."""
+    """Stops this process once all nodes have acknowledged it, or `HOLD_TIMEOUT` has passed."""
 
     def __init__(self, loop: Loop, nodes: Collection[NodeConnection]) -> None:
         self._loop = loop
@@ -28,7 +31,7 @@ class Suspension:
         self._timer: Timer | None = None
 
     def begin(self) -> None:
-        """Ask the nodes for it."""
+        """Announce the suspension to the nodes."""
         if self._awaited is not None:
             return
         self._awaited = {node for node in self._nodes if node.connected}
@@ -37,17 +40,17 @@ class Suspension:
         self._timer = self._loop.call_later(HOLD_TIMEOUT, self._sleep)
 
     def on_granted(self, node: NodeConnection) -> None:
-        """Count a node's answer."""
+        """Record a node's acknowledgement."""
         if self._awaited is not None:
             self._awaited.discard(node)
             if not self._awaited:
                 self._sleep()
 
     def _sleep(self) -> None:
-        """Stop this process until somebody continues it, and tell the nodes then."""
+        """Stop this process; once it is continued, tell the nodes to expect heartbeats again."""
         if self._awaited is None or self._timer is None:
             return
-        self._timer.cancel()  # or it would cut short the time for answers to the next one
+        self._timer.cancel()  # or it would shorten the wait of the next suspension
         self._awaited = None
         os.kill(os.getpid(), signal.SIGSTOP)
         for node in self._nodes:

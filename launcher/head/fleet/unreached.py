@@ -1,4 +1,4 @@
-"""Hosts that cannot be reached: one line for many, and few lines."""
+"""Reports hosts that cannot be reached: many hosts in one line, and few lines."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
 
 NO_MESSAGE = "its node launcher exited without an error message"
-"""The cause where a session has ended like any other, but too early."""
+"""The cause if a session has ended normally, but too early."""
 
 FIRST = 0.5
-"""Seconds for which failures are gathered before the first line."""
+"""Seconds for which failures are collected before the first line."""
 
 SECOND = 5.0
-"""Seconds from the first line to the next; each is followed by twice as long a silence."""
+"""Seconds from the first line to the second; each further interval is twice as long."""
 
 LONGEST = 60.0
-"""Seconds between two lines at most."""
+"""Longest interval between two lines in seconds."""
 
 
 class UnreachedNodes:
-    """Tells of hosts, each with the cause, now and then."""
+    """Prints hosts that could not be reached, with the cause, at growing intervals."""
 
     def __init__(self, loop: Loop, log: Callable[[str], None]) -> None:
-        """Have nothing to tell."""
+        """Start with none; `log` prints each line."""
         self._loop = loop
         self._log = log
         self._causes: dict[str, str] = {}
@@ -35,7 +35,7 @@ class UnreachedNodes:
         self._pause = SECOND
 
     def add(self, host: str, cause: str) -> None:
-        """Take in one more; what is said of it follows soon."""
+        """Add a host; a line about it follows soon."""
         self._causes[host] = cause
         if self._quiet:
             self._quiet, self._pause = False, SECOND
@@ -51,7 +51,7 @@ class UnreachedNodes:
 
 
 def folded(causes: Mapping[str, str]) -> str:
-    """Return one line for hosts with their causes; of several causes the first has to do."""
+    """Return one line for these hosts; of several causes it gives the first."""
     lines = by_cause(causes)
     if len(lines) == 1:
         return lines[0]

@@ -1,1 +1,1 @@
-"""What the workers print, on its way to the console."""
+"""The console: worker output and dsrun's own messages."""

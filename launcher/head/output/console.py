@@ -1,4 +1,4 @@
-"""What the user sees: the workers' lines, the bars that are still moving, and dsrun's own words."""
+"""The console: the workers' lines, progress bars, and dsrun's own messages."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
 
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
-"""SGR codes that labels of successive ranks get."""
+"""SGR codes of the labels of successive ranks."""
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
 
 LAST_WRITE = 1.0
-"""Seconds for a stalled reader to take the rest at the end of the job."""
+"""Seconds for a stalled reader to read the rest at the end of the job."""
 
 
 class Console:
-    """Shows one job's output; everything that is printed goes through it.
+    """Prints one job's output; everything that is printed goes through it.
 
-    A worker's standard output goes to dsrun's, its standard error to dsrun's.
+    A worker's standard output goes to dsrun's standard output, and its standard error to dsrun's.
 
     Attributes:
-        on_broken_pipe: called from the loop once nobody reads what is written any more.
+        on_broken_pipe: called from the loop once the reader of the output has gone.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Console:
         self._painted = False
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:
-        """Show these streams (1, 2) of a rank, its lines behind `text`."""
+        """Print these streams (1, 2) of a rank, with `text` before each line."""
         coloured = f"\x1b[{COLOURS[rank % len(COLOURS)]}m{text}\x1b[0m" if text else ""
         for stream in streams:
             shown = coloured if self._coloured[stream] else text
@@ -70,7 +70,7 @@ class Console:
             self._sanitizers[rank, stream] = Sanitizer()
 
     def feed(self, rank: int, stream: int, data: bytes, written: Callable[[], None]) -> None:
-        """Show output of a rank; `written` is called from the loop when it has been taken."""
+        """Print output of a rank; `written` is called from the loop when it has been written."""
         labeller = self._labellers.get((rank, stream))
         if labeller is None:
             written()
@@ -85,33 +85,33 @@ class Console:
         self._screen.open_line((rank, self._sinks[stream]), labeller)
 
     def log(self, text: str, level: str = "info") -> None:
-        """Print a line (or several) of dsrun's own on standard error."""
+        """Print a message of dsrun's own on standard error, if its level is shown."""
         if self.shows(level):
             block = "".join(f"dsrun: {line}\n" for line in plain(text).split("\n"))
             self._show_own(block)
 
     def shows(self, level: str) -> bool:
-        """Return whether lines of this level are printed."""
+        """Return whether messages of this level are printed."""
         return LEVELS.index(level) >= self._level
 
     def print_report(self, text: str) -> None:
-        """Print the report of a job, which is wanted even where dsrun is told to be quiet."""
+        """Print the report of a job, at every log level."""
         for (_, stream), labeller in self._labellers.items():
             self._screen.finish(self._sinks[stream], labeller)
         self._show_own(f"{plain(text)}\n")
 
     def _show_own(self, block: str) -> None:
-        """Show text of dsrun's own, on a terminal without a colour that a rank has left behind."""
+        """Print text of dsrun's own; on a terminal, reset a colour that a rank has left set."""
         if self._painted and self._terminals[2]:
             block, self._painted = f"\x1b[0m{block}", False
         self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
 
     def status(self, text: str) -> None:
-        """Show a line that replaces itself, on a terminal only; "" takes it away."""
+        """Show a status line, on a terminal only; "" removes it."""
         self._screen.status(plain(text) if self._level <= 1 else "")
 
     def close(self) -> None:
-        """Print what has no line end yet, and wait a moment for it all to be taken."""
+        """Print lines without a line end, and wait at most `LAST_WRITE` until all is written."""
         self._screen.clear()
         for (_, stream), labeller in self._labellers.items():
             self._screen.finish(self._sinks[stream], labeller)
@@ -122,21 +122,22 @@ class Console:
         self._writers[stream if stream in self._writers else 1].put(data, written)
 
     def _failed(self, stream: int) -> Callable[[int], None]:
-        def tell(number: int) -> None:
+        def failed(number: int) -> None:
             self._loop.call_soon_threadsafe(lambda: self._on_failure(stream, number))
 
-        return tell
+        return failed
 
     def _on_failure(self, stream: int, number: int) -> None:
         name = {1: "standard output", 2: "standard error"}[stream]
         if number == errno.EPIPE:
             self.on_broken_pipe()
         elif self._sinks[2] != stream:
-            self.log(f"{name} cannot be written ({os.strerror(number)}); going on", "warning")
+            why = os.strerror(number)
+            self.log(f"cannot write to {name} ({why}); continuing without it", "warning")
 
 
 def _same(one: int, other: int) -> bool:
-    """Return whether two descriptors are one file, so that their writes must keep their order."""
+    """Return whether two descriptors are the same file, so that the order of writes matters."""
     try:
         return os.path.sameopenfile(one, other)
     except OSError:

@@ -1,4 +1,4 @@
-"""What is shown of which worker, and behind which label. Pure."""
+"""Which output of which worker is printed, and with which label. Pure."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 class OutputFilter:
-    """One job's output policy, applied to its workers."""
+    """Applies one job's output policy to its workers."""
 
     def __init__(self, spec: JobSpec) -> None:
-        """Prepare it for a job."""
+        """Prepare the filter for a job."""
         self._policy = spec.output
         self._job_id = spec.job_id
         self._role = spec.workers.role

@@ -1,7 +1,7 @@
-"""Blocks of a worker's output made into labelled lines, by block operations. Pure.
+"""Puts labels before the lines of worker output, a whole block at a time. Pure.
 
-A label per line in a Python loop would cost more than everything else; here a block of many lines
-is labelled by one `replace`.
+A Python loop over the lines would cost more than everything else; here one `replace` labels a block
+of many lines.
 """
 
 from __future__ import annotations
@@ -9,38 +9,38 @@ from __future__ import annotations
 import re
 
 LONGEST = 64 * 1024
-"""Bytes of one line after which it is shown in pieces; later pieces have a plus for the bar."""
+"""Bytes of a line beyond which it is printed in pieces; later pieces have a plus for the bar."""
 
 # Line ends of terminals and of Windows, also doubled.
 _ENDS = re.compile(rb"\r+\n")
 
-# What a progress bar overwrites: everything up to the last carriage return that ends no line.
+# What a progress bar overwrites: everything up to the last carriage return within a line.
 _OVERWRITTEN = re.compile(rb"[^\n]*\r")
 
-# The rest is for terminals, and is compiled when one is there.
+# The patterns below are for terminals only, and are compiled when first used.
 
-# Strings and sequences that do more than colour: they set titles or the clipboard, or move about
-# (ECMA-48; xterm's OSC, DCS, APC, PM, SOS). A string ends with its line at the latest.
+# Strings and sequences that do more than colour: they set the title or the clipboard, or move the
+# cursor (ECMA-48; xterm's OSC, DCS, APC, PM, SOS). A string ends with its line at the latest.
 _SEQUENCE = (
     rb"\x1b[\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\)?"
     rb"|\x1b\[(?:[0-;]*[ -/]*[@-JL-ln-~]|[<-?][0-?]*[ -/]*[@-~]|0*[1-9:;][0-9:;]*K)"
     rb"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"
 )
 
-# What is left may be colour (SGR, `m`) or erase to the end of the line (`K`; other numbers erase
-# the label, too), and nothing else: a terminal goes on with a sequence behind what was cut out of
-# it, or behind a control character.
+# What is left may set colours (SGR, `m`) or erase to the end of the line (`K`; other numbers erase
+# the label, too), and nothing else: a terminal continues a sequence after a part that was cut out
+# of it, or after a control character.
 _STRAY = rb"\x1b(?!\[(?:[0-9:;]*m|0*K))"
 
-# The beginning of a sequence, or of a character that may be hidden, whose end has not come yet.
+# The beginning of a sequence, or of a character that may have to be removed, without its end.
 _BEGUN = rb"(?:\x1b(?:[ -/]+|\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]*\x1b?)?|\xc2|\xe2[\x80-\xbf]?)\Z"
 
-# Controls of one byte, but those that progress bars need: backspace, tab, line feed, return.
+# Control characters of one byte, except those that progress bars need: \b, \t, \n and \r.
 _CONTROLS = bytes({*range(32), 127} - {*b"\b\t\n\r\x1b"})
 
-# In UTF-8: C1 controls (ECMA-48; some terminals act on them as on escape sequences) and what turns
-# the direction of text over (Unicode TR9: LRE to RLO, LRI to PDI). A first byte without the rest
-# goes as well: a rest that follows what is taken out here would make it whole.
+# In UTF-8: C1 controls (ECMA-48; some terminals treat them like escape sequences) and characters
+# that change the direction of text (Unicode TR9: LRE to RLO, LRI to PDI). A first byte without the
+# rest is removed as well: removing what is between the two would make the character whole.
 _HIDDEN = (
     rb"\xc2(?![\xa0-\xbf])[\x80-\x9f]?"
     rb"|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9]|(?![\x80-\xbf]{2}))"
@@ -48,13 +48,13 @@ _HIDDEN = (
 
 
 class Sanitizer:
-    """Takes out of a stream what could harm a terminal: it is to show text and colours."""
+    """Removes from a stream what could harm a terminal, and keeps text and colours."""
 
     def __init__(self) -> None:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return what of the stream so far is safe to show; what is unfinished is held back."""
+        """Return what is safe to print; an unfinished sequence is held back until the next call."""
         if self._held or b"\x1b" in data or re.search(_BEGUN, data[-2:]):
             data = self._held + data
             begun = re.search(_BEGUN, data[-LONGEST:])
@@ -66,11 +66,11 @@ class Sanitizer:
 
 
 class Labeller:
-    """One stream of one rank: what has come, cut at line ends and labelled.
+    """Splits one stream of one rank into lines, and labels them.
 
     Attributes:
         carry: the line that has not ended yet, without its label.
-        moving: it has been overwritten (by a carriage return) since it was last looked at.
+        moving: whether a carriage return has overwritten it; the reader of this flag resets it.
     """
 
     def __init__(self, label: bytes) -> None:
@@ -81,7 +81,7 @@ class Labeller:
         self._piece = False
 
     def feed(self, data: bytes) -> bytes:
-        """Take a block; return the labelled lines that are now whole, each with its line end."""
+        """Add a block; return the labelled lines that are now whole, each with its line end."""
         data = self.carry + data
         cut = data.rfind(b"\n") + 1
         whole, self.carry = data[:cut], data[cut:]
@@ -102,7 +102,7 @@ class Labeller:
         return self._continued if self._piece else self.label
 
     def end(self) -> bytes:
-        """Return the last line, which had no end, with one."""
+        """Return the last line, which had no line end, with one."""
         line, self.carry = self.carry.rstrip(b"\r"), b""
         return self._labelled(line + b"\n") if line else b""
 
@@ -114,13 +114,13 @@ class Labeller:
         return first + whole[:-1].replace(b"\n", b"\n" + self.label) + b"\n"
 
     def _pieces(self) -> bytes:
-        """Return the line so far as a piece, so that a line without end takes no memory."""
+        """Return the line so far as a piece, so that an endless line does not fill the memory."""
         piece = self._labelled(self.carry + b"\n")
         self.carry, self._piece = b"", True
         return piece
 
 
 def _latest(carry: bytes) -> bytes:
-    """Return what a terminal would show of a line; its last carriage return may be new."""
+    """Return what a terminal would show of a line, with its last carriage return."""
     body = carry.rstrip(b"\r")
     return body.rpartition(b"\r")[2] + (b"\r" if len(body) < len(carry) else b"")

@@ -1,9 +1,9 @@
-"""Where lines land: a terminal with a live part at its foot, or a file or pipe.
+"""Writes lines to a terminal, with a live area at the bottom, or to a file or pipe.
 
-On a terminal every rank's unfinished line (a progress bar, a prompt) stays at the foot and is
-drawn anew in place. In a file nothing can be: a moving line is written at most once a second, and
-one that merely waits for its end is written once it has waited, and continued if nothing came
-between.
+On a terminal the unfinished line of every rank (a progress bar, a prompt) stays at the bottom and
+is redrawn in place. A file cannot be redrawn: there, a progress bar is written at most once a
+second. A line that only waits for its end is written after a second, and continued if no other
+line has come between.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ if TYPE_CHECKING:
     Key = tuple[int, int]
 
 REDRAW = 0.1
-"""Seconds between two drawings of the live part."""
+"""Seconds between two redraws of the live area."""
 
 LATEST = 1.0
-"""Seconds between two states of one moving line in a file."""
+"""Seconds between two states of one progress bar in a file."""
 
 ROWS = 12
-"""Unfinished lines shown at once."""
+"""Unfinished lines shown at a time."""
 
 _INVISIBLE = re.compile(rb"\x1b\[[0-9;]*m")
 
 
 def may_move(colour: str, environ: Mapping[str, str]) -> bool:
-    """Return whether a terminal may be coloured, and its cursor moved to draw lines anew.
+    """Return whether to colour a terminal, and to move its cursor to redraw lines.
 
     Args:
         colour: --color: auto, always or never.
-        environ: NO_COLOR (no-color.org) and TERM count; what has no TERM is no better than `dumb`.
+        environ: for NO_COLOR (no-color.org) and TERM; a missing TERM is treated as `dumb`.
     """
     wanted = colour == "always" or (colour == "auto" and not environ.get("NO_COLOR"))
     return wanted and environ.get("TERM", "dumb") != "dumb"
 
 
 class StreamOutput:
-    """A file or a pipe."""
+    """Writes to a file or a pipe."""
 
     def __init__(self, loop: Loop, write: Write) -> None:
         self._loop = loop
@@ -61,11 +61,11 @@ class StreamOutput:
         self._write(stream, lines, written)
 
     def _continued(self, shown: bytes, lines: bytes) -> bytes:
-        """Go on with the line that stands open, or end it where another comes between."""
+        """Continue the line that was written without an end, or end it if another line comes."""
         return lines[len(shown) :] if lines.startswith(shown) else b"\n" + lines
 
     def open_line(self, key: Key, labeller: Labeller) -> None:
-        """Take note of a rank's unfinished line."""
+        """Keep a rank's unfinished line to show it."""
         if not labeller.carry:
             self._waiting.pop(key, None)
             return
@@ -87,19 +87,19 @@ class StreamOutput:
                 self._open[key[1]] = text
 
     def status(self, text: str) -> None:
-        """Nothing here: a line that replaces itself has no place in a file."""
+        """Do nothing: a file cannot show a status line."""
 
     def clear(self) -> None:
-        """Nothing here: what was written stays."""
+        """Do nothing: what was written to a file stays."""
 
     def finish(self, stream: int, labeller: Labeller) -> None:
-        """Write the last line of a stream, which had no end, with one."""
+        """Write the last line of a stream, which had no line end, with one."""
         if line := labeller.end():
             self.show(stream, line, None)
 
 
 class TerminalOutput:
-    """A terminal."""
+    """Writes to a terminal."""
 
     def __init__(self, loop: Loop, write: Write) -> None:
         self._loop = loop
@@ -110,14 +110,14 @@ class TerminalOutput:
         self._timer = False
 
     def show(self, stream: int, lines: bytes, written: Callable[[], None] | None) -> None:
-        """Write whole lines above the live part."""
+        """Write whole lines above the live area."""
         if not lines:
             self._write(stream, b"", written)
             return
         self._write(stream, self._erased() + lines + self._picture(), written)
 
     def open_line(self, key: Key, labeller: Labeller) -> None:
-        """Take note of a rank's unfinished line."""
+        """Keep a rank's unfinished line to show it."""
         if labeller.carry:
             self._lines[key] = labeller
             self._redraw_soon()
@@ -125,18 +125,18 @@ class TerminalOutput:
             self._redraw_soon()
 
     def status(self, text: str) -> None:
-        """Show a line that replaces itself; "" takes it away."""
+        """Show a status line; "" removes it."""
         self._status = text.encode()
         self._write(2, self._erased() + self._picture(), None)
 
     def clear(self) -> None:
-        """Take the live part away."""
+        """Remove the live area."""
         self._status = b""
         self._lines.clear()
         self._write(2, self._erased(), None)
 
     def finish(self, stream: int, labeller: Labeller) -> None:
-        """Write the last line of a stream, which had no end, with one."""
+        """Write the last line of a stream, which had no line end, with one."""
         if line := labeller.end():
             self._write(stream, line, None)
 
@@ -150,13 +150,13 @@ class TerminalOutput:
         self._write(2, self._erased() + self._picture(), None)
 
     def _erased(self) -> bytes:
-        """Return what takes the live part off the screen (ECMA-48: CUU, ED)."""
+        """Return the sequence that erases the live area (ECMA-48: CUU, ED)."""
         drawn, self._drawn = self._drawn, 0
         up = b"\x1b[%dA" % (drawn - 1) if drawn > 1 else b""
         return b"\r" + up + b"\x1b[J" if drawn else b""
 
     def _picture(self) -> bytes:
-        """Return the live part: the latest unfinished lines and the status, cut to the width."""
+        """Return the live area: the latest unfinished lines and the status, cut to the width."""
         width = _columns()
         newest = [one for one in self._lines.values() if one.carry][-ROWS:]
         rows = [_cut(one.unfinished, width) for one in newest]
@@ -166,7 +166,7 @@ class TerminalOutput:
 
 
 def _columns() -> int:
-    """Return the width of the terminal; COLUMNS counts for more than what it says itself."""
+    """Return the width of the terminal; COLUMNS overrides the terminal's own."""
     columns = os.environ.get("COLUMNS", "")
     if re.fullmatch("[1-9][0-9]{0,3}", columns):
         return int(columns)
@@ -179,7 +179,7 @@ def _columns() -> int:
 
 
 def _cut(line: bytes, width: int) -> bytes:
-    """Cut to the width of the terminal; a line that wraps could not be erased again."""
+    """Cut to the width of the terminal; a line that wraps could not be erased."""
     text = line.decode("utf-8", "replace")
     if len(_INVISIBLE.sub(b"", line).decode("utf-8", "replace")) < width:
         return line

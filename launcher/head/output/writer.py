@@ -1,4 +1,4 @@
-"""A stream of the runner's own, written by a thread: a stalled reader stalls nothing else."""
+"""Writes to a standard stream in a thread, so that a stalled reader does not block the loop."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     Written = Callable[[], None]
 
 AT_ONCE = 512 * 1024
-"""Bytes handed to one write(2)."""
+"""Bytes in one write(2)."""
 
 
 class Writer:
     """Writes blocks to one descriptor in order.
 
-    The thread calls each block's `written` when it is out, and `failed` once with the errno; after
-    that, blocks are dropped. Both are called from the thread.
+    `written` is called for each block when it has been written, and `failed` once with the errno;
+    after that, blocks are dropped. Both are called from the thread.
     """
 
     def __init__(self, fd: int, failed: Callable[[int], None]) -> None:
@@ -39,7 +39,7 @@ class Writer:
             self._ready.notify()
 
     def close(self, seconds: float) -> bool:
-        """Let the thread end once all is written; returns whether it did within `seconds`."""
+        """End the thread once all is written; return whether it ended within `seconds`."""
         with self._ready:
             self._closed = True
             self._ready.notify()
@@ -54,7 +54,7 @@ class Writer:
                     written()
 
     def _take(self) -> list[tuple[bytes, Written | None]]:
-        """Return the next blocks, as many as make one good write; [] at the end."""
+        """Return the next blocks, up to about `AT_ONCE` bytes; [] at the end."""
         with self._ready:
             while not self._blocks and not self._closed:
                 self._ready.wait()
@@ -71,7 +71,7 @@ class Writer:
             try:
                 view = view[os.write(self._fd, view) :]
             except BlockingIOError:
-                # Somebody else made this descriptor non-blocking; wait for room.
+                # Another process has made this descriptor non-blocking; wait until it is writable.
                 import select
 
                 select.select([], [self._fd], [])

@@ -1,4 +1,4 @@
-"""What the workers are bound to, gathered from all nodes and shown as one table."""
+"""The bindings of all workers, as one table."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
 
 HEAD = ("host", "rank", "device", "PCI address", "its node", "cpus", "memory", "NIC")
 NOTHING = "-"
-TITLE = "bindings, as each kernel tells them:"
+TITLE = "bindings, as reported by each node's kernel:"
 
 
 def workers(message: NodeBindings) -> list[WorkerBinding]:
-    """Return the workers in a message that came over the line, where they are lists."""
+    """Return the workers of a message; JSON has them as lists."""
     return [WorkerBinding(*row) for row in message.workers]
 
 
 def table(seen: Iterable[tuple[str, NodeBindings]], title: str = TITLE) -> str:
-    """Return a table with a line for each worker, of every host in turn."""
+    """Return a table with a line for each worker, host by host."""
     rows = [HEAD, *(_row(host, bound, one) for host, bound in seen for one in workers(bound))]
     used = [at for at in range(len(HEAD)) if at < 3 or any(row[at] != NOTHING for row in rows[1:])]
     widths = {at: max(len(row[at]) for row in rows) for at in used}
@@ -39,5 +39,5 @@ def as_json(seen: Iterable[tuple[str, NodeBindings]]) -> list[dict[str, object]]
 def _row(host: str, bound: NodeBindings, one: WorkerBinding) -> Sequence[str]:
     device = f"{bound.accelerator} {one.device}" if one.device else bound.accelerator
     node = NOTHING if one.node is None else str(one.node)
-    found = (host, str(one.rank), device, one.address, node, one.cpus, one.memory, one.nic)
-    return [text or NOTHING for text in found]
+    cells = (host, str(one.rank), device, one.address, node, one.cpus, one.memory, one.nic)
+    return [text or NOTHING for text in cells]

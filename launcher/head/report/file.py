@@ -1,4 +1,4 @@
-"""The file of --report_file: written when the job has ended."""
+"""The file of --report_file, written when the job has ended."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PATIENCE = 5.0
-"""Seconds for the reader of a pipe to take it."""
+"""Seconds for the reader of a pipe to read the report."""
 
 
 def write(path: str, report: Mapping[str, object]) -> None:
-    """Write a report; what goes wrong is told, for the job's own exit code counts for more."""
+    """Write a report; an error is only printed, so that the job keeps its exit code."""
     text = json.dumps(report, indent=2) + "\n"
     try:
         if path in output_file.STREAMS:
@@ -31,22 +31,22 @@ def write(path: str, report: Mapping[str, object]) -> None:
             with open(path, "wb", buffering=0, opener=_opened) as file:
                 _put(file.fileno(), text.encode())
     except OSError as error:
-        nobody = error.errno == errno.ENXIO
-        why = "nobody reads it" if nobody else reason(error)
+        unread = error.errno == errno.ENXIO
+        why = "the pipe has no reader" if unread else reason(error)
         sys.stderr.write(f"dsrun: --report_file {plain(path)}: {why}\n")
 
 
 def _opened(path: str, _flags: int) -> int:
-    """Open a path to write there from the beginning, without waiting for a reader."""
+    """Open a path for writing from the beginning, without waiting for the reader of a pipe."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
     link = os.path.islink(path)
     if link and output_file.is_anothers(os.lstat(path), output_file.folder_of(path)):
-        raise PermissionError(errno.EPERM, "is another user's")
+        raise PermissionError(errno.EPERM, "belongs to another user")
     fd = os.open(path, flags if link else flags | os.O_NOFOLLOW, 0o666)
     try:
         status = os.fstat(fd)
         if not link and output_file.is_anothers(status, output_file.folder_of(path)):
-            raise PermissionError(errno.EPERM, "is another user's")
+            raise PermissionError(errno.EPERM, "belongs to another user")
         if stat.S_ISREG(status.st_mode):
             os.truncate(fd, 0)
     except OSError:
@@ -56,7 +56,7 @@ def _opened(path: str, _flags: int) -> int:
 
 
 def _put(fd: int, data: bytes) -> None:
-    """Write all, as far as a pipe takes it: what poll(2) has room for is written at once."""
+    """Write all data, waiting at most `PATIENCE` each time for the reader of a pipe."""
     import select
 
     room = select.poll()
@@ -65,5 +65,5 @@ def _put(fd: int, data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         if not room.poll(max(0.0, until - time.monotonic()) * 1000):
-            raise OSError(errno.EBUSY, f"takes nothing for {PATIENCE:g} s")
+            raise OSError(errno.EBUSY, f"its reader has read nothing for {PATIENCE:g} s")
         rest = rest[os.write(fd, rest[: select.PIPE_BUF]) :]

@@ -1,4 +1,4 @@
-"""What to try when a worker has failed in a way that is known, from its own last words."""
+"""Hints for known failures of workers, recognized by their last output."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
     from .report import Failure
 
 LOCAL_RANK_HINT = (
-    "the script takes no --local_rank: leave it out with --no_local_rank (LOCAL_RANK is set anyway)"
+    "the script does not accept --local_rank: give --no_local_rank (LOCAL_RANK is set anyway)"
 )
 
 NO_INPUT_HINT = (
-    "a worker's standard input is empty: with --stdin rank0 rank 0 reads dsrun's, for breakpoint()"
-    " and input() there"
+    "the standard input of workers is empty: for breakpoint() and input() on rank 0, give"
+    " --stdin rank0, which forwards dsrun's own"
 )
 
-# How breakpoint() and input() end where there is no input; newer Pythons leave at pdb's prompt.
+# How breakpoint() and input() end without input; newer Pythons exit at pdb's prompt.
 _NO_INPUT = re.compile(r"(^(bdb\.)?BdbQuit|^EOFError: EOF when reading a line|^\(Pdb\).*)\Z", re.M)
 
-# What programs say of an option that they do not have, on the line that names it: argparse, click,
-# absl and gflags, fire, getopt of glibc, musl and Python, Perl, git, gcc, boost, cobra, clap, Go's
-# flag, bash, node, awk, find, ip, transformers.
+# How programs report an unknown option, on the line that names it: argparse, click, absl and
+# gflags, fire, getopt of glibc, musl and Python, Perl, git, gcc, boost, cobra, clap, Go's flag,
+# bash, node, awk, find, ip, transformers.
 _UNKNOWN = (
     r"(unrecogni[sz]ed|unknown|bad|invalid|illegal|unexpected|unsupported|no such) "
     r"(command.line |gnu long |extra )?(options?|flags?|arguments?|predicate|switch|parameter)"
@@ -36,8 +36,8 @@ _UNKNOWN = (
 )
 _NAMED = re.compile(rf"({_UNKNOWN}).*\blocal[_-]rank|-local[_-]rank\b.*({_UNKNOWN})", re.IGNORECASE)
 
-# What programs that have only short options say of it, ssh, nvidia-smi and procps among them, and
-# any that repeats it. Of a script of Python's such words may mean something else.
+# How programs with short options only report it, such as ssh, nvidia-smi and procps, and any
+# program that repeats it. In the output of a Python script this may mean something else.
 _UNNAMED = re.compile(
     r"-local[_-]rank=[0-9]|illegal option -|(invalid|unrecognized|unknown) option:? (-- )?['\"`]?-"
     r"|invalid combination of input arguments|unknown gnu long option",
@@ -48,15 +48,15 @@ _MISSING = re.compile(r"^ModuleNotFoundError: No module named '([^'.]+)", re.MUL
 
 
 def hints(failure: Failure, program: Program | None, folder: str) -> list[str]:
-    """Return a line for each thing that is worth a try.
+    """Return a line for each hint that applies.
 
     Args:
         failure: how the worker has failed.
-        program: what it ran; None where that is not known.
-        folder: where it ran, as this machine calls it.
+        program: the program that it ran; None if that is not known.
+        folder: its working folder, as a path on this machine.
     """
-    found = (hint(failure, program, folder) for hint in HINTS)
-    return [text for text in found if text]
+    texts = (hint(failure, program, folder) for hint in HINTS)
+    return [text for text in texts if text]
 
 
 def _local_rank(failure: Failure, program: Program | None, _folder: str) -> str:
@@ -79,8 +79,8 @@ def _missing(failure: Failure, _program: Program | None, folder: str) -> str:
         return ""
     path = shlex.quote(f"PYTHONPATH={folder}")
     return (
-        f"{names[-1]} lies in {folder}, where python does not look for a script that is elsewhere:"
-        f" --export {path}"
+        f"{names[-1]} is in {folder}, which python does not search for a script in another folder:"
+        f" give --export {path}"
     )
 
 
@@ -92,6 +92,6 @@ HINTS: tuple[Callable[[Failure, Program | None, str], str], ...] = (
 
 
 def _has_module(folder: str, name: str) -> bool:
-    """Return whether a module, or a folder of modules, of that name lies in a folder."""
+    """Return whether a folder has a module, or a package, of that name."""
     path = os.path.join(folder, name)
     return os.path.isfile(f"{path}.py") or os.path.isdir(path)

@@ -1,7 +1,7 @@
-"""The end of a job, in words and as JSON. Pure.
+"""The report of a job, in words and as JSON. Pure.
 
-The cause is the first failure in time. Nodes tell when, on clocks of their own; what a clock
-differs by is taken off first, so that the order is that of the events, not of their arrival.
+The cause is the earliest failure. Nodes report times on their own clocks; these are corrected by
+the clock's offset first, so that the order is that of the events, not of their arrival.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TAIL_LINES = 20
 
 BESIDE = {".err": ".out", "/stderr.log": "stdout.log"}
-"""By the end of the name of standard error's log file: what is beside it."""
+"""The log file of standard output, by the end of the name of standard error's."""
 
 
 class Failure(NamedTuple):
@@ -34,8 +34,8 @@ class Failure(NamedTuple):
     Attributes:
         at: when, in seconds on the runner's monotonic clock.
         code: exit code, or minus the number of the signal that killed it.
-        hint: what the node knows of the cause, in words.
-        message, traceback: what `record` of torch has kept of it.
+        hint: what the node knows about the cause, in words.
+        message, traceback: the exception, if torch's `record` has kept it.
         log: the log file of its standard error.
     """
 
@@ -54,17 +54,17 @@ class Failure(NamedTuple):
 
     @property
     def exit_code(self) -> int:
-        """What a shell would show: 128 + N for signal N (POSIX, 2.8.2)."""
+        """The exit code that a shell would show: 128 + N for signal N (POSIX, 2.8.2)."""
         return as_shell(self.code)
 
 
 class Loss(NamedTuple):
-    """A node, or what led to it, that was lost while the job ran.
+    """The loss of a node, or of all nodes, while the job ran.
 
     Attributes:
-        host: its name, "" for what all nodes hang on.
-        code: the exit code that it stands for.
-        words: what to say in place of "lost HOST".
+        host: its name, "" if all nodes are concerned.
+        code: the exit code of dsrun if this is the cause.
+        words: the text in place of "lost HOST".
     """
 
     at: float
@@ -79,13 +79,13 @@ class Report(NamedTuple):
 
     Attributes:
         began, ended: seconds on the runner's monotonic clock.
-        stopped: workers that were told to stop because of the cause.
-        stop_signal: the signal that dsrun got and passed on, 0 for none.
-        stop_is_clean: exit with 0 after a stop signal when every worker did.
-        bound: what the workers of each host were bound to, where that was asked for.
+        stopped: number of workers that were told to stop because of the cause.
+        stop_signal: the signal that stopped the job, 0 for none.
+        stop_is_clean: whether to exit with 0 after that signal.
+        bound: the bindings of the workers of each host, if --report_bindings was given.
         left: what could not be ended, in words.
-        ran: what every worker ran, and in which folder.
-        unseen: what may run on where nodes were lost, in words.
+        ran: the program of the workers and its working folder.
+        unseen: what may still be running on lost nodes, in words.
     """
 
     job_id: str
@@ -111,7 +111,7 @@ class Report(NamedTuple):
 
     @property
     def cause(self) -> Failure | Loss | None:
-        """What ended the job: whichever came first; None where it was asked to stop, or done."""
+        """The first failure or loss; None if there was none."""
         events: Sequence[Failure | Loss] = [*self.failures, *self.losses]
         return min(events, key=lambda event: event.at, default=None)
 
@@ -128,7 +128,7 @@ class Report(NamedTuple):
 
 
 def words(report: Report) -> str:
-    """Return the report as the user reads it, "" for a job that ended well."""
+    """Return the report as text, "" for a job that ended well."""
     lines = [*_headline(report), *_details(report)]
     lines += [f"  could not be ended: {text}" for text in report.left]
     lines += [f"  {text}" for text in report.unseen]
@@ -154,7 +154,7 @@ def _headline(report: Report) -> list[str]:
 
 
 def _end(failure: Failure) -> str:
-    """Say how a worker ended, as a verb."""
+    """Return how a worker ended, as a verb."""
     if not failure.pid:
         return failure.hint
     hint = f" ({failure.hint})" if failure.hint else ""
@@ -173,7 +173,7 @@ def _signal_name(number: int) -> str:
 
 def _others(report: Report) -> str:
     also = len(report.failures) - isinstance(report.cause, Failure)
-    parts = [f"{counted(also, 'other rank')} failed after it"] if also > 0 else []
+    parts = [f"{counted(also, 'other rank')} failed later"] if also > 0 else []
     parts += [f"{counted(report.stopped, 'other rank')} stopped"] if report.stopped else []
     return f"; {', '.join(parts)}" if parts else ""
 
@@ -194,17 +194,17 @@ def _details(report: Report) -> list[str]:
 
 
 def _recorded(failure: Failure) -> list[str]:
-    """Show what it has recorded, unless its last output has that at its end."""
+    """Return the recorded exception, unless the last output has it."""
     if not failure.message or failure.message.split("\n")[0] in failure.stderr:
         return []
     text = failure.traceback if failure.traceback.strip() else failure.message
     lines = [plain(line) for line in text.rstrip().split("\n")[-TAIL_LINES:]]
-    return ["  the exception that it recorded:", *(f"    {line}" for line in lines)]
+    return ["  the exception recorded by @record:", *(f"    {line}" for line in lines)]
 
 
 def _tail(failure: Failure) -> list[str]:
     name, text = ("error", failure.stderr) if failure.stderr.strip() else ("output", failure.stdout)
-    # Of a progress bar only its last state counts.
+    # Of a progress bar, show only the last state.
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")]
     last = [plain(line) for line in lines[-TAIL_LINES:] if text.strip()]
     if not last:
@@ -213,7 +213,7 @@ def _tail(failure: Failure) -> list[str]:
 
 
 def duration(seconds: float) -> str:
-    """Return seconds as people say them: `3 min 12 s`."""
+    """Return a duration for people: `3 min 12 s`."""
     if seconds < 60:
         return f"{max(0.0, seconds):.1f} s"
     minutes, rest = divmod(int(seconds), 60)
@@ -245,7 +245,7 @@ def as_json(report: Report) -> dict[str, object]:
 
 
 def crash_json(job_id: str, error: Exception) -> dict[str, object]:
-    """Return the same for a job that ended because dsrun itself failed."""
+    """Return the report for a job that ended because of an internal error of dsrun."""
     text = f"{type(error).__name__}: {error}"
     return {
         "job_id": job_id,

@@ -1,1 +1,1 @@
-"""The queues of shards that workers take data from."""
+"""The shard queues that workers take data from."""

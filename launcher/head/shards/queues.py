@@ -1,4 +1,4 @@
-"""The shard queues of a job, by name: who asks, who waits, and what comes back. Pure."""
+"""The shard queues of a job, by name: requests, waiting callers and answers. Pure."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from ....accelerator.data.shard_table import ShardTable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     Node = Any
@@ -14,10 +15,10 @@ if TYPE_CHECKING:
     Answers = list[tuple[Caller, dict[str, Any]]]
 
 MOST_QUEUES = 64
-"""Queues of a job: each may have some MB of tables."""
+"""Most queues of a job: each may have some MB of tables."""
 
 LONGEST_NAME = 200
-"""Characters of a queue's name."""
+"""Longest name of a queue in characters."""
 
 
 class InvalidRequest(Exception):
@@ -25,11 +26,11 @@ class InvalidRequest(Exception):
 
 
 class Queue:
-    """One queue, and who waits for a shard of it.
+    """One queue, and the callers that wait for a shard of it.
 
     Attributes:
-        rank: who named it first, for words.
-        waiting: callers that wait, in the order in which they came, with their workers.
+        rank: the rank that opened it first, for messages.
+        waiting: callers that wait, in the order of their requests, with their workers.
     """
 
     def __init__(self, table: ShardTable, rank: int) -> None:
@@ -38,7 +39,7 @@ class Queue:
         self.waiting: dict[Caller, Worker] = {}
 
     def serve(self) -> Answers:
-        """Give those that wait what is there for them by now."""
+        """Return the answers to waiting callers that are possible now."""
         answers: Answers = []
         for caller, worker in list(self.waiting.items()):
             answer = _answer(self.table, worker, {"ask": "take", "wait": True})
@@ -50,45 +51,46 @@ class Queue:
 
 
 class ShardQueues:
-    """All queues of one job. A worker is (node, rank); a caller, one line of its, (node, line).
+    """All queues of one job.
 
-    What a worker has taken is its own, whichever of its processes has asked. A request has an
-    answer at once, or when others make one possible; so whatever happens may answer many.
+    A worker is (node, rank). A caller is one of its connections, (node, line). A shard belongs to
+    the worker, whichever of its processes has taken it. A request is answered at once, or when
+    another request or the end of a worker makes that possible; so each event may answer many.
     """
 
     def __init__(self) -> None:
         self._queues: dict[str, Queue] = {}
 
     def ask(self, caller: Caller, worker: Worker, request: dict[str, Any]) -> Answers:
-        """Return the answers that can be given now that this is asked, to whomever.
+        """Handle a request; return the answers that are possible now, to this and other callers.
 
         Raises:
-            InvalidRequest: it is none.
+            InvalidRequest: it is not valid.
         """
         name = request.get("queue")
         if not isinstance(name, str) or not isinstance(request.get("ask"), str):
-            raise InvalidRequest("it names no queue or asks nothing")
+            raise InvalidRequest("no queue or no operation is named")
         if request["ask"] == "open":
             return [(caller, self._open(name, worker, request.get("spec")))]
         queue = self._queues.get(name)
         if queue is None:
-            raise InvalidRequest("it asks for a queue that nobody has named")
+            raise InvalidRequest("this queue has not been opened")
         try:
             answer = _answer(queue.table, worker, request)
         except KeyError:
-            raise InvalidRequest(f"it asks for {request['ask'][:20]!r}") from None
+            raise InvalidRequest(f"unknown operation {request['ask'][:20]!r}") from None
         if answer is None:
             queue.waiting[caller] = worker
             return []
         return [(caller, answer), *queue.serve()]
 
     def line_closed(self, caller: Caller) -> None:
-        """Forget a line that has ended: it waits for nothing."""
+        """Forget a caller whose connection has ended."""
         for queue in self._queues.values():
             queue.waiting.pop(caller, None)
 
     def worker_exited(self, worker: Worker) -> Answers:
-        """Give others what a worker that has exited has not done."""
+        """Pass the unfinished shards of a worker that has exited on to others."""
         for queue in self._queues.values():
             queue.table.release(worker)
             for caller in [one for one, of in queue.waiting.items() if of == worker]:
@@ -96,7 +98,7 @@ class ShardQueues:
         return self._serve()
 
     def node_lost(self, node: Node) -> Answers:
-        """Give others what the workers of a lost node have not done."""
+        """Pass the unfinished shards of a lost node's workers on to others."""
         for queue in self._queues.values():
             for worker in [one for one in queue.table.holders if one[0] == node]:
                 queue.table.release(worker)
@@ -105,7 +107,7 @@ class ShardQueues:
         return self._serve()
 
     def new_round(self) -> None:
-        """Put back all that workers of the former round have, and forget who has waited."""
+        """Put back all shards that workers of the previous round hold, and forget who waits."""
         for queue in self._queues.values():
             queue.table.new_round()
             queue.waiting.clear()
@@ -115,7 +117,7 @@ class ShardQueues:
 
     def _open(self, name: str, worker: Worker, spec: object) -> dict[str, Any]:
         if not isinstance(spec, dict):
-            raise InvalidRequest("it does not say what the queue is of")
+            raise InvalidRequest("the settings of the queue are missing")
         queue = self._queues.get(name)
         if queue is None:
             return self._make(name, worker, spec)
@@ -123,13 +125,12 @@ class ShardQueues:
         other = [field for field in ours if spec.get(field) != ours[field]]
         if not other:
             return {}
-        ways = [f"{field}={spec.get(field)}, not {ours[field]}" for field in other]
-        first = f"as rank {queue.rank} has named it"
-        return {"error": f"queue {name!r}: {', '.join(ways)} {first}"}
+        first = f"rank {queue.rank} has opened it with {_settings(ours, other)}"
+        return {"error": f"queue {name!r}: {_settings(spec, other)}, but {first}"}
 
     def _make(self, name: str, worker: Worker, spec: dict[str, Any]) -> dict[str, Any]:
         if len(self._queues) >= MOST_QUEUES or not 0 < len(name) <= LONGEST_NAME:
-            most = f"{MOST_QUEUES} queues at most, names of {LONGEST_NAME} characters"
+            most = f"at most {MOST_QUEUES} queues, with names of 1 to {LONGEST_NAME} characters"
             return {"error": f"queue {name[:LONGEST_NAME]!r}: {most}"}
         try:
             table = ShardTable(**spec)
@@ -139,6 +140,10 @@ class ShardQueues:
             return {"error": f"queue {name!r}: {error}"}
         self._queues[name] = Queue(table, worker[1])
         return {}
+
+
+def _settings(spec: Mapping[str, Any], fields: Sequence[str]) -> str:
+    return ", ".join(f"{field}={spec.get(field)}" for field in fields)
 
 
 def _answer(table: ShardTable, worker: Worker, request: dict[str, Any]) -> dict[str, Any] | None:

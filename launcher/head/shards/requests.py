@@ -1,4 +1,4 @@
-"""The shard queues of a job, as workers ask for them over their nodes' lines."""
+"""Requests of workers to the shard queues, which arrive over their nodes' control lines."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from .queues import Answers, Caller, ShardQueues, Worker
 
 ANSWER_LIMIT = 1 << 20
-"""Largest answer in bytes: a position with some 50,000 gaps."""
+"""Largest answer in bytes: a position with about 50,000 gaps."""
 
 
 class ShardRequests:
-    """Hands questions to the queues and answers to the nodes; jobs without queues load none."""
+    """Passes requests to the queues and answers to the nodes; makes the queues when needed."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -25,7 +25,7 @@ class ShardRequests:
         self._generation = 0
 
     def on_ask(self, node: RunNode, body: bytes) -> None:
-        """Pass an ASK on. Workers of a former round get no answer but the end of their line."""
+        """Handle ASK; the connections of workers of an earlier round are closed."""
         rank, generation, line, request = frames.unpack_ask(body)
         if generation != self._generation or node.over:
             node.send(frames.pack_answer(line, b""))
@@ -35,17 +35,17 @@ class ShardRequests:
             self._queues.line_closed((node, line))
 
     def worker_exited(self, node: RunNode, rank: int) -> None:
-        """Give others what a worker that has exited has not done."""
+        """Pass the unfinished shards of a worker that has exited on to others."""
         if self._queues is not None:
             self._answer(self._queues.worker_exited((node, rank)))
 
     def node_lost(self, node: RunNode) -> None:
-        """Give others what the workers of a lost node have not done."""
+        """Pass the unfinished shards of a lost node's workers on to others."""
         if self._queues is not None:
             self._answer(self._queues.node_lost(node))
 
     def new_round(self, generation: int) -> None:
-        """Begin a round: nobody has anything or waits."""
+        """Begin a round: no worker holds a shard or waits for one."""
         self._generation = generation
         if self._queues is not None:
             self._queues.new_round()
@@ -58,8 +58,8 @@ class ShardRequests:
             answers = self._queues.ask(caller, worker, frames.unpack_json(request))
         except (InvalidRequest, frames.BadFrame, RecursionError) as error:
             node, line = caller
-            text = f"{node.name}: rank {worker[1]}: a request to the shard queues that is none"
-            self._console.log(f"{text}: {error}; its lines are closed", "warning")
+            text = f"{node.name}: rank {worker[1]}: invalid request to the shard queues"
+            self._console.log(f"{text}: {error}; closing its connections to them", "warning")
             node.send(frames.pack_answer(line, b""))
             return
         self._answer(answers)

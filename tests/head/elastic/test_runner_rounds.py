@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     FleetOf = Callable[..., FakeFleet]
 
-LINE = "the line to its node launcher ended (closed by the other end)"
+LINE = "the connection to its node launcher ended (closed by the other end)"
 
 
 class Job:
@@ -288,7 +288,7 @@ def test_a_silent_node_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1", lease=16.0))
     job.run.lease = 16.0
     job.fleet.go(16.0, silent=["n1"])
-    assert job.fleet.said("warning")[0] == "lost n1: no sign of life for 16 s; going on without it"
+    assert job.fleet.said("warning")[0] == "lost n1: no heartbeat for 16 s; going on without it"
     job.join("n0")
     job.fleet.go(16.0 * ISOLATED - 0.5)
     assert "ROUND" not in job.fleet.kinds("n0")
@@ -393,7 +393,7 @@ def test_a_node_that_comes_back_is_in_the_next_round(fleet_of: FleetOf) -> None:
     job.round("n0")
     job.up("n0", "n1")
     job.fleet.go(40, silent=["n1"])
-    assert "lost n1: no sign of life for 15 s" in job.fleet.said("warning")[0]
+    assert "lost n1: no heartbeat for 15 s" in job.fleet.said("warning")[0]
 
 
 def test_a_node_that_comes_back_as_another_is_not_taken_in(fleet_of: FleetOf) -> None:

@@ -169,5 +169,5 @@ def test_the_loss_of_the_node_ends_it(job: Job) -> None:
     job.ranks()
     job.node.leaves()
     job.fleet.go(1)
-    line = "the line to its node launcher ended (closed by the other end)"
+    line = "the connection to its node launcher ended (closed by the other end)"
     assert losses(job.run) == {"n0": line}

@@ -78,7 +78,7 @@ def test_an_engine_may_start_one_node_launcher_a_node() -> None:
     assert verdict(who, auth.Credentials("1@a", "another")) is False
 
 
-NOT_OURS = "turned away, its DSRUN_TOKEN is not this one's"
+NOT_OURS = "its DSRUN_TOKEN is not that of node 0"
 
 
 class Mute:
@@ -113,8 +113,11 @@ def test_who_shares_the_secret(credentials: auth.Credentials, warning: str) -> N
 @pytest.mark.parametrize(
     ("credentials", "fault"),
     [
-        (proved("0"), "two nodes came as --node_rank 0: {here} and h2; each needs its own, 0 to 2"),
-        (proved("1"), "two nodes came as --node_rank 1: h1 and h2; each needs its own, 0 to 2"),
+        (
+            proved("0"),
+            "two nodes have --node_rank 0: {here} and h2; give each node its own, 0 to 2",
+        ),
+        (proved("1"), "two nodes have --node_rank 1: h1 and h2; give each node its own, 0 to 2"),
         (
             proved("2", other=plan("a", "b", "c", slots=3)),
             "node 2 (h2) was started with another command line"
@@ -229,7 +232,7 @@ def test_a_node_that_the_engine_has_put_elsewhere_is_named() -> None:
     who.announce("0@b,c", "token")
     ((rank, why),) = refused
     assert rank == 0
-    assert why.startswith("the engine put task 0 on b, the plan has it on a")
+    assert why.startswith("the engine started task 0 on b, but the plan has it on a")
 
 
 def test_all_nodes_of_a_shared_secret_are_here_once_each_has_entered() -> None:
@@ -263,5 +266,5 @@ def test_what_a_node_says_of_itself_is_shown_in_few_words() -> None:
             line.close()
     first, second = "x" * 64, "y\\x1b[2J" + "y" * 59
     assert told == [
-        f"two nodes came as --node_rank 1: {first} and {second}; each needs its own, 0 to 2"
+        f"two nodes have --node_rank 1: {first} and {second}; give each node its own, 0 to 2"
     ]

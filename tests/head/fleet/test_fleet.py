@@ -240,7 +240,7 @@ def test_the_end_of_a_line_is_told_to_the_run_that_uses_the_node(fleet_of: Fleet
     job.step()
     node = job.fleet.nodes[0]
     assert job.events == [NodeDisconnected(node, "closed by the other end", "")]
-    assert node.lost == "the line to its node launcher ended (closed by the other end)"
+    assert node.lost == "the connection to its node launcher ended (closed by the other end)"
     assert job.said() == []
 
 
@@ -249,7 +249,7 @@ def test_the_loss_of_a_node_that_no_run_uses_is_said_with_its_name(fleet_of: Fle
     job.listen("n0")
     job.node("n1").leaves()
     job.step()
-    ended = "the line to its node launcher ended (closed by the other end)"
+    ended = "the connection to its node launcher ended (closed by the other end)"
     assert job.said("warning") == [f"lost n1: {ended}"]
     assert job.events == []
 
@@ -265,7 +265,7 @@ def test_a_silent_node_is_lost_after_the_lease_and_not_before(fleet_of: FleetOf)
     job.go(0.5, silent=["n1", "n2"])
     told = [e for e in job.events if not isinstance(e, NodeSent)]
     assert told == [NodeSilent(job.fleet.nodes[1], 15.0)]
-    assert [one.lost for one in job.fleet.nodes.values()] == ["", "no sign of life for 15 s", ""]
+    assert [one.lost for one in job.fleet.nodes.values()] == ["", "no heartbeat for 15 s", ""]
     job.go(60, silent=["n2"])
     assert job.fleet.nodes[2].connected, "it was not started, so its silence is no sign"
     assert job.said() == []
@@ -279,7 +279,7 @@ def test_silence_counts_from_the_moment_that_beats_are_expected(fleet_of: FleetO
     job.go(14.5, silent=["n0"])
     assert job.fleet.nodes[0].connected
     job.go(1, silent=["n0"])
-    assert job.said("warning") == ["lost n0: no sign of life for 15 s"]
+    assert job.said("warning") == ["lost n0: no heartbeat for 15 s"]
 
 
 def test_signs_of_life_are_sent_sixteen_times_in_the_lease_and_begin_once(
@@ -472,7 +472,7 @@ def test_who_does_not_leave_is_waited_for_only_so_long(fleet_of: FleetOf) -> Non
     assert HANG_UP <= job.clock.now - began <= HANG_UP + 1
     assert [node.connected for node in job.fleet.nodes.values()] == [True, False]
     job.fleet.disconnect()
-    assert job.fleet.nodes[0].lost == "the runner has left"
+    assert job.fleet.nodes[0].lost == "the runner has disconnected"
 
 
 def test_who_has_not_answered_is_not_waited_for(fleet_of: FleetOf) -> None:
@@ -492,7 +492,7 @@ def test_disconnect_closes_every_line_and_each_backend_once(fleet_of: FleetOf) -
     job.step()
     job.go(15)
     assert job.backend.closed == 1
-    assert [node.lost for node in job.fleet.nodes.values()] == ["the runner has left"] * 2
+    assert [node.lost for node in job.fleet.nodes.values()] == ["the runner has disconnected"] * 2
     assert not any(node.open for node in job.nodes())
     assert (job.events, job.said()) == ([], [])
 

@@ -26,7 +26,7 @@ def test_rejections_are_told_once_a_second() -> None:
     more = "rejected 2 connections from 10.77.0.9 and 2 from 2 other addresses in the last second"
     assert said == [first, f"{more}: node \\x1b[2J: turned away"]
     assert rejections.summary == (
-        "rejected 314 connections from 10.77.0.9 and 2 from 2 other addresses meanwhile"
+        "rejected during the start: 314 connections from 10.77.0.9 and 2 from 2 other addresses"
     )
 
 
@@ -54,7 +54,7 @@ def test_one_other_address_is_one() -> None:
     rejections = Rejections(Clock().loop, print)
     for source in ("10.0.0.1", "10.0.0.1", "10.0.0.2"):
         rejections.add(source, "no proof")
-    expected = "rejected 2 connections from 10.0.0.1 and 1 from 1 other address meanwhile"
+    expected = "rejected during the start: 2 connections from 10.0.0.1 and 1 from 1 other address"
     assert rejections.summary == expected
 
 

@@ -256,7 +256,9 @@ def test_a_stream_that_cannot_be_written_is_named_and_the_job_goes_on(tmp_path: 
         loop.call_later(0.0, loop.stop)
         loop.run()
         console.close()
-    said = "dsrun: standard output cannot be written (No space left on device); going on\n"
+    said = (
+        "dsrun: cannot write to standard output (No space left on device); continuing without it\n"
+    )
     assert err.read_text() == said
 
 

@@ -56,7 +56,7 @@ FULL = NodeBindings(
 
 def test_the_table_has_a_line_for_each_worker() -> None:
     assert bindings.table([("n1", FULL)]).splitlines() == [
-        "bindings, as each kernel tells them:",
+        "bindings, as reported by each node's kernel:",
         "  host  rank  device  PCI address   its node  cpus  memory  NIC",
         "  n1    0     cuda 0  0000:17:00.0  0         0-3   bind:0  mlx5_0",
         "  n1    1     cuda 1  0000:ca:00.0  1         4-7   0-1     -",

@@ -75,7 +75,7 @@ def test_what_a_stranger_has_laid_is_refused(
     os.lchown(path, NOBODY, NOBODY)
     refused(path, "belongs to another user; name another file")
     file.write(str(path), REPORT)
-    assert capsys.readouterr().err == f"dsrun: --report_file {path}: is another user's\n"
+    assert capsys.readouterr().err == f"dsrun: --report_file {path}: belongs to another user\n"
     assert (target.read_text(), path.read_text()) == ("kept", "kept")
 
 
@@ -111,7 +111,10 @@ def test_a_pipe_that_nobody_reads_is_given_up(
     os.mkfifo(path)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if reader == "stalled" else -1
     file.write(str(path), {**REPORT, "error": "x" * 200_000})
-    expected = {"none": "nobody reads it", "stalled": "takes nothing for 0.1 s"}[reader]
+    expected = {
+        "none": "the pipe has no reader",
+        "stalled": "its reader has read nothing for 0.1 s",
+    }[reader]
     assert capsys.readouterr().err == f"dsrun: --report_file {path}: {expected}\n"
     with suppress(OSError):
         os.close(fd)

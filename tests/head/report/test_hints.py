@@ -15,9 +15,7 @@ def failure(stderr: str, stdout: str = "") -> Failure:
     return Failure(1.0, 0, 0, "w0", 4321, 1, stderr=stderr, stdout=stdout)
 
 
-HINT = (
-    "the script takes no --local_rank: leave it out with --no_local_rank (LOCAL_RANK is set anyway)"
-)
+HINT = "the script does not accept --local_rank: give --no_local_rank (LOCAL_RANK is set anyway)"
 
 
 @pytest.mark.parametrize(
@@ -112,8 +110,8 @@ def test_a_module_that_lies_in_the_workers_folder(tmp_path: Path) -> None:
     for stderr, module in lines.items():
         ended = failure(f"Traceback (most recent call last):\n{stderr}")
         hint = (
-            f"{module} lies in {folder}, where python does not look for a script that is "
-            f"elsewhere: --export 'PYTHONPATH={folder}'"
+            f"{module} is in {folder}, which python does not search for a script in another "
+            f"folder: give --export 'PYTHONPATH={folder}'"
         )
         assert hints(ended, Program("scripts/t.py"), str(folder)) == [hint] * bool(module)
         assert hints(ended, None, "") == []

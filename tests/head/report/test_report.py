@@ -128,7 +128,7 @@ after 1 min 12 s; 1 other rank stopped
             ),
             """\
 dsrun: rank 5 (w1, local rank 1, pid 4321) exited with code 7 after 12.5 s; \
-2 other ranks failed after it, 5 other ranks stopped
+2 other ranks failed later, 5 other ranks stopped
   it printed nothing""",
         ),
         (
@@ -144,8 +144,8 @@ after 2 h 3 min
 dsrun: rank 5 (w1, local rank 1, pid 0) not started: /x: no such file after 12.5 s""",
         ),
         (
-            report(losses=(Loss(110.0, "w1", "no sign of life for 15 s"),), stopped=4),
-            "dsrun: lost w1 after 10.0 s: no sign of life for 15 s; 4 other ranks stopped",
+            report(losses=(Loss(110.0, "w1", "no heartbeat for 15 s"),), stopped=4),
+            "dsrun: lost w1 after 10.0 s: no heartbeat for 15 s; 4 other ranks stopped",
         ),
         (
             report(
@@ -155,7 +155,7 @@ dsrun: rank 5 (w1, local rank 1, pid 0) not started: /x: no such file after 12.5
                 unseen=("may still be running on w1: pid 4",),
             ),
             """\
-dsrun: lost w1 after 10.0 s: gone; 1 other rank failed after it
+dsrun: lost w1 after 10.0 s: gone; 1 other rank failed later
   could not be ended: w0: pid 3, state D
   may still be running on w1: pid 4""",
         ),
@@ -198,7 +198,7 @@ def test_what_was_recorded_is_shown_but_where_the_output_ends_with_it(
 ) -> None:
     one = failure(code=1, stderr=stderr, message=message, traceback=traceback)
     lines = words(report(failures=(one,))).split("\n")
-    head = "  the exception that it recorded:"
+    head = "  the exception recorded by @record:"
     assert (head in lines) is bool(shown)
     assert "\x1b" not in "".join(lines)
     if shown and shown != ["?"]:
@@ -288,7 +288,7 @@ def test_a_hint_stands_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "util.py").touch()
     ended = failure(stderr="ModuleNotFoundError: No module named 'util'")
     last = words(report(failures=(ended,), ran=(Program("t.py"), str(tmp_path)))).split("\n")[-1]
-    assert last.startswith(f"  util lies in {tmp_path}, where python does not look")
+    assert last.startswith(f"  util is in {tmp_path}, which python does not search")
 
 
 @pytest.mark.parametrize(

@@ -166,9 +166,9 @@ def test_a_start_that_fails_tells_of_who_was_rejected() -> None:
 
     with pytest.raises(NodeError) as caught:
         start()
-    why = f"rejected 1 connection from {addresses_towards(['a'])[0]}"
-    assert str(caught.value) == f"a: not there\n  {why} meanwhile"
-    assert job.said == [("warning", f"{why} in the last second: no proof")]
+    calls = f"1 connection from {addresses_towards(['a'])[0]}"
+    assert str(caught.value) == f"a: not there\n  rejected during the start: {calls}"
+    assert job.said == [("warning", f"rejected {calls} in the last second: no proof")]
     with pytest.raises(NodeError, match=r"^b: not there$"), Job("a", HERE).listen():
         raise NodeError("b: not there")
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     FleetOf = Callable[..., FakeFleet]
 
 CLOSED = "closed by the other end"
-LINE = f"the line to its node launcher ended ({CLOSED})"
+LINE = f"the connection to its node launcher ended ({CLOSED})"
 SWEPT = "the node launcher was killed by SIGKILL; its workers were swept"
 
 
@@ -126,7 +126,7 @@ def test_a_silent_node_is_lost(fleet_of: FleetOf) -> None:
     assert job.kinds("n0") == ["STOP"]
     job.node("n0").stops(0, 1)
     job.step()
-    assert losses(run) == {"n1": "no sign of life for 6 s"}
+    assert losses(run) == {"n1": "no heartbeat for 6 s"}
 
 
 def test_the_silence_of_a_node_that_is_done_is_no_loss(fleet_of: FleetOf) -> None:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 TERM = signal.SIGTERM
 STOP = ["STOP", {"number": 15, "grace": 30.0}]
-LINE = "the line to its node launcher ended (closed by the other end)"
+LINE = "the connection to its node launcher ended (closed by the other end)"
 
 
 # -- the start ------------------------------------------------------------------------------------

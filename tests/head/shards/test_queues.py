@@ -129,7 +129,7 @@ def test_all_must_mean_the_same_queue() -> None:
     job = Job()
     assert job.open((0, 3)) == {}
     job.spec |= {"size": 99, "seed": 5}
-    error = "queue 'q': size=99, not 100, seed=5, not 0 as rank 3 has named it"
+    error = "queue 'q': size=99, seed=5, but rank 3 has opened it with size=100, seed=0"
     assert job.open((1, 4)) == {"error": error}
     assert job.open((1, 4), "another") == {}
 
@@ -138,7 +138,7 @@ def test_queues_have_bounds() -> None:
     job = Job()
     assert job.open((0, 0), "x" * 201) != {}
     assert [job.open((0, 0), f"{one}") for one in range(MOST_QUEUES)] == [{}] * MOST_QUEUES
-    assert "64 queues at most" in (job.open((0, 0), "more") or {})["error"]
+    assert "at most 64 queues" in (job.open((0, 0), "more") or {})["error"]
 
 
 @pytest.mark.parametrize(

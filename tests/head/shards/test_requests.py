@@ -122,8 +122,8 @@ def test_a_node_that_is_over_gets_the_end_of_its_lines(job: Job) -> None:
     [
         (b"{", "not JSON: "),
         (b"[" * 100_000, "not JSON: "),
-        ({"queue": "q"}, "it names no queue or asks nothing"),
-        ({"queue": "q", "ask": "steal"}, "it asks for 'steal'"),
+        ({"queue": "q"}, "no queue or no operation is named"),
+        ({"queue": "q", "ask": "steal"}, "unknown operation 'steal'"),
     ],
 )
 def test_what_is_no_request_closes_the_workers_lines(
@@ -131,9 +131,9 @@ def test_what_is_no_request_closes_the_workers_lines(
 ) -> None:
     assert job.ask(job.n1, 1, 6, request_) == [(6, None)]
     ((text, level),) = job.told
-    start = f"n1: rank 1: a request to the shard queues that is none: {fault}"
+    start = f"n1: rank 1: invalid request to the shard queues: {fault}"
     assert (text[: len(start)], level) == (start, "warning")
-    assert text.endswith("; its lines are closed")
+    assert text.endswith("; closing its connections to them")
     assert job.ask(job.n1, 1, 6, TAKE | {"wait": False}) == [(6, {"shard": None})]
 
 
