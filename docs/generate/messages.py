@@ -46,10 +46,11 @@ def _section(area: Area) -> Iterator[str]:
 
 
 def _entry(message: Message) -> str:
-    """Return one entry: its strings as code, a line each, and its two sentences below."""
-    first, *more = (code(text) for text in message.texts)
-    also = "".join(f"<br>{text}" for text in more)
-    return f"* {first}{also}<br>\n  {message.cause}<br>\n  **Do:** {message.do}\n"
+    """Return one entry: the message as code, its two sentences, and its variants."""
+    lines = [f"* {code(message.text)}", f"  {message.cause} **Do:** {message.do}"]
+    if message.also:
+        lines.append(f"  Parts and variants: {', '.join(map(code, message.also))}.")
+    return "<br>\n".join(lines) + "\n"
 
 
 def code(text: str) -> str:

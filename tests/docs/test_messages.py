@@ -8,7 +8,7 @@ from docs.generate import messages
 from docs.generate.catalogue import AREAS, Area, Difference, Message
 from docs.generate.strings import Found
 
-LOST = Message("lost {host}", "It went down.", "Start again.", ("gone `{host}`",))
+LOST = Message("lost {host}", "It went down.", "Start again.", ("gone `{host}`", "no host"))
 
 FOUND = Difference(
     (Found('no "x" here', "launcher/node/a.py", 7), Found("a b", "launcher/cli/b.py", 1)),
@@ -27,8 +27,9 @@ def test_an_area_is_a_section_with_a_point_for_each_entry() -> None:
     assert page.startswith(messages.HEAD)
     assert page.removeprefix(messages.HEAD) == (
         f"\n## {AREAS['node']}\n\n"
-        "* `lost {host}`<br>`` gone `{host}` ``<br>\n"
-        "  It went down.<br>\n  **Do:** Start again.\n"
+        "* `lost {host}`<br>\n"
+        "  It went down. **Do:** Start again.<br>\n"
+        "  Parts and variants: `` gone `{host}` ``, `no host`.\n"
     )
 
 
