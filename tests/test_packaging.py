@@ -63,7 +63,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("source") / "dsrun-checkout"
     copy.mkdir()
     skip = shutil.ignore_patterns("__pycache__", ".*_cache")
-    for name in (*ROOMS, "bin"):
+    for name in (*ROOMS, "bin", "share"):
         shutil.copytree(CHECKOUT / name, copy / name, ignore=skip)
     for name in ("pyproject.toml", "README.md", "MANIFEST.in", "LICENSE"):
         if (CHECKOUT / name).exists():
@@ -110,7 +110,7 @@ def test_the_list_of_packages_is_that_of_the_folders() -> None:
 @pytest.mark.tier("ci")
 def test_the_wheel_holds_every_file_and_no_other_top_level_name(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        names = [name for name in archive.namelist() if ".dist-info/" not in name]
+        names = [name for name in archive.namelist() if not re.search(r"\.(dist-info|data)/", name)]
     expected = {
         f"dsrun/{file.relative_to(CHECKOUT)}"
         for room in ROOMS
@@ -119,6 +119,16 @@ def test_the_wheel_holds_every_file_and_no_other_top_level_name(wheel: Path) -> 
     }
     assert set(names) == expected
     assert {f"dsrun/{room}/py.typed" for room in ROOMS} <= expected
+
+
+@pytest.mark.tier("ci")
+def test_the_wheel_installs_every_manual_page_and_completion(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name.partition(".data/data/")[2] for name in archive.namelist()}
+    files = {file.relative_to(CHECKOUT) for file in (CHECKOUT / "share").rglob("*")}
+    shared = {str(file) for file in files if (CHECKOUT / file).is_file()}
+    assert {"share/man/man1/dsrun.1", "share/fish/vendor_completions.d/dsrun.fish"} <= shared
+    assert shared - names == set()
 
 
 @pytest.mark.tier("ci")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import messages
+from . import completion, manual, messages, options
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-GENERATORS: tuple[ModuleType, ...] = (messages,)
+GENERATORS: tuple[ModuleType, ...] = (messages, manual, completion, options)
 
 
 def generated() -> dict[str, str]:

@@ -43,7 +43,7 @@ EXIT_CODES = (
     ("75", "a node or the runner was lost, or a process could not be ended"),
     ("76", "an elastic job had too few nodes for longer than --min_wait"),
     ("126", "a worker could not be started"),
-    ("128+N", "dsrun was ended by signal N"),
+    ("128+N", "stopped by signal N"),
 )
 
 REFUSED = "Options of deepspeed and torchrun that are not supported"

@@ -81,7 +81,7 @@ TOPICS = {
         tuple(cores.OPTIONS),
     ),
     "slurm": Topic(
-        "dsrun inside and outside of Slurm jobs",
+        "Slurm, inside and outside of its jobs",
         (
             "Inside sbatch or salloc, dsrun takes hosts and GPUs from the allocation and starts the"
             " nodes with srun. Outside, --launcher slurm asks salloc for an allocation first:",

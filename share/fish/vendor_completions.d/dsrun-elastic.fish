@@ -1,0 +1,34 @@
+# Completion of dsrun-elastic for fish.
+# Written by `python -m docs.generate` from launcher/cli. Change those files instead.
+
+function __dsrun_elastic_options --description 'Test whether an option may come next'
+    set -l value no
+    for word in (commandline -opc)[2..]
+        if test $value = yes
+            set value no
+            continue
+        end
+        switch (string replace --all -- - _ $word)
+            case '__*=*'
+            case _c __config _w __world_size
+                set value yes
+            case _ __
+                return 1
+            case '_*'
+            case '*'
+                return 1
+        end
+    end
+    return 0
+end
+
+function __dsrun_elastic_dashes --description 'Test whether an option is typed with dashes'
+    string match --quiet -- '--*-*' (commandline -opc) (commandline -ct)
+end
+
+complete -c dsrun-elastic -f
+complete -c dsrun-elastic -n __dsrun_elastic_options -s c -l config -r -F -d 'The DeepSpeed config: JSON with a block "elasticity", version 0.1 or 0.2'
+complete -c dsrun-elastic -n __dsrun_elastic_options -s w -l world_size -x -d 'Show this number of ranks only'
+complete -c dsrun-elastic -n '__dsrun_elastic_options; and __dsrun_elastic_dashes' -l world-size -x -d 'Show this number of ranks only'
+complete -c dsrun-elastic -n __dsrun_elastic_options -l json -d 'Print one JSON object, with the names of a DeepSpeed config'
+complete -c dsrun-elastic -n __dsrun_elastic_options -s h -l help -d 'Print this help'
