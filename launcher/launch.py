@@ -60,12 +60,12 @@ def _run(argv: list[str]) -> int:
 def _run_dialled(dial: str, pin: str, node: str = "", engine: str = "", rank: str = "") -> int:
     if node:
         return serve_dialled(dial, pin, node)
-    from .node.engine_task import left_out, who
+    from .node.engine_task import task_identity, task_variables
 
-    identity = who(engine or rank, os.environ, os.uname().nodename)
+    identity = task_identity(engine or rank, os.environ, os.uname().nodename)
     if rank:
         return serve_dialled(dial, pin, identity, keep=_pmi_fds())
-    for name in left_out(os.environ):
+    for name in task_variables(os.environ):
         del os.environ[name]
     return serve_dialled(dial, pin, identity)
 

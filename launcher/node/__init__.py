@@ -1,1 +1,1 @@
-"""The half of a running job that lives on a node."""
+"""The node's half of a running job."""

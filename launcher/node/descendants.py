@@ -1,8 +1,9 @@
-"""The end of all that has come from this process, though it goes on forking.
+"""Ends all descendants of this process, even if they keep forking.
 
-A process that is killed makes room for another one where a fork bomb runs into a limit. So all are
-stopped first: what is stopped forks no more. Signals go through pidfds, and whether a process is
-one of ours is read once its pidfd is open: whoever is given its number later gets no signal.
+If a fork bomb has reached a limit, every process that is killed makes room for another. So all are
+stopped first: a stopped process does not fork. Signals are sent through pidfds, and whether a
+process is a descendant is checked after its pidfd is open: a process that reuses the pid later gets
+no signal.
 """
 
 from __future__ import annotations
@@ -19,44 +20,45 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
 PATIENCE = 10.0
-"""Seconds to stop whoever still forks; then those are killed that have been found."""
+"""Seconds to stop processes that keep forking; then those found by then are killed."""
 
 GIVE_UP = 30.0
-"""Seconds after SIGKILL until a process that does not die is named and left to the kernel."""
+"""Seconds after SIGKILL until a process that does not end is named and left to the kernel."""
 
 
 def end(spared: Collection[int] = ()) -> set[int]:
-    """Stop all descendants until a look finds no other, then kill them.
+    """Stop all descendants until there is no new one, then kill them.
 
-    What has come through, whoever calls finds among its children when it reaps.
+    A process that is missed becomes a child of this one, and the caller sees it when it reaps.
 
     Args:
-        spared: children that are left alone, with all that has come from them.
+        spared: children that are left alone, with all their descendants.
 
     Returns:
-        the pids of those that were killed: each dies, and none of them need be killed once more.
+        the pids of those that were killed; none of them needs another signal.
     """
-    ours, met, stopped = {os.getpid()}, set(), set(spared)
+    ours, seen, stopped = {os.getpid()}, set(), set(spared)
     last = time.monotonic() + PATIENCE
-    with _urgency():
+    with _realtime():
         while time.monotonic() < last:
             _stop_children(stopped, last)
-            new = [one for one in _below(spared) if one not in met]
+            new = [one for one in _below(spared) if one not in seen]
             if not new:
                 break
             for pid, _ in new:
                 _send(pid, signal.SIGSTOP, ours)
-            met.update(new)
+            seen.update(new)
         return {pid for pid in ours - {os.getpid()} if _send(pid, signal.SIGKILL, ours)}
 
 
 def _stop_children(stopped: set[int], last: float) -> None:
-    """Stop children until no other has come: who forks and leaves at once becomes one each time.
+    """Stop children until there is no new one.
 
-    The latest goes first. Such a process is gone again before all of /proc has been read.
+    If processes fork and exit at once, their children become children of this process, one after
+    another. The latest goes first: it would be gone before all of /proc has been read.
 
     Args:
-        stopped: those that need not be, to which the others are added; none of them is reaped here.
+        stopped: those that need not be stopped; the others are added. None of them is reaped here.
         last: when to give up, on the monotonic clock.
     """
     while time.monotonic() < last:
@@ -74,8 +76,8 @@ def pids() -> list[int]:
 
 
 @contextmanager
-def _urgency() -> Iterator[None]:
-    """Run before all others, where that is allowed (sched(7)): a fork bomb takes the processor."""
+def _realtime() -> Iterator[None]:
+    """Run before all other processes, if allowed (sched(7)), also during a fork bomb."""
     policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
     with suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
@@ -87,23 +89,23 @@ def _urgency() -> Iterator[None]:
 
 
 def _below(spared: Collection[int]) -> list[tuple[int, int]]:
-    """Return every descendant, parents first: its pid, and its start, which tell it from others."""
+    """Return every descendant, parents first: its pid and start time, which identify it."""
     children: dict[int, list[tuple[int, int]]] = {}
     for pid in processes.pids():
         with suppress(OSError):
             fields = processes.stat(pid)
             children.setdefault(int(fields[1]), []).append((pid, int(fields[19])))
-    found: list[tuple[int, int]] = []
+    below: list[tuple[int, int]] = []
     parents = [os.getpid()]
     for parent in parents:
         ours = [one for one in children.get(parent, ()) if one[0] not in spared]
-        found += ours
+        below += ours
         parents += [pid for pid, _ in ours]
-    return found
+    return below
 
 
 def _send(pid: int, number: int, ours: set[int]) -> bool:
-    """Signal a process that is the child of one of ours, and count it in; tells whether it was."""
+    """Signal a process if its parent is in `ours`, and add it; return whether it was signalled."""
     with suppress(OSError):  # it has ended, or is another user's
         fd = os.pidfd_open(pid)
         try:

@@ -1,4 +1,4 @@
-"""The devices of this node: whose they are, which are visible, and what slots mean among them."""
+"""The devices of this node: their vendor, which are visible, and what slots mean."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 
 class Devices:
-    """What was found here."""
+    """The devices of this node."""
 
     def __init__(self, own: Mapping[str, str], sent: Mapping[str, str], root: str = "/") -> None:
-        """Look, with the node's own environment (its masks) and what travelled (the choice).
+        """Detect them, from the node's own environment (its masks) and the job's (the vendor).
 
         Raises:
-            ValueError: the vendor that is named is not known.
+            ValueError: the named vendor is not known.
         """
         self._environ = {**own, **sent}
         self._root = root
@@ -35,7 +35,7 @@ class Devices:
 
     @property
     def title(self) -> str:
-        """What the devices are called, in the plural."""
+        """The name of the devices in messages, in the plural."""
         return self._accelerator.title
 
     @property
@@ -44,10 +44,10 @@ class Devices:
         return self._accelerator.alone
 
     def entries(self, slots: Sequence[Slot]) -> tuple[str, ...]:
-        """Return the devices that the slots mean; () where slots are only a count.
+        """Return the devices that the slots mean; () if slots are only a count.
 
         Raises:
-            ValueError: a slot is none of the visible devices.
+            ValueError: a slot is not one of the visible devices.
         """
         if not self._accelerator.has_devices:
             return ()
@@ -61,7 +61,7 @@ class Devices:
         return detect.mask(self._accelerator, entries)
 
     def count(self) -> int:
-        """Return how many workers belong here when nobody says: one a device, else a NUMA node."""
+        """Return the default number of workers here: one per device, else one per NUMA node."""
         if self.visible:
             return len(self.visible)
         from .binding import topology
@@ -73,25 +73,25 @@ class Devices:
         return detect.locate(self._accelerator, entries, self._environ, self._root)
 
     def functions(self, addresses: Mapping[str, str]) -> dict[str, Function]:
-        """Return the PCI function of each device whose address is given, as far as sysfs has it."""
+        """Return the PCI function of each device at a given address, if sysfs has it."""
         from ...accelerator.hardware import pci
 
-        found = {entry: pci.function(place, self._root) for entry, place in addresses.items()}
-        return {entry: one for entry, one in found.items() if one}
+        functions = {entry: pci.function(one, self._root) for entry, one in addresses.items()}
+        return {entry: one for entry, one in functions.items() if one}
 
     def nodes_of(self, entries: Sequence[str]) -> dict[str, int | None]:
         """Return the NUMA node of each device, None where it is not known."""
-        found = self.functions(self.addresses(entries))
-        return {entry: found[entry].node if entry in found else None for entry in entries}
+        known = self.functions(self.addresses(entries))
+        return {entry: known[entry].node if entry in known else None for entry in entries}
 
     def _masked(self) -> str:
-        """Which variables hide devices, in words."""
-        found = detect.masks(self._accelerator, self._environ).items()
-        masks = " within ".join(f"{name}={value}" for name, value in found)
-        return f" by {masks}" if masks else ""
+        """Return which variables limit the devices, in words."""
+        variables = detect.masks(self._accelerator, self._environ).items()
+        masks = " and ".join(f"{name}={value}" for name, value in variables)
+        return f", limited by {masks}" if masks else ""
 
     def _short(self, workers: int) -> str:
-        """How many devices are missing, in words."""
+        """Return how many devices are missing, in words."""
         if workers <= len(self.visible):
             return ""
         return f"; {self._accelerator.title} here: {len(self.visible)}, workers: {workers}"

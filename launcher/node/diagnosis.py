@@ -1,4 +1,4 @@
-"""What this machine knows of why a worker died."""
+"""What this machine knows about why a worker died."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..common.network import lines_of
 
 
 def out_of_memory_kills() -> int:
-    """Return how often the kernel has killed for want of memory on this machine since boot."""
+    """Return how often the kernel's OOM killer has killed on this machine since boot."""
     for line in lines_of("/proc/vmstat"):
         name, _, value = line.partition(" ")
         if name == "oom_kill":
@@ -18,15 +18,15 @@ def out_of_memory_kills() -> int:
 
 
 def hint(number: int, kills_before: int) -> str:
-    """Say what this machine knows of why a worker died of a signal, "" where that is nothing.
+    """Return what this machine knows about why a worker died of a signal, or "".
 
     Args:
-        number: the signal's.
+        number: the signal.
         kills_before: `out_of_memory_kills()` at the start.
     """
     kills = out_of_memory_kills() - kills_before if number == signal.SIGKILL else 0
     if kills > 0:
-        return f"out of memory: the kernel's OOM killer struck here (oom_kill +{kills})"
+        return f"out of memory: the kernel's OOM killer was active here (oom_kill +{kills})"
     if number == signal.SIGBUS and shared_memory_full():
         return "/dev/shm is full"
     return ""

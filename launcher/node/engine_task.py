@@ -1,7 +1,7 @@
-"""Who this node launcher is, as the engine that started it tells. Pure.
+"""Which task of an engine this node launcher is. Pure.
 
-An engine starts the same command everywhere; which part of the job this one is, it says in
-variables, which stand in the table of backends.
+An engine starts the same command everywhere, and tells each task its number in variables. The table
+of backends lists these variables.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ OF_A_TASK = (
     *("OMPI_", "OPAL_", "PMIX_", "PMI_", "PRTE_", "PALS_", "HYDI_", "HYDRA_", "MPI_LOCAL"),
     *("MV2_COMM_WORLD_", "MVP_COMM_WORLD_", "MPIRUN_", "MPISPAWN_", "I_MPI_INFO_", "I_MPI_HYDRA_"),
 )
-"""Prefixes of variables that tell of the engine's task: here the node launcher, not a worker."""
+"""Prefixes of variables about the engine's task, which is the node launcher, not a worker."""
 
 
-def who(engine: str, environ: Mapping[str, str], hostname: str) -> str:
+def task_identity(engine: str, environ: Mapping[str, str], hostname: str) -> str:
     """Return "INDEX@NAME,NAME": this task's number in the job, and the names of its host.
 
     Raises:
-        UsageError: the engine did not say, or its variables disagree.
+        UsageError: the engine has set no such variable, or the variables disagree.
     """
     sources = BACKENDS[engine].engine
     assert sources is not None
-    said = {name: environ[name] for name in sources.numbers if environ.get(name)}
+    numbers = {name: environ[name] for name in sources.numbers if environ.get(name)}
     names = [environ[name] for name in sources.names if environ.get(name)]
-    return f"{_agreed(engine, said, sources)}@{','.join(dict.fromkeys([*names, hostname]))}"
+    return f"{_agreed(engine, numbers, sources)}@{','.join(dict.fromkeys([*names, hostname]))}"
 
 
-def _agreed(engine: str, said: Mapping[str, str], sources: TaskIdentity) -> int:
-    if not said:
+def _agreed(engine: str, numbers: Mapping[str, str], sources: TaskIdentity) -> int:
+    if not numbers:
         listed = ", ".join(sources.numbers)
         raise UsageError(f"started by {engine}, but none of its variables is set here ({listed})")
-    listed = ", ".join(f"{name}={value}" for name, value in said.items())
-    if len(set(said.values())) > 1:
-        raise UsageError(f"which part of the job is this? {engine} tells two numbers: {listed}")
-    value = next(iter(said.values()))
+    listed = ", ".join(f"{name}={value}" for name, value in numbers.items())
+    if len(set(numbers.values())) > 1:
+        raise UsageError(f"cannot tell which task of {engine} this is: {listed} disagree")
+    value = next(iter(numbers.values()))
     if not value.isascii() or not value.isdigit():
-        raise UsageError(f"which part of the job is this? {engine} tells no number: {listed}")
+        raise UsageError(f"cannot tell which task of {engine} this is: {listed} is not a number")
     return int(value)
 
 
-def left_out(environ: Iterable[str]) -> list[str]:
+def task_variables(environ: Iterable[str]) -> list[str]:
     """Return the variables that a worker must not see: a script would take them for its own rank.
 
     DeepSpeed, Lightning and accelerate read OMPI_COMM_WORLD_RANK, PMI_RANK and their like.

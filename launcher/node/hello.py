@@ -1,4 +1,4 @@
-"""What a node says of itself in its HELLO."""
+"""Makes a node's HELLO: facts about this machine, and its problems."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def machine() -> str:
-    """Return what two names of one machine share: boot and network namespace."""
+    """Return what identifies this machine under all its names: boot and network namespace."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             boot = file.read().strip()

@@ -1,4 +1,4 @@
-"""`--no_ssh`: a node other than the first dials node 0, to serve its job as a node launcher."""
+"""`--no_ssh`: a node other than node 0 dials node 0, and serves its job as a node launcher."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from ..specs.dial_in import DialIn
     from ..specs.plan import Plan
 
-AGAIN = 0.25
-"""Seconds between two tries while node 0 does not listen yet."""
+RETRY_INTERVAL = 0.25
+"""Seconds between two attempts while node 0 does not listen yet."""
 
-SAY_AFTER = 3.0
-"""Seconds of waiting until it is worth a line."""
+NOTE_AFTER = 3.0
+"""Seconds of waiting until a message is printed."""
 
 WELCOME_TIMEOUT = 30.0
-"""Seconds for node 0 to show in turn that it knows the secret."""
+"""Seconds for node 0 to prove that it knows the secret too."""
 
 
 def join(plan: Plan, dial_in: DialIn, timeout: float) -> TlsStream:
     """Return the line to node 0, over which this node takes part in its job.
 
     Raises:
-        LostError: node 0 cannot be reached in time, or turns this node away.
+        LostError: node 0 cannot be reached in time, or rejects this node.
     """
     node, first = plan.nodes[dial_in.node_rank], dial_in.first
     if source.is_here(Host(first)) and not _is_loopback(first):
         raise UsageError(
-            f"--node_rank {node.rank}: this machine is {first}, where node 0 is to be;"
-            f" give every node its own, 0 to {len(plan.nodes) - 1}"
+            f"--node_rank {node.rank}: this machine is {first}, which is node 0;"
+            f" give every node a different rank, 0 to {len(plan.nodes) - 1}"
         )
     secret = shared_secret(dial_in.token_file)
     line, seen = _dial(first, dial_in.known_port(plan.master_port), timeout)
     try:
-        _introduce(line, seen, secret, plan, node.rank)
+        _authenticate(line, seen, secret, plan, node.rank)
     except DsrunError:
         line.close()
         raise
@@ -57,14 +57,14 @@ def join(plan: Plan, dial_in: DialIn, timeout: float) -> TlsStream:
 
 
 def _is_loopback(name: str) -> bool:
-    """Return whether a name means whichever machine it is said on: it may be a tunnel to node 0."""
+    """Return whether a name means the local machine everywhere; it may be a tunnel to node 0."""
     return name in {source.THIS_MACHINE, "::1"} or name.startswith("127.")
 
 
 def _dial(address: str, port: int, timeout: float) -> tuple[TlsStream, str]:
     """Return the line and the certificate's fingerprint, once node 0 answers.
 
-    It may be started later than this node, by as many seconds as the timeout.
+    Node 0 may be started up to `timeout` seconds later than this node.
     """
     from ..control import tls
 
@@ -77,15 +77,15 @@ def _dial(address: str, port: int, timeout: float) -> tuple[TlsStream, str]:
             waited = time.monotonic() - began
             if waited > timeout:
                 raise LostError(f"{error}; is dsrun running on node 0 (--master_addr)?") from None
-            if not noted and waited > SAY_AFTER:
+            if not noted and waited > NOTE_AFTER:
                 sys.stderr.write(f"dsrun: waiting for node 0 at {address}:{port}\n")
                 sys.stderr.flush()
                 noted = True
-            time.sleep(AGAIN)
+            time.sleep(RETRY_INTERVAL)
 
 
-def _introduce(line: TlsStream, seen: str, secret: str, plan: Plan, rank: int) -> None:
-    """Prove the secret over the certificate that was seen, and have node 0 prove it too."""
+def _authenticate(line: TlsStream, seen: str, secret: str, plan: Plan, rank: int) -> None:
+    """Prove knowledge of the secret for the certificate `seen`, and check node 0's proof."""
     from ..control import auth, frames, messages
     from ..control.stream import StreamClosed
 
@@ -97,8 +97,11 @@ def _introduce(line: TlsStream, seen: str, secret: str, plan: Plan, rank: int) -
     if kind == frames.END:
         with suppress(frames.BadFrame):
             story = frames.unpack_json(body).get("story")
-            raise NodeError(f"node 0 turned this node away: {story}")
+            raise NodeError(f"node 0 rejected this node: {story}")
     if kind != frames.WELCOME:
-        raise LostError("node 0 turned this node away: another DSRUN_TOKEN; node 0 says so, too")
+        raise LostError("node 0 rejected this node: its DSRUN_TOKEN differs; see node 0's output")
     if not auth.same(body.decode("ascii", "replace"), welcome):
-        raise UsageError("who answers as node 0 does not know the secret (DSRUN_TOKEN)")
+        raise UsageError(
+            "the program that answers as node 0 does not know the secret (DSRUN_TOKEN);"
+            " check --master_addr and --master_port"
+        )

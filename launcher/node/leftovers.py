@@ -1,4 +1,4 @@
-"""Processes that a job has left behind whose guard was killed as well."""
+"""Processes left behind by a job whose guard was killed as well."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from . import processes
 
 
 def leftovers() -> list[str]:
-    """Return, in words, processes of this user whose node launcher is gone.
+    """Return a text for each process of this user whose node launcher is gone.
 
-    Every worker carries the pid and start time of its node launcher; a process whose launcher is
-    no longer that one was left behind by a job whose guard was killed as well.
+    Every worker has the pid and start time of its node launcher in its environment. If that process
+    no longer exists, the worker was left behind by a job whose guard was killed as well.
     """
-    found = []
+    texts = []
     for name in filter(str.isdigit, os.listdir("/proc")):
         owner = _launcher_of(name)
         if owner and processes.started(owner[0]) != owner[1] and _numbered_as_here(name):
-            found.append(f"pid {name} of a dsrun job that is over")
-    return found
+            texts.append(f"pid {name} of a dsrun job that has ended")
+    return texts
 
 
 def _numbered_as_here(pid: str) -> bool:
-    """Return whether a process counts pids as this one does; those of containers do not."""
+    """Return whether a process has the pid namespace of this one; those in containers do not."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
     except OSError:

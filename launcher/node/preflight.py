@@ -1,4 +1,4 @@
-"""What stands in the way of a job on this node, in words; each check returns "" for nothing."""
+"""Checks of this node before a job. Each returns the problem in words, or ""."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ if TYPE_CHECKING:
 
 
 def version_problem(runner: str) -> str:
-    """Return the two versions in words when they differ, or ""."""
+    """Return the two versions in words if they differ, or ""."""
     if runner == __version__:
         return ""
-    return f"dsrun {__version__} is installed here, the runner is {runner}: install the same"
+    return (
+        f"dsrun {__version__} is installed here, the runner is {runner}: install the same version"
+    )
 
 
 def host_problem(name: str) -> str:
-    """Return why this machine is not the host of that name, or ""; what cannot be known passes."""
+    """Return why this machine is not the host of that name, or ""; an unknown name passes."""
     here = os.uname().nodename
     if same_host(name, here) or same_host(name, os.environ.get("SLURMD_NODENAME", here)):
         return ""
     try:
-        found = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
+        addresses = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
     except OSError:
         return ""
-    if found & set(own_addresses()) or all(one.startswith("127.") for one in found):
+    if addresses & set(own_addresses()) or all(one.startswith("127.") for one in addresses):
         return ""
-    return f"the engine started its part on another host, {here}"
+    return f"the engine started its node launcher on another host, {here}"
 
 
 def folder_problem(workdir: bytes) -> str:
@@ -41,7 +43,7 @@ def folder_problem(workdir: bytes) -> str:
     if not os.path.isdir(workdir):
         return f"no such folder: {name} (--workdir names another)"
     if not os.access(workdir, os.X_OK):
-        return f"folder {name} may not be entered by this user"
+        return f"no permission to enter folder {name}"
     return ""
 
 
@@ -52,24 +54,24 @@ def program_problem(
     if program.no_python:
         return _executable_problem(script, workdir, path)
     if not os.access(python, os.X_OK):
-        return f"no python at {os.fsdecode(python)} (--python names another)"
+        return f"no Python at {os.fsdecode(python)} (--python names another)"
     if program.module:
         return ""
     full = os.path.join(workdir, script)
     if not os.path.exists(full):
         return f"no such script: {os.fsdecode(full)}"
     if not os.access(full, os.R_OK):
-        return f"script {os.fsdecode(full)} may not be read by this user"
+        return f"no permission to read script {os.fsdecode(full)}"
     return ""
 
 
 def _executable_problem(script: bytes, workdir: bytes, path: bytes) -> str:
     folders = [workdir] if b"/" in script else path.split(b":")
     full = [os.fsdecode(os.path.join(folder, script.removeprefix(b"./"))) for folder in folders]
-    there = [one for one in full if os.path.exists(one)]
-    faults = [executable.fault(one) for one in there]
+    existing = [one for one in full if os.path.exists(one)]
+    faults = [executable.fault(one) for one in existing]
     if "" in faults:
         return ""
-    if not there:
+    if not existing:
         return f"no such program: {os.fsdecode(script)} (--no_python runs an executable file)"
-    return f"--no_python {there[0]}: {faults[0]}"
+    return f"--no_python {existing[0]}: {faults[0]}"

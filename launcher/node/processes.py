@@ -1,4 +1,4 @@
-"""The few kernel calls that Python has no name for, and the list of one's own children."""
+"""Kernel calls that Python does not have, and functions for processes and their children."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def die_with_parent(number: int) -> None:
 def children() -> list[int]:
     """Return the pids of this process's direct children, zombies included.
 
-    Only one's own children are ever signalled: until their parent reaps them their pids cannot
-    be given to anybody else, so a signal to them can hit nobody else.
+    Only children are signalled by pid: their pids cannot be reused before this process reaps them,
+    so a signal cannot hit another process.
     """
     try:
         with open("/proc/thread-self/children", "rb") as file:
@@ -58,9 +58,9 @@ def reap() -> dict[int, int]:
 
 
 def send(pid: int, number: int, *, group: bool = False) -> bool:
-    """Signal one's own child, or its process group; False when it is another user's by now.
+    """Signal a child of this process, or its group; return False if it is another user's by now.
 
-    A program that changes its user (sudo, a set-uid file) cannot be signalled by whom it left.
+    A program that has changed its user (sudo, a set-uid file) cannot be signalled.
     """
     try:
         (os.killpg if group else os.kill)(pid, number)
@@ -72,7 +72,7 @@ def send(pid: int, number: int, *, group: bool = False) -> bool:
 
 
 def pids() -> list[int]:
-    """Return the pids of all processes that can be seen."""
+    """Return the pids of all visible processes."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
@@ -87,13 +87,13 @@ def stat(pid: int) -> list[str]:
 
 
 def uids(pid: int) -> set[int]:
-    """Return the users that a process is, or may become again, none when it is gone (proc(5))."""
+    """Return all user ids of a process (real, effective, saved), none if it is gone (proc(5))."""
     rows = [line.split() for line in lines_of(f"/proc/{pid}/status")]
     return {int(uid) for row in rows if row[:1] == ["Uid:"] for uid in row[1:]}
 
 
 def parent(pid: int) -> int:
-    """Return the pid of a process's parent, 0 when it is gone."""
+    """Return the pid of a process's parent, 0 if it is gone."""
     try:
         return int(stat(pid)[1])
     except OSError:
@@ -101,7 +101,7 @@ def parent(pid: int) -> int:
 
 
 def stuck(pid: int) -> str:
-    """Describe a process that SIGKILL did not end: whose it is, and what the kernel waits for."""
+    """Describe a process that SIGKILL did not end: its user, and what the kernel waits for."""
     try:
         state = stat(pid)[0]
         with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
@@ -120,9 +120,9 @@ def _other_user(pid: int) -> str:
 
 
 def started(pid: int) -> int:
-    """Return when a process started, in clock ticks since boot; 0 when it has ended.
+    """Return when a process started, in clock ticks since boot; 0 if it has ended.
 
-    Pid and start together name one process for as long as the machine is up.
+    Pid and start time together identify a process for as long as the machine is up.
     """
     try:
         fields = stat(pid)

@@ -17,10 +17,10 @@ from ..common.errors import LOST
 from ..control import frames, messages
 from ..control.connection import Connection
 from . import ports, processes
-from .guard import PASSED, UNTOLD
+from .guard import INITIAL_SILENCE, PASSED
 from .run import ROUND_FRAMES, NodeRun
 from .run import Phase as RunPhase
-from .signals import SignalDeduplicator
+from .signal_deduplicator import SignalDeduplicator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Session:
         """
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_own_signal)
         self._guard.watch(
-            self._loop, lambda number: self._signals.came(number, "guard"), self._guard_died
+            self._loop, lambda number: self._signals.received(number, "guard"), self._guard_died
         )
         self._loop.run()
         return self.code
@@ -135,7 +135,7 @@ class Session:
         if self._run is not None:
             self._run.close()
         # The checks may take a while: a script is sourced, names are looked up.
-        self._guard.keep_alive(self._loop, UNTOLD)
+        self._guard.keep_alive(self._loop, INITIAL_SILENCE)
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end)
         self._send(messages.pack(frames.HELLO, self._run.hello()))
         self._count_silence_anew()
@@ -255,7 +255,7 @@ class Session:
             self._when_settled(run, lambda: self._stop_run(run, stop))
 
     def _stop_run(self, run: NodeRun, stop: messages.Stop) -> None:
-        delivered = self._signals.everywhere(stop.number)
+        delivered = self._signals.reached_workers(stop.number)
         run.stop(stop.number, stop.grace, delivered=delivered)
 
     def _on_signal_frame(self, body: bytes) -> None:
@@ -264,7 +264,7 @@ class Session:
             self._when_settled(run, lambda: self._signal_run(run, number))
 
     def _signal_run(self, run: NodeRun, number: int) -> None:
-        if not self._signals.everywhere(number):
+        if not self._signals.reached_workers(number):
             run.signal_all(number)
 
     def _when_settled(self, run: NodeRun, act: Callable[[], None]) -> None:
@@ -276,7 +276,7 @@ class Session:
 
     def _on_own_signal(self, number: int) -> None:
         if number != signal.SIGCHLD:
-            self._signals.came(number, "launcher")
+            self._signals.received(number, "launcher")
         elif self._run is not None:
             self._run.reap()
         else:

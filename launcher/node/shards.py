@@ -1,4 +1,4 @@
-"""The workers' lines to the shard queues. What they carry the runner understands, not the node."""
+"""The workers' lines to the shard queues. The node passes requests on without reading them."""
 
 from __future__ import annotations
 
@@ -19,44 +19,44 @@ if TYPE_CHECKING:
 VARIABLE = QUEUE_FD.encode()
 
 LIMIT = 1 << 20
-"""Largest question in bytes, which only a position to load comes near to."""
+"""Largest request in bytes; only loading a position comes near it."""
 
 MOST_LINES = 64
-"""QueueLines that the processes of one worker may have at a time."""
+"""Lines that the processes of one worker may have open at a time."""
 
 BLOCK = 64 * 1024
 
 
 class QueueLines:
-    """All lines of this node's workers, by number; a number is never used again."""
+    """All lines of this node's workers, by number; a number is never reused."""
 
     def __init__(
         self, loop: loops.Loop, send: Callable[[bytes], None], note: Callable[[str], None]
     ) -> None:
-        """Be without lines; frames go to `send`, a line for the user to `note`."""
+        """Begin without lines; frames go to `send`, messages for the user to `note`."""
         self.loop = loop
         self._send = send
         self._note = note
         self._lines: dict[int, _QueueLine] = {}
-        self._counters: dict[int, _Counter] = {}
+        self._workers: dict[int, _WorkerLines] = {}
         self._number = 0
 
     @contextmanager
     def given(self, specs: Sequence[WorkerSpec], generation: int) -> Iterator[Sequence[WorkerSpec]]:
-        """Give each worker a socket to hand in lines at; ours alone once they are started."""
+        """Give each worker a socket for opening lines; after the start keep only our end."""
         pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in specs]
         try:
             yield [_with(spec, theirs) for spec, (_, theirs) in zip(specs, pairs, strict=True)]
         finally:
             for spec, (ours, theirs) in zip(specs, pairs, strict=True):
                 theirs.close()
-                self._counters[spec.rank] = _Counter(self, ours, spec.rank, generation)
+                self._workers[spec.rank] = _WorkerLines(self, ours, spec.rank, generation)
 
     def ended(self, rank: int) -> None:
-        """Close the lines of a worker that has ended: what it left running takes nothing more."""
-        counter = self._counters.pop(rank, None)
-        if counter is not None:
-            counter.close("")
+        """Close the lines of a worker that has ended: processes that it left get no more shards."""
+        worker = self._workers.pop(rank, None)
+        if worker is not None:
+            worker.close("")
 
     def answer(self, number: int, text: bytes) -> None:
         """Pass on an answer; an empty one ends all lines of that worker."""
@@ -66,36 +66,36 @@ class QueueLines:
         if text:
             line.answer(text)
         else:
-            line.counter.close("")
+            line.worker.close("")
 
     def close(self) -> None:
-        """End all lines: there is nobody any more who could answer."""
-        for rank in tuple(self._counters):
+        """Close all lines: the runner, which would answer, is gone."""
+        for rank in tuple(self._workers):
             self.ended(rank)
 
     def ask(self, line: _QueueLine, text: bytes) -> None:
-        """Send a question on."""
-        counter = line.counter
-        self._send(frames.pack_ask(counter.rank, counter.generation, line.number, text))
+        """Send a request to the runner."""
+        worker = line.worker
+        self._send(frames.pack_ask(worker.rank, worker.generation, line.number, text))
 
-    def began(self, line: _QueueLine) -> int:
+    def add(self, line: _QueueLine) -> int:
         """Add a line; return its number."""
         self._number += 1
         self._lines[self._number] = line
         return self._number
 
-    def left(self, line: _QueueLine) -> None:
-        """Tell of the end of a line."""
+    def remove(self, line: _QueueLine) -> None:
+        """Remove a line, and report its end to the runner."""
         del self._lines[line.number]
         self.ask(line, b"")
 
     def note(self, rank: int, text: str) -> None:
-        """Say why a worker's lines are closed."""
-        self._note(f"rank {rank}: {text}; its lines to the shard queues are closed")
+        """Report why a worker's lines are closed."""
+        self._note(f"rank {rank}: {text}; its connections to the shard queues are closed")
 
 
-class _Counter:
-    """Where the processes of one worker hand in their lines."""
+class _WorkerLines:
+    """The lines of one worker, and the socket through which its processes open them."""
 
     def __init__(self, lines: QueueLines, ours: socket.socket, rank: int, generation: int) -> None:
         self.rank = rank
@@ -106,20 +106,20 @@ class _Counter:
         lines.loop.add_reader(ours.fileno(), self._accept)
 
     def close(self, why: str) -> None:
-        """Serve this worker no more; say why, if that is worth a line."""
+        """Close all lines of this worker; report `why`, if it is not empty."""
         if why and self._socket.fileno() >= 0:
             self.lines.note(self.rank, why)
         for line in tuple(self._open):
-            self.left(line)
-        self._leave()
+            self.remove(line)
+        self._close_socket()
 
-    def left(self, line: _QueueLine) -> None:
-        """Note the end of a line."""
+    def remove(self, line: _QueueLine) -> None:
+        """Close and remove a line."""
         self._open.discard(line)
         line.close()
-        self.lines.left(line)
+        self.lines.remove(line)
 
-    def _leave(self) -> None:
+    def _close_socket(self) -> None:
         if self._socket.fileno() >= 0:
             self.lines.loop.remove(self._socket.fileno())
             self._socket.close()
@@ -132,41 +132,41 @@ class _Counter:
             return
         except OSError:
             fds = []
-        handed = [line for line in map(_socket, fds) if line is not None]
-        if not handed:
-            self._leave()  # the worker has ended, or does not mean us
+        received = [line for line in map(_socket, fds) if line is not None]
+        if not received:
+            self._close_socket()  # the worker has ended, or has sent something else
         elif len(self._open) >= MOST_LINES:
-            handed[0].close()
-            self.close(f"more than {MOST_LINES} lines")
+            received[0].close()
+            self.close(f"more than {MOST_LINES} connections")
         else:
-            self._open.add(_QueueLine(self, handed[0]))
+            self._open.add(_QueueLine(self, received[0]))
 
 
 class _QueueLine:
-    """One line: a question, then its answer, and never two questions at once."""
+    """One line: a request, then its answer, and never two requests at a time."""
 
-    def __init__(self, counter: _Counter, stream: socket.socket) -> None:
-        self.counter = counter
-        self.number = counter.lines.began(self)
+    def __init__(self, worker: _WorkerLines, stream: socket.socket) -> None:
+        self.worker = worker
+        self.number = worker.lines.add(self)
         self._stream = stream
         self._fd = stream.fileno()
         self._read = bytearray()
         self._written = b""
         self._waits = False
-        counter.lines.loop.add_reader(self._fd, self._heard)
+        worker.lines.loop.add_reader(self._fd, self._receive)
 
     def answer(self, text: bytes) -> None:
-        """Pass on the answer to the question."""
+        """Pass on the answer to the request."""
         self._waits = False
         self._written += text + b"\n"
         self._write()
 
     def close(self) -> None:
         """Close it."""
-        self.counter.lines.loop.remove(self._fd)
+        self.worker.lines.loop.remove(self._fd)
         self._stream.close()
 
-    def _heard(self) -> None:
+    def _receive(self) -> None:
         try:
             data = self._stream.recv(BLOCK, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -174,25 +174,25 @@ class _QueueLine:
         except OSError:
             data = b""
         if not data:
-            self.counter.left(self)
+            self.worker.remove(self)
             return
         if self._waits or self._written:
-            self.counter.close("more than one request at a time")
+            self.worker.close("more than one request at a time")
             return
         self._read += data
         if len(self._read) > LIMIT:
-            self.counter.close(f"a request of more than {LIMIT} bytes")
+            self.worker.close(f"a request of more than {LIMIT} bytes")
         elif b"\n" in data:
-            self._take(bytes(self._read))
+            self._ask(bytes(self._read))
 
-    def _take(self, read: bytes) -> None:
-        question, _, rest = read.partition(b"\n")
-        if rest or not question:
-            self.counter.close("more than one request at a time" if rest else "an empty request")
+    def _ask(self, read: bytes) -> None:
+        request, _, rest = read.partition(b"\n")
+        if rest or not request:
+            self.worker.close("more than one request at a time" if rest else "an empty request")
             return
         self._read.clear()
         self._waits = True
-        self.counter.lines.ask(self, question)
+        self.worker.lines.ask(self, request)
 
     def _write(self) -> None:
         with suppress(BlockingIOError):
@@ -200,11 +200,11 @@ class _QueueLine:
                 sent = self._stream.send(self._written, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
                 self._written = self._written[sent:]
             except (BrokenPipeError, ConnectionError):
-                self._written = b""  # its end is seen by whoever reads
+                self._written = b""  # its end is seen when it is read
         if self._written:
-            self.counter.lines.loop.add_writer(self._fd, self._write)
+            self.worker.lines.loop.add_writer(self._fd, self._write)
         else:
-            self.counter.lines.loop.remove_writer(self._fd)
+            self.worker.lines.loop.remove_writer(self._fd)
 
 
 def _with(spec: WorkerSpec, theirs: socket.socket) -> WorkerSpec:
@@ -214,7 +214,7 @@ def _with(spec: WorkerSpec, theirs: socket.socket) -> WorkerSpec:
 
 
 def _socket(fd: int) -> socket.socket | None:
-    """Return the socket that was handed in, if it is one."""
+    """Return the socket of a descriptor, None if it is not a socket."""
     try:
         return socket.socket(fileno=fd)
     except OSError:

@@ -1,4 +1,4 @@
-"""What `--venv_script` leaves: an environment, and the interpreter that it has put on PATH."""
+"""Runs `--venv_script`: the environment that it leaves, and the interpreter it puts on PATH."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     Environ = Mapping[bytes, bytes]
 
 SHOWN = 3
-"""Lines of a script's own words that are shown when it fails."""
+"""Lines of a script's output that are shown if it fails."""
 
 
 def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, bytes]:
-    """Return the environment that sourcing a shell file leaves.
+    """Source a shell file and return the environment that it leaves.
 
     Args:
         script: its path.
-        base: the environment that it begins with.
-        folder: where it is sourced, which is where the workers run.
+        base: the environment to begin with.
+        folder: where to source it, which is where the workers run.
 
     Raises:
-        OSError: the file is missing, no regular one, or not this user's and root's alone.
-        ValueError: it failed; the text is how, and what it printed.
+        OSError: the file is missing, not a regular file, or another user may write to it.
+        ValueError: it failed; the text has its exit code and what it printed.
     """
     import subprocess
 
@@ -34,8 +34,8 @@ def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, by
     if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
         raise PermissionError(1, "belongs to another user or is writable by all", script)
     if not stat.S_ISREG(status.st_mode):
-        # bash would wait for somebody to write to a pipe.
-        raise OSError(errno.EINVAL, "is no file", script)
+        # With a pipe, bash would wait until a program writes to it.
+        raise OSError(errno.EINVAL, "is not a regular file", script)
     shell: list[str | bytes] = ["/bin/bash", "-c", '. "$0" >&2 && exec env -0', script]
     result = subprocess.run(shell, env=base, cwd=folder, capture_output=True, check=False)
     if result.returncode or not result.stdout:
@@ -46,14 +46,14 @@ def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, by
     return {name: value for name, _, value in pairs}
 
 
-def interpreter(base: Environ, found: Environ) -> bytes:
-    """Return the python that a script has put first on PATH, b"" where it has put none there.
+def interpreter(base: Environ, after: Environ) -> bytes:
+    """Return the Python that a script has put first on PATH, b"" if it has put none there.
 
     Args:
         base: the environment before the script.
-        found: the one after it.
+        after: the environment after it.
     """
-    folders = _put_first(_path(base), _path(found))
+    folders = _put_first(_path(base), _path(after))
     files = [os.path.join(one, name) for name in (b"python", b"python3") for one in folders]
     return next((one for one in files if os.access(one, os.X_OK)), b"")
 

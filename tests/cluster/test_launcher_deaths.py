@@ -128,7 +128,7 @@ def test_both_halves_are_killed_at_once(
             os.kill(pid, signal.SIGKILL)
     assert len(left) == 2
     assert later.returncode == 0
-    found = re.findall(r"left over on \w+: pid (\d+) of a dsrun job that is over", later.stderr)
+    found = re.findall(r"left over on \w+: pid (\d+) of a dsrun job that has ended", later.stderr)
     assert sorted(map(int, found)) == sorted(named)
 
 

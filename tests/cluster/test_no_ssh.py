@@ -226,7 +226,7 @@ def test_a_wrong_secret(cluster: Cluster, tmp_path: Path, env: dict[str, str]) -
         job.running["0"].wait_for_output("node 1: its DSRUN_TOKEN is not that of node 0")
         job.start(1)
         ended = [job.running[rank].wait() for rank in ("0", "1", "2")]
-    assert (refused.returncode, "turned this node away" in refused.stderr) == (LOST, True)
+    assert (refused.returncode, "rejected this node" in refused.stderr) == (LOST, True)
     assert [one.returncode for one in ended] == [0, 0, 0]
 
 

@@ -195,7 +195,7 @@ def test_mistakes_are_one_line(words: tuple[str, ...], text: str) -> None:
 
 def test_more_workers_than_devices_are_refused() -> None:
     line = refused("--num_gpus", "3", **TWO_GPUS)
-    assert "no slot 2 (visible: slots 0-1) by CUDA_VISIBLE_DEVICES=0,1" in line
+    assert "no slot 2 (visible: slots 0-1), limited by CUDA_VISIBLE_DEVICES=0,1" in line
 
 
 def test_an_output_that_is_full_is_told() -> None:

@@ -98,7 +98,7 @@ def test_our_own_priority_is_what_it_was() -> None:
 def test_whoever_ends_them_comes_before_all_others_where_that_is_allowed() -> None:
     shown = run("""
         first = os.SCHED_RR, os.sched_param(1)
-        with descendants._urgency():
+        with descendants._realtime():
             print((os.sched_getscheduler(0), os.sched_getparam(0)) == first)
         try:
             os.sched_setscheduler(0, *first)

@@ -38,14 +38,14 @@ SHORT: list[tuple[str, Mapping[str, str], int, str]] = [
         "cuda",
         {"CUDA_VISIBLE_DEVICES": "1"},
         2,
-        "no slot 1 (visible: slot 0 = 1) by CUDA_VISIBLE_DEVICES=1"
+        "no slot 1 (visible: slot 0 = 1), limited by CUDA_VISIBLE_DEVICES=1"
         "; NVIDIA GPUs here: 1, workers: 2",
     ),
     (
         "rocm",
         {"HIP_VISIBLE_DEVICES": "0,1", "ROCR_VISIBLE_DEVICES": "1"},
         2,
-        "no slot 1 (visible: slot 0) by HIP_VISIBLE_DEVICES=0,1 within ROCR_VISIBLE_DEVICES=1"
+        "no slot 1 (visible: slot 0), limited by HIP_VISIBLE_DEVICES=0,1 and ROCR_VISIBLE_DEVICES=1"
         "; AMD GPUs here: 1, workers: 2",
     ),
     (

@@ -24,7 +24,7 @@ def test_the_kernel_counts_whom_it_kills_for_want_of_memory() -> None:
 def test_a_kill_by_the_kernel_is_named() -> None:
     before = diagnosis.out_of_memory_kills() - 2
     found = diagnosis.hint(signal.SIGKILL, before)
-    assert found == "out of memory: the kernel's OOM killer struck here (oom_kill +2)"
+    assert found == "out of memory: the kernel's OOM killer was active here (oom_kill +2)"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])

@@ -22,7 +22,7 @@ from dsrun.launcher.node import engine_task
     ],
 )
 def test_who_this_is(engine: str, environ: dict[str, str], expected: str) -> None:
-    assert engine_task.who(engine, environ, "here") == expected
+    assert engine_task.task_identity(engine, environ, "here") == expected
 
 
 @pytest.mark.parametrize(
@@ -33,19 +33,23 @@ def test_who_this_is(engine: str, environ: dict[str, str], expected: str) -> Non
         (
             "openmpi",
             {"OMPI_COMM_WORLD_RANK": "0", "PMIX_RANK": "1"},
-            "openmpi tells two numbers: OMPI_COMM_WORLD_RANK=0, PMIX_RANK=1",
+            "task of openmpi this is: OMPI_COMM_WORLD_RANK=0, PMIX_RANK=1 disagree",
         ),
-        ("mpich", {"PMI_RANK": "-1"}, "mpich tells no number: PMI_RANK=-1"),
-        ("slurm", {"SLURM_PROCID": "\u0661"}, "slurm tells no number"),
+        ("mpich", {"PMI_RANK": "-1"}, "task of mpich this is: PMI_RANK=-1 is not a number"),
+        (
+            "slurm",
+            {"SLURM_PROCID": "\u0661"},
+            "task of slurm this is: SLURM_PROCID=\u0661 is not a number",
+        ),
     ],
 )
 def test_who_cannot_be_told(engine: str, environ: dict[str, str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        engine_task.who(engine, environ, "here")
+        engine_task.task_identity(engine, environ, "here")
 
 
 def test_a_worker_does_not_take_the_engines_task_for_its_own_rank() -> None:
     theirs = ["OMPI_COMM_WORLD_RANK", "OMPI_MCA_ess", "PMIX_RANK", "PMI_SIZE", "PMI_FD", "HYDI_X"]
     theirs += ["MPI_LOCALRANKID", "MV2_COMM_WORLD_SIZE", "PALS_LOCAL_RANKID", "HYDRA_LAUNCH_TYPE"]
     ours = ["PATH", "SLURM_JOB_ID", "I_MPI_FABRICS", "FI_PROVIDER", "UCX_TLS", "MV2_DEBUG"]
-    assert engine_task.left_out([*ours, *theirs]) == theirs
+    assert engine_task.task_variables([*ours, *theirs]) == theirs

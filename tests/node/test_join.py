@@ -88,7 +88,7 @@ class First:
 @pytest.fixture(autouse=True)
 def secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DSRUN_TOKEN", SECRET)
-    monkeypatch.setattr(joining, "AGAIN", 0.01)
+    monkeypatch.setattr(joining, "RETRY_INTERVAL", 0.01)
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def test_another_secret_is_turned_away(
     first: First, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("DSRUN_TOKEN", "another")
-    with pytest.raises(LostError, match="turned this node away: another DSRUN_TOKEN"):
+    with pytest.raises(LostError, match="rejected this node: its DSRUN_TOKEN differs"):
         join(first.port)
     assert first.admitted == []
     assert "joined" not in capfd.readouterr().err
@@ -124,9 +124,7 @@ def test_another_secret_is_turned_away(
 
 def test_node_0_says_why_a_node_cannot_take_part() -> None:
     with closing(First(SECRET, plan("127.0.0.1", "b", "x"))) as other:
-        with pytest.raises(
-            NodeError, match=r"turned this node away: node 1 .*another command line"
-        ):
+        with pytest.raises(NodeError, match=r"rejected this node: node 1 .*another command line"):
             join(other.port)
         assert other.admitted == []
 
@@ -141,7 +139,9 @@ def test_who_does_not_prove_the_secret_is_not_node_0(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(SecretVerifier, "admit", forge)
     with (
         closing(First(SECRET)) as pretender,
-        pytest.raises(UsageError, match=r"does not know the secret \(DSRUN_TOKEN\)$"),
+        pytest.raises(
+            UsageError, match=r"does not know the secret \(DSRUN_TOKEN\); check --master_addr"
+        ),
     ):
         join(pretender.port)
 
@@ -151,8 +151,8 @@ def test_a_node_is_not_where_node_0_is_to_be() -> None:
     with pytest.raises(UsageError) as caught:
         join(1, 2, address=name)
     assert str(caught.value) == (
-        f"--node_rank 2: this machine is {name}, where node 0 is to be;"
-        " give every node its own, 0 to 2"
+        f"--node_rank 2: this machine is {name}, which is node 0;"
+        " give every node a different rank, 0 to 2"
     )
 
 
@@ -165,12 +165,12 @@ def test_a_loopback_may_be_a_tunnel_to_node_0(address: str) -> None:
 def test_a_node_waits_for_node_0_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(joining, "SAY_AFTER", 0.0)
+    monkeypatch.setattr(joining, "NOTE_AFTER", 0.0)
     port, started = _free(), list[First]()
     turns = iter(range(99))
 
     def sleep(seconds: float) -> None:
-        assert seconds == joining.AGAIN
+        assert seconds == joining.RETRY_INTERVAL
         if next(turns) == 3:
             started.append(First(SECRET, port=port))
 

@@ -26,7 +26,7 @@ def test_what_a_dead_job_has_left_is_found(launcher: str, left: bool) -> None:
     with subprocess.Popen(up, env=environ, stdin=pipe, stdout=pipe) as child:
         assert child.stdout
         child.stdout.readline()
-        found = f"pid {child.pid} of a dsrun job that is over" in leftovers.leftovers()
+        found = f"pid {child.pid} of a dsrun job that has ended" in leftovers.leftovers()
         child.kill()
     assert found is left
 

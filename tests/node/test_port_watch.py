@@ -77,7 +77,7 @@ def test_a_stranger_who_listens_first_is_named() -> None:
     here = os.uname().nodename
     assert watched.told == (
         f"port {port} on {here} was taken by uid {SOMEBODY} before rank 0 listened there:"
-        " run it again; without --master_port another port is found"
+        " start the job again; without --master_port a free port is chosen"
     )
     assert watched.watch.problem() == ""  # told once
 

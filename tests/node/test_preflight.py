@@ -37,8 +37,8 @@ PYTHON = os.fsencode(sys.executable)
         (Program("gone.py"), PYTHON, "no such script: {folder}/gone.py"),
         (Program("/gone.py"), PYTHON, "no such script: /gone.py"),
         (Program("any.module", module=True), PYTHON, ""),
-        (Program("here.py"), b"/no/python", "no python at /no/python (--python names another)"),
-        (Program("m", module=True), b"/no/py", "no python at /no/py (--python names another)"),
+        (Program("here.py"), b"/no/python", "no Python at /no/python (--python names another)"),
+        (Program("m", module=True), b"/no/py", "no Python at /no/py (--python names another)"),
         (Program("sh", no_python=True), b"/no/python", ""),
         (Program("./run", no_python=True), b"", ""),
         (Program("{folder}/run", no_python=True), b"", ""),
@@ -72,7 +72,7 @@ def test_programs(program: Program, python: bytes, problem: str, tmp_path: Path)
 def test_versions() -> None:
     assert preflight.version_problem(__version__) == ""
     assert preflight.version_problem("9") == (
-        f"dsrun {__version__} is installed here, the runner is 9: install the same"
+        f"dsrun {__version__} is installed here, the runner is 9: install the same version"
     )
 
 
@@ -102,7 +102,7 @@ def test_hosts(
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
     monkeypatch.setattr(preflight, "own_addresses", lambda: ("192.0.2.7",))
     here = os.uname().nodename
-    problem = f"the engine started its part on another host, {here}"
+    problem = f"the engine started its node launcher on another host, {here}"
     assert preflight.host_problem(name) == ("" if right else problem)
 
 
@@ -112,9 +112,7 @@ def test_what_may_not_be_read_or_entered(tmp_path: Path, monkeypatch: pytest.Mon
     folder = os.fsencode(tmp_path)
     allowed = os.access
     monkeypatch.setattr(os, "access", lambda _path, _mode: False)
-    assert preflight.folder_problem(folder) == (
-        f"folder {tmp_path} may not be entered by this user"
-    )
+    assert preflight.folder_problem(folder) == (f"no permission to enter folder {tmp_path}")
     monkeypatch.setattr(os, "access", lambda path, mode: path == PYTHON and allowed(path, mode))
     found = preflight.program_problem(Program("train.py"), PYTHON, b"train.py", folder, b"")
-    assert found == f"script {tmp_path}/train.py may not be read by this user"
+    assert found == f"no permission to read script {tmp_path}/train.py"

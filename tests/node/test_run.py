@@ -179,17 +179,17 @@ def test_why_a_worker_was_killed_is_known_from_this_runs_start_on(
         played.run.start(START)
         played.done()
         hints += [end["hint"] for end in played.all(frames.EXIT)]
-    assert hints == ["", "out of memory: the kernel's OOM killer struck here (oom_kill +1)"]
+    assert hints == ["", "out of memory: the kernel's OOM killer was active here (oom_kill +1)"]
 
 
 def test_leftovers_of_other_jobs_are_named(
     make: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "leftovers", lambda: ["pid 5 of a dsrun job that is over"])
+    monkeypatch.setattr(leftovers, "leftovers", lambda: ["pid 5 of a dsrun job that has ended"])
     played = make(shell("exit 0"))
     played.run.start(START)
     played.done()
-    assert played.notes() == [("left over on n0: pid 5 of a dsrun job that is over", 0)]
+    assert played.notes() == [("left over on n0: pid 5 of a dsrun job that has ended", 0)]
 
 
 # -- output, input, queues ------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames
-from dsrun.launcher.node.guard import UNTOLD
+from dsrun.launcher.node.guard import INITIAL_SILENCE
 from dsrun.launcher.specs.program import Program
 
 from ..support.fake_runner import (
@@ -249,7 +249,7 @@ def test_the_guard_hears_how_long_to_wait(runner: FakeRunner) -> None:
 
     assert runner.play(history) == 0
     spared = b"spare %d" % runner.guard.pid
-    long = repr(UNTOLD).encode()
+    long = repr(INITIAL_SILENCE).encode()
     assert [word for word in runner.told if word] == [
         *(long, b"100.0", spared, b"100.0"),
         *(long, b"200.0", spared, b"200.0"),

@@ -214,7 +214,7 @@ def test_who_says_what_no_queue_asks_loses_its_lines(node: Node, said: bytes, wh
         return bool(node.noted)
 
     node.run(send)
-    assert node.noted == [f"rank 4: {why}; its lines to the shard queues are closed"]
+    assert node.noted == [f"rank 4: {why}; its connections to the shard queues are closed"]
     assert all(not said for *_, said in node.asked)
     assert node.ask(other, b"still") == node.asked[-1][2]
 
@@ -240,7 +240,7 @@ def test_a_second_question_before_the_answer_ends_the_lines(node: Node) -> None:
     line.send(b"two\n")
     node.run(lambda: bool(node.noted))
     assert node.noted == [
-        "rank 4: more than one request at a time; its lines to the shard queues are closed"
+        "rank 4: more than one request at a time; its connections to the shard queues are closed"
     ]
     assert node.is_closed(line)
 
@@ -252,7 +252,8 @@ def test_a_worker_has_so_many_lines_and_no_more(node: Node) -> None:
     one_more = node.hand_in(4)
     node.run(lambda: bool(node.noted))
     assert node.noted == [
-        f"rank 4: more than {shards.MOST_LINES} lines; its lines to the shard queues are closed"
+        f"rank 4: more than {shards.MOST_LINES} connections;"
+        " its connections to the shard queues are closed"
     ]
     assert all(map(node.is_closed, [*lines, one_more]))
 

@@ -58,7 +58,7 @@ def test_a_shell_file_that_is_missing_or_may_be_anybodys(tmp_path: Path) -> None
         after(script)
     script.unlink()
     os.mkfifo(script)
-    with pytest.raises(OSError, match="is no file"):
+    with pytest.raises(OSError, match="is not a regular file"):
         after(script)
 
 

@@ -1,7 +1,7 @@
 """Cores for the workers: planned within what is allowed, then bound.
 
-An affinity call before a worker's program starts is all that cores need. A rule for memory needs
-numactl in front of the program, since the standard library has no call for it.
+Cores need only an affinity call before a worker's program starts. A memory policy needs numactl in
+front of the program, because the standard library has no call for it.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ class WorkerCores(NamedTuple):
     """One worker's share of the cores.
 
     Attributes:
-        prefix: the command that puts it into effect, before the worker's own.
-        cpus: CPUs to set by an affinity call instead, () for none.
-        threads: how many threads are worth having there.
+        prefix: the command that binds the worker, to be put before the worker's own.
+        cpus: CPUs to set with an affinity call instead, () for none.
+        threads: how many threads the worker should use.
     """
 
     prefix: tuple[str, ...]
@@ -36,10 +36,10 @@ class WorkerCores(NamedTuple):
 def check(
     environ: Mapping[str, str], policy: BindingPolicy, device_nodes: Sequence[int | None] = (None,)
 ) -> str:
-    """Return a line about variables that also place threads, or "".
+    """Return a note about variables that also place threads, or "".
 
     Raises:
-        UsageError: cores cannot be bound as asked here.
+        UsageError: cores cannot be bound as requested here.
     """
     from . import conflicts
 
@@ -48,7 +48,7 @@ def check(
 
 
 def unbound(workers: int) -> list[WorkerCores]:
-    """Return shares that bind nothing: every worker may use the threads that fall to it."""
+    """Return shares that bind nothing, with an equal number of threads for each worker."""
     threads = max(1, len(os.sched_getaffinity(0)) // max(1, workers))
     return [WorkerCores((), (), threads)] * workers
 
@@ -61,18 +61,18 @@ def bound(
     *,
     devices: bool = False,
 ) -> list[WorkerCores]:
-    """Return each worker's share; `note` gets what is not as one would expect.
+    """Return each worker's share; `note` is called with anything unexpected.
 
     Args:
         policy: how to bind.
         device_nodes: the NUMA node of each worker's device, by local rank; None where there is
             no device or its node is not known.
-        path: folders to look for numactl in.
-        note: takes one line each.
+        path: folders to search for numactl.
+        note: called with one line at a time.
         devices: workers have devices, whether or not their nodes are known.
 
     Raises:
-        UsageError: cores cannot be bound as asked here.
+        UsageError: cores cannot be bound as requested here.
     """
     from . import numactl
 

@@ -1,4 +1,4 @@
-"""Variables of the user's or of an engine's that place threads, beside a binding of ours."""
+"""Variables of the user or of an engine that also place threads or processes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ENGINES = (
 
 
 def conflicts(environ: Mapping[str, str]) -> str | None:
-    """One line on variables of the user's that place threads too; None when there are none.
+    """Return a note about variables of the user that also place threads; None without any.
 
     Raises:
         UsageError: KMP_AFFINITY is set: Intel's OpenMP would undo the binding. DeepSpeed
@@ -30,17 +30,17 @@ def conflicts(environ: Mapping[str, str]) -> str | None:
     """
     if environ.get(_REFUSED):
         raise UsageError(
-            f"{_REFUSED}={environ[_REFUSED]}: it places threads against the binding of cores;"
+            f"{_REFUSED}={environ[_REFUSED]}: conflicts with the binding of cores;"
             " unset it, or leave out --bind_cores_to_rank"
         )
     kept = _set(environ, _KEPT)
-    return kept and f"kept as set: {kept}; threads are placed by that, within the cores bound"
+    return kept and f"kept as set: {kept}; threads are placed accordingly within the bound cores"
 
 
 def confinement(environ: Mapping[str, str], cores: int, workers: int) -> str | None:
-    """One line where there are too few cores and an engine may have seen to that; else None."""
+    """Return a note if cores are fewer than workers and an engine may be the reason; else None."""
     engines = _set(environ, _ENGINES) if cores < workers else None
-    return engines and f"cores that may be used here: {cores}, perhaps because of {engines}"
+    return engines and f"usable cores here: {cores}, perhaps because of {engines}"
 
 
 def _set(environ: Mapping[str, str], names: Iterable[str]) -> str | None:

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 class DeviceNodes(NamedTuple):
-    """Where the workers belong.
+    """The NUMA nodes of the workers.
 
     Attributes:
-        nodes: the node of each worker, by local rank; None where devices do not decide it.
-        notes: lines on what was not as it should be.
+        nodes: the node of each worker, by local rank; None if devices do not determine it.
+        notes: lines about anything unexpected.
     """
 
     nodes: list[int] | None
@@ -33,17 +33,17 @@ def find_homes(
 ) -> DeviceNodes:
     """Find the workers' nodes among the `usable` ones, given those of their devices.
 
-    One device whose node is not known is enough for none to count: the others would have their
-    own cores, and it the rest.
+    If the node of one device is not known, no device counts: otherwise that worker would get only
+    the cores that the others leave.
     """
     if not devices and all(own is None for own in device_nodes):
         return DeviceNodes(None, [])
-    found = [_home(topology, usable, own) for own in device_nodes]
-    if lost := [rank for rank, home in enumerate(found) if home is None]:
+    nearest = [_home(topology, usable, own) for own in device_nodes]
+    if unknown := [rank for rank, home in enumerate(nearest) if home is None]:
         return DeviceNodes(
-            None, [f"{_devices(lost)}: NUMA node not known, so workers are spread evenly"]
+            None, [f"{_devices(unknown)}: NUMA node not known, so workers are spread evenly"]
         )
-    homes = [home for home in found if home is not None]
+    homes = [home for home in nearest if home is not None]
     return DeviceNodes(homes, list(_moved(topology, device_nodes, homes)))
 
 
@@ -59,15 +59,15 @@ def _home(topology: Topology, usable: Collection[int], own: int | None) -> int |
 def _moved(
     topology: Topology, device_nodes: Sequence[int | None], homes: Sequence[int]
 ) -> Iterable[str]:
-    """A line for each node whose devices' workers must take another node's cores."""
-    ways = [
+    """Yield a line for each node whose devices' workers must use another node's cores."""
+    moves = [
         (topology.twins.get(own, own), home)
         for own, home in zip(device_nodes, homes, strict=True)
         if own is not None
     ]
-    for own, home in dict.fromkeys(ways):
+    for own, home in dict.fromkeys(moves):
         if own != home:
-            ranks = [rank for rank, way in enumerate(ways) if way == (own, home)]
+            ranks = [rank for rank, move in enumerate(moves) if move == (own, home)]
             yield f"{_devices(ranks)}: no usable core on NUMA node {own}, so node {home} is used"
 
 

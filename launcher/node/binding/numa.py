@@ -21,14 +21,15 @@ _MEMS_ALLOWED = re.compile(r"^Mems_allowed_list:(.*)$", re.MULTILINE)
 
 
 class Numa(NamedTuple):
-    """The nodes; ids may have gaps.
+    """The NUMA nodes; ids may have gaps.
 
     Attributes:
-        home: the node of each cpu; the lowest one where several list it.
-        twins: nodes whose cpus are all at home in another node, and that one: `numa=fake=`
-            divides a node's memory, and lists all its cpus in every part.
-        memory: nodes that hold memory which may be used.
-        fast: nodes with cpus, and those without whose memory they read faster than their own.
+        home: the node of each cpu; the lowest one if several list it.
+        twins: nodes whose cpus all belong to another node, and that node: `numa=fake=` divides a
+            node's memory, and lists all its cpus in every part.
+        memory: nodes with memory that may be used.
+        fast: for nodes with cpus, the nodes without cpus whose memory they read faster than their
+            own.
         near: for each node the nodes with cpus, the nearest first.
     """
 
@@ -40,7 +41,7 @@ class Numa(NamedTuple):
 
 
 def read_numa(root: str, proc: str) -> Numa:
-    """Read the nodes; where there is no such folder there are none."""
+    """Read the nodes; without their folder there are none."""
     folder = f"{root}/devices/system/node"
     nodes = _nodes(folder)
     cpus = {node: sysfs.numbers(f"{path}/cpulist") for node, path in nodes.items()}
@@ -64,7 +65,7 @@ def memory(root: str) -> dict[int, int]:
 
 
 def _nodes(folder: str) -> dict[int, str]:
-    """The nodes' folders by id, ascending."""
+    """Return the nodes' folders by id, ascending."""
     ids = (int(found[1]) for name in sysfs.names(folder) if (found := _NODE.fullmatch(name)))
     return {node: f"{folder}/node{node}" for node in sorted(ids)}
 
@@ -76,7 +77,7 @@ def _memory_nodes(nodes: Mapping[int, str], proc: str) -> frozenset[int]:
 
 
 def _memory(path: str) -> int:
-    """A node's memory in KiB."""
+    """Return a node's memory in KiB."""
     total = _MEM_TOTAL.search(sysfs.text(f"{path}/meminfo"))
     return int(total[1]) if total else 0
 
@@ -84,9 +85,9 @@ def _memory(path: str) -> int:
 def _fast(
     folder: str, nodes: Mapping[int, str], homes: set[int], bare: list[int]
 ) -> dict[int, tuple[int, ...]]:
-    """For each node with cpus, those of the `bare` ones that it reads fastest from.
+    """Return for nodes with cpus the `bare` nodes that they read faster than their own memory.
 
-    A device's own memory (Grace's GPUs) is left alone: such a node is a generic initiator, too.
+    A device's own memory (Grace's GPUs) is left out: its node is also a generic initiator.
     """
     if not bare:
         return {}
@@ -101,16 +102,16 @@ def _fast(
 
 
 def _access(path: str) -> tuple[int, set[int]]:
-    """A node's bandwidth in MB/s (0: unknown) as its nearest initiators read it, and these."""
+    """Return a node's nearest initiators, and the MB/s at which they read it first (0: unknown)."""
     folder = f"{path}/access0/initiators"
-    found = filter(None, map(_NODE.fullmatch, sysfs.names(folder)))
-    return sysfs.number(f"{folder}/read_bandwidth") or 0, {int(name[1]) for name in found}
+    matches = filter(None, map(_NODE.fullmatch, sysfs.names(folder)))
+    return sysfs.number(f"{folder}/read_bandwidth") or 0, {int(name[1]) for name in matches}
 
 
 def _near(path: str, nodes: list[int], homes: set[int]) -> tuple[int, ...]:
-    """The nodes with cpus by their distance from this one, the lower ids first among equals.
+    """Return the nodes with cpus by their distance from this one, lower ids first among equals.
 
-    The file lists the distance to each node that is online, in the order of the ids.
+    The file lists the distance to each node that is online, in order of id.
     """
     distances = map(int, re.findall(r"[0-9]+", sysfs.text(f"{path}/distance")))
     row = sorted(zip(distances, nodes, strict=False))

@@ -1,4 +1,4 @@
-"""numactl: the program that puts a memory policy into effect before a worker's own starts."""
+"""numactl: the program that sets a memory policy and then runs the worker's program."""
 
 from __future__ import annotations
 
@@ -12,53 +12,53 @@ if TYPE_CHECKING:
 
     from .plan import WorkerBinding
 
-# Source: numactl(8). `--preferred` takes one node; `--preferred-many` is there since 2.0.15.
+# Source: numactl(8). `--preferred` takes one node; `--preferred-many` exists since 2.0.15.
 _OPTIONS = {"bind": "-m", "preferred": "-p", "preferred-many": "-P", "interleave": "-i"}
 
 
 def prefixes(
     bindings: Sequence[WorkerBinding], path: str, note: Callable[[str], None]
 ) -> list[tuple[str, ...]]:
-    """Return the command in front of each worker; none where its memory has no rule.
+    """Return the command to put in front of each worker; none if its memory has no rule.
 
-    Nor where there is no numactl in `path`, or none that works here: `note` is told so. What is
-    tried is one binding of each policy.
+    There is none either if `path` has no numactl, or it does not work here; then `note` is called.
+    One binding of each policy is tried.
     """
     forms = {form(one): one for one in bindings if one.policy}
     if not forms:
         return [()] * len(bindings)
     tool = find(path)
     if tool is None:
-        note("no numactl here: cores are bound by affinity alone, memory is not")
+        note("numactl is not installed here: cores are bound, memory is not")
         return [()] * len(bindings)
     usable = {name for name, one in forms.items() if works(one, tool)}
     for name in sorted(forms.keys() - usable):
-        note(f"numactl may not set the memory policy '{name}' here: only cores are bound")
+        note(f"numactl cannot set the memory policy '{name}' here: cores are bound, memory is not")
     return [tuple(argv(one, tool)) if form(one) in usable else () for one in bindings]
 
 
 def argv(binding: WorkerBinding, numactl: str) -> list[str]:
-    """Return what to put in front of a command to bind it."""
+    """Return the words to put in front of a command to bind it."""
     memory = [_OPTIONS[form(binding)], format_cpus(binding.memory)] if binding.memory else []
     return [numactl, "-C", format_cpus(binding.cpus), *memory, "--"]
 
 
 def form(binding: WorkerBinding) -> str:
-    """Return which of numactl's memory policies the binding needs; "" for none."""
+    """Return the memory policy of numactl that the binding needs; "" for none."""
     many = binding.policy == "preferred" and len(binding.memory) > 1
     return "preferred-many" if many else binding.policy
 
 
 def find(path: str) -> str | None:
     """Return the first numactl in these folders (a PATH)."""
-    found = (os.path.join(folder, "numactl") for folder in path.split(":"))
-    return next((one for one in found if os.access(one, os.X_OK)), None)
+    tools = (os.path.join(folder, "numactl") for folder in path.split(":"))
+    return next((one for one in tools if os.access(one, os.X_OK)), None)
 
 
 def works(binding: WorkerBinding, numactl: str) -> bool:
-    """Try it on nothing: containers may forbid memory policies, old ones lack some.
+    """Return whether numactl can do this: containers may forbid policies, old versions lack some.
 
-    What is tried runs numactl again, the one program that is certainly there.
+    The command that it is tried with is numactl again, the one program that certainly exists.
     """
     silent = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_WRONLY, 0) for fd in (1, 2)]
     command = [*argv(binding, numactl), numactl, "--show"]

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ...specs.binding_policy import BindingPolicy
     from .topology import Core, Topology
 
-# Those that give each core to one worker, and what others share when there are too few.
-_OF_ONES_OWN = ("core", "exclusive")
+# Policies that give each core to one worker, and what workers share if there are too few.
+_UNSHARED = ("core", "exclusive")
 _SHARED = {"core": ("core", "cores"), "core-complex": ("core complex", "core complexes")}
 
 
@@ -31,7 +31,7 @@ class WorkerBinding(NamedTuple):
         cpus: every hardware thread it may run on, ascending.
         cores: how many physical cores these are, at least 1.
         memory: ids of the NUMA nodes to take memory from; empty for no rule.
-        policy: how, as `memory.MemoryRule` has it; "" for no rule.
+        policy: the memory policy as in `memory.MemoryRule`; "" for no rule.
     """
 
     cpus: tuple[int, ...]
@@ -41,11 +41,11 @@ class WorkerBinding(NamedTuple):
 
 
 class BindingPlan(NamedTuple):
-    """What is to be bound.
+    """The binding of all workers of a node.
 
     Attributes:
-        bindings: by local rank; none where nothing is bound.
-        notes: lines on what is not as one would expect.
+        bindings: by local rank; empty if nothing is bound.
+        notes: lines about anything unexpected.
     """
 
     bindings: tuple[WorkerBinding, ...]
@@ -96,7 +96,7 @@ def _usable(cores: Sequence[Core], policy: BindingPolicy) -> Sequence[Core]:
 
 
 def _listed(cores: Sequence[Core], core_list: str) -> Sequence[Core]:
-    """The cores cut down to the listed cpus."""
+    """Return the cores, reduced to the listed cpus."""
     listed = set(parse_core_list(core_list))
     allowed = {cpu for core in cores for cpu in core.cpus}
     if outside := listed - allowed:
@@ -104,22 +104,22 @@ def _listed(cores: Sequence[Core], core_list: str) -> Sequence[Core]:
             f"--bind_core_list: '{core_list}': cpu {format_cpus(outside)} may not be used here"
             f" (allowed: {format_cpus(allowed)})"
         )
-    cut = (core._replace(cpus=tuple(sorted(listed.intersection(core.cpus)))) for core in cores)
-    return [core for core in cut if core.cpus]
+    reduced = (core._replace(cpus=tuple(sorted(listed.intersection(core.cpus)))) for core in cores)
+    return [core for core in reduced if core.cpus]
 
 
 def _cpus(share: Sequence[Core]) -> tuple[int, ...]:
     return tuple(sorted(cpu for core in share for cpu in core.cpus))
 
 
-def _notes(way: str, cores: Sequence[Core], shares: Sequence[Sequence[Core]]) -> Iterator[str]:
-    """What is shared although each worker should have its own, and what nobody uses."""
-    doubled = [count for count in Counter(share[0] for share in shares).values() if count > 1]
-    if way in _SHARED and doubled:
-        what = _SHARED[way][len(doubled) > 1]
-        yield f"{sum(doubled)} workers share {len(doubled)} {what}"
+def _notes(bind_to: str, cores: Sequence[Core], shares: Sequence[Sequence[Core]]) -> Iterator[str]:
+    """Yield what workers share although each should have its own, and which cores are unused."""
+    shared = [count for count in Counter(share[0] for share in shares).values() if count > 1]
+    if bind_to in _SHARED and shared:
+        what = _SHARED[bind_to][len(shared) > 1]
+        yield f"{sum(shared)} workers share {len(shared)} {what}"
     nodes = {core.node for share in shares for core in share}
     for node in dict.fromkeys(core.node for core in cores if core.node not in nodes):
-        if way in _OF_ONES_OWN:
+        if bind_to in _UNSHARED:
             idle = sum(core.node == node for core in cores)
             yield f"no worker on NUMA node {node}: its cores ({idle}) are not used"

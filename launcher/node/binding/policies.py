@@ -1,4 +1,4 @@
-"""The ways to bind: which cores each worker gets, given the NUMA node it belongs to."""
+"""The binding policies: which cores each worker gets, given its NUMA node."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from .topology import Core
 
     Shares = list[list[Core]]
-    # The usable cores in NUMA order; each worker's node, None where no device decides it; workers.
-    Way = Callable[[Sequence[Core], Sequence[int] | None, int], Shares]
+    # From the usable cores in NUMA order, each worker's node (None: no device determines it), and
+    # the number of workers.
+    Policy = Callable[[Sequence[Core], Sequence[int] | None, int], Shares]
 
 
 def cores_each(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
-    """Whole cores of one's own: of one's node, or of all nodes where no device decides."""
+    """Give each worker its own whole cores, of its node, or of all if no device determines it."""
     if homes is None:
         return even_shares(cores, workers)
     own = _by_node(cores)
@@ -25,32 +26,32 @@ def cores_each(cores: Sequence[Core], homes: Sequence[int] | None, workers: int)
 
 
 def exclusive_each(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
-    """Whole cores of one's own, all of one node.
+    """Give each worker its own whole cores, all of one node.
 
     Raises:
         UsageError: a node has fewer cores than workers.
     """
     own = _by_node(cores)
-    nodes = _dealt(list(own), homes, workers)
+    nodes = _worker_nodes(list(own), homes, workers)
     for node in dict.fromkeys(nodes):
         if nodes.count(node) > len(own[node]):
             raise UsageError(
-                f"--numa_binding exclusive: NUMA node {node} has {nodes.count(node)} workers, and"
-                f" cores that may be used: {len(own[node])}; start fewer, or use --bind_to core"
+                f"--numa_binding exclusive: NUMA node {node} has {nodes.count(node)} workers, but"
+                f" usable cores: {len(own[node])}; start fewer workers, or use --bind_to core"
             )
     return cores_each(cores, nodes, workers)
 
 
 def whole_node(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
-    """All cores of one's node."""
+    """Give each worker all cores of its node."""
     own = _by_node(cores)
-    return [own[node] for node in _dealt(list(own), homes, workers)]
+    return [own[node] for node in _worker_nodes(list(own), homes, workers)]
 
 
 def whole_socket(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
-    """All cores of one's socket, and never less than one's node.
+    """Give each worker all cores of its socket, and at least those of its node.
 
-    A virtual machine may call every cpu a socket.
+    In a virtual machine every cpu may be a socket.
     """
     packages = {
         node: frozenset(core.package for core in own) for node, own in _by_node(cores).items()
@@ -59,17 +60,17 @@ def whole_socket(cores: Sequence[Core], homes: Sequence[int] | None, workers: in
     for node, sockets in packages.items():
         places.setdefault(sockets, node)
     whole = {sockets: [core for core in cores if core.package in sockets] for sockets in places}
-    return [whole[packages[node]] for node in _dealt(list(places.values()), homes, workers)]
+    return [whole[packages[node]] for node in _worker_nodes(list(places.values()), homes, workers)]
 
 
 def complex_each(cores: Sequence[Core], homes: Sequence[int] | None, workers: int) -> Shares:
-    """The cores of one's node that share a cache, one such group a worker, the fullest first."""
+    """Give each worker a group of cores of its node that share a cache, the largest first."""
     own = _by_node(cores)
-    nodes = _dealt(list(own), homes, workers)
+    nodes = _worker_nodes(list(own), homes, workers)
     return _for_each(nodes, lambda node, local: _complexes(own[node], local))
 
 
-POLICIES: Mapping[str, Way] = {
+POLICIES: Mapping[str, Policy] = {
     "core": cores_each,
     "exclusive": exclusive_each,
     "numa": whole_node,
@@ -80,20 +81,20 @@ POLICIES: Mapping[str, Way] = {
 
 def _complexes(cores: Sequence[Core], workers: int) -> Shares:
     groups = list(_grouped((core.cache, core) for core in cores).values())
-    # Stable: among equals the one with the lowest cpu comes first.
+    # The sort is stable: among equals the one with the lowest cpu comes first.
     groups.sort(key=lambda group: -sum(len(core.cpus) for core in group))
     return [groups[worker % len(groups)] for worker in range(workers)]
 
 
-def _dealt(places: Sequence[int], homes: Sequence[int] | None, workers: int) -> list[int]:
-    """Each worker's node: its device's, else dealt out in blocks."""
+def _worker_nodes(places: Sequence[int], homes: Sequence[int] | None, workers: int) -> list[int]:
+    """Return each worker's node: its device's, else assigned in blocks."""
     if homes is not None:
         return list(homes)
     return [places[place] for place in blocks(workers, len(places))]
 
 
 def _for_each(homes: Sequence[int], share: Callable[[int, int], Shares]) -> Shares:
-    """Share out each node among its own workers, in the order of their ranks."""
+    """Divide each node's cores among its workers, in order of rank."""
     shares = {node: iter(share(node, homes.count(node))) for node in dict.fromkeys(homes)}
     return [next(shares[node]) for node in homes]
 

@@ -1,4 +1,4 @@
-"""Cores shared out evenly: whole ones that follow one another, on as few NUMA nodes as can be."""
+"""Divides cores evenly: whole cores in a row, on as few NUMA nodes as possible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def numa_order(cores: Sequence[Core]) -> list[Core]:
-    """Node by node, and the nodes of a socket together even where their ids alternate."""
+    """Sort cores by node, with the nodes of a socket together even if their ids alternate."""
     sockets: dict[int, int] = {}
     for core in cores:
         sockets[core.node] = min(core.package, sockets.get(core.node, core.package))
@@ -20,11 +20,12 @@ def numa_order(cores: Sequence[Core]) -> list[Core]:
 
 
 def even_shares(cores: Sequence[Core], workers: int) -> list[list[Core]]:
-    """Share out all cores, given in NUMA order, to one worker or more.
+    """Divide all cores, given in NUMA order, among one worker or more.
 
-    Shares differ by one core at most; the larger ones go where the shares then touch the fewest
-    NUMA nodes, else to the lower ranks. Where there are several kinds of cores, the shares differ
-    by one core at most in each kind, too. More workers than cores get one each, round robin.
+    Shares differ by one core at most. The larger ones are placed so that the shares touch the
+    fewest NUMA nodes, else they go to the lower ranks. If there are several kinds of cores, the
+    shares also differ by one core at most in each kind. If there are more workers than cores, each
+    worker gets one core, round robin.
     """
     kinds = sorted({core.kind for core in cores})
     by_kind = [[core for core in cores if core.kind == kind] for kind in kinds]
@@ -37,12 +38,12 @@ def even_shares(cores: Sequence[Core], workers: int) -> list[list[Core]]:
 
 
 def blocks(workers: int, places: int) -> list[int]:
-    """Deal workers out to so many places: each gets neighbours, and as many as every other."""
+    """Assign workers to places in consecutive blocks, which differ by one worker at most."""
     return [worker * places // workers for worker in range(workers)]
 
 
 def _shares_of_each(by_kind: Sequence[Sequence[Core]], workers: int) -> list[list[Core]]:
-    """The larger shares of one kind go to the ranks that follow those with larger ones before."""
+    """Divide each kind; its larger shares go to the ranks after those that got larger ones last."""
     shares: list[list[Core]] = [[] for _ in range(workers)]
     turn = 0
     for cores in by_kind:
@@ -60,10 +61,10 @@ def _runs(cores: Sequence[Core], sizes: Sequence[int]) -> list[list[Core]]:
 
 
 def _sizes(nodes: Sequence[int], workers: int) -> list[int]:
-    """How many cores each worker gets, given the NUMA node of each core in turn.
+    """Return how many cores each worker gets, given the NUMA node of each core in order.
 
-    A share may begin wherever the larger ones before it have pushed it. From the last worker to
-    the first, the best size is found for every such beginning.
+    Where a share begins depends on the number of larger ones before it. From the last worker to the
+    first, the best size is computed for every possible beginning.
     """
     base, larger = divmod(len(nodes), workers)
     if not larger or len(set(nodes)) == 1:
@@ -76,24 +77,25 @@ def _sizes(nodes: Sequence[int], workers: int) -> list[int]:
         first = rank * base
         starts = range(first, first + min(rank, larger) + 1)
         best = {start: _best(start, base, order, touched) for start in starts}
-        touched = {start: found[0] for start, found in best.items() if found}
-        choices.append({start: found[1] for start, found in best.items() if found})
+        touched = {start: choice[0] for start, choice in best.items() if choice}
+        choices.append({start: choice[1] for start, choice in best.items() if choice})
     return _chosen(choices[::-1])
 
 
 def _best(
     start: int, base: int, order: Sequence[int], touched: dict[int, int]
 ) -> tuple[int, int] | None:
-    """The nodes touched from a share on, and its size, at best; None where none works out.
+    """Return the fewest nodes that shares from here on touch, and this share's size, or None.
 
-    The larger size comes first, so that among equals it goes to the lower rank.
+    It is None if neither size is possible. The larger size is tried first, so that among equals it
+    goes to the lower rank.
     """
-    found = [
+    options = [
         (touched[start + size] + 1 + order[start + size - 1] - order[start], size)
         for size in (base + 1, base)
         if start + size in touched
     ]
-    return min(found, key=lambda one: one[0], default=None)
+    return min(options, key=lambda one: one[0], default=None)
 
 
 def _chosen(choices: Sequence[dict[int, int]]) -> list[int]:

@@ -1,4 +1,4 @@
-"""What sysfs says in numbers, on top of its files' texts; what cannot be read is empty."""
+"""Reads numbers from files of sysfs; what cannot be read is empty."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ __all__ = ["names", "number", "numbers", "text"]
 
 
 def number(path: str) -> int | None:
-    """Return a file's one number, 0 or more; None where there is none."""
-    found = line(path)
-    return int(found) if found.isdecimal() else None
+    """Return a file's only number, 0 or more; None if there is none."""
+    value = line(path)
+    return int(value) if value.isdecimal() else None
 
 
 def numbers(path: str) -> set[int]:

@@ -32,9 +32,9 @@ class Core(NamedTuple):
         cpus: its hardware threads that may be used, ascending.
         node: its NUMA node's id.
         package: its socket's id.
-        cache: which cores it shares its last cache with: those of the same node and `cache`. Where
-            there is a level 3 (or 4), the lowest cpu that shares it. Without one, a level 2 counts
-            as well if several cores share it; otherwise all cores of the node are one group.
+        cache: the group of cores that share its last cache, within its node. With a level 3 (or 4),
+            the lowest cpu that shares it. Without one, the same for a level 2 if several cores
+            share it; otherwise all cores of the node are one group.
         kind: 0 for the fastest cores of a machine that has several kinds, 1 and more for slower.
     """
 
@@ -46,15 +46,15 @@ class Core(NamedTuple):
 
 
 class Topology(NamedTuple):
-    """What there is to share among the workers.
+    """The cores and memory to divide among the workers.
 
     Attributes:
         cores: ascending by first cpu; every cpu that may be used is in exactly one.
-        memory_nodes: ids of the NUMA nodes that hold memory which may be used, with or without
-            cpus of their own.
-        fast_memory: nodes with cpus, and those without whose memory is faster than their own.
-        twins: nodes that list no other cpus than another node, which stands for both.
-        near: for each node the nodes with cpus, the nearest first; empty where it is not known.
+        memory_nodes: ids of the NUMA nodes with memory that may be used, with or without cpus.
+        fast_memory: for nodes with cpus, the nodes without cpus whose memory is faster than their
+            own.
+        twins: nodes whose cpus all belong to another node, and that node.
+        near: for each node the nodes with cpus, the nearest first; empty if not known.
     """
 
     cores: tuple[Core, ...]
@@ -65,7 +65,7 @@ class Topology(NamedTuple):
 
 
 def numa_nodes(topology: Topology) -> int:
-    """How many NUMA nodes have a cpu that may be used."""
+    """Return how many NUMA nodes have a cpu that may be used."""
     return len({core.node for core in topology.cores})
 
 
@@ -74,31 +74,31 @@ def read_topology(
 ) -> Topology:
     """Read the cores of the `allowed` cpus; by default those this process may run on.
 
-    Where containers hide files, less is known and nothing fails: a cpu without topology is a core
-    of its own, one without a NUMA node is on node 0, and no node's memory is promised.
+    If a container hides files, less is known and nothing fails: a cpu without topology is a
+    separate core, a cpu without a NUMA node is on node 0, and no node has memory.
     """
     numa = read_numa(root, proc)
     cores = list(_cores(root, _online(root, allowed or os.sched_getaffinity(0))))
     nodes = [numa.home.get(cpus[0], 0) for cpus in cores]
     caches, kinds = _caches(root, cores, nodes), _kinds(root, cores)
-    found = zip(cores, nodes, _packages(root, cores), caches, kinds, strict=True)
+    fields = zip(cores, nodes, _packages(root, cores), caches, kinds, strict=True)
     return Topology(
-        tuple(Core(*core) for core in found), numa.memory, numa.fast, numa.twins, numa.near
+        tuple(Core(*core) for core in fields), numa.memory, numa.fast, numa.twins, numa.near
     )
 
 
 def _online(root: str, allowed: Collection[int]) -> set[int]:
-    """Leave out the cpus that are switched off.
+    """Return the allowed cpus that are not offline.
 
-    `cpu/online` is not asked: lxcfs may show a container a made-up list there. Nor is a list
-    believed that would leave no cpu at all.
+    `cpu/online` is not used: lxcfs may show a container an invented list there. A list of offline
+    cpus that would leave none is ignored.
     """
     off = sysfs.numbers(f"{root}/devices/system/cpu/offline")
     return set(allowed) - off or set(allowed)
 
 
 def _cores(root: str, usable: set[int]) -> Iterator[tuple[int, ...]]:
-    """Group the cpus by core; each belongs to one group, whatever the files say."""
+    """Group the cpus by core; each belongs to one group, whatever is in the files."""
     left = set(usable)
     for cpu in sorted(usable):
         if cpu in left:
@@ -108,18 +108,18 @@ def _cores(root: str, usable: set[int]) -> Iterator[tuple[int, ...]]:
 
 
 def _packages(root: str, cores: Sequence[tuple[int, ...]]) -> list[int]:
-    """Each core's package, asked for once a package."""
+    """Return each core's package, read once per package."""
     known: dict[int, int] = {}
     for cpu, *_ in cores:
         if cpu not in known:
-            # Firmware that does not know says -1.
+            # Firmware that does not know it reports -1.
             package = sysfs.number(f"{_cpu(root, cpu)}/topology/physical_package_id") or 0
             known |= dict.fromkeys({cpu} | _listed(root, cpu, _PACKAGE), package)
     return [known[cpu] for cpu, *_ in cores]
 
 
 def _caches(root: str, cores: Sequence[tuple[int, ...]], nodes: Sequence[int]) -> list[int]:
-    """Each core's group by its last cache; those without one are a group in each node."""
+    """Return each core's group by its last cache; cores without one are a group in each node."""
     groups: dict[int, int] = {}
     alone: dict[int, int] = {}
     usable = {cpu for core in cores for cpu in core}
@@ -134,7 +134,7 @@ def _caches(root: str, cores: Sequence[tuple[int, ...]], nodes: Sequence[int]) -
 
 
 def _cache(root: str, core: tuple[int, ...], last: int, usable: set[int]) -> set[int]:
-    """The cpus that share the core's last cache, if it is one to form groups by."""
+    """Return the cpus that share the core's last cache, if groups are formed by it."""
     for index in range(last, 0, -1):
         folder = f"{_cpu(root, core[0])}/cache/index{index}"
         shared = sysfs.numbers(f"{folder}/shared_cpu_list")
@@ -146,7 +146,7 @@ def _cache(root: str, core: tuple[int, ...], last: int, usable: set[int]) -> set
 
 
 def _indices(root: str, cpu: int) -> Iterator[int]:
-    """The numbers of a cpu's caches, which rise with their levels."""
+    """Yield the numbers of a cpu's caches, which increase with their levels."""
     for name in sysfs.names(f"{_cpu(root, cpu)}/cache"):
         number = name.removeprefix("index")
         if number.isdecimal():
@@ -154,7 +154,7 @@ def _indices(root: str, cpu: int) -> Iterator[int]:
 
 
 def _kinds(root: str, cores: Sequence[tuple[int, ...]]) -> list[int]:
-    """Each core's kind: Intel lists the cpus of every kind, Arm gives each cpu a capacity."""
+    """Return each core's kind: Intel lists the cpus of each kind, Arm gives each cpu a capacity."""
     lists = [sysfs.numbers(f"{root}/devices/{name}/cpus") for name in _HYBRID]
     if any(lists):
         kinds = {cpu: kind for kind, cpus in enumerate(lists) for cpu in cpus}
@@ -167,10 +167,10 @@ def _kinds(root: str, cores: Sequence[tuple[int, ...]]) -> list[int]:
 
 
 def _classes(capacities: Sequence[int]) -> dict[int, int]:
-    """The class of each capacity, 0 for the largest ones.
+    """Return the class of each capacity, 0 for the largest ones.
 
-    A class reaches down to three quarters of its largest: cores of one kind may differ a little
-    by the firmware's figures.
+    A class reaches down to three quarters of its largest capacity: cores of one kind may differ a
+    little in the firmware's figures.
     """
     classes: dict[int, int] = {}
     top, kind = max(capacities), 0
@@ -182,7 +182,7 @@ def _classes(capacities: Sequence[int]) -> dict[int, int]:
 
 
 def _listed(root: str, cpu: int, files: Sequence[str]) -> set[int]:
-    """The cpus in the first of these files of a cpu's topology that lists any."""
+    """Return the cpus in the first of these files of a cpu's topology that lists any."""
     paths = (f"{_cpu(root, cpu)}/topology/{name}" for name in files)
     return next(filter(None, map(sysfs.numbers, paths)), set())
 

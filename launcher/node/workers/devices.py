@@ -1,4 +1,4 @@
-"""What belongs to each worker beside its cores: a device, where that is, and the NICs near it."""
+"""What each worker gets besides its cores: a device, its place, and the nearest NICs."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ if TYPE_CHECKING:
 
 
 class WorkerDevices:
-    """The workers' devices by local rank; sysfs is read for no more than is asked for.
+    """The workers' devices by local rank; only what is needed is read from sysfs.
 
     Attributes:
-        numa_nodes: the node that each worker's device hangs from; None where there is no device or
-            its node is not known.
-        devices: whether slots are devices, and not a mere count of workers.
+        numa_nodes: the NUMA node of each worker's device; None if there is no device or its node is
+            not known.
+        devices: whether slots are devices, not only a number of workers.
     """
 
     def __init__(self, devices: Devices, slots: Sequence[Slot], policy: BindingPolicy) -> None:
         """Look up the devices that the slots mean.
 
         Raises:
-            ValueError: a slot is none of the visible devices.
+            ValueError: a slot is not one of the visible devices.
         """
         self._kind = devices.kind
         entries = devices.entries(slots)
-        looks = policy.bind_to != "none" or policy.nics or policy.report
+        needed = policy.bind_to != "none" or policy.nics or policy.report
         self._entries = entries or ("",) * len(slots)
-        self._addresses = devices.addresses(entries) if looks else {}
-        found = devices.functions(self._addresses) if looks else {}
-        self._functions = [found.get(entry) for entry in self._entries]
+        self._addresses = devices.addresses(entries) if needed else {}
+        functions = devices.functions(self._addresses) if needed else {}
+        self._functions = [functions.get(entry) for entry in self._entries]
         self.numa_nodes = [one.node if one else None for one in self._functions]
         self.devices = bool(entries)
         self._policy = policy
 
     def variables(self, local: int, env: Mapping[str, str]) -> dict[str, str]:
-        """Return what tells a worker's libraries of its NIC, but for what the user has set."""
+        """Return the variables that select a worker's NIC, except those that the user has set."""
         nic = self._nics[local] if self._policy.nics else None
         if nic is None:
             return {}
         from ....accelerator.hardware import nics
 
-        found = nics.variables(nic, self._nics)
-        return {name: value for name, value in found.items() if name not in env}
+        variables = nics.variables(nic, self._nics)
+        return {name: value for name, value in variables.items() if name not in env}
 
     def bound(self, pids: Mapping[int, int], first_rank: int) -> NodeBindings:
-        """Return where workers are, given {local rank: pid}, without the kernel's word on it."""
+        """Return the placement of workers, given {local rank: pid}, without the kernel's values."""
         return NodeBindings(
             self._kind, tuple(self._placed(local, pid, first_rank) for local, pid in pids.items())
         )
@@ -71,7 +71,7 @@ class WorkerDevices:
 
     @cached_property
     def _nics(self) -> list[Nic | None]:
-        """The NIC nearest to each device; none where the device's place is not known."""
+        """The NIC nearest to each device; None if the device's place is not known."""
         from ....accelerator.hardware import nics
 
         chosen = iter(nics.assign(nics.read(), [one for one in self._functions if one]))

@@ -1,8 +1,8 @@
-"""What torch's `record` keeps of the exception that ends a worker: its error file.
+"""The error file, in which torch's `record` saves the exception that ends a worker.
 
-`record` writes it to TORCHELASTIC_ERROR_FILE (torch 2.13, `elastic/multiprocessing/errors`). Where
-no log folder keeps it, the file is one in memory, without a name in any folder: nothing of it can
-be left behind, however the node launcher ends.
+`record` writes it to TORCHELASTIC_ERROR_FILE (torch 2.13, `elastic/multiprocessing/errors`).
+Without a log folder, the file is in memory and has no name in any folder, so nothing is left behind
+however the node launcher ends.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import stat
 VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
 LIMIT = 1 << 20
-"""Bytes of an error file that is read; a larger one is none of `record`'s."""
+"""Largest error file in bytes that is read; a larger one is not from `record`."""
 
 KEPT = 16 * 1024
 """Characters kept of a message, and of the end of a traceback."""
@@ -31,13 +31,13 @@ def in_memory() -> tuple[int, str]:
 
 
 def read(path: bytes) -> list[str]:
-    """Return the message and the traceback in an error file; "" for what is not in it."""
+    """Return the message and the traceback in an error file; "" for what it does not have."""
     try:
-        found = json.loads(_content(path))
+        content = json.loads(_content(path))
     except (OSError, ValueError, RecursionError):
         return ["", ""]
-    message = _item(found, "message")
-    if isinstance(message, str):  # by a handler of a signal's
+    message = _item(content, "message")
+    if isinstance(message, str):  # written by a signal handler
         return [_text(message)[:KEPT], ""]
     traceback = _item(_item(message, "extraInfo"), "py_callstack")
     return [_text(_item(message, "message"))[:KEPT], _text(traceback)[-KEPT:]]
@@ -50,10 +50,10 @@ def _content(path: bytes) -> bytes:
     return data if len(data) <= LIMIT else b""
 
 
-def _item(found: object, name: str) -> object:
-    return found.get(name) if isinstance(found, dict) else None
+def _item(value: object, name: str) -> object:
+    return value.get(name) if isinstance(value, dict) else None
 
 
-def _text(found: object) -> str:
-    """Return a text; JSON can hold halves of characters, which no terminal takes."""
-    return found.encode("utf-8", "replace").decode() if isinstance(found, str) else ""
+def _text(value: object) -> str:
+    """Return a printable text: JSON can hold lone surrogates, which cannot be encoded."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""

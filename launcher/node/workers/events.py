@@ -1,4 +1,4 @@
-"""What a group of workers tells its owner: typed events, always from the loop."""
+"""The events that a group of workers emits, always from the loop."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class Exited(NamedTuple):
 
 
 class OrphansStopped(NamedTuple):
-    """Workers that ended well have left processes, which are being stopped; `names` says which."""
+    """Workers that succeeded have left processes, which are being stopped; `names` lists them."""
 
     names: str
 
 
 class InputTaken(NamedTuple):
-    """So many bytes of the standard input were written to its worker, or dropped with it."""
+    """This many bytes of standard input were written to its worker, or dropped at its end."""
 
     size: int
 
 
 class Ended(NamedTuple):
-    """Nothing of the group is left, save these pids, which cannot be ended from here."""
+    """Nothing of the group is left, except these pids, which cannot be ended from here."""
 
     left: list[int]
 

@@ -1,7 +1,7 @@
-"""All workers of one node: their output, their exits, and the ladder by which they are stopped.
+"""All workers of one node: their output, their exits, and how they are stopped.
 
-The ladder: the signal to every worker at once, one grace for all of them in parallel, SIGKILL,
-and a sweep of whatever they leave behind, until this process has no child left.
+They are stopped in steps: the signal to all workers at once, one grace period for all, SIGKILL, and
+then the end of whatever they leave behind, until this process has no child left.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...common import loop as loops
 from ...common.values import NamedTuple
 from .. import descendants, processes
 from .events import Ended, Exited, InputTaken, OrphansStopped, Output
-from .output_pipes import OutputPipes
+from .output_pipes import OutputPipe
 from .spawn import Process, WorkerSpec, spawn
 
 TYPE_CHECKING = False
@@ -28,21 +28,21 @@ ORPHAN_GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL for processes whose worker has ended."""
 
 REPORTED = 4
-"""Failed workers of which the last output is reported."""
+"""Failed workers whose last output is reported."""
 
 DRAIN = 1.0
-"""Seconds to wait for the end of a pipe that a process left in the background holds open."""
+"""Seconds to wait for the end of a pipe that a background process holds open."""
 
 
 class StopPolicy(NamedTuple):
-    """How this job's workers are treated.
+    """How this job's workers are stopped.
 
     Attributes:
-        group: stop signals go to a worker's whole process group, not to its leader alone. The
-            leader alone is the rule: its data loaders would die of a signal that only the
-            training loop knows what to do with. A program that is no Python is often a shell
-            that does not pass signals on.
-        allow_background: what a job leaves running after a clean end may stay.
+        group: stop signals go to a worker's whole process group, not only to its leader. By default
+            they go to the leader: its data loaders would die of a signal that only the training
+            loop can handle. A program that is not Python often is a shell that does not pass
+            signals on.
+        allow_background: what a job leaves running after it has succeeded may stay.
     """
 
     group: bool = False
@@ -50,7 +50,7 @@ class StopPolicy(NamedTuple):
 
 
 class FailureDetails(NamedTuple):
-    """What is known of workers that failed by themselves, by rank; see `messages.Done`."""
+    """What is known about workers that failed by themselves, by rank; see `messages.Done`."""
 
     tails: dict[str, list[str]]
     recorded: dict[str, list[str]]
@@ -58,12 +58,12 @@ class FailureDetails(NamedTuple):
 
 
 class Phase(Enum):
-    """How far the group is; it never goes back.
+    """The phase of the group; phases only go forward.
 
     Attributes:
-        RUNNING: workers run, or are about to stop.
-        SWEEPING: all have ended, and what they left got SIGTERM.
-        KILLING: whatever is left gets SIGKILL.
+        RUNNING: workers run, or have been told to stop.
+        SWEEPING: all have ended, and the processes that they left have got SIGTERM.
+        KILLING: everything that is left gets SIGKILL.
         ENDED: nothing is left, or what is left cannot be ended.
     """
 
@@ -84,13 +84,13 @@ class WorkerGroup:
         excluded: Callable[[], Collection[int]] = tuple,
         spawn: Callable[[WorkerSpec], Process] = spawn,
     ) -> None:
-        """Be without workers, until `start`.
+        """Create a group without workers; `start` starts them.
 
         Args:
-            loop: what the group waits for, it waits for there.
-            policy: how the workers are treated.
-            emit: takes every event, always from the loop.
-            excluded: returns the children of this process that are none of the group's business.
+            loop: the loop on which the group waits.
+            policy: how the workers are stopped.
+            emit: called with every event, always from the loop.
+            excluded: returns the children of this process that do not belong to the group.
             spawn: starts a worker.
         """
         self._excluded = excluded
@@ -100,7 +100,7 @@ class WorkerGroup:
         self._emit = emit
         self._phase = Phase.RUNNING
         self.processes: list[Process] = []
-        self.pumps: dict[tuple[int, int], OutputPipes] = {}
+        self.pumps: dict[tuple[int, int], OutputPipe] = {}
         self._logs: dict[int, RankLog] = {}
         self._credit = 0
         self._stop_signal: int | None = None
@@ -115,7 +115,7 @@ class WorkerGroup:
 
     @property
     def over(self) -> bool:
-        """Whether it has come to its end."""
+        """Whether it has ended."""
         return self._phase is Phase.ENDED
 
     # -- starting ---------------------------------------------------------------------------
@@ -132,7 +132,7 @@ class WorkerGroup:
             process = self._spawn(spec)
             self.processes.append(process)
             for stream, fd in ((1, process.stdout), (2, process.stderr)):
-                self.pumps[spec.rank, stream] = OutputPipes(fd, logs.get(spec.rank), stream)
+                self.pumps[spec.rank, stream] = OutputPipe(fd, logs.get(spec.rank), stream)
                 self._watch_pump(spec.rank, stream)
             if not spec.keep_stdin:
                 os.close(process.stdin)
@@ -178,7 +178,7 @@ class WorkerGroup:
     # -- input ------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
-        """Pass bytes to the one worker that keeps its standard input; b"" is their end."""
+        """Pass bytes to the one worker that keeps its standard input; b"" is the end."""
         self._input += data
         self._input_ended = not data
         self._write_input()
@@ -210,7 +210,7 @@ class WorkerGroup:
         reaped, by_pid = processes.reap(), {p.pid: p for p in self.running()}
         self._killed.difference_update(reaped)
         ended = [by_pid[pid] for pid in reaped if pid in by_pid]
-        for process in ended:  # all of them first: none of these pids is ours any more
+        for process in ended:  # all of them first: these pids may be reused from now on
             process.status = reaped[process.pid]
         for process in ended:
             self._emit(Exited(process))
@@ -219,7 +219,7 @@ class WorkerGroup:
         self._settle()
 
     def failures(self) -> FailureDetails:
-        """Return what is known of the first workers that failed by themselves, by rank."""
+        """Return what is known about the first workers that failed by themselves, by rank."""
         from . import error_file as recorded
 
         failed = [p for p in self.processes if p.status and not p.signalled][:REPORTED]
@@ -240,15 +240,15 @@ class WorkerGroup:
     # -- stopping ---------------------------------------------------------------------------
 
     def signal_all(self, number: int) -> None:
-        """Pass a signal to every worker once; it is theirs to make something of."""
+        """Pass a signal to every worker once; the workers decide what to do with it."""
         for process in self.running():
             processes.send(process.pid, number)
 
     def stop(self, number: int, grace: float, *, delivered: bool = False) -> None:
-        """Signal every worker now, kill what is left `grace` seconds later.
+        """Signal every worker now, and kill what is left `grace` seconds later.
 
-        Called again it signals again when the signal is another one; the earlier deadline stays
-        unless the new one comes sooner. With `delivered`, somebody else has sent the signal.
+        Another call signals again if the signal differs; the deadline changes only if the new one
+        is earlier. With `delivered`, the workers have already got the signal.
         """
         if self._phase is Phase.ENDED:
             return
@@ -299,7 +299,7 @@ class WorkerGroup:
     # -- the end ----------------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """End the group if there is no worker, no orphan, and no byte unread."""
+        """End the group if there is no worker, no orphan and no unread output."""
         if self._phase is Phase.ENDED or any(p.pid not in self._foreign for p in self.running()):
             return
         left = [pid for pid in self._children() if pid not in self._foreign]
@@ -309,10 +309,10 @@ class WorkerGroup:
             if self._drain_timer is None and not self._waits_for_reader():
                 self._drain_timer = self._loop.call_later(DRAIN, self._stop_draining)
         else:
-            self._end(self._beyond())
+            self._end(self._unkillable())
 
     def _waits_for_reader(self) -> bool:
-        """Return whether output has to wait; a job that is stopped waits for no reader."""
+        """Return whether output waits for credit; it does not while the job is being stopped."""
         return self._credit <= 0 and self._stop_signal is None
 
     def _stop_draining(self) -> None:
@@ -320,23 +320,23 @@ class WorkerGroup:
         if not self._waits_for_reader():
             self._end(sorted(self._foreign))
 
-    def _beyond(self) -> list[int]:
-        """Return the processes that have become another user's, and cannot be ended from here."""
+    def _unkillable(self) -> list[int]:
+        """Return the processes that now belong to another user and cannot be ended from here."""
         return sorted(self._foreign & set(processes.children()))
 
     def may_stay(self) -> bool:
-        """Return whether what the job has left running is to be left alone."""
-        return self._policy.allow_background and self._ended_well()
+        """Return whether the processes that the job has left running may stay."""
+        return self._policy.allow_background and self._succeeded()
 
-    def _ended_well(self) -> bool:
+    def _succeeded(self) -> bool:
         return self._stop_signal is None and all(p.status == 0 for p in self.processes)
 
     def _sweep(self, left: list[int]) -> None:
-        """End what the workers left behind: SIGTERM, a moment, SIGKILL."""
+        """End what the workers left behind: SIGTERM, a short pause, SIGKILL."""
         if self._phase is not Phase.RUNNING:
             return
         self._phase = Phase.SWEEPING
-        if self._ended_well():
+        if self._succeeded():
             self._emit(OrphansStopped(_names(left)))
         for pid in left:
             self._send(pid, signal.SIGTERM)
@@ -347,7 +347,7 @@ class WorkerGroup:
         if self._phase is Phase.ENDED:
             return
         self._phase = Phase.ENDED
-        # By the time these are due, workers of another round may be there.
+        # By the time these are due, workers of another round may be running.
         for timer in (self._kill_timer, self._give_up_timer, self._drain_timer):
             if timer is not None:
                 timer.cancel()

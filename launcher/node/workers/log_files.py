@@ -1,4 +1,4 @@
-"""The files of one run's workers on this node: logs of their output, and of their exceptions."""
+"""The files of one run's workers on this node: logs of their output, and their error files."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
 
 class LogFiles:
-    """Opens what a round's workers write to, and holds what has no name in any folder."""
+    """Opens the files that a round's workers write to, and keeps those in memory open."""
 
     def __init__(self, setup: NodeSetup, note: Callable[[str], None]) -> None:
-        """Open nothing yet; `note` takes a line on every log that ends early."""
+        """Open nothing yet; `note` is called for a log that ends early."""
         self._setup = setup
         self._note = note
         self._noted: set[str] = set()
         self._in_memory: list[int] = []
 
     def open(self, ranks: Iterable[int], start: Start) -> dict[int, RankLog]:
-        """Return the log files of these ranks, {} where none are asked for.
+        """Return the log files of these ranks, {} if there are none to write.
 
         Raises:
             OSError: a log file cannot be created.
@@ -47,7 +47,7 @@ class LogFiles:
         return {rank: own_log(paths, self._note_once, again=again) for rank, paths in files.items()}
 
     def error_file(self, start: Start, local: int) -> str:
-        """Return where `record` of torch keeps a worker's exception, "" where that cannot be."""
+        """Return where torch's `record` saves a worker's exception, "" if that is not possible."""
         folder = self._setup.folder
         if folder is not None:
             return folder.files(start.first_rank + local, local, start.restarts)[0]
@@ -58,12 +58,12 @@ class LogFiles:
         return ""
 
     def close(self) -> None:
-        """Let go of the exceptions of the last round's workers."""
+        """Close the error files of the last round's workers."""
         while self._in_memory:
             os.close(self._in_memory.pop())
 
     def _note_once(self, text: str) -> None:
-        """Note that a log ends, for the same reason on one disk in every round and rank."""
+        """Report that a log ends, once per reason: it is the same for all ranks on a disk."""
         reason = text.rpartition(": ")[2]
         if reason not in self._noted:
             self._noted.add(reason)

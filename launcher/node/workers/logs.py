@@ -1,4 +1,4 @@
-"""Per-rank log files on a node: private, complete, and no reason to stop when the disk fills."""
+"""Log files per rank on a node: private and complete. A full disk does not stop the job."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from ...control.messages import Task
 
 RECORDED = 0
-"""Beside the two streams: the file in which `record` of torch keeps an exception."""
+"""Besides the two streams: the file in which torch's `record` saves an exception."""
 
 _NAMES = {RECORDED: "json", 1: "out", 2: "err"}
 _TORCHRUNS = {RECORDED: "error.json", 1: "stdout.log", 2: "stderr.log"}
 
 _FLAGS = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""How a log file is opened (open(2)): never a link, nor a pipe that waits for its reader."""
+"""How a log file is opened (open(2)): not through a link, and without waiting at a pipe."""
 
 
 class RankLog:
-    """The log files of one rank's streams, byte for byte what it wrote."""
+    """The log files of one rank's streams, with exactly the bytes that it wrote."""
 
     def __init__(
         self,
@@ -52,14 +52,14 @@ class RankLog:
             raise
 
     def write(self, stream: int, data: bytes) -> None:
-        """Append; on the first failure say so once and go on without that file."""
+        """Append; on the first failure warn once and continue without that file."""
         fd = self._fds.get(stream)
         while fd is not None and data:
             try:
                 data = data[os.write(fd, data) :]
             except OSError as error:
                 os.close(self._fds.pop(stream))
-                self._warn(f"{self._paths[stream]}: {error.strerror}; log ends here")
+                self._warn(f"{self._paths[stream]}: {error.strerror}; the log ends here")
                 return
 
     @property
@@ -77,9 +77,9 @@ class JobFolder(NamedTuple):
     """Where the log files of one job are on this node.
 
     Attributes:
-        path: the folder; all in it is this user's alone.
-        layout: how they are named in it: `dsrun`, by rank, or as `torchrun` has it.
-        private: it is in a folder that is everybody's, and must be this user's own.
+        path: the folder; only this user may read its files.
+        layout: the names of the files: `dsrun`, by rank, or `torchrun`, as torchrun names them.
+        private: it is in a folder that all users share, and must belong to this user.
     """
 
     path: str
@@ -87,10 +87,10 @@ class JobFolder(NamedTuple):
     private: bool = False
 
     def check(self) -> None:
-        """See that the folder can be made; what it is in is made, unless it is everybody's.
+        """Check that the folder can be made; make its parent, unless all users share that.
 
         Raises:
-            OSError: it cannot be.
+            OSError: it cannot be made.
         """
         above = os.path.dirname(self.path)
         if not self.private:
@@ -99,10 +99,10 @@ class JobFolder(NamedTuple):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), above)
 
     def make(self) -> None:
-        """Make the folder, or see that it is there and this user's.
+        """Make the folder, or check that it exists and belongs to this user.
 
         Raises:
-            OSError: it cannot be made, or is another user's.
+            OSError: it cannot be made, or belongs to another user.
         """
         if self.private:
             _make_private(self.path)
@@ -121,10 +121,10 @@ class JobFolder(NamedTuple):
 
 
 def job_folder(task: Task, workdir: bytes) -> JobFolder | None:
-    """Return where a job's log files are, None where none are asked for."""
+    """Return where a job's log files are, None if there are none to write."""
     if not (task.log_dir or task.log_private):
         return None
-    # As torchrun names it, with what makes it one of its kind: a shared folder may hold many.
+    # Named as by torchrun, and made unique: a shared folder may hold many.
     torchruns = f"{task.run_id or 'none'}_{task.job_id}_{task.host}".replace("/", "_")
     name = to_text(torchruns if task.log_layout == "torchrun" else task.job_id)
     if not task.log_private:
@@ -135,7 +135,7 @@ def job_folder(task: Task, workdir: bytes) -> JobFolder | None:
 
 
 def to_text(wire: str) -> str:
-    """Return a text of the line as the file system's functions take it."""
+    """Return wire text as the functions of the file system expect it."""
     return os.fsdecode(from_wire(wire))
 
 
@@ -143,16 +143,16 @@ def _make_private(path: str) -> None:
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
-        found = os.lstat(path)
-        own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-        if not own or found.st_mode & 0o077:
+        status = os.lstat(path)
+        own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+        if not own or status.st_mode & 0o077:
             raise
 
 
 def own_log(paths: Mapping[int, str], warn: Callable[[str], None], *, again: bool) -> RankLog:
-    """Open a rank's files; they must be new, unless this is `again`.
+    """Open a rank's files; they must be new, except `again`, in a later round.
 
-    What an earlier round has recorded is forgotten: it is not this one's.
+    An exception that an earlier round has saved is deleted.
 
     Raises:
         OSError: a folder or a file cannot be created.
@@ -164,7 +164,7 @@ def own_log(paths: Mapping[int, str], warn: Callable[[str], None], *, again: boo
 
 
 def named_log(paths: Mapping[int, str], warn: Callable[[str], None]) -> RankLog:
-    """Open the files that a LogsSpecs has named, anew in every round as torch does.
+    """Open the files that a LogsSpecs has named; they are emptied in every round, as in torch.
 
     Raises:
         OSError: a folder or a file cannot be created.
@@ -174,7 +174,7 @@ def named_log(paths: Mapping[int, str], warn: Callable[[str], None]) -> RankLog:
 
 
 def _make_folders(path: str) -> None:
-    """Make a folder and those above it; `makedirs` keeps its mode for the last alone."""
+    """Make a folder and those above it; `makedirs` applies the mode to the last one only."""
     if path and not os.path.isdir(path):
         _make_folders(os.path.dirname(path))
         with suppress(FileExistsError):
@@ -196,9 +196,9 @@ def _renewed(path: str) -> int:
     except FileExistsError:
         fd = os.open(path, _FLAGS)
     status = os.fstat(fd)
-    # A second name of a file may be one that a stranger has given it (link(2)).
+    # A file with a second name may have been linked there by another user (link(2)).
     if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
         os.truncate(fd, 0)
         return fd
     os.close(fd)
-    raise OSError(errno.EEXIST, "is there, and is no log file of this user's", path)
+    raise OSError(errno.EEXIST, "exists, and is not a log file of this user", path)

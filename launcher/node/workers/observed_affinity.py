@@ -1,4 +1,4 @@
-"""What a worker is bound to by the kernel's own account, once its program runs."""
+"""What a worker is bound to according to the kernel, once its program runs."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 _CPUS = re.compile(r"^Cpus_allowed_list:\s*(\S+)", re.MULTILINE)
 _MEMORY = re.compile(r"^Mems_allowed_list:\s*(\S+)", re.MULTILINE)
 
-AGAIN = 0.01
-"""Seconds between two looks at a worker that is still on its way to its program."""
+INTERVAL = 0.01
+"""Seconds between two checks of a worker whose program has not started yet."""
 
 PATIENCE = 2.0
-"""Seconds for numactl to have become the worker's program."""
+"""Seconds for numactl to become the worker's program."""
 
 
 class AffinityWatch:
-    """Waits until no worker is numactl any more, and then reports what each is bound to, once."""
+    """Waits until no worker is numactl any more, then reports once what each is bound to."""
 
     def __init__(self, loop: Loop, processes: Sequence[Process], report: Report) -> None:
-        """Begin to look at the workers on `loop`; `report` is given the kernel's word on each."""
+        """Begin to check the workers; `report` is called with the kernel's values for each."""
         self._loop = loop
         self._processes = processes
         self._report = report
@@ -39,7 +39,7 @@ class AffinityWatch:
         self._seen: dict[int, tuple[str, str]] = {}
         self._timer: Timer | None = None
         self._done = False
-        self._look()
+        self._check()
 
     def finish(self) -> None:
         """Report now, if that has not been done."""
@@ -49,27 +49,27 @@ class AffinityWatch:
         if self._timer is not None:
             self._timer.cancel()
         for process in self._processes:
-            self._see(process)
+            self._read(process)
         self._report([self._seen.get(process.pid, ("", "")) for process in self._processes])
 
-    def _look(self) -> None:
-        waiting = [process for process in self._processes if _on_its_way(process)]
+    def _check(self) -> None:
+        waiting = [process for process in self._processes if _is_numactl(process)]
         for process in self._processes:
-            if process not in waiting:  # it may have ended by the time that others are there
-                self._see(process)
+            if process not in waiting:  # it may have ended by the time that the others have started
+                self._read(process)
         if waiting and self._loop.clock() < self._until:
-            self._timer = self._loop.call_later(AGAIN, self._look)
+            self._timer = self._loop.call_later(INTERVAL, self._check)
         else:
             self.finish()
 
-    def _see(self, process: Process) -> None:
-        """Keep the first word on a worker's own program; of one that has ended there is none."""
+    def _read(self, process: Process) -> None:
+        """Keep the first values of a worker's own program; one that has ended has none."""
         if process.status is None and process.pid not in self._seen:
             self._seen[process.pid] = allowed(process.pid)
 
 
 def allowed(pid: int) -> tuple[str, str]:
-    """Return the cpus and the memory a process may use; "" for what cannot be read any more.
+    """Return the cpus and the memory that a process may use; "" for what cannot be read.
 
     The memory is its NUMA nodes, with the policy before them where one is set: `bind:0`.
     Source: proc(5), `/proc/PID/status` and `/proc/PID/numa_maps`.
@@ -83,16 +83,16 @@ def allowed(pid: int) -> tuple[str, str]:
 
 
 def placed(
-    rows: Sequence[WorkerBinding], found: Sequence[tuple[str, str]]
+    rows: Sequence[WorkerBinding], values: Sequence[tuple[str, str]]
 ) -> tuple[WorkerBinding, ...]:
-    """Return the workers with what the kernel says of them put in."""
+    """Return the workers with the kernel's values filled in."""
     return tuple(
         row._replace(cpus=cpus, memory=memory)
-        for row, (cpus, memory) in zip(rows, found, strict=False)
+        for row, (cpus, memory) in zip(rows, values, strict=False)
     )
 
 
-def _on_its_way(process: Process) -> bool:
+def _is_numactl(process: Process) -> bool:
     try:
         return os.path.basename(os.readlink(f"/proc/{process.pid}/exe")) == "numactl"
     except OSError:

@@ -1,4 +1,4 @@
-"""One pipe of one worker: read in blocks, kept in full in a log, its end kept for the report."""
+"""One output pipe of a worker: read in blocks, written to a log, its end kept for the report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TAIL = 16 * 1024
 """Bytes of each stream kept for the report of a failure."""
 
 
-class OutputPipes:
+class OutputPipe:
     """Reads one stream of one worker."""
 
     def __init__(self, fd: int, log: RankLog | None, stream: int) -> None:
@@ -23,7 +23,7 @@ class OutputPipes:
         self._stream = stream
 
     def read(self) -> bytes | None:
-        """Return what there is: b"" at the end of the stream, None when there is nothing yet."""
+        """Return the next data: b"" at the end of the stream, None if there is nothing yet."""
         try:
             data = os.read(self.fd, BLOCK)
         except BlockingIOError:
@@ -34,7 +34,7 @@ class OutputPipes:
         return data
 
     def finish(self) -> None:
-        """Take what is still in the pipe into the log and the tail, and close."""
+        """Read what is left in the pipe into the log and the tail, and close."""
         while self.fd >= 0 and self.read():
             pass
         self.close()

@@ -1,4 +1,4 @@
-"""A task on this node before the start: what it needs, and what is wrong with it."""
+"""A task on this node before the start: what it needs, and its problems."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 
 
 class NodeSetup:
-    """One task on this node; all that can fail is tried when it is made, for HELLO to report.
+    """One task on this node. All checks are made on creation, and HELLO reports the problems.
 
     Attributes:
-        base: the environment that the workers begin with, wire texts.
-        workdir: the folder they run in.
+        base: the environment that the workers begin with, as wire text.
+        workdir: the folder in which they run.
         python: the interpreter that runs them.
-        path: the folders where programs are looked for.
-        devices: those of this node.
-        slots: how many workers belong here, 0 where that is not known.
+        path: the folders in which programs are searched.
+        devices: the devices of this node.
+        slots: how many workers run here, 0 if not known.
         folder: where their log files are, None for none.
     """
 
     def __init__(self, task: messages.Task, note: Callable[[str], None]) -> None:
-        """Make every check; `note` takes lines for the user."""
+        """Make every check; `note` is called with messages for the user."""
         self.task = task
         self.policy = BindingPolicy(*task.binding)
         self.program = Program(*task.program)
@@ -75,17 +75,17 @@ class NodeSetup:
         """Return the workers' devices.
 
         Raises:
-            ValueError: a slot is none of the visible devices.
+            ValueError: a slot is not one of the visible devices.
         """
         return WorkerDevices(self.devices, slots, self.policy)
 
     def open_to_store(self) -> None:
-        """Stop listening on the master port, where rank 0's store is to listen."""
+        """Stop listening on the master port, so that rank 0's store can."""
         if self._reservation is not None:
             self._reservation.open_to_store()
 
     def close(self) -> None:
-        """Let the master port go: the next job may have the same."""
+        """Release the master port: the next job may use the same one."""
         if self._reservation is not None:
             self._reservation.close()
 
@@ -96,31 +96,31 @@ class NodeSetup:
             self._problems.append(problem)
 
     def _enter_venv(self) -> bytes:
-        """Source --venv_script; returns the python that it puts on PATH, b"" for none."""
+        """Source --venv_script; return the Python that it puts on PATH, b"" for none."""
         if not self.task.venv_script or not os.path.isdir(self.workdir):
             return b""
         script = environment.from_wire(self.task.venv_script)
         try:
-            found = venv.environ_after(script, os.environb, self.workdir)
+            environ = venv.environ_after(script, os.environb, self.workdir)
         except OSError as error:
             self._check(f"--venv_script {self.task.venv_script}: {reason(error)}")
             return b""
         except ValueError as error:
             self._check(f"--venv_script {self.task.venv_script}: {error}")
             return b""
-        self.base = {text(name): text(value) for name, value in found.items()}
-        return venv.interpreter(os.environb, found)
+        self.base = {text(name): text(value) for name, value in environ.items()}
+        return venv.interpreter(os.environb, environ)
 
     def _find_python(self, of_venv: bytes) -> bytes:
-        """Return --python, else the python of --venv_script, else the one this runs on."""
+        """Return --python, else the Python of --venv_script, else the one that runs this."""
         named = self.program.python
         if not named:
             return of_venv or os.fsencode(sys.executable)
         if "/" in named:
             return os.path.join(self.workdir, environment.from_wire(named))
         folders = environment.from_wire(self.base.get("PATH", os.defpath)).split(b":")
-        found = [os.path.join(folder, environment.from_wire(named)) for folder in folders]
-        return next((one for one in found if os.access(one, os.X_OK)), found[0])
+        paths = [os.path.join(folder, environment.from_wire(named)) for folder in folders]
+        return next((one for one in paths if os.access(one, os.X_OK)), paths[0])
 
     def _check_program(self) -> None:
         script = environment.from_wire(self.program.script)
@@ -129,9 +129,9 @@ class NodeSetup:
         )
 
     def _find_devices(self) -> int:
-        """Check that the slots and cores asked for are there; return how many workers belong here.
+        """Check that the requested slots and cores exist; return how many workers run here.
 
-        There may be none, where that is the problem.
+        The number is 0 if that is the problem.
         """
         task, slots = self.task, 0
         try:
@@ -141,10 +141,10 @@ class NodeSetup:
             self.devices = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
         try:
             slots = len(task.slots) if task.slots is not None else self.devices.count()
-            found = self.equip(task.slots or tuple(range(slots)))
+            equipment = self.equip(task.slots or tuple(range(slots)))
             if self.policy.bind_to != "none":
                 environ = {**self.base, **task.env}
-                self._warn(apply.check(environ, self.policy, found.numa_nodes))
+                self._warn(apply.check(environ, self.policy, equipment.numa_nodes))
         except (ValueError, DsrunError) as error:
             self._check(str(error))
         return slots
@@ -162,7 +162,7 @@ class NodeSetup:
             self._check(ports.taken_problem(self.task.port))
 
     def _make_log_dir(self) -> None:
-        """Make --log_dir itself, so that it is known before the start whether it can be."""
+        """Make --log_dir itself, so that it is known before the start whether this is possible."""
         if not (self.task.log_dir or self.task.log_private):
             return
         from .logs import job_folder
@@ -180,7 +180,7 @@ class NodeSetup:
 
 
 def text(data: bytes) -> str:
-    """Return bytes as the wire text that means them."""
+    """Return bytes as wire text."""
     return data.decode("utf-8", "surrogateescape")
 
 

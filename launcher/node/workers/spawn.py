@@ -1,4 +1,4 @@
-"""Starting one worker, and knowing how it ended."""
+"""Starts one worker, and records how it has ended."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _PIPE_SIZE = 256 * 1024
 
 
 class WorkerSpec(NamedTuple):
-    """One worker as it will be executed; the bytes are what execve(2) is given.
+    """One worker as it will be executed; the bytes are passed to execve(2).
 
     Attributes:
-        cpus: CPUs to stay on, () for no change (numactl is part of `argv` when it is used).
-        keep_stdin: give it a pipe for standard input instead of /dev/null.
-        stdin: a descriptor to be its standard input, -1 for none.
-        fds: further descriptors that it has, under the numbers that they have here.
+        cpus: CPUs to stay on, () for no change (if numactl is used, it is part of `argv`).
+        keep_stdin: whether its standard input is a pipe instead of /dev/null.
+        stdin: a descriptor to use as its standard input, -1 for none.
+        fds: further descriptors that it inherits under the same numbers.
     """
 
     rank: int
@@ -45,7 +45,7 @@ class Process:
 
     Attributes:
         status: its wait status once it has ended.
-        signalled: it was stopped from outside before it ended.
+        signalled: whether it was stopped from outside before it ended.
     """
 
     def __init__(self, spec: WorkerSpec, pid: int, stdin: int, stdout: int, stderr: int) -> None:
@@ -63,24 +63,24 @@ class SpawnFailed(Exception):
 
 
 def spawn(spec: WorkerSpec) -> Process:
-    """Fork and execute one worker in a session of its own.
+    """Fork and execute one worker in a new session.
 
-    Forked by hand because the parent-death signal and the check behind it belong between fork
-    and exec. That is safe here: the node launcher has one thread, and the signal follows the
-    thread that forked.
+    The fork is explicit because the parent-death signal must be set and checked between fork and
+    exec. That is safe here: the node launcher has one thread, and the signal is tied to the thread
+    that forked.
 
     Raises:
         SpawnFailed: exec (or what comes before it) failed; nothing is left running.
     """
     pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(4)]
-    (in_read, in_write), (out_read, out_write), (err_read, err_write), (failure, tell) = pipes
+    (in_read, in_write), (out_read, out_write), (err_read, err_write), (failure, report) = pipes
     _widen(out_write)
     _widen(err_write)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(spec, parent, (in_read, out_write, err_write), tell)
-    for fd in (in_read, out_write, err_write, tell):
+        _become(spec, parent, (in_read, out_write, err_write), report)
+    for fd in (in_read, out_write, err_write, report):
         os.close(fd)
     reason = _reason_in(failure)
     if reason:
@@ -94,7 +94,7 @@ def spawn(spec: WorkerSpec) -> Process:
 
 
 def _widen(fd: int) -> None:
-    """Make a pipe larger, so that a printing worker sleeps less; the kernel may refuse."""
+    """Make a pipe larger, so that a printing worker waits less; the kernel may refuse."""
     with suppress(OSError):
         fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_SIZE)
 
@@ -104,8 +104,8 @@ def _reason_in(fd: int) -> str:
         return pipe.read().decode("utf-8", "replace")
 
 
-def _become(spec: WorkerSpec, parent: int, streams: tuple[int, int, int], tell: int) -> None:
-    """Turn the forked child into the worker, or say why not and end; never returns."""
+def _become(spec: WorkerSpec, parent: int, streams: tuple[int, int, int], report: int) -> None:
+    """Turn the forked child into the worker, or report why not and exit; never returns."""
     try:
         os.setsid()
         processes.die_with_parent(signal.SIGKILL)
@@ -118,14 +118,14 @@ def _become(spec: WorkerSpec, parent: int, streams: tuple[int, int, int], tell: 
             os.sched_setaffinity(0, spec.cpus)
         os.execvpe(spec.argv[0], spec.argv, spec.env)
     except BaseException as error:
-        os.write(tell, _reason(spec, error).encode("utf-8", "replace"))
+        os.write(report, _reason(spec, error).encode("utf-8", "replace"))
     os._exit(127)
 
 
 def _default_signals() -> None:
-    """Give the worker the signal dispositions and mask of a fresh login, whatever ours are."""
+    """Give the worker the signal dispositions and mask of a fresh login."""
     for number in signals.changed():
-        with suppress(OSError):  # nobody can change it, or it is the C library's own
+        with suppress(OSError):  # it cannot be changed, or the C library reserves it
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
@@ -150,7 +150,7 @@ def _reason(spec: WorkerSpec, error: BaseException) -> str:
             f"{program}: the arguments and environment are too long; largest: {name}, {size} bytes"
         )
     if isinstance(error, OSError) and error.errno == errno.ENOEXEC:
-        return f"{program}: neither a program of this machine nor a script that begins with #!"
+        return f"{program}: neither a program for this machine nor a script that begins with #!"
     if isinstance(error, OSError):
         return f"{os.fsdecode(error.filename or program)}: {error.strerror}"
     return f"{program}: {error!r}"

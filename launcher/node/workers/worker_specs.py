@@ -1,4 +1,4 @@
-"""From a START to what is executed here: one `WorkerSpec` for each worker, and its log files."""
+"""Turns a START into what is executed here: a `WorkerSpec` for each worker, and its log files."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ if TYPE_CHECKING:
 
 
 class WorkerSpecs:
-    """Makes the workers of every round of one run."""
+    """Makes the specs of the workers for every round of one run."""
 
     def __init__(self, setup: NodeSetup, note: Callable[[str], None]) -> None:
-        """Make workers for a task that was found to be usable; `note` takes lines for the user."""
+        """Prepare for a task that has passed its checks; `note` is called with messages."""
         self._setup = setup
         self._note = note
         self._files = LogFiles(setup, note)
         self._equipment: WorkerDevices
 
     def make(self, start: Start) -> tuple[list[WorkerSpec], dict[int, RankLog]]:
-        """Return what each worker of a round is started with, and its log files.
+        """Return the spec of each worker of a round, and its log files.
 
         Raises:
             OSError: a log file cannot be created.
-            DsrunError: cores cannot be bound as asked.
+            DsrunError: cores cannot be bound as requested.
         """
         self._equipment = self._setup.equip(start.slots)
         self._files.close()
@@ -50,12 +50,12 @@ class WorkerSpecs:
         return specs, self._files.open([spec.rank for spec in specs], start)
 
     def bound(self, start: Start, processes: Sequence[Process]) -> NodeBindings:
-        """Return where the workers that were made last are, without the kernel's account of it."""
+        """Return the placement of the workers that were made last, without the kernel's values."""
         pids = {one.spec.rank - start.first_rank: one.pid for one in processes}
         return self._equipment.bound(pids, start.first_rank)
 
     def close(self) -> None:
-        """Let go of what the last round's workers have recorded."""
+        """Close the error files of the last round's workers."""
         self._files.close()
 
     def _cores(self) -> list[apply.WorkerCores]:
@@ -91,17 +91,17 @@ class WorkerSpecs:
         return {wire(name): wire(value) for name, value in env.items()}
 
     def _contract(self, start: Start, local: int) -> dict[str, str]:
-        """Return the variables that every worker is promised."""
+        """Return the variables that are guaranteed to every worker."""
         setup, info = self._setup, self._rank_info(start, local)
-        promised = environment.contract(info) | environment.of_slurm(info, setup.base)
-        promised |= agent_environment.variables(start, local)
-        promised |= self._mask(start, local)
-        promised |= self._equipment.variables(local, {**setup.base, **setup.task.env})
-        promised["DSRUN_NODE_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
-        return promised
+        variables = environment.contract(info) | environment.of_slurm(info, setup.base)
+        variables |= agent_environment.variables(start, local)
+        variables |= self._mask(start, local)
+        variables |= self._equipment.variables(local, {**setup.base, **setup.task.env})
+        variables["DSRUN_NODE_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
+        return variables
 
     def _mask(self, start: Start, local: int) -> dict[str, str]:
-        """Return the variables that show a worker the devices of this node, or its own alone."""
+        """Return the variables that show a worker the devices of this node, or only its own."""
         devices = self._setup.devices
         entries = devices.entries(start.slots)
         alone = self._setup.task.one_device or devices.alone

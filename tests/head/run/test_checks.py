@@ -38,11 +38,11 @@ NODES = lay_out([Host("w0", (0,), where="hosts:1"), Host("w1", (0,), where="host
         ([hello(machine="a"), hello(machine="b"), hello(machine="c")], []),
         (
             [
-                hello(machine="a", problems=("no such folder: /x", "no python at /py")),
+                hello(machine="a", problems=("no such folder: /x", "no Python at /py")),
                 hello(machine="b"),
                 hello(machine="c", problems=("port 1 is taken",)),
             ],
-            ["w0: no such folder: /x", "w0: no python at /py", "w2: port 1 is taken"],
+            ["w0: no such folder: /x", "w0: no Python at /py", "w2: port 1 is taken"],
         ),
         (
             [hello(machine="a"), hello(machine="a"), hello(machine="a")],

@@ -35,7 +35,7 @@ def test_a_narrowed_launcher_plans_inside_its_mask() -> None:
         [[[cpu], 1], [[cpu], 1]],
         [
             "2 workers share 1 core",
-            "cores that may be used here: 1, perhaps because of SLURM_CPU_BIND=cores",
+            "usable cores here: 1, perhaps because of SLURM_CPU_BIND=cores",
         ],
     ]
 

@@ -12,7 +12,7 @@ def test_kmp_affinity_is_refused() -> None:
     with pytest.raises(UsageError) as caught:
         conflicts.conflicts({"KMP_AFFINITY": "compact", "OMP_PLACES": "cores"})
     assert str(caught.value) == (
-        "KMP_AFFINITY=compact: it places threads against the binding of cores;"
+        "KMP_AFFINITY=compact: conflicts with the binding of cores;"
         " unset it, or leave out --bind_cores_to_rank"
     )
 
@@ -29,7 +29,7 @@ def test_kmp_affinity_is_refused() -> None:
     ],
 )
 def test_other_affinities_are_kept_and_told(environ: Mapping[str, str], kept: str) -> None:
-    text = f"kept as set: {kept}; threads are placed by that, within the cores bound"
+    text = f"kept as set: {kept}; threads are placed accordingly within the bound cores"
     assert conflicts.conflicts(environ) == text
 
 
@@ -41,7 +41,7 @@ def test_nothing_is_told_without_a_conflict(environ: Mapping[str, str]) -> None:
 def test_an_engine_that_left_too_few_cores_is_named() -> None:
     environ = {"SLURM_CPU_BIND": "quiet,mask_cpu:0x1", "HYDRA_BINDING": ""}
     assert conflicts.confinement(environ, 1, 2) == (
-        "cores that may be used here: 1, perhaps because of SLURM_CPU_BIND=quiet,mask_cpu:0x1"
+        "usable cores here: 1, perhaps because of SLURM_CPU_BIND=quiet,mask_cpu:0x1"
     )
     assert conflicts.confinement(environ, 2, 2) is None
     assert conflicts.confinement({}, 1, 2) is None

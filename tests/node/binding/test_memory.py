@@ -46,14 +46,14 @@ def test_memory_rules(
 @pytest.mark.parametrize(
     ("name", "seats", "asked", "why"),
     [
-        ("one_socket", [0], "bind", "no rule, as there are no two NUMA nodes with memory here"),
-        ("interleaved", [None], "bind", "no rule for cores on all NUMA nodes"),
-        ("interleaved", [0], "interleave", "no rule for cores on one NUMA node"),
+        ("one_socket", [0], "bind", "not set, as fewer than two NUMA nodes here have memory"),
+        ("interleaved", [None], "bind", "not set for cores on all NUMA nodes"),
+        ("interleaved", [0], "interleave", "not set for cores on one NUMA node"),
         (
             "memoryless",
             [1],
             "bind",
-            "no rule for cores on a NUMA node whose memory may not be used",
+            "not set for cores on a NUMA node whose memory may not be used",
         ),
     ],
 )

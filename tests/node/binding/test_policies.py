@@ -42,8 +42,8 @@ def test_a_node_with_too_few_cores_for_workers_of_its_own() -> None:
     with pytest.raises(UsageError) as caught:
         plan(known("odd_cpuset"), [1, 0, 0], BindingPolicy("exclusive"))
     assert str(caught.value) == (
-        "--numa_binding exclusive: NUMA node 0 has 2 workers, and cores that may be used: 1;"
-        " start fewer, or use --bind_to core"
+        "--numa_binding exclusive: NUMA node 0 has 2 workers, but usable cores: 1;"
+        " start fewer workers, or use --bind_to core"
     )
 
 

@@ -13,7 +13,7 @@ from dsrun.launcher.common.cpu_list import format_cpus
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.messages import WorkerBinding
 from dsrun.launcher.node.workers.observed_affinity import (
-    AGAIN,
+    INTERVAL,
     PATIENCE,
     AffinityWatch,
     allowed,
@@ -86,13 +86,13 @@ def test_the_watch_waits_for_the_workers_own_program(waiting: Process) -> None:
     clock, told = Clock(), list[Any]()
     AffinityWatch(clock.loop, [waiting], told.append)
     for _ in range(3):
-        clock.go(AGAIN)
+        clock.go(INTERVAL)
     assert not told
     os.sched_setaffinity(waiting.pid, {min(CPUS)})
     # The program is there once it echoes.
     os.write(waiting.stdin, b"\nx\n")
     assert os.read(waiting.stdout, 2) == b"x\n"
-    clock.go(AGAIN)
+    clock.go(INTERVAL)
     assert told == [[(f"{min(CPUS)}", allowed(os.getpid())[1])]]
     clock.go(PATIENCE)
     assert len(told) == 1
@@ -101,9 +101,9 @@ def test_the_watch_waits_for_the_workers_own_program(waiting: Process) -> None:
 def test_the_watch_has_no_more_patience_than_that(waiting: Process) -> None:
     clock, told = Clock(), list[Any]()
     AffinityWatch(clock.loop, [waiting], told.append)
-    clock.go(PATIENCE - AGAIN)
+    clock.go(PATIENCE - INTERVAL)
     assert not told
-    clock.go(2 * AGAIN)
+    clock.go(2 * INTERVAL)
     assert [one[0][0] for one in told] == [format_cpus(CPUS)]
 
 

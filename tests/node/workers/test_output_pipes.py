@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dsrun.launcher.node.workers.output_pipes import BLOCK, TAIL, OutputPipes
+from dsrun.launcher.node.workers.output_pipes import BLOCK, TAIL, OutputPipe
 
 
 class Log:
@@ -22,16 +22,16 @@ class Log:
 
 
 @pytest.fixture
-def ends() -> Iterator[tuple[OutputPipes, Log, int]]:
+def ends() -> Iterator[tuple[OutputPipe, Log, int]]:
     read, write = os.pipe()
     os.set_blocking(read, False)
     log = Log()
-    pipes = OutputPipes(read, log, 2)  # type: ignore[arg-type]
+    pipes = OutputPipe(read, log, 2)  # type: ignore[arg-type]
     yield pipes, log, write
     pipes.close()
 
 
-def test_there_may_be_nothing_yet_and_then_an_end(ends: tuple[OutputPipes, Log, int]) -> None:
+def test_there_may_be_nothing_yet_and_then_an_end(ends: tuple[OutputPipe, Log, int]) -> None:
     pipes, log, write = ends
     assert pipes.read() is None
     os.write(write, b"text")
@@ -41,7 +41,7 @@ def test_there_may_be_nothing_yet_and_then_an_end(ends: tuple[OutputPipes, Log, 
     assert (log.data, pipes.tail) == (b"text", b"text")
 
 
-def test_a_block_at_a_time_and_the_tail_is_the_end(ends: tuple[OutputPipes, Log, int]) -> None:
+def test_a_block_at_a_time_and_the_tail_is_the_end(ends: tuple[OutputPipe, Log, int]) -> None:
     pipes, log, write = ends
     data = bytes(number % 251 for number in range(BLOCK))
     os.write(write, data)
@@ -54,7 +54,7 @@ def test_a_block_at_a_time_and_the_tail_is_the_end(ends: tuple[OutputPipes, Log,
 
 
 def test_what_is_still_in_the_pipe_is_kept_and_it_is_closed_once(
-    ends: tuple[OutputPipes, Log, int],
+    ends: tuple[OutputPipe, Log, int],
 ) -> None:
     """Whoever still has the other end open does not keep us."""
     pipes, log, write = ends
@@ -70,7 +70,7 @@ def test_what_is_still_in_the_pipe_is_kept_and_it_is_closed_once(
 
 def test_without_a_log_the_tail_is_kept_all_the_same() -> None:
     read, write = os.pipe()
-    pipes = OutputPipes(read, None, 1)
+    pipes = OutputPipe(read, None, 1)
     os.write(write, b"x")
     os.close(write)
     pipes.finish()

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node.signals import RECENT, TOGETHER, SignalDeduplicator
+from dsrun.launcher.node.signal_deduplicator import RECENT, TOGETHER, SignalDeduplicator
 
 from ..support import clock as support
 
 if TYPE_CHECKING:
-    from dsrun.launcher.node.signals import Way
+    from dsrun.launcher.node.signal_deduplicator import Way
 
 
 class Clock:
@@ -34,9 +34,9 @@ def judged(*ways: str, pause: float = 0.0) -> list[tuple[int, bool]]:
         if len(found) == (2 if pause else 1):
             loop.stop()
 
-    arrivals = SignalDeduplicator(loop, act)
+    signals = SignalDeduplicator(loop, act)
     for at, way in enumerate(ways):
-        loop.call_later(at * pause, lambda way=way: arrivals.came(signal.SIGUSR1, way))  # type: ignore[misc]
+        loop.call_later(at * pause, lambda way=way: signals.received(signal.SIGUSR1, way))  # type: ignore[misc]
     loop.run()
     return found
 
@@ -62,45 +62,45 @@ def test_two_signals_are_two() -> None:
 def test_a_signal_that_reached_all_is_known_for_a_while() -> None:
     clock = Clock()
     loop = Loop(clock)
-    arrivals = SignalDeduplicator(loop, lambda _number, _told: loop.stop())
-    arrivals.came(signal.SIGTERM, "guard")
-    arrivals.came(signal.SIGTERM, "launcher")
-    assert not arrivals.everywhere(signal.SIGTERM)
+    signals = SignalDeduplicator(loop, lambda _number, _told: loop.stop())
+    signals.received(signal.SIGTERM, "guard")
+    signals.received(signal.SIGTERM, "launcher")
+    assert not signals.reached_workers(signal.SIGTERM)
     clock.now = 1.0
     loop.run()
-    assert arrivals.everywhere(signal.SIGTERM)
-    assert not arrivals.everywhere(signal.SIGUSR1)
+    assert signals.reached_workers(signal.SIGTERM)
+    assert not signals.reached_workers(signal.SIGUSR1)
     clock.now += RECENT
-    assert not arrivals.everywhere(signal.SIGTERM)
+    assert not signals.reached_workers(signal.SIGTERM)
 
 
 @pytest.mark.parametrize(("ways", "delivered"), [(["guard"], False), (["launcher", "guard"], True)])
 def test_what_has_come_can_be_settled_at_once(ways: list[Way], delivered: bool) -> None:
     """Workers that start then have got nothing of it, and nothing acts a second time."""
     clock, found = support.Clock(), list[tuple[int, bool]]()
-    arrivals = SignalDeduplicator(clock.loop, lambda *one: found.append(one))
+    signals = SignalDeduplicator(clock.loop, lambda *one: found.append(one))
     for way in ways:
-        arrivals.came(signal.SIGTERM, way)
-    arrivals.settle()
+        signals.received(signal.SIGTERM, way)
+    signals.settle()
     assert found == [(signal.SIGTERM, delivered)]
-    assert not arrivals.everywhere(signal.SIGTERM)
+    assert not signals.reached_workers(signal.SIGTERM)
     clock.go(1.0)
     assert len(found) == 1
-    arrivals.came(signal.SIGTERM, "guard")
+    signals.received(signal.SIGTERM, "guard")
     clock.go(TOGETHER)
     assert found[1:] == [(signal.SIGTERM, False)]
-    arrivals.settle()
+    signals.settle()
     assert len(found) == 2
 
 
 def test_a_signal_is_judged_when_both_may_have_got_it() -> None:
     clock, found = support.Clock(), list[tuple[int, bool]]()
-    arrivals = SignalDeduplicator(clock.loop, lambda *one: found.append(one))
-    arrivals.came(signal.SIGINT, "guard")
+    signals = SignalDeduplicator(clock.loop, lambda *one: found.append(one))
+    signals.received(signal.SIGINT, "guard")
     clock.go(0.6 * TOGETHER)
     assert found == []
-    arrivals.came(signal.SIGINT, "launcher")
-    arrivals.came(signal.SIGUSR1, "launcher")
+    signals.received(signal.SIGINT, "launcher")
+    signals.received(signal.SIGUSR1, "launcher")
     clock.go(0.6 * TOGETHER)
     assert found == [(signal.SIGINT, True)]
     clock.go(0.6 * TOGETHER)
