@@ -48,7 +48,6 @@ INCOMPLETE = frozenset(
     {
         "planning",
         "commands",
-        "control",
         "head",
         "node",
     }

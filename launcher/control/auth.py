@@ -1,9 +1,9 @@
-"""How the two ends of a dialled line show each other who they are.
+"""How the two ends of a dialled control line authenticate each other.
 
-Started by an engine (pdsh and its like), a node launcher makes a token, prints it where only the
-runner reads it, and sends the same token over the line; the runner's certificate is pinned. With
-`--no_ssh` there is no such pipe and no pin: both ends know a secret (`DSRUN_TOKEN`) and prove it
-over the certificate that they see, so nobody can stand between them.
+A node launcher started by an engine (or pdsh) makes a token, prints it on its standard output,
+which only the runner reads, and sends the same token over the connection; the runner's certificate
+is pinned. With `--no_ssh` there is no such pipe and no pin: both ends prove that they know a secret
+(`DSRUN_TOKEN`), together with the certificate that they see, which excludes a man in the middle.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Credentials(NamedTuple):
 
     Attributes:
         node: its name in the hostfile, or its node rank as a number (`--no_ssh`).
-        proof: the announced token, or `proof` over the shared secret.
-        digest: of the plan this node was started with, "" where the runner tells it.
-        host: what its machine calls itself, for messages; "" where the runner knows.
+        proof: the announced token, or the result of `prove` for the shared secret.
+        digest: of the node's plan (`--no_ssh`), "" if the runner sends it the plan.
+        host: the hostname of its machine, for messages (`--no_ssh`).
     """
 
     node: Name
@@ -51,13 +51,13 @@ def announcement(node: str, token: str) -> str:
 
 
 def parse_announcement(line: str) -> tuple[str, str] | None:
-    """Return (node, token) when a line of the engine's output announces one; labels may precede."""
+    """Return (node, token) if a line of the engine's output announces one; labels may precede."""
     words = line.partition(ANNOUNCEMENT)[2].split()
     return (words[0], words[1]) if len(words) == 2 else None
 
 
 def prove(secret: str, fingerprint: str, who: str) -> str:
-    """Return what shows that `who` knows the secret and sees that certificate."""
+    """Return a proof that `who` knows the secret and sees the certificate with this fingerprint."""
     text = f"dsrun {who} {fingerprint}".encode()
     return hmac.new(secret.encode(), text, hashlib.sha256).hexdigest()
 
@@ -72,7 +72,7 @@ def same(one: str, other: str) -> bool:
 
 
 def digest(plan: Plan) -> str:
-    """Return what two runs of one command line share: a hash over hosts, slots and program."""
+    """Return a hash over hosts, slots and program, equal for the same command line."""
     import json
 
     nodes = [(node.host.name, node.slots) for node in plan.nodes]
@@ -82,6 +82,6 @@ def digest(plan: Plan) -> str:
 
 
 def credentials(rank: str, secret: str, seen: str, plan: Plan) -> Credentials:
-    """Return those of a node of `--no_ssh`: the secret proved over the certificate seen."""
+    """Return the credentials of a `--no_ssh` node that has seen a certificate."""
     proof = prove(secret, seen, f"node {rank}")
     return Credentials(rank, proof, digest(plan), os.uname().nodename)

@@ -1,4 +1,4 @@
-"""A control line on a loop: frames handed out as they arrive, writes that never wait."""
+"""A control line on an event loop: dispatches frames as they arrive, and never blocks on writes."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
 
 UNREAD = 2 * frames.FRAME_LIMIT
-"""Bytes that may wait for the other end to read them: a JOB, and what a reader owes in a moment."""
+"""Bytes that may wait for the other end to read them: a JOB, and what is sent meanwhile."""
 
 QUOTED = 200
-"""Characters of a reason that are shown: it may quote what the other end has sent."""
+"""Longest reason in characters: it may quote what the other end has sent."""
 
 
 class Connection:
-    """Serves one line: `handlers` by kind of frame, `on_closed` once with the reason.
+    """Serves one stream: calls `handlers` by kind of frame, and `on_closed` once with the reason.
 
     Attributes:
         last_received: when the last frame arrived, on the loop's clock.
-        fault: what the other end did that no node launcher or runner does, "" for nothing.
+        fault: how the other end violated the protocol, "" if it did not.
     """
 
     def __init__(
@@ -48,11 +48,11 @@ class Connection:
 
     @property
     def open(self) -> bool:
-        """Whether the line still stands."""
+        """Whether the connection is open."""
         return self._line is not None
 
     def send(self, frame: bytes) -> None:
-        """Send one packed frame; nothing happens on a line that is closed."""
+        """Send one packed frame; do nothing on a closed connection."""
         line = self._line
         if line is None:
             return
@@ -62,11 +62,11 @@ class Connection:
             self._lose(str(closed))
             return
         if line.pending > UNREAD:
-            self._blame("it does not read what it is sent")
+            self._on_fault("it does not read what is sent to it")
         self._await_room()
 
     def close(self) -> None:
-        """Close the line without telling `on_closed`."""
+        """Close the connection without calling `on_closed`."""
         line, self._line = self._line, None
         if line is not None:
             self._loop.remove(line.read_fd)
@@ -80,7 +80,7 @@ class Connection:
         try:
             arrived = self._line.receive()
         except NotFrames as error:
-            self._blame(str(error))
+            self._on_fault(str(error))
             return
         except StreamClosed as closed:
             self._lose(str(closed))
@@ -98,14 +98,14 @@ class Connection:
         try:
             handler = self._handlers[kind]
         except KeyError:
-            self._blame(f"it sent an invalid frame: no kind {kind} is expected")
+            self._on_fault(f"it sent an invalid frame: unexpected kind {kind}")
             return
         try:
             handler(body)
         except frames.BadFrame as error:
-            self._blame(f"it sent an invalid frame of kind {kind}: {error}")
+            self._on_fault(f"it sent an invalid frame of kind {kind}: {error}")
 
-    def _blame(self, fault: str) -> None:
+    def _on_fault(self, fault: str) -> None:
         self.fault = plain(fault)[:QUOTED]
         self._lose(self.fault)
 

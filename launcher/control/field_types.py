@@ -1,7 +1,7 @@
-"""What may stand in the fields of a message: a check for every type that `messages` names. Pure.
+"""Checks for the fields of messages, one for every type that `messages` uses. Pure.
 
-The other end of a line may be anybody, so a value is taken only if nothing that is done with it can
-fail: whole numbers fit into 64 bits, times are finite, text can be written to a file or a terminal.
+The other end of a connection may be anybody, so a value is accepted only if nothing that is done
+with it can fail: integers fit into 64 bits, times are finite, text can be written to a file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Check: TypeAlias = Callable[[Any], bool]
 
-# A field of one of these is of its type, and of those values that the table below allows.
+# Each of these names a range of values of its type, which the table below checks.
 Port = int
 Size = int
 Count = int
@@ -40,7 +40,7 @@ _SIGNALS = {0, *map(int, signal.Signals)}
 
 
 def row(shape: Any) -> Check:
-    """Return the check for a list that has a value for each field of a message, in their order."""
+    """Return the check for a list with one value for each field of a message, in order."""
     types = tuple(shape.__annotations__.values())
     return lambda value: (
         isinstance(value, (list, tuple))
@@ -55,7 +55,7 @@ def rows(shape: Any) -> Check:
 
 
 def _text(value: object) -> bool:
-    """Undecodable bytes survive as lone surrogates (PEP 383); other surrogates are no text."""
+    """Accept text with undecodable bytes as lone surrogates (PEP 383), but no other surrogates."""
     if not isinstance(value, str):
         return False
     try:
@@ -70,7 +70,7 @@ def _name(value: object) -> bool:
 
 
 def _between(least: float, most: float) -> Check:
-    """Return the check for whole numbers from `least` to `most`; True and False are none."""
+    """Return the check for integers from `least` to `most`; booleans are not accepted."""
     return lambda value: type(value) is int and least <= value <= most
 
 
@@ -130,4 +130,4 @@ CHECKS: dict[str, Check] = {
     "Rendezvous": row(Rendezvous),
 }
 CHECKS |= _or_none(CHECKS, ("str", "int", "Port", "Rendezvous", "tuple[Slot, ...]"))
-"""For each annotation that a message has: whether a value from the line is of that type."""
+"""The check for each annotation that a message has."""

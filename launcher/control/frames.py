@@ -1,7 +1,7 @@
-"""Frames: what travels on a control line, cut out of a byte stream.
+"""Frames, the units of a control line, and their decoder.
 
 A frame is one byte of kind, four bytes of length (network order) and the body. Control messages are
-JSON objects; output and input are raw bytes behind a small fixed header. Nothing is ever unpickled.
+JSON objects; output and input are raw bytes after a small fixed header. Nothing is ever unpickled.
 """
 
 import json
@@ -11,38 +11,38 @@ MAGIC = b"\x00dsrun-line-1\x00"
 """A node launcher writes this first, so that what a login shell prints before it can be skipped."""
 
 NOISE_LIMIT = 64 * 1024
-"""Bytes that may come before MAGIC before the line is given up as not being a node launcher."""
+"""Bytes that may come before MAGIC; after more than that, the other end is not a node launcher."""
 
 FRAME_LIMIT = 64 * 1024 * 1024
 """Largest body in bytes; a job's whole environment and arguments travel in one frame."""
 
 NODE_LIMIT = 4 * 1024 * 1024
-"""Largest body that a node may send, in bytes: a worker's question has 1 MiB at most."""
+"""Largest body that a node may send, in bytes; a worker's request has at most 1 MiB."""
 
 AUTH_LIMIT = 4096
-"""Largest body in bytes before the other end has shown who it is."""
+"""Largest body in bytes before the other end is authenticated."""
 
 MOST = 1 << 62
-"""What no number in a message reaches, be it seconds, bytes or ranks."""
+"""Limit of every number in a message, such as seconds, bytes or ranks."""
 
 DIGITS = 20
-"""Longest whole number in a message: 64 bits and a sign."""
+"""Digits of the longest integer in a message: 64 bits and a sign."""
 
 # runner -> node
-JOB = 1  # what will run, from where, with which environment
-PROBE = 2  # which of these addresses of node 0 can you reach?
-START = 3  # ranks, devices, master: go
-STOP = 4  # signal the workers, give them a grace, kill, sweep
-SIGNAL = 5  # pass one signal to every worker
-CREDIT = 6  # so many more bytes of output may be sent
+JOB = 1  # prepare this program: folder, environment, limits
+PROBE = 2  # report which of these addresses of node 0 can be reached
+START = 3  # start the workers: ranks, devices, master
+STOP = 4  # stop the workers with a signal, kill them after the grace, end what is left
+SIGNAL = 5  # pass this signal on to every worker
+CREDIT = 6  # this many more bytes of output may be sent
 INPUT = 7  # bytes for rank 0's standard input; an empty body is its end
-LEASE = 8  # b"hold": the runner is about to be suspended, its silence is not to be counted
-END = 9  # the job is over: its exit code and its story
-WELCOME = 10  # the runner in turn shows who it is (`--no_ssh`)
-ROUND = 11  # an elastic job: your place in the next round
-CHANGE = 12  # an elastic job: leave this round, there will be another
-NOTICE = 13  # an elastic job: that will come soon
-ANSWER = 14  # to a worker that has asked a shard queue; an empty one ends its line
+LEASE = 8  # b"hold": expect no heartbeats, the runner is about to be suspended; b"count": again
+END = 9  # the job is over: its exit code and its report
+WELCOME = 10  # the runner's own proof of the shared secret (`--no_ssh`)
+ROUND = 11  # an elastic job: this node's place in the next round
+CHANGE = 12  # an elastic job: stop the workers of this round, another one follows
+NOTICE = 13  # an elastic job: a CHANGE follows soon
+ANSWER = 14  # the answer of a shard queue to a worker; an empty one closes its connection
 # node -> runner
 AUTH = 32
 HELLO = 33
@@ -50,14 +50,14 @@ PROBED = 34
 OUTPUT = 35
 EXIT = 36
 NOTE = 37
-TOOK = 38  # so many bytes of INPUT were written
-DONE = 39
+TOOK = 38  # this many bytes of INPUT were written to rank 0
+DONE = 39  # nothing of the job is left on this node
+BOUND = 40  # the bindings of the running workers
 JOIN = 41  # an elastic job: ready for the next round
-BOUND = 40  # what the workers are bound to, now that they run
-RANKS = 42  # torch's rendezvous has formed a round: which ranks of it are here
+RANKS = 42  # torch's rendezvous has formed a round: the ranks on this node
 AGENT_FAILED = 43  # an elastic job: the agent on this node has failed, and why
-ASK = 44  # a worker asks a shard queue; an empty one is the end of its line
-STARTED = 45  # the workers here run: which process is which rank
+ASK = 44  # a request of a worker to a shard queue; an empty one is the end of its connection
+STARTED = 45  # the workers on this node are running: ranks and pids
 FINISHED = 46  # an elastic job: all workers of a round on this node have ended with code 0
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
@@ -70,7 +70,7 @@ _COUNT = struct.Struct("!Q")
 
 
 class BadFrame(Exception):
-    """The stream is not a control line, or its other end has gone wrong."""
+    """The bytes are not a frame, or a frame is not valid here."""
 
 
 def pack(kind: int, body: bytes = b"") -> bytes:
@@ -100,16 +100,16 @@ def unpack_json(body: bytes) -> dict[str, object]:
 
 def _whole(digits: str) -> int:
     if len(digits) > DIGITS:
-        raise BadFrame(f"a number of {len(digits)} digits")
+        raise BadFrame(f"a number with {len(digits)} digits")
     return int(digits)
 
 
-def _no_number(name: str) -> float:
-    raise BadFrame(f"{name} is no number")
+def _not_a_number(name: str) -> float:
+    raise BadFrame(f"{name} is not a number")
 
 
-_JSON = json.JSONDecoder(parse_int=_whole, parse_constant=_no_number)
-"""Takes neither Infinity and NaN, which are no JSON, nor numbers that take minutes to read."""
+_JSON = json.JSONDecoder(parse_int=_whole, parse_constant=_not_a_number)
+"""Rejects Infinity and NaN, which are not JSON, and numbers that take minutes to parse."""
 
 
 def pack_output(rank: int, stream: int, data: bytes) -> bytes:
@@ -121,18 +121,18 @@ def unpack_output(body: bytes) -> tuple[int, int, bytes]:
     """Return (rank, stream, data) of an OUTPUT frame's body.
 
     Raises:
-        BadFrame: the body is too short or names no such stream.
+        BadFrame: the body is too short, or the stream is unknown.
     """
     if len(body) < _OUTPUT.size:
-        raise BadFrame("short output frame")
+        raise BadFrame("OUTPUT is too short")
     rank, stream = _OUTPUT.unpack_from(body)
     if stream not in {1, 2}:
-        raise BadFrame(f"no such stream: {stream}")
+        raise BadFrame(f"unknown stream {stream}")
     return rank, stream, body[_OUTPUT.size :]
 
 
 def pack_ask(rank: int, generation: int, line: int, text: bytes) -> bytes:
-    """Return an ASK frame: a request by `rank` of a round on one of its node's lines."""
+    """Return an ASK frame: a request by `rank` of a round on one of its node's connections."""
     return pack(ASK, _ASK.pack(rank, generation, line) + text)
 
 
@@ -143,13 +143,13 @@ def unpack_ask(body: bytes) -> tuple[int, int, int, bytes]:
         BadFrame: the body is too short.
     """
     if len(body) < _ASK.size:
-        raise BadFrame("short question")
+        raise BadFrame("ASK is too short")
     rank, generation, line = _ASK.unpack_from(body)
     return rank, generation, line, body[_ASK.size :]
 
 
 def pack_answer(line: int, text: bytes) -> bytes:
-    """Return an ANSWER frame for one of a node's lines."""
+    """Return an ANSWER frame for one of a node's connections."""
     return pack(ANSWER, _ANSWER.pack(line) + text)
 
 
@@ -160,12 +160,12 @@ def unpack_answer(body: bytes) -> tuple[int, bytes]:
         BadFrame: the body is too short.
     """
     if len(body) < _ANSWER.size:
-        raise BadFrame("short answer")
+        raise BadFrame("ANSWER is too short")
     return _ANSWER.unpack_from(body)[0], body[_ANSWER.size :]
 
 
 def pack_count(kind: int, count: int) -> bytes:
-    """Return a CREDIT or TOOK frame: so many bytes."""
+    """Return a CREDIT or TOOK frame for this many bytes."""
     return pack(kind, _COUNT.pack(count))
 
 
@@ -201,7 +201,7 @@ def unpack_beat(body: bytes) -> float:
     """Return the clock of a node's BEAT.
 
     Raises:
-        BadFrame: the body is no such number.
+        BadFrame: the body is not such a number.
     """
     try:
         clock = float(body)
@@ -213,7 +213,7 @@ def unpack_beat(body: bytes) -> float:
 
 
 class Decoder:
-    """Cuts frames out of bytes as they arrive.
+    """Splits a stream of bytes into frames.
 
     Attributes:
         limit: largest body accepted, in bytes.
@@ -224,7 +224,7 @@ class Decoder:
         self._data = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Take bytes in; return the (kind, body) pairs that are now complete.
+        """Add bytes; return the (kind, body) pairs that are now complete.
 
         Raises:
             BadFrame: a frame is larger than the limit.
@@ -235,7 +235,7 @@ class Decoder:
         while len(self._data) - at >= _HEAD.size:
             kind, size = _HEAD.unpack_from(self._data, at)
             if size > self.limit:
-                raise BadFrame(f"a frame of {size} bytes (at most {self.limit})")
+                raise BadFrame(f"a frame of {size} bytes (limit {self.limit})")
             end = at + _HEAD.size + size
             if len(self._data) < end:
                 break

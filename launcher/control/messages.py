@@ -1,7 +1,7 @@
-"""What the frames say: one immutable value a message, to and from JSON.
+"""The messages in frames: one immutable value per message, converted to and from JSON.
 
-Not dataclasses: the node launcher starts on every node of every job, and that module would be a
-third of its start-up time.
+They are not dataclasses: the node launcher starts on every node of every job, and importing
+`dataclasses` would take a third of its start-up time.
 """
 
 from __future__ import annotations
@@ -22,41 +22,41 @@ if TYPE_CHECKING:
     from ..specs.program import Program
 
 BEATS = 16
-"""Signs of life that each end gives in the time after which it misses the other's: a cable that was
-out may bring back few of them in time."""
+"""Heartbeats that each end sends per heartbeat timeout: after an interruption of the network, few
+of them may arrive in time."""
 
 
 class Task(NamedTuple):
-    """JOB: what a node is asked to get ready for.
+    """JOB: the program that a node prepares.
 
     Attributes:
         dsrun: version of the runner; the node launcher's must be the same.
         host: the node's name in the hostfile, for the log prefix and messages.
         program: fields of a Program, texts as `environment.to_wire` makes them.
         workdir: folder the workers run in.
-        env: variables that travel, wire texts.
-        slots: the node's devices, None when the node shall say how many it has.
+        env: variables that are sent to the node, texts as `environment.to_wire` makes them.
+        slots: the node's slots, None if the node reports how many it has.
         port: None: reserve no port here; 0: reserve a free one for the master; else check that one.
         venv_script: a shell file sourced for the workers' environment, or "".
         binding: how workers are bound to cores, memory and NICs.
-        log_dir: folder for per-rank files, "" for none.
-        log_private: they go to a folder of their own in the node's folder for temporary files.
-        log_layout: how they are named: `dsrun` or `torchrun`.
-        lease: seconds of silence from the runner after which the job is stopped.
+        log_dir: folder for log files of the ranks, "" for none.
+        log_private: whether log files go to a new folder among the node's temporary files.
+        log_layout: how log files are named: `dsrun` or `torchrun`.
+        lease: seconds without a heartbeat of the runner after which the job is stopped.
         grace: seconds between stop signal and SIGKILL.
-        last_grace: the same where the runner is lost.
-        one_device: each worker sees its own device only, as LOCAL_RANK 0.
-        by_engine: an engine chose the host, so the node is to see whether it is the right one.
+        last_grace: the same if the runner is lost.
+        one_device: whether each worker sees only its own device, as LOCAL_RANK 0.
+        by_engine: whether an engine chose the host, so that the node has to check it.
         elastic: torch's agent decides on this node, within the rounds that the runner forms.
         notice: how workers of an elastic job learn of a coming change: a signal's name, the path of
             a file that is made for them, or "".
-        shard_queue: each worker gets a line for the queues of shards that the runner keeps.
-        settle: seconds to wait before a signal is passed on, as it may reach the workers itself.
-        rendezvous: the agent forms the rounds itself, with those of other nodes, at this one.
-        logs_specs: who names the log files, as torchrun has it: the entry point, the folder,
-            redirects, tee and the local ranks that are shown; () for our own names.
+        shard_queue: whether each worker gets a connection to the runner's shard queues.
+        settle: seconds to wait before a signal is passed on, as it may reach the workers anyway.
+        rendezvous: torch's rendezvous, if its agents form the rounds; else None.
+        logs_specs: for torchrun's --logs_specs: the entry point, the folder, redirects, tee and
+            the local ranks that are shown; () for dsrun's own log files.
         run_id: TORCHELASTIC_RUN_ID of the workers, "" for the job's id.
-        warm: modules that the workers of an elastic job's next round import beforehand, if any.
+        warm: modules that spare workers of an elastic job import beforehand, if any.
     """
 
     dsrun: str
@@ -91,23 +91,23 @@ class Task(NamedTuple):
 
     @property
     def stillness(self) -> float:
-        """Seconds that the node launcher may stand still, for its guard sees it only now and then.
+        """Seconds that the node launcher may be frozen before its guard ends it.
 
-        Where the runner forms rounds, the workers must have gone by the end of the lease.
+        If the runner forms rounds, the workers must be gone by the end of the lease.
         """
         return self.lease * (0.8 if self.elastic else 1.0)
 
 
 class Hello(NamedTuple):
-    """HELLO: what a node found.
+    """HELLO: the facts of a node, in answer to JOB.
 
     Attributes:
-        machine: names this machine and network namespace, the same for two names of one machine.
-        devices: what a worker could see, in order; () on a machine without accelerators.
-        slots: how many workers belong here when nobody says.
+        machine: identifies this machine and network namespace, whatever its name.
+        devices: the devices that a worker can see, in order; () without accelerators.
+        slots: the default number of workers on this node.
         port: the reserved or checked master port, or None.
-        addresses: of this machine, most useful first, no loopback.
-        problems: why the job cannot run here, in words; nothing may start when there is one.
+        addresses: of this machine, without loopback, the most useful first.
+        problems: why the job cannot run here, in words; nothing is started if there is one.
         clock: this machine's monotonic clock in seconds, when this was sent.
         log_dir: the folder of this job's log files here, "" for none.
         pids: the guard, and the node launcher.
@@ -129,20 +129,20 @@ class Hello(NamedTuple):
 
 
 class Probe(NamedTuple):
-    """PROBE: which of these addresses of node 0 do you reach, at this port?"""
+    """PROBE: report which of these addresses of node 0 can be reached at this port."""
 
     candidates: tuple[Name, ...]
     port: Port
 
 
 class Probed(NamedTuple):
-    """PROBED: for each candidate "", or in words why it is not reached."""
+    """PROBED: for each candidate, "" or why it cannot be reached, in words."""
 
     verdicts: tuple[str, ...]
 
 
 class Start(NamedTuple):
-    """START: everything that was not known before all nodes had said HELLO.
+    """START: everything that was not known before all nodes had sent HELLO.
 
     Attributes:
         only: the one local rank that is started by this node launcher, None for all.
@@ -229,11 +229,11 @@ class WorkerBinding(NamedTuple):
     """What one worker is bound to, in a row of BOUND.
 
     Attributes:
-        device: its own, as its mask calls it; "" for none.
-        address: the device's PCI address, "" where that is not known.
-        node: the NUMA node that the device hangs from; None where that is not known.
-        cpus: those it may run on, as the kernel lists them.
-        memory: the NUMA nodes it may use, as the kernel lists them, after its policy.
+        device: its device, as in the variable that masks devices; "" for none.
+        address: the PCI address of the device, "" if not known.
+        node: the NUMA node of the device, None if not known.
+        cpus: the CPUs it may run on, as a list of the kernel's form.
+        memory: its memory policy and the NUMA nodes it may use, as a list of the kernel's form.
         nic: the network card nearest to the device, "" for none.
     """
 
@@ -255,7 +255,7 @@ class NodeBindings(NamedTuple):
 
 
 class Started(NamedTuple):
-    """STARTED: the workers here run; `pids` are their processes, in the order of `ranks`."""
+    """STARTED: the workers on this node are running; `pids` are in the order of `ranks`."""
 
     ranks: tuple[Rank, ...]
     pids: tuple[Pid, ...]
@@ -273,9 +273,9 @@ class Exit(NamedTuple):
 
     Attributes:
         code: its exit code, or minus the number of the signal that ended it.
-        signalled: it had been told to stop before.
-        clock: the node's monotonic clock at the time, in seconds.
-        hint: what the node knows of the cause, in words, or "".
+        signalled: whether it was being stopped.
+        clock: the node's monotonic clock at that time, in seconds.
+        hint: what the node knows about the cause, in words, or "".
     """
 
     rank: Rank
@@ -292,19 +292,19 @@ class Exit(NamedTuple):
 
 
 class Note(NamedTuple):
-    """NOTE: a line for the user; `signal` when the node launcher itself was told to stop by one."""
+    """NOTE: a line for the user; `signal` is what the node launcher itself received, if any."""
 
     text: str
     signal: Signal = 0
 
 
 class Done(NamedTuple):
-    """DONE: nothing of the job is left on this node, save the pids in `left`.
+    """DONE: nothing of the job is left on this node, except what `left` names.
 
     Attributes:
         tails: the last output of each worker that failed by itself: {rank: [stdout, stderr]}.
         reason: why the node ended the job by itself, or "".
-        recorded: what `record` of torch has kept of them: {rank: [message, traceback]}.
+        recorded: their exceptions, if torch's `record` kept them: {rank: [message, traceback]}.
         logs: where the log files of their standard error are: {rank: path}.
     """
 
@@ -316,10 +316,10 @@ class Done(NamedTuple):
 
 
 class End(NamedTuple):
-    """END: the job is over; its exit code, and what is told of it."""
+    """END: the job is over; its exit code, and its report as text."""
 
     code: int
-    story: str
+    report: str
 
 
 def pack(kind: int, message: NamedTuple) -> bytes:
@@ -331,7 +331,7 @@ def unpack(shape: type[M], body: bytes) -> M:
     """Return the message in a frame's body.
 
     Raises:
-        BadFrame: fields are missing, unknown or of a wrong kind.
+        BadFrame: fields are missing, unknown or not valid.
     """
     fields = {name: _frozen(value) for name, value in frames.unpack_json(body).items()}
     try:

@@ -11,18 +11,18 @@ READ_SIZE = 256 * 1024
 
 
 class StreamClosed(Exception):
-    """The other end is gone, or speaks something else; the text says which."""
+    """The stream has ended, or carries something other than frames; the text says why."""
 
 
 class NotFrames(StreamClosed):
-    """What arrived is no stream of frames."""
+    """The stream carries something other than frames."""
 
 
 class FrameStream:
-    """Frames in and out of two descriptors that never block.
+    """Reads and writes frames on two non-blocking descriptors.
 
-    The owner waits for readiness, then calls `receive` or `flush`; `send` only queues when the
-    descriptor is full, and `pending` tells how many bytes wait.
+    The owner waits for readiness, then calls `receive` or `flush`. `send` queues what cannot be
+    written at once; `pending` is the number of queued bytes.
     """
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
@@ -36,7 +36,7 @@ class FrameStream:
         os.set_blocking(write_fd, False)
 
     def take_buffered(self) -> list[tuple[int, bytes]]:
-        """Return, once, the frames that came together with one that was waited for."""
+        """Return, once, the frames that arrived together with one that was waited for."""
         buffered, self._buffered = self._buffered, []
         return buffered
 
@@ -78,7 +78,7 @@ class FrameStream:
         """Return the (kind, body) frames that have arrived.
 
         Raises:
-            StreamClosed: end of the stream, a read error, or bytes that are no frame.
+            StreamClosed: end of the stream, a read error, or bytes that are not frames.
         """
         try:
             data = self._read()
@@ -94,7 +94,7 @@ class FrameStream:
         """Return the frames that `data` completes.
 
         Raises:
-            StreamClosed: the bytes are no frames.
+            StreamClosed: the bytes are not frames.
         """
         try:
             return self._decoder.feed(data)
@@ -102,9 +102,9 @@ class FrameStream:
             raise NotFrames(f"not a control line: {error}") from None
 
     def wait_for_one(self, seconds: float) -> tuple[int, bytes] | None:
-        """Wait for the next frame, before there is a loop; None when none came.
+        """Wait for the next frame, before there is a loop; return None if none has arrived.
 
-        What arrives with it in one piece stays to be received.
+        Frames that arrive together with it are kept for `take_buffered`.
         """
         deadline = time.monotonic() + seconds
         poll = select.poll()
@@ -121,7 +121,7 @@ class FrameStream:
         return None
 
     def wait(self, seconds: float) -> bool:
-        """Wait for the next frame, which stays to be received; return whether one came."""
+        """Wait for the next frame, and keep it for `take_buffered`; return whether one arrived."""
         first = self.wait_for_one(seconds)
         if first is not None:
             self._buffered.insert(0, first)

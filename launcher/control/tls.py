@@ -1,8 +1,7 @@
-"""The dial-back transport: a control line over TLS, for engines whose own pipes carry too little.
+"""The dial-back transport: a control line over TLS, for engines and --no_ssh.
 
-The runner makes a certificate for one job; its SHA-256 stands in the node launcher's command,
-which the engine delivers unchanged, so the node knows whom it talks to. How the runner knows the
-node is in `auth.py`.
+The runner makes a certificate for each job. An engine delivers its SHA-256 in the node launcher's
+command, so the node can verify the runner. How the runner verifies the node is in `auth.py`.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class TlsStream(FrameStream):
-    """A line over one TLS connection whose handshake is done."""
+    """A frame stream over one TLS connection whose handshake is done."""
 
     def __init__(self, connection: ssl.SSLSocket) -> None:
         self._connection = connection
@@ -32,7 +31,7 @@ class TlsStream(FrameStream):
         self._connection.close()
 
     def _read(self) -> bytes:
-        """Read all that has been decrypted: what stays inside is announced by no descriptor."""
+        """Read all decrypted bytes: poll(2) does not report those inside the TLS object."""
         parts: list[bytes] = []
         while sum(map(len, parts)) < READ_SIZE:
             try:
@@ -63,7 +62,7 @@ def fingerprint(certificate: bytes) -> str:
 
 
 def client_context() -> ssl.SSLContext:
-    """Return a context that takes any certificate: who it is, is checked by its fingerprint."""
+    """Return a context that accepts any certificate; its fingerprint is checked instead."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -75,11 +74,11 @@ HUNG_UP = (ConnectionError, TimeoutError, ssl.SSLEOFError, ssl.SSLZeroReturnErro
 
 
 class CannotDial(Exception):
-    """No address of the runner answered as it should; the text names each with its reason.
+    """The runner could not be reached at any address; the text has the reason for each.
 
     Attributes:
-        dropped: at one of them somebody answered, and hung up or fell silent in the handshake, as
-            the runner does while strangers crowd its port.
+        dropped: whether a connection was accepted but closed, or timed out, in the handshake, as
+            the runner does while too many others connect to its port.
     """
 
     def __init__(self, message: str, *, dropped: bool) -> None:
@@ -88,19 +87,19 @@ class CannotDial(Exception):
 
 
 def dial(addresses: Sequence[str], port: int, pin: str, seconds: float) -> tuple[TlsStream, str]:
-    """Connect to the runner at the first address that answers and proves to be it.
+    """Connect to the runner at the first address where it answers.
 
     Args:
         addresses: of the runner, in the order to try.
-        port: where it listens, on each of them.
-        pin: SHA-256 of its certificate in hex; "" where it is proved another way.
-        seconds: for each address.
+        port: its port, the same on each of them.
+        pin: SHA-256 of its certificate in hex; "" if the runner is verified in another way.
+        seconds: timeout for each address.
 
     Returns:
-        the line, and the fingerprint of the certificate that was seen.
+        the stream, and the fingerprint of the certificate that was seen.
 
     Raises:
-        CannotDial: none of them did.
+        CannotDial: it answers at none of them.
     """
     reasons, dropped = [], False
     for address in addresses:
@@ -162,7 +161,7 @@ def make_certificate() -> tuple[ssl.SSLContext, str]:
 
 
 def _server_context(pem: bytes) -> ssl.SSLContext:
-    """Load certificate and key from memory: a memfd has a name that nobody else can open."""
+    """Load certificate and key from a memfd, which no other user can open."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0

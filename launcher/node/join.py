@@ -96,8 +96,8 @@ def _authenticate(line: TlsStream, seen: str, secret: str, plan: Plan, rank: int
     kind, body = line.wait_for_one(WELCOME_TIMEOUT) or (0, b"")
     if kind == frames.END:
         with suppress(frames.BadFrame):
-            story = frames.unpack_json(body).get("story")
-            raise NodeError(f"node 0 rejected this node: {story}")
+            report = frames.unpack_json(body).get("report")
+            raise NodeError(f"node 0 rejected this node: {report}")
     if kind != frames.WELCOME:
         raise LostError("node 0 rejected this node: its DSRUN_TOKEN differs; see node 0's output")
     if not auth.same(body.decode("ascii", "replace"), welcome):

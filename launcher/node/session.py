@@ -233,7 +233,7 @@ class Session:
             from ..common.text import plain
 
             self.code = end.code
-            sys.stderr.write(plain(end.story))
+            sys.stderr.write(plain(end.report))
         self._end()
 
     def _send(self, frame: bytes) -> None:

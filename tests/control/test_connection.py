@@ -94,7 +94,7 @@ def test_a_connection_writes_more_than_the_socket_holds(ends: Ends) -> None:
 @pytest.mark.parametrize(
     ("stream", "reason"),
     [
-        (frames.pack(77, b"x"), "it sent an invalid frame: no kind 77 is expected"),
+        (frames.pack(77, b"x"), "it sent an invalid frame: unexpected kind 77"),
         (frames.pack(9, b"x"), "it sent an invalid frame of kind 9: not JSON: "),
         (b"\xff" * 5, "not a control line: a frame of 4294967295 bytes"),
     ],
@@ -204,8 +204,8 @@ def test_who_reads_nothing_is_to_blame(ends: Ends) -> None:
     heard.connection.send(frames.pack(1, bytes(room)))
     assert heard.connection.open
     heard.connection.send(frames.pack(1, bytes(len(BIG))))
-    assert heard.closed == ["it does not read what it is sent"]
-    assert heard.connection.fault == "it does not read what it is sent"
+    assert heard.closed == ["it does not read what is sent to it"]
+    assert heard.connection.fault == "it does not read what is sent to it"
 
 
 def test_a_line_that_ends_is_nobodys_fault(ends: Ends) -> None:

@@ -77,7 +77,7 @@ def test_the_limit_can_be_lifted(ends: Ends) -> None:
     ends.far.send(frames.pack(1, b"12345"))
     assert ends.line.receive() == [(1, b"12345")]
     ends.far.send(frames.pack(1, b"123456"))
-    with pytest.raises(StreamClosed, match=r"at most 5"):
+    with pytest.raises(StreamClosed, match=r"limit 5"):
         ends.line.receive()
 
 

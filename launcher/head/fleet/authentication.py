@@ -172,7 +172,7 @@ class SecretVerifier:
         fault = self._fault(credentials)
         if fault:
             with suppress(StreamClosed):
-                line.send(frames.pack_json(frames.END, {"code": NODE_UNUSABLE, "story": fault}))
+                line.send(frames.pack_json(frames.END, {"code": NODE_UNUSABLE, "report": fault}))
             line.close()
             self._abort(fault)
             return

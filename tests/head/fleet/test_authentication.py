@@ -138,7 +138,7 @@ def test_a_node_that_cannot_take_part_is_told_why_and_ends_the_start(
         ((kind, body),) = frames.Decoder().feed(far.recv(4096))
         assert far.recv(1) == b""
     fault = fault.format(here=os.uname().nodename)
-    assert (kind, frames.unpack_json(body)) == (frames.END, {"code": 69, "story": fault})
+    assert (kind, frames.unpack_json(body)) == (frames.END, {"code": 69, "report": fault})
     assert told == [fault]
 
 

@@ -97,7 +97,7 @@ def test_a_frame_that_no_node_launcher_sends_costs_it_its_line(
     job.node("n0").says(frames.pack(kind, b"{}"))
     job.step()
     ((connection, reason, fault),) = job.events
-    assert fault == reason == f"it sent an invalid frame: no kind {kind} is expected"
+    assert fault == reason == f"it sent an invalid frame: unexpected kind {kind}"
     assert (connection.state, connection.lost) == (NodeState.LOST, fault)
 
 
@@ -444,7 +444,7 @@ def test_at_the_end_all_are_told_and_waited_for(fleet_of: FleetOf) -> None:
     before = job.clock.now
     job.fleet.close(End(3, "story"))
     for node in job.nodes():
-        assert node.frames() == [["END", {"code": 3, "story": "story"}]]
+        assert node.frames() == [["END", {"code": 3, "report": "story"}]]
         assert not node.open
     assert (job.clock.now, job.said()) == (before, [])
     assert not any(node.connected for node in job.fleet.nodes.values())

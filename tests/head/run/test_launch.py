@@ -49,7 +49,7 @@ def test_a_run_is_waited_for_and_its_nodes_are_told_how_it_ended(fleet_of: Fleet
     assert report.exit_code == 3
     kind, end = node.frames()[-1]
     assert (kind, end["code"]) == ("END", 3)
-    assert end["story"].startswith("dsrun: rank 0 (n0, local rank 0, pid 4000) exited with code 3")
+    assert end["report"].startswith("dsrun: rank 0 (n0, local rank 0, pid 4000) exited with code 3")
 
 
 def test_what_cannot_start_is_raised_and_nothing_is_left_open(fleet_of: FleetOf) -> None:

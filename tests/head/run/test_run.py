@@ -144,7 +144,7 @@ def test_a_start_that_is_called_off(fleet_of: FleetOf) -> None:
     with pytest.raises(NodeError, match="another answers as node 0"):
         run.result()
     message = run.end_message()
-    assert (message.code, message.story) == (69, f"dsrun: {run.error}\n")
+    assert (message.code, message.report) == (69, f"dsrun: {run.error}\n")
 
 
 def test_a_program_that_runs_is_not_called_off(fleet_of: FleetOf) -> None:
@@ -271,8 +271,8 @@ def test_a_failure_stops_every_node_with_the_grace(fleet_of: FleetOf) -> None:
     assert [one["rank"] for one in end["failures"]] == [2]
     message = run.end_message()
     assert message.code == 7
-    assert message.story.startswith("dsrun: rank 2 (n1, local rank 0, pid 4002) exited with")
-    assert message.story.endswith("\n")
+    assert message.report.startswith("dsrun: rank 2 (n1, local rank 0, pid 4002) exited with")
+    assert message.report.endswith("\n")
 
 
 def test_nobody_is_started_once_the_first_node_has_failed(fleet_of: FleetOf) -> None:
