@@ -8,8 +8,8 @@ letters alone, with an apostrophe or a hyphen inside and punctuation around it. 
 These are left out, whatever they read as:
 
 * docstrings, annotations, and what stands under `if TYPE_CHECKING:`;
-* the option table and the help texts of `launcher/cli` (`NOT_MESSAGES`) and every call of
-  `option(...)`: they have pages of their own;
+* the option table and the help texts of `launcher/cli` (`HELP`), but not the errors raised there,
+  and every call of `option(...)`: they have pages of their own;
 * what is only compared, looked up or taken apart: operands of a comparison, keys of a subscript,
   patterns of a `match`, and arguments of the functions in `MACHINE_CALLS` (`re.compile`,
   `startswith`, `getattr` ...), the list of words in `"a b c".split()`;
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parents[2]
 
-NOT_MESSAGES = ("launcher/cli/*option*.py", "launcher/cli/*help*", "launcher/cli/*topic*")
+HELP = ("launcher/cli/option*.py", "launcher/cli/help/*")
 """Modules whose strings have pages of their own."""
 
 WORD = re.compile(r"[^\w\s{}/$%=\\<>-]*[A-Za-z]+(?:['-][A-Za-z]+)*[^\w\s/$%=\\<>-]*")
@@ -87,21 +87,24 @@ def collect(root: Path = ROOT) -> list[Found]:
         Found(text, name, line)
         for top in ("launcher", "accelerator")
         for path in sorted(root.glob(f"{top}/**/*.py"))
-        if not _has_own_page(name := path.relative_to(root).as_posix())
-        for text, line in strings(path.read_text(encoding="utf-8"))
+        for name in [path.relative_to(root).as_posix()]
+        for text, line in strings(path.read_text(encoding="utf-8"), errors_only=_is_help(name))
     ]
 
 
-def _has_own_page(path: str) -> bool:
-    return any(fnmatch(path, pattern) for pattern in NOT_MESSAGES)
+def _is_help(path: str) -> bool:
+    return any(fnmatch(path, pattern) for pattern in HELP)
 
 
-def strings(source: str) -> Iterator[tuple[str, int]]:
+def strings(source: str, *, errors_only: bool = False) -> Iterator[tuple[str, int]]:
     """Yield the strings of one module that a person may read, each with its line."""
-    for node in literals(ast.parse(source)):
-        text = template(node)
-        if is_read(text):
-            yield text, node.lineno
+    tree = ast.parse(source)
+    raised = [node for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    for node in raised if errors_only else [tree]:
+        for literal in literals(node):
+            text = template(literal)
+            if is_read(text):
+                yield text, literal.lineno
 
 
 def is_read(text: str) -> bool:

@@ -71,7 +71,7 @@ def test_names_of_placeholders_do_not_matter_and_their_places_do() -> None:
     assert key('expected {"nodes": N}') == 'expected {"nodes": N}'
 
 
-def test_modules_of_both_packages_are_read_but_for_those_with_a_page(tmp_path: Path) -> None:
+def test_modules_of_both_packages_are_read_but_for_help(tmp_path: Path) -> None:
     for name in ("launcher/a.py", "launcher/cli/options.py", "accelerator/data/b.py", "tests/c.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"\nx = 'words of {name[-4]} file'\n")
@@ -79,3 +79,10 @@ def test_modules_of_both_packages_are_read_but_for_those_with_a_page(tmp_path: P
         ("words of a file", "launcher/a.py", 2),
         ("words of b file", "accelerator/data/b.py", 2),
     ]
+
+
+@pytest.mark.parametrize("name", ["launcher/cli/options.py", "launcher/cli/help/topics.py"])
+def test_errors_that_help_raises_are_messages(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text("x = 'words of help'\nraise UsageError(f'{x}: unknown topic')\n")
+    assert [one.text for one in collect(tmp_path)] == ["{x}: unknown topic"]
