@@ -20,7 +20,19 @@ HEAD = """\
 
 # Options
 
-`dsrun -h` prints the options that most people need, `dsrun --help` all of them.
+`dsrun -h` prints the options that most people need, `dsrun --help` all options, and
+`dsrun --help TOPIC` more about hosts, output, elastic jobs, cores or Slurm.
+
+`pip install` puts manual pages and completion into `share/` of the environment. `man dsrun` finds
+the pages where the environment's `bin` is on PATH. Completion in an environment at `$VIRTUAL_ENV`:
+
+| shell | line for its start-up file |
+|---|---|
+| bash | `source "$VIRTUAL_ENV/share/bash-completion/completions/dsrun"` |
+| zsh | `fpath=("$VIRTUAL_ENV/share/zsh/site-functions" $fpath)`, before `compinit` |
+| fish | `source "$VIRTUAL_ENV/share/fish/vendor_completions.d/dsrun.fish"` |
+
+Installed for the whole system, the shells and `man` find these files by themselves.
 """
 
 

@@ -6,7 +6,6 @@ from contextlib import suppress
 
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
-from . import durations
 from .option import Option
 from .options import Options, table
 from .peers import HOSTS, IDLE, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
@@ -204,10 +203,16 @@ def _typed(spec: Option, text: str, shown: str) -> object:
     if spec.kind == "str":
         return text
     with suppress(ValueError):
-        value = int(text) if spec.kind == "int" else durations.seconds(text)
+        value = int(text) if spec.kind == "int" else _seconds(text)
         if 0 <= value <= spec.most and (value or not spec.positive):
             return value
     raise UsageError(f"{shown}: expected {spec.valid or _valid(spec)}, not {text!r}")
+
+
+def _seconds(text: str) -> float:
+    from .durations import seconds
+
+    return seconds(text)
 
 
 def _valid(spec: Option) -> str:
@@ -215,7 +220,9 @@ def _valid(spec: Option) -> str:
     bounds = f"above 0, up to {spec.most}" if spec.positive else f"from 0 to {spec.most}"
     if spec.kind == "int":
         return f"a whole number {bounds}"
-    return f"a duration such as {durations.FORMS}, {bounds} s"
+    from .durations import FORMS
+
+    return f"a duration such as {FORMS}, {bounds} s"
 
 
 def _chosen(spec: Option, text: str, shown: str) -> str:

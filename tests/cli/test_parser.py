@@ -12,12 +12,12 @@ from dsrun.launcher.common.errors import UsageError
 OPTIONS = all_options()
 
 
-def understood(*words: str, **environ: str) -> Command:
+def parsed(*words: str, **environ: str) -> Command:
     return parse([*words, "train.py"], environ)
 
 
 def set_by(command: Command) -> dict[str, object]:
-    """What differs from the defaults."""
+    """Return the options that differ from their defaults."""
     return {
         name: value
         for name, field in OPTIONS.items()
@@ -25,7 +25,7 @@ def set_by(command: Command) -> dict[str, object]:
     }
 
 
-def fault_of(*words: str, **environ: str) -> str:
+def error_of(*words: str, **environ: str) -> str:
     with pytest.raises(UsageError) as caught:
         parse([*words, "train.py"], environ)
     assert caught.value.exit_code == 2
@@ -67,7 +67,7 @@ def fault_of(*words: str, **environ: str) -> str:
     ],
 )
 def test_spellings(words: list[str], expected: dict[str, object]) -> None:
-    command = understood(*words)
+    command = parsed(*words)
     assert set_by(command) == expected
     assert command.program == ("train.py",)
 
@@ -81,7 +81,7 @@ def test_every_option_by_every_name_and_both_spellings() -> None:
         for word in words:
             given = [word] if spec.kind == "bool" else [word, value]
             expected = spec.choices[-1] if spec.choices else typed[spec.kind]
-            assert set_by(understood(*given)) == {field: expected}, word
+            assert set_by(parsed(*given)) == {field: expected}, word
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_every_option_by_every_name_and_both_spellings() -> None:
         (["train.py", "--export", "A"], None),
     ],
 )
-def test_what_follows_the_script_is_the_scripts(
+def test_everything_after_the_script_is_passed_to_it(
     argv: list[str], program: tuple[str, ...] | None
 ) -> None:
     command = parse(argv, {})
@@ -119,12 +119,12 @@ def test_what_follows_the_script_is_the_scripts(
         (["-h", "hosts", "x.py"], "hosts"),
     ],
 )
-def test_a_page_of_the_help_is_asked_for(words: list[str], page: str) -> None:
+def test_a_page_of_the_help_is_requested(words: list[str], page: str) -> None:
     assert parse(words, {}).help == page
 
 
 @pytest.mark.parametrize("words", [["-V"], ["--version"], ["-q", "--version", "--no_such"]])
-def test_the_version_is_asked_for(words: list[str]) -> None:
+def test_the_version_is_requested(words: list[str]) -> None:
     assert parse(words, {}).version
 
 
@@ -142,21 +142,21 @@ def test_the_version_is_asked_for(words: list[str]) -> None:
             ],
         ),
         ([], {"DSRUN_JOBID": ""}, ["DSRUN_JOBID has no effect: unknown variable (did you mean"]),
-        # What a worker has been given by a dsrun around this one.
+        # Variables that a worker gets, when it runs dsrun itself.
         ([], dict.fromkeys(other_variables(), "1"), []),
     ],
 )
-def test_what_changes_nothing_is_told(
+def test_what_has_no_effect_is_noted(
     words: list[str], environ: dict[str, str], notes: list[str]
 ) -> None:
-    told = parse([*words, "x"], environ).notes
-    assert [note.startswith(start) for note, start in zip(told, notes, strict=True)] == [
+    shown = parse([*words, "x"], environ).notes
+    assert [note.startswith(start) for note, start in zip(shown, notes, strict=True)] == [
         True for _ in notes
     ]
 
 
 def test_use_env_means_no_local_rank() -> None:
-    assert set_by(understood("--use-env")) == {"no_local_rank": True}
+    assert set_by(parsed("--use-env")) == {"no_local_rank": True}
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_use_env_means_no_local_rank() -> None:
     ],
 )
 def test_refused(words: list[str], message: str) -> None:
-    fault = fault_of(*words)
+    fault = error_of(*words)
     assert fault.startswith(message)
     assert "\n" not in fault
 
@@ -192,7 +192,7 @@ def test_refused(words: list[str], message: str) -> None:
 @pytest.mark.parametrize("text", ["-1", "nan", "inf", "soon", "", "1h30"])
 def test_a_bad_duration_is_refused_with_the_forms(text: str) -> None:
     valid = "a duration such as 30, 90s, 30m, 2h or 1h30m, from 0 to 999999999 s"
-    assert fault_of(f"--grace={text}") == f"--grace: expected {valid}, not '{text}'"
+    assert error_of(f"--grace={text}") == f"--grace: expected {valid}, not '{text}'"
 
 
 def test_a_value_that_is_missing() -> None:
@@ -203,10 +203,10 @@ def test_a_value_that_is_missing() -> None:
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_options_without_a_meaning_here_are_refused_with_a_reason(name: str) -> None:
+def test_unsupported_options_are_refused_with_an_alternative(name: str) -> None:
     dashed = name.replace("_", "-")
     for word in (f"--{name}", f"--{dashed}", f"--{name}=x"):
-        assert fault_of(word) == f"{word.partition('=')[0]}: not supported; {REFUSED[name]}"
+        assert error_of(word) == f"{word.partition('=')[0]}: not supported; {REFUSED[name]}"
     assert name not in table()
 
 
@@ -229,16 +229,16 @@ TORCHRUN = str.split("""
 
 
 @pytest.mark.parametrize("word", [*DEEPSPEED, *TORCHRUN])
-def test_every_flag_of_the_peers_is_taken_or_refused_with_a_reason(word: str) -> None:
+def test_every_option_of_the_peers_is_accepted_or_refused_with_an_alternative(word: str) -> None:
     for spelling in {word, "--" + word[2:].replace("-", "_") if word[:2] == "--" else word}:
         key = word[2:].replace("-", "_") if word[:2] == "--" else word
         if key in table():
             field, spec = table()[key]
             value = spec.choices[-1] if spec.choices else "7"
             given = [spelling] if spec.kind == "bool" else [spelling, value]
-            assert set(set_by(understood(*given))) == {field}
+            assert set(set_by(parsed(*given))) == {field}
         else:
-            assert len(fault_of(spelling).partition(": not supported; ")[2]) > 10
+            assert len(error_of(spelling).partition(": not supported; ")[2]) > 10
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ def test_every_flag_of_the_peers_is_taken_or_refused_with_a_reason(word: str) ->
         (["--num_gpus", "4", "--num_gpus", "-1"], "num_gpus", None),
     ],
 )
-def test_a_peers_word_for_not_given(words: list[str], field: str, default: object) -> None:
-    command = understood(*words)
+def test_a_value_that_means_not_given(words: list[str], field: str, default: object) -> None:
+    command = parsed(*words)
     assert getattr(command.options, field) == default
     assert field not in command.given
 
@@ -287,8 +287,8 @@ def test_every_option_of_seconds_takes_a_duration() -> None:
     durations = [name for name, spec in OPTIONS.items() if type(spec.default) is float]
     assert len(durations) >= 10
     for name in durations:
-        assert set_by(understood(f"--{name}=1h1m")) == {name: 3660.0}
-        assert set_by(understood(**{f"DSRUN_{name.upper()}": "1m1s"})) == {name: 61.0}
+        assert set_by(parsed(f"--{name}=1h1m")) == {name: 3660.0}
+        assert set_by(parsed(**{f"DSRUN_{name.upper()}": "1m1s"})) == {name: 61.0}
 
 
 def test_every_option_has_its_variable() -> None:
@@ -297,7 +297,7 @@ def test_every_option_has_its_variable() -> None:
         assert set(set_by(parse(["x"], {f"DSRUN_{name.upper()}": value}))) == {name}
 
 
-def test_the_line_wins_over_variables() -> None:
+def test_the_command_line_takes_precedence_over_variables() -> None:
     environ = {"DSRUN_NUM_GPUS": "2", "DSRUN_GRACE": "5", "DSRUN_EXPORT": "A"}
     command = parse(["--num_gpus=3", "--export", "B", "x"], environ)
     assert set_by(command) == {"num_gpus": 3, "grace": 5.0, "export": ("A", "B")}
@@ -320,15 +320,15 @@ def test_the_line_wins_over_variables() -> None:
         (["--role=c"], {"PET_ROLE": "a"}, {"role": "c"}),
     ],
 )
-def test_torchruns_variables_come_last(
+def test_variables_of_torchrun_have_the_lowest_precedence(
     words: list[str], environ: dict[str, str], expected: dict[str, object]
 ) -> None:
-    assert set_by(understood(*words, **environ)) == expected
+    assert set_by(parsed(*words, **environ)) == expected
 
 
-def test_every_flag_of_torchruns_has_its_variable() -> None:
+def test_every_option_of_torchrun_has_its_variable() -> None:
     flags = {word[2:].replace("-", "_") for word in TORCHRUN if len(word) > 2}
-    # torchrun's own exceptions, what is refused here, and what `membership` reads.
+    # What torchrun reads from no variable, what is refused, and what identifies the node.
     others = {"logs_specs", "numa_binding", "use_env", "node_rank", *REFUSED}
     assert flags - others == PET
 
@@ -342,10 +342,10 @@ def test_every_flag_of_torchruns_has_its_variable() -> None:
         ([], "", "{host}:{rank}| "),
     ],
 )
-def test_torchruns_template_is_the_prefix_where_none_is_given(
+def test_the_template_of_torchrun_is_the_default_prefix(
     words: list[str], environ: str, prefix: str
 ) -> None:
-    command = understood(*words, TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=environ)
+    command = parsed(*words, TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE=environ)
     assert command.options.prefix == prefix
     assert "prefix" not in command.given or words
 
@@ -366,8 +366,8 @@ def test_torchruns_template_is_the_prefix_where_none_is_given(
         ({"DSRUN_STDIN": "x"}, "DSRUN_STDIN: expected one of none, rank0, not 'x'"),
     ],
 )
-def test_variables_that_mean_nothing(environ: dict[str, str], message: str) -> None:
-    assert fault_of(**environ) == message
+def test_invalid_values_of_variables(environ: dict[str, str], message: str) -> None:
+    assert error_of(**environ) == message
 
 
 @pytest.mark.parametrize(
@@ -379,16 +379,16 @@ def test_variables_that_mean_nothing(environ: dict[str, str], message: str) -> N
         (["--num_gpus=2", "--log-dir", "x", "--node_rank=-1"], False),
     ],
 )
-def test_torchruns_names_bring_its_manners(words: list[str], like: bool) -> None:
-    assert understood(*words).like_torchrun is like
+def test_options_of_torchrun_select_its_behaviour(words: list[str], like: bool) -> None:
+    assert parsed(*words).like_torchrun is like
 
 
-def test_a_variable_is_named_in_place_of_the_option_that_it_has_set() -> None:
-    said = "--num_nodes 3 and --hostfile h, not --hostfiles: --grace or -H"
+def test_a_message_names_the_variable_that_has_set_an_option() -> None:
+    message = "--num_nodes 3 and --hostfile h, not --hostfiles: --grace or -H"
     environ = {"DSRUN_NUM_NODES": "3", "PET_NNODES": "2", "DSRUN_SHUTDOWN_TIMEOUT": "1"}
-    told = "DSRUN_NUM_NODES 3 and --hostfile h, not --hostfiles: DSRUN_SHUTDOWN_TIMEOUT or -H"
-    assert name_variables(said, ["-Hh", "x.py"], {**environ, "DSRUN_HOSTFILE": "i"}) == told
-    assert name_variables(said, ["--num-nodes=3", "--grace", "1"], environ) == said
+    expected = "DSRUN_NUM_NODES 3 and --hostfile h, not --hostfiles: DSRUN_SHUTDOWN_TIMEOUT or -H"
+    assert name_variables(message, ["-Hh", "x.py"], {**environ, "DSRUN_HOSTFILE": "i"}) == expected
+    assert name_variables(message, ["--num-nodes=3", "--grace", "1"], environ) == message
 
 
 @pytest.mark.parametrize(
@@ -402,5 +402,5 @@ def test_a_variable_is_named_in_place_of_the_option_that_it_has_set() -> None:
         (["-H", "hosts", "--log_layout=torchrun"], "torchrun"),
     ],
 )
-def test_lines_that_torchrun_could_have_have_its_log_files(words: list[str], layout: str) -> None:
-    assert understood(*words).with_torchruns_logs().options.log_layout == layout
+def test_command_lines_of_torchrun_get_its_log_layout(words: list[str], layout: str) -> None:
+    assert parsed(*words).with_torchruns_logs().options.log_layout == layout

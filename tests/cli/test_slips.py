@@ -1,4 +1,4 @@
-"""Lines that are often typed where another is meant."""
+"""Frequent mistakes in command lines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,9 @@ def folder(tmp_path: Path) -> str:
         ("deepspeed", "dsrun replaces deepspeed; leave this word out"),
     ],
 )
-def test_what_is_no_script_of_pythons(folder: str, script: str, message: str) -> None:
+def test_a_file_that_is_not_a_python_script_is_refused(
+    folder: str, script: str, message: str
+) -> None:
     with pytest.raises(UsageError) as caught:
         check(Program(script), folder)
     assert str(caught.value).startswith(f"{script}: {message}")
@@ -80,7 +82,7 @@ def test_what_is_no_script_of_pythons(folder: str, script: str, message: str) ->
         "torchrun",
     ],
 )
-def test_what_may_be_one(folder: str, script: str) -> None:
+def test_a_file_that_may_be_a_python_script_is_accepted(folder: str, script: str) -> None:
     check(Program(script), folder)
 
 
@@ -96,7 +98,7 @@ def test_what_may_be_one(folder: str, script: str) -> None:
         (("num_gpus", "-num_gpus"), (), ""),
     ],
 )
-def test_options_of_ours_behind_the_script(
+def test_options_of_dsrun_after_the_script_are_noted(
     args: tuple[str, ...], given: tuple[str, ...], flag: str
 ) -> None:
     note = f"{flag} after t.py is passed to t.py; options of dsrun go before it"
