@@ -1,4 +1,4 @@
-"""A DeepSpeed config file, read: what is wrong with it is one line with file and place."""
+"""Read a DeepSpeed config file; errors are one line with file and place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def read(path: str, where: str) -> BatchPlan:
         where: the option that names it, for messages.
 
     Raises:
-        UsageError: it cannot be read, is no JSON, or has no batch plan in it.
+        UsageError: it cannot be read, is not JSON, or has no valid batch plan.
     """
     try:
         return plan(_parsed(_bytes(path, where), path))
@@ -45,16 +45,16 @@ def _parsed(data: bytes, path: str) -> object:
         raise UsageError(f"{where}: not JSON: {words}") from None
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise UsageError(f"{path}:{line}: no UTF-8") from None
+        raise UsageError(f"{path}:{line}: not UTF-8") from None
     except RecursionError:
         raise UsageError(f"{path}: nested too deeply") from None
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object of JSON, whose keys are there once each, as DeepSpeed wants them."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    """Return a JSON object; a repeated key is an error, as in DeepSpeed."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
         names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r:.40} is there twice in one object")
-    return found
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"key {repeated!r:.40} is repeated in an object")
+    return members

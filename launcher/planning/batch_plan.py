@@ -1,9 +1,9 @@
-"""DeepSpeed's elastic batch plan, computed anew: one batch that many world sizes can share out.
+"""Compute DeepSpeed's elastic batch plan: a batch size that works for many world sizes.
 
-Candidates are multiples of each micro batch and of all of them together, by the largest highly
-composite number that stays within the limit, as DeepSpeed's documentation describes; the candidate
-that the most world sizes can share out is taken. Schema 0.1 counts world sizes in ranks. Schema
-0.2 counts whole nodes, and gives a world size outside its plan a batch of its own. Pure.
+As in DeepSpeed's documentation, the candidates are each micro batch size, and the least common
+multiple of all, times the largest highly composite number within the limit. The candidate that the
+most world sizes can divide is chosen. Schema 0.1 counts world sizes in ranks; schema 0.2 counts
+whole nodes, and computes another batch for a world size outside the plan. Pure.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ HIGHLY_COMPOSITE = (
     10080, 15120, 20160, 25200, 27720, 45360, 50400, 55440, 83160, 110880, 166320, 221760, 277200,
     332640, 498960, 554400, 665280, 720720,
 )  # fmt: skip
-"""Numbers with more divisors than any smaller one (OEIS A002182), as far as DeepSpeed goes."""
+"""Numbers with more divisors than any smaller one (OEIS A002182), up to DeepSpeed's limit."""
 
 
 def plan(config: object) -> BatchPlan:
     """Return the batch plan of a DeepSpeed config.
 
     Raises:
-        ValueError: its block `elasticity` is not there, cannot be meant, or leaves no world size.
+        ValueError: its block `elasticity` is missing or invalid, or allows no world size.
     """
-    found = settings(config)
-    counts = _counts(found)
-    sizes = {batch: _shared_by(batch, found.micro_batches, counts) for batch in _candidates(found)}
-    sign = 1 if found.prefer_larger else -1
+    given = settings(config)
+    counts = _counts(given)
+    sizes = {batch: _divided_by(batch, given.micro_batches, counts) for batch in _candidates(given)}
+    sign = 1 if given.prefer_larger else -1
     best = max(sizes, key=lambda batch: (len(sizes[batch]), sign * batch))
-    ranks = sorted(count * found.gpus_per_node for count in sizes[best])
-    valid = tuple(size for size in ranks if found.min_gpus <= size <= found.max_gpus)
-    if not valid and found.schema == "0.1":
+    ranks = sorted(count * given.gpus_per_node for count in sizes[best])
+    valid = tuple(size for size in ranks if given.min_gpus <= size <= given.max_gpus)
+    if not valid and given.schema == "0.1":
         raise ValueError(
-            f"elasticity: no batch of at most {found.max_batch} can be shared out by"
-            f" {found.min_gpus} to {found.max_gpus} ranks"
+            f"elasticity: {given.min_gpus} to {given.max_gpus} ranks cannot divide any batch of at"
+            f" most {given.max_batch} samples"
         )
-    return BatchPlan(found, best * found.replicas, valid)
+    return BatchPlan(given, best * given.replicas, valid)
 
 
-def _counts(found: BatchSettings) -> range:
-    """Return the numbers of nodes among which a batch is chosen (of ranks, with schema 0.1).
+def _counts(given: BatchSettings) -> range:
+    """Return the numbers of nodes for which a batch is chosen (of ranks, with schema 0.1).
 
-    DeepSpeed rounds both limits down, and has none where no node is left. Its batch is the one to
-    find, so this does the same, and world sizes beyond the limits are dropped afterwards.
+    DeepSpeed rounds both limits down, and drops a limit that becomes 0. This does the same to find
+    the same batch; world sizes beyond the limits are removed afterwards.
     """
-    least = found.min_gpus // found.gpus_per_node or 1
-    limit = found.max_batch // found.replicas
-    most = found.max_gpus // found.gpus_per_node or limit // found.micro_batches[-1]
+    least = given.min_gpus // given.gpus_per_node or 1
+    limit = given.max_batch // given.replicas
+    most = given.max_gpus // given.gpus_per_node or limit // given.micro_batches[-1]
     return range(least, most + 1)
 
 
-def _candidates(found: BatchSettings) -> set[int]:
-    """Return batches worth trying, in samples of one model replica on every node."""
-    limit = found.max_batch // found.replicas
-    bases = {*found.micro_batches, lcm(*found.micro_batches)}
+def _candidates(given: BatchSettings) -> set[int]:
+    """Return candidates for the batch, in samples of one model replica on every node."""
+    limit = given.max_batch // given.replicas
+    bases = {*given.micro_batches, lcm(*given.micro_batches)}
     return {base * _scale(limit // base) for base in bases if base <= limit}
 
 
@@ -72,8 +72,8 @@ def _scale(most: int) -> int:
     return HIGHLY_COMPOSITE[bisect_right(HIGHLY_COMPOSITE, most) - 1]
 
 
-def _shared_by(batch: int, micro_batches: Iterable[int], counts: range) -> set[int]:
-    """Return which of these counts can share out a batch in micro batches of one size."""
+def _divided_by(batch: int, micro_batches: Iterable[int], counts: range) -> set[int]:
+    """Return the counts that divide a batch into equal numbers of micro batches of one size."""
     steps = [batch // micro for micro in micro_batches if batch % micro == 0]
     return {count for one in steps for count in _divisors(one) if count in counts}
 

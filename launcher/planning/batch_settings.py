@@ -1,7 +1,7 @@
-"""The block `elasticity` of a DeepSpeed config, checked. Pure.
+"""Check the block `elasticity` of a DeepSpeed config. Pure.
 
-Its keys and defaults are those that DeepSpeed's documentation names ("Elastic Training Config" of
-its config reference), up to DeepSpeed 0.19.7; 0.19.8 has dropped the block.
+Its keys and defaults are those of DeepSpeed's documentation ("Elastic Training Config" in the
+config reference), up to DeepSpeed 0.19.7; 0.19.8 has removed the block.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ NUMBERS = {
     "num_gpus_per_node": 1,
     "model_parallel_size": 1,
 }
-"""Whole numbers of 1 or more, with their defaults; None: it must be there."""
+"""Keys with whole numbers of 1 or more, and their defaults; None if the key is required."""
 
 OTHERS = {
     "enabled", "micro_batch_sizes", "prefer_larger_batch", "version",
     "min_time", "ignore_non_elastic_batch_info",
 }  # fmt: skip
-"""Keys that are no such numbers; the last two have no say in the plan."""
+"""Other keys; the last two do not affect the plan."""
 
 SCHEMAS = {0.1: "0.1", 0.2: "0.2"}
 
 TOO_MUCH = 10**9
-"""No number of ranks or samples comes near; DeepSpeed's own search ends far below."""
+"""A limit beyond all real numbers of ranks or samples; DeepSpeed's search ends far below."""
 
 
 def settings(config: object) -> BatchSettings:
-    """Return what a DeepSpeed config says of elasticity.
+    """Return the elasticity settings of a DeepSpeed config.
 
     Raises:
-        ValueError: it says nothing, or what cannot be meant; the words name the key.
+        ValueError: they are missing or invalid; the message names the key.
     """
     block = _block(config)
     numbers = {name: _whole(block.get(name, usual), name) for name, usual in NUMBERS.items()}
     schema = _schema(block.get("version", 0.2))
-    found = BatchSettings(
+    given = BatchSettings(
         schema=schema,
         max_batch=numbers["max_train_batch_size"],
         micro_batches=_micro_batches(block),
@@ -52,19 +52,19 @@ def settings(config: object) -> BatchSettings:
         model_parallel=numbers["model_parallel_size"],
         prefer_larger=_switch(block.get("prefer_larger_batch", True), "prefer_larger_batch"),
     )
-    _check(found)
-    return found
+    _check(given)
+    return given
 
 
 def _block(config: object) -> Mapping[str, object]:
     block = config.get("elasticity") if isinstance(config, dict) else None
     if not isinstance(block, dict):
-        raise ValueError('no "elasticity": {...} in it')
+        raise ValueError('expected a block "elasticity": {...}')
     for name in block:
         if name not in {*NUMBERS, *OTHERS}:
-            raise ValueError(f"elasticity: no such key: {name!r:.40}{_nearest(name)}")
+            raise ValueError(f"elasticity: unknown key {name!r:.40}{_nearest(name)}")
     if block.get("enabled") is not True:
-        raise ValueError("elasticity.enabled: expected true; as it is, the block is not in use")
+        raise ValueError("elasticity.enabled: expected true; otherwise the block has no effect")
     return block
 
 
@@ -76,13 +76,13 @@ def _nearest(name: str) -> str:
 
 
 def _whole(value: object, name: str) -> int:
-    """Return a whole number, which JSON may write as 2e3, too."""
+    """Return a whole number, which JSON may also write as 2e3."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if value is None:
         raise ValueError(f"elasticity.{name}: is missing")
     if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < TOO_MUCH:
-        raise ValueError(f"elasticity.{name}: expected a whole number from 1 on, not {value!r:.40}")
+        raise ValueError(f"elasticity.{name}: expected a whole number above 0, not {value!r:.40}")
     return value
 
 
@@ -107,21 +107,21 @@ def _schema(value: object) -> str:
         raise ValueError(f"elasticity.version: expected 0.1 or 0.2, not {value!r:.40}") from None
 
 
-def _check(found: BatchSettings) -> None:
-    least, most = found.min_gpus, found.max_gpus
+def _check(given: BatchSettings) -> None:
+    least, most = given.min_gpus, given.max_gpus
     if least > most:
         raise ValueError(f"elasticity: min_gpus {least} is more than max_gpus {most}")
-    parallel, ranks = found.model_parallel, found.gpus_per_node
-    if parallel > 1 and found.schema == "0.1":
+    parallel, ranks = given.model_parallel, given.gpus_per_node
+    if parallel > 1 and given.schema == "0.1":
         raise ValueError(f"elasticity: model_parallel_size {parallel}: only with version 0.2")
     if ranks % parallel:
         raise ValueError(
-            f"elasticity: num_gpus_per_node {ranks} is no multiple of"
+            f"elasticity: num_gpus_per_node {ranks} is not a multiple of"
             f" model_parallel_size {parallel}"
         )
-    largest, limit = found.micro_batches[0], found.max_batch
-    if largest * found.replicas > limit:
-        times = f" on each of a node's {found.replicas} replicas" if found.replicas > 1 else ""
+    largest, limit = given.micro_batches[0], given.max_batch
+    if largest * given.replicas > limit:
+        times = f" on each of a node's {given.replicas} replicas" if given.replicas > 1 else ""
         raise ValueError(
             f"elasticity: a micro batch of {largest}{times} is more than"
             f" max_train_batch_size {limit}"

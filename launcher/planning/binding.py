@@ -1,4 +1,4 @@
-"""How workers are bound, as the options ask. Pure."""
+"""Make the binding policy from the options. Pure."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ..cli.options import Options
 
 TORCHRUN_POLICIES = {"node": "numa", "socket": "socket", "exclusive": "exclusive"}
-"""torchrun's names for some policies, where they are not ours (`--numa_binding`)."""
+"""torchrun's names of policies (`--numa_binding`) that differ from those of `--bind_to`."""
 
 
 def binding_policy(options: Options) -> BindingPolicy:
-    """Return how to bind, but for the core list, which may be another on every host.
+    """Return how to bind, without the core list, which may differ from host to host.
 
     Raises:
-        UsageError: two options ask for different policies, or one for a part of none.
+        UsageError: two options give different policies, or one has no effect without binding.
     """
     bind_to = _bind_to(options)
     if bind_to == "none":
@@ -36,7 +36,7 @@ def binding_policy(options: Options) -> BindingPolicy:
 
 
 def binds(options: Options) -> bool:
-    """Return whether cores are bound at all.
+    """Return whether cores are bound.
 
     Raises:
         UsageError: as `binding_policy`.
@@ -45,10 +45,10 @@ def binds(options: Options) -> bool:
 
 
 def core_lists(text: str, hosts: Collection[str]) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """Return the cpus of all hosts, and (host, cpus) of those of `host:0-3@host:4-7`.
+    """Return the core list of all hosts, or (host, core list) pairs of `host:0-3@host:4-7`.
 
     Raises:
-        UsageError: a list is malformed, or a host is not one of the job's or named twice.
+        UsageError: a list is malformed, or a host is unknown or named twice.
     """
     where = "--bind_core_list"
     if not text:
@@ -92,4 +92,4 @@ def _refuse_parts(options: Options) -> None:
     }
     for name, given in parts.items():
         if given:
-            raise UsageError(f"{name}: nothing is bound; add --bind_cores_to_rank")
+            raise UsageError(f"{name}: has no effect without binding; add --bind_cores_to_rank")

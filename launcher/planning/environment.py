@@ -1,4 +1,4 @@
-"""Which variables go to the nodes: files and options that name them, and those that travel."""
+"""Collect the variables that go to the nodes, from files, options and this environment."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from ..specs.environment import Travel
 
 ENV_FILES = (".deepspeed_env", ".dsrun_env")
-"""Read from the home folder, then from the current one, when they are there."""
+"""Read from the home folder, then from the current one, if they exist."""
 
 
 def travel(options: Options) -> Travel:
     """Return the variables that go to the nodes.
 
     Raises:
-        UsageError: an environment file, an --export or the --accelerator is not usable.
+        UsageError: an environment file, an --export or the --accelerator is invalid.
     """
     from ...accelerator import detect
 
@@ -37,9 +37,9 @@ def travel(options: Options) -> Travel:
 
 
 def _env_files(options: Options) -> list[tuple[str, str]]:
-    """Return (path, what names it) of every environment file, later ones winning.
+    """Return (path, what names it) of the environment files; later ones override earlier ones.
 
-    Nothing names those that are read where they are there.
+    The second value is "" for the default files, which need not exist.
     """
     folders = (os.path.expanduser("~"), ".")
     usual = [os.path.join(folder, name) for folder in folders for name in ENV_FILES]

@@ -1,4 +1,4 @@
-"""Paths that were typed here, as every node is to have them."""
+"""Make paths of the command line absolute, for all nodes."""
 
 from __future__ import annotations
 
@@ -12,41 +12,43 @@ if TYPE_CHECKING:
 
 
 def workdir(options: Options) -> str:
-    """Return the folder the workers run in, as an absolute path of this machine.
+    """Return the workers' folder, as an absolute path of this machine.
 
     Raises:
-        UsageError: the current folder is gone.
+        UsageError: the current folder does not exist any more.
     """
     return from_here(options.workdir or "")
 
 
 def interpreter(options: Options) -> str | None:
-    """Return --python as every node is to find it: a path that does not hang on its own folder.
+    """Return --python; a path is made absolute, a plain name is searched on each node's PATH.
 
     Raises:
-        UsageError: the current folder is gone.
+        UsageError: the current folder does not exist any more.
     """
     named = options.python
     return from_here(named) if named and "/" in named else named
 
 
 def from_here(path: str) -> str:
-    """Return a path that was typed in the current folder as an absolute one, "" as the folder.
+    """Return a path relative to the current folder as an absolute one; "" is the folder itself.
 
     Raises:
-        UsageError: the current folder is gone.
+        UsageError: the current folder does not exist any more.
     """
     if os.path.isabs(path):
         return path
     try:
-        here = _here()
+        current = _current_folder()
     except FileNotFoundError:
-        raise UsageError("the current folder is gone; start dsrun in another") from None
-    return os.path.join(here, path.removeprefix("./")) if path else here
+        raise UsageError(
+            "the current folder does not exist any more; start dsrun in another one"
+        ) from None
+    return os.path.join(current, path.removeprefix("./")) if path else current
 
 
-def _here() -> str:
-    """Return the current folder by the name the user knows; other hosts may know no other."""
+def _current_folder() -> str:
+    """Return the current folder by its logical path: other hosts may not have the real path."""
     logical = os.environ.get("PWD", "")
     try:
         if os.path.isabs(logical) and os.path.samefile(logical, "."):

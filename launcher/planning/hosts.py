@@ -1,4 +1,4 @@
-"""Which hosts take part, and which node this is where the same command runs on every one."""
+"""Select the hosts, and find this node's rank if the same command runs on every node."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def select(options: Options, inventory: source.Source) -> list[Host]:
     """Return the hosts of an inventory that take part.
 
     Raises:
-        UsageError: the options choose what is not there, or nothing names several hosts.
+        UsageError: options name unknown hosts or slots, or more hosts than are named anywhere.
     """
     hosts = _filter(options, len(inventory.hosts))
     _check_named(options, inventory)
@@ -31,16 +31,16 @@ def select(options: Options, inventory: source.Source) -> list[Host]:
 
 
 def chosen_hosts(options: Options) -> list[Host]:
-    """Return the hosts that the options name and choose.
+    """Return the hosts that the options name and select.
 
     Raises:
-        UsageError: they name none, or choose what is not there.
+        UsageError: they name no hosts, or unknown ones.
     """
     return select(options, find_hosts(options))
 
 
 def host_updates(options: Options) -> HostUpdates | None:
-    """Return where an elastic job learns of hosts that come and go, None for nowhere."""
+    """Return where an elastic job looks for added and removed hosts, None for nowhere."""
     if not grows(options):
         return None
     script = options.host_discovery_script or ""
@@ -49,10 +49,10 @@ def host_updates(options: Options) -> HostUpdates | None:
 
 
 def _filter(options: Options, known: int) -> HostFilter:
-    """Return which of so many hosts are to take part.
+    """Return the filters for `known` hosts.
 
     Raises:
-        UsageError: two options ask for different numbers.
+        UsageError: two options give different numbers.
     """
     return HostFilter(
         include=options.include,
@@ -64,17 +64,17 @@ def _filter(options: Options, known: int) -> HostFilter:
 
 
 def _num_nodes(options: Options, known: int) -> int | None:
-    """Return --num_nodes or torchrun's --nnodes, also written N:N."""
-    # Where the command runs on every node, hosts need no names, only a number.
-    bare = by_rank(options) and known == 1
+    """Return --num_nodes or torchrun's --nnodes, also if written N:N."""
+    # If the command runs on every node, hosts need no names, only a number.
+    unnamed = by_rank(options) and known == 1
     if options.nnodes is None:
-        return None if bare else options.num_nodes
+        return None if unnamed else options.num_nodes
     least, most = bounds(options.nnodes)
     if least < most:
         return options.num_nodes  # an elastic job takes all hosts; those beyond MAX are spares
     if options.num_nodes not in {None, least}:
         raise conflict(f"--nnodes {least}", f"--num_nodes {options.num_nodes}")
-    return None if bare else least
+    return None if unnamed else least
 
 
 def by_rank(options: Options) -> bool:
@@ -88,7 +88,7 @@ def number_of_gpus(options: Options) -> int | None:
     """Return --num_gpus or torchrun's --nproc_per_node, None for all.
 
     Raises:
-        UsageError: the two differ, or that is no number of workers.
+        UsageError: the two differ, or --nproc_per_node is invalid.
     """
     if options.nproc_per_node is None or options.nproc_per_node in WORDS_FOR_ALL:
         return options.num_gpus
@@ -102,36 +102,36 @@ def number_of_gpus(options: Options) -> int | None:
 
 
 def _check_named(options: Options, inventory: source.Source) -> None:
-    """See that there are hosts where several nodes are asked for.
+    """Check that hosts are named if several nodes are requested.
 
     Raises:
-        UsageError: nothing names them.
+        UsageError: no hosts are named.
     """
-    asked = bounds(options.nnodes)[0] if options.nnodes else options.num_nodes or 1
+    count = bounds(options.nnodes)[0] if options.nnodes else options.num_nodes or 1
     alone = [host.name for host in inventory.hosts] == [source.THIS_MACHINE] and not options.host
-    if asked == 1 or not alone or options.hostfile or by_rank(options):
+    if count == 1 or not alone or options.hostfile or by_rank(options):
         return
     flag = "--nnodes" if options.nnodes else "--num_nodes"
     raise UsageError(
-        f"{flag} {options.nnodes or asked}: nothing names the hosts: --hostfile FILE, --host h1,h2"
-        " or an allocation; or run this on every node, with --node_rank N --master_addr HOST or"
-        " --rdzv_backend c10d --rdzv_endpoint HOST:PORT"
+        f"{flag} {options.nnodes or count}: no hosts given; use --hostfile FILE, --host h1,h2 or a"
+        " scheduler's allocation; or run this command on every node with --node_rank N"
+        " --master_addr HOST, or with --rdzv_backend c10d --rdzv_endpoint HOST:PORT"
     )
 
 
 def nodes_by_rank(command: Command, hosts: list[Host]) -> tuple[list[Host], bool]:
-    """Return the nodes of --no_ssh, which need no names: node-0, node-1, ... of --nnodes.
+    """Return the nodes, and whether the same command runs on every node (--no_ssh).
 
-    The second value is whether the same command runs on every node.
+    In that case hosts need no names: they are called node-0, node-1, ... up to --nnodes.
 
     Raises:
-        UsageError: it is not known how many nodes there are, which this one is, or where node 0 is.
+        UsageError: this node's rank or node 0's address is missing, or the rank is too large.
     """
     options = command.options
     if not by_rank(options):
         if options.node_rank is not None and "node_rank" in command.given:
             raise UsageError(
-                "--node_rank: only with --no_ssh, which runs the command on every node"
+                "--node_rank: only with --no_ssh or --nnodes N; the command then runs on every node"
             )
         return hosts, False
     count = bounds(options.nnodes)[0] if options.nnodes else options.num_nodes or len(hosts)
@@ -140,11 +140,11 @@ def nodes_by_rank(command: Command, hosts: list[Host]) -> tuple[list[Host], bool
         slots = hosts[0].slots
         hosts = [hosts[0]._replace(name=f"node-{rank}", slots=slots) for rank in range(count)]
     if options.node_rank is None:
-        raise UsageError("--no_ssh: say which node this is: --node_rank 0 to N-1")
+        raise UsageError("--no_ssh: give the rank of this node: --node_rank N, from 0")
     if options.node_rank >= len(hosts):
         raise UsageError(
             f"--node_rank {options.node_rank}: there are {len(hosts)} nodes, 0 to {len(hosts) - 1}"
         )
     if len(hosts) > 1 and options.master_addr is None and not named:
-        raise UsageError("--no_ssh: say where node 0 is: --master_addr HOST")
+        raise UsageError("--no_ssh: give the address of node 0: --master_addr HOST")
     return hosts, True

@@ -1,7 +1,7 @@
-"""Where the hosts come from: exactly one source, and one line that says which.
+"""Find the hosts, from exactly one source.
 
-In this order: --host, --hostfile (given but missing is an error), what a scheduler has allocated,
-/job/hostfile where it exists, as DeepSpeed has it, else this machine.
+In this order: --host, --host_discovery_script, --hostfile, the allocation of a scheduler,
+/job/hostfile (DeepSpeed's default) if it exists, else this machine.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def find_hosts(options: Options) -> Source:
     """Return the hosts that may take part.
 
     Raises:
-        UsageError: two sources are given, or the one given cannot be read.
+        UsageError: two sources are given, or the given one cannot be read.
     """
     _check(options)
     if options.standalone:
         return Source([Host(THIS_MACHINE)], "this machine (--standalone)")
-    return _named(options) or _found(options)
+    return _named(options) or _default(options)
 
 
 def _named(options: Options) -> Source | None:
@@ -48,25 +48,25 @@ def _named(options: Options) -> Source | None:
     return None
 
 
-def _found(options: Options) -> Source:
-    """Return the hosts of a scheduler, of the usual hostfile, or this machine."""
+def _default(options: Options) -> Source:
+    """Return the hosts of a scheduler or of the default hostfile, or this machine."""
     from ..resources.allocation import find as find_allocation
 
-    held = None if options.no_ssh else find_allocation(os.environ)
-    if held is not None:
-        return Source(held.hosts, held.words)
+    allocation = None if options.no_ssh else find_allocation(os.environ)
+    if allocation is not None:
+        return Source(allocation.hosts, allocation.words)
     if os.path.exists(DEFAULT_HOSTFILE):
         return Source(_read(DEFAULT_HOSTFILE), f"hostfile {DEFAULT_HOSTFILE}")
     return Source([Host(THIS_MACHINE)], "this machine (no hostfile)")
 
 
 def watched(options: Options) -> str:
-    """Return the hostfile that --watch_hostfile means."""
+    """Return the hostfile that --watch_hostfile watches."""
     return options.hostfile or DEFAULT_HOSTFILE
 
 
 def _check(options: Options) -> None:
-    """See that at most one source is given, and that --watch_hostfile has a hostfile."""
+    """Check that at most one source is given, and that --watch_hostfile has a hostfile."""
     named = [
         f"--{name}"
         for name in ("host", "hostfile", "host_discovery_script")
@@ -75,9 +75,9 @@ def _check(options: Options) -> None:
     if len(named) > 1:
         raise conflict(*named)
     if options.watch_hostfile and named not in ([], ["--hostfile"]):
-        raise UsageError(f"--watch_hostfile: there is no hostfile to watch beside {named[0]}")
+        raise conflict("--watch_hostfile", named[0])
     if options.watch_hostfile and not os.path.isfile(watched(options)):
-        raise UsageError(f"--watch_hostfile: no file {watched(options)}; name one: --hostfile FILE")
+        raise UsageError(f"--watch_hostfile: no file {watched(options)}; give --hostfile FILE")
 
 
 def _read(path: str) -> list[Host]:

@@ -1,4 +1,4 @@
-"""From a command to the job that it asks for."""
+"""Make the job of a command line."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 def plan_job(command: Command) -> JobSpec:
-    """Return the job that a command asks for.
+    """Return the job of a command line.
 
     Raises:
-        UsageError: it asks for what is not there, or for two things at once.
+        UsageError: options conflict, or name something that does not exist.
     """
     return job_spec(make_plan(command), command.options)
 
 
 def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> JobSpec:
-    """Return the job of a plan; `only` is the one node rank that this process sees to.
+    """Return the job of a plan; `only` is the only node rank that this process starts.
 
     Raises:
-        UsageError: the options cannot be meant, or something that they name is not here.
+        UsageError: options are invalid, or name something that does not exist here.
     """
     plan, environment = planned.plan, travel(options)
     if options.report_file is not None:

@@ -1,4 +1,4 @@
-"""Which backend starts the node launchers: the one that is named, or the first that can."""
+"""Choose the backend that starts the node launchers: the given one, or the first that can."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ AUTO = "auto"
 
 
 class Choice(NamedTuple):
-    """A backend by its name, and the words that say why it.
+    """The chosen backend.
 
     Attributes:
-        noted: that it is this one is worth a line to the user.
+        name: of the backend.
+        words: the name and the reason, as text for the user.
+        noted: the choice is worth a line to the user.
     """
 
     name: str
@@ -34,15 +36,15 @@ class Choice(NamedTuple):
 
 
 def is_auto(options: Options) -> bool:
-    """Return whether nobody has named a launcher."""
+    """Return whether no launcher is given."""
     return options.launcher.lower() == AUTO
 
 
 def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
-    """Return the backend of a job; `alone`: the same command runs on every node.
+    """Return the backend of a job; with `alone`, the same command runs on every node.
 
     Raises:
-        UsageError: there is none of that name, none that can, or none is installed.
+        UsageError: the launcher is unknown, cannot start this job, or none is installed.
     """
     name = options.launcher.lower()
     if name not in {AUTO, *backends.choosable()}:
@@ -59,29 +61,29 @@ def choose(options: Options, hosts: Sequence[Host], *, alone: bool) -> Choice:
         raise UsageError(f"--launcher {name}: {remote[0].name} is not this machine")
     if grows(options) and not spec.adds_hosts:
         able = either([name for name, spec in backends.BACKENDS.items() if spec.adds_hosts])
-        raise UsageError(f"--launcher {name}: cannot reach hosts that come later; {able} can")
+        raise UsageError(f"--launcher {name}: cannot add hosts to a running job; use {able}")
     return Choice(name, name)
 
 
 def _first_able(candidates: Candidates, options: Options) -> Choice:
-    """Return the first backend that is installed here, and able to reach these hosts.
+    """Return the first backend that is installed here and can reach these hosts.
 
     Raises:
         UsageError: there is none, or the user's ssh configuration cannot be read.
     """
     why_not = ""
-    asked = sorted(_automatic(options).items(), key=lambda item: item[1].place)
-    for name, automatic in asked:
-        before, why_not = why_not, automatic.against(candidates) or _lacks(automatic.program)
+    backends_in_order = sorted(_automatic(options).items(), key=lambda item: item[1].place)
+    for name, automatic in backends_in_order:
+        before, why_not = why_not, automatic.against(candidates) or _missing(automatic.program)
         if not why_not:
             words = automatic.words.format(why_not=before)
             return Choice(name, f"{name} ({words})", automatic.noted)
-    installable = either([automatic.install for _, automatic in asked if automatic.install])
+    installable = either([one.install for _, one in backends_in_order if one.install])
     raise UsageError(f"no way to reach other hosts: install {installable}")
 
 
 def _automatic(options: Options) -> dict[str, Automatic]:
-    """Return the backends that may be chosen: where hosts can come, only those that reach them."""
+    """Return the backends to choose from; with growing jobs, only those that can add hosts."""
     return {
         name: spec.automatic
         for name, spec in backends.BACKENDS.items()
@@ -89,7 +91,7 @@ def _automatic(options: Options) -> dict[str, Automatic]:
     }
 
 
-def _lacks(program: str) -> str:
+def _missing(program: str) -> str:
     if not program:
         return ""
     import shutil

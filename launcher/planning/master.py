@@ -1,4 +1,4 @@
-"""Where the options say that node 0 is, for the workers. Pure."""
+"""Node 0's address for the workers, as far as options give it. Pure."""
 
 from __future__ import annotations
 
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
 
 
 def address(options: Options, hosts: Sequence[Host], *, alone: bool) -> str | None:
-    """Return node 0's address for the workers; --local_addr tells it where this is node 0.
+    """Return node 0's address for the workers: --master_addr, or --local_addr on node 0.
 
     Args:
-        options: what the user asked for.
+        options: the command line's.
         hosts: the nodes.
         alone: the same command runs on every node.
 
     Raises:
-        UsageError: it is no address, or another node's; --local_addr is for one of several nodes.
+        UsageError: an address is malformed or another node's, or --local_addr cannot be used.
     """
-    ours = options.local_addr
+    local = options.local_addr
     if options.master_addr is not None:
         _check("--master_addr", options.master_addr)
         _check_first(options.master_addr, hosts)
-    if ours is None or options.node_rank:
+    if local is None or options.node_rank:
         return options.master_addr
-    _check("--local_addr", ours)
+    _check("--local_addr", local)
     if len(hosts) == 1:
-        return options.master_addr or ours
+        return options.master_addr or local
     if not alone:
         raise UsageError(
-            f"--local_addr {ours}: this starts {len(hosts)} nodes, whose addresses"
-            " are found and tried out; --master_addr names node 0's"
+            f"--local_addr {local}: this command starts {len(hosts)} nodes and finds their"
+            " addresses itself; give node 0's with --master_addr"
         )
-    return ours
+    return local
 
 
 def _check(flag: str, named: str) -> None:
@@ -47,18 +47,18 @@ def _check(flag: str, named: str) -> None:
         check_name(named)
     except UsageError:
         raise UsageError(
-            f"{flag} {named!r}: expected a host name or an address alone;"
-            " --master_port names the port"
+            f"{flag} {named!r}: expected a host name or an address without a port;"
+            " --master_port sets the port"
         ) from None
 
 
 def _check_first(named: str, hosts: Sequence[Host]) -> None:
-    # Only here: it takes longer to import than the rest of planning.
+    # Imported only here, as this takes longer than the rest of planning.
     from ..common.network import same_host
 
     first, *others = (host.name for host in hosts)
     if not same_host(first, named) and any(same_host(name, named) for name in others):
         raise UsageError(
-            f"--master_addr {named}: the master is on node 0, which is {first};"
-            f" leave it out, or list {named} first"
+            f"--master_addr {named}: rank 0 runs on node 0, which is {first};"
+            f" leave the option out, or list {named} first"
         )

@@ -1,4 +1,4 @@
-"""Modules that lie in the workers' folder: which hide installed ones, which a job has missed."""
+"""Find modules in the workers' folder that hide installed ones."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-LOOKED_AT = 2000
-"""Entries of the folder that are looked at: a start is not to wait for a folder full of data."""
+MAX_ENTRIES = 2000
+"""Entries of the folder to check: a folder full of data must not delay the start."""
 
 SHOWN = 5
-"""Names in a line for the user."""
+"""Names in a message."""
 
 
 def warning(folder: str, tool: str) -> list[str]:
-    """Return a line for the user where `folder`, first on PYTHONPATH, hides installed modules.
+    """Return a line for the user if `folder`, first on PYTHONPATH, hides installed modules.
 
     Args:
         folder: where the workers run.
-        tool: the python of the workers, or the file that activates their environment, as they lie
-            in its `bin`; a folder or "" for the python that this runs on.
+        tool: the workers' python, or the file that activates their environment, in its folder
+            `bin`; a folder or "" for the python that this process runs on.
     """
     prefix = os.path.dirname(os.path.dirname(tool)) if os.path.isfile(tool) else ""
-    found = hidden(folder, installed(prefix))
-    if not found:
+    modules = hidden(folder, installed(prefix))
+    if not modules:
         return []
-    names = ", ".join(found[:SHOWN]) + (" and more" if len(found) > SHOWN else "")
+    names = ", ".join(modules[:SHOWN]) + (" and more" if len(modules) > SHOWN else "")
     return [
-        f"PYTHONPATH begins with {folder} on several nodes, as deepspeed has it: what lies there "
-        f"hides the installed {names} (with torchrun's --nproc_per_node it does not)"
+        f"on several nodes PYTHONPATH begins with {folder}, as with deepspeed, so modules in that "
+        f"folder hide the installed {names} (not with torchrun's --nproc_per_node)"
     ]
 
 
 def hidden(folder: str, installed: Collection[str]) -> list[str]:
-    """Return the installed modules that are hidden where `folder` is first on PYTHONPATH.
+    """Return the installed modules that are hidden if `folder` is first on PYTHONPATH.
 
-    A folder without `__init__.py` hides none: it counts only where there is nothing else (PEP 420).
+    A folder without `__init__.py` hides none: it has the lowest precedence (PEP 420).
     """
     from itertools import islice
 
     try:
         with os.scandir(folder) as entries:
-            names = [entry.name for entry in islice(entries, LOOKED_AT)]
+            names = [entry.name for entry in islice(entries, MAX_ENTRIES)]
     except OSError:
         return []
     files = {name.removesuffix(".py") for name in names if name.endswith(".py")}
@@ -53,10 +53,10 @@ def hidden(folder: str, installed: Collection[str]) -> list[str]:
 
 
 def installed(prefix: str = "") -> set[str]:
-    """Return the names of the modules that a python has, without importing any.
+    """Return the names of a python's modules, without importing any.
 
     Args:
-        prefix: the folder of its environment; "" for the python that this runs on.
+        prefix: the folder of its environment; "" for the python that this process runs on.
     """
     names = set(sys.stdlib_module_names)
     for folder in _site_packages(prefix):

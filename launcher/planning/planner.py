@@ -1,4 +1,4 @@
-"""From a command to a plan: which hosts, which slots, which backend, which program."""
+"""Make the plan of a command line: hosts, slots, backend and program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..specs.backend import BackendSettings
 from ..specs.origin import Origin
 from ..specs.plan import Plan, by_task, lay_out
 from ..specs.program import Program
-from . import launcher, master, stray
+from . import host_lists, launcher, master
 from .binding import binds
 from .elastic import grows, is_elastic
 from .folders import from_here, interpreter, workdir
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 
 
 class PlannedJob(NamedTuple):
-    """A plan, before policies are known: enough to begin to start node launchers.
+    """A plan without its policies: enough to begin starting node launchers.
 
     Attributes:
-        origin: where it came from, in words.
+        plan: nodes in rank order, and the program.
+        origin: where the plan comes from, as text for the user.
         backend: how node launchers are started.
-        batches: the elastic plan that the number of workers has to fit; None for none.
+        batches: the elastic batch plan that the number of workers must fit; None for none.
     """
 
     plan: Plan
@@ -46,16 +47,16 @@ class PlannedJob(NamedTuple):
 
 
 def make_plan(command: Command) -> PlannedJob:
-    """Return the plan that a command line asks for.
+    """Return the plan of a command line.
 
     Raises:
-        UsageError: it asks for what is not there, or for two things at once.
+        UsageError: options conflict, or name something that does not exist.
     """
     options = command.options
     if not any(command.program[:1]):
-        empty = " (its word is empty: a variable that is not set?)" if command.program else ""
+        empty = " (an empty argument; is a variable not set?)" if command.program else ""
         raise UsageError(f"no script{empty}: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
-    stray.check(command, workdir(options))
+    host_lists.check(command, workdir(options))
     inventory = find_hosts(options) if command.rendezvous is None else source.this_machine()
     hosts, alone = nodes_by_rank(command, select(options, inventory))
     choice = launcher.choose(options, hosts, alone=alone)
@@ -64,12 +65,12 @@ def make_plan(command: Command) -> PlannedJob:
         program=_program(command, several=_starts_several(command, hosts, alone=alone)),
         launcher=choice.name,
         master_addr=master.address(options, hosts, alone=alone),
-        master_port=options.master_port or None,  # 0: a free one, which nobody has to know before
+        master_port=options.master_port or None,  # 0: any free port
         rendezvous=command.rendezvous,
     )
     check_rank_per_task(plan, options)
-    aside = [f"launcher: {choice.words}"] if choice.noted else []
-    notes = (*command.notes, *aside, *_notes(inventory, plan.program, command))
+    launcher_note = [f"launcher: {choice.words}"] if choice.noted else []
+    notes = (*command.notes, *launcher_note, *_notes(inventory, plan.program, command))
     origin = Origin(
         command.joined or inventory.words, choice.words, notes, _is_default(plan, options)
     )
@@ -78,21 +79,23 @@ def make_plan(command: Command) -> PlannedJob:
 
 
 def _is_default(plan: Plan, options: Options) -> bool:
-    """Return whether this is what runs where nobody chooses: this machine alone."""
+    """Return whether this is the default: this machine alone, with no launcher given."""
     return BACKENDS[plan.launcher].this_machine and launcher.is_auto(options)
 
 
 def check_rank_per_task(plan: Plan, options: Options) -> None:
-    """See that the backend can start ranks, where that is asked for.
+    """Check that the backend can start one task per rank, if --rank_per_task is given.
 
     Raises:
-        UsageError: it starts none, or it is not known how many.
+        UsageError: it cannot, or the number of ranks is not known.
     """
     if not options.rank_per_task:
         return
     if not BACKENDS[plan.launcher].by_engine:
         able = ", ".join(name for name, spec in BACKENDS.items() if spec.by_engine)
-        raise UsageError(f"--rank_per_task: {plan.launcher} starts no ranks; --launcher {able}")
+        raise UsageError(
+            f"--rank_per_task: --launcher {plan.launcher} cannot start ranks; use one of: {able}"
+        )
     by_task(plan)
 
 
@@ -100,7 +103,7 @@ def backend_settings(program: Program, options: Options) -> BackendSettings:
     """Return how node launchers are started.
 
     Raises:
-        UsageError: --launcher_args cannot be read, or cores cannot be bound as asked.
+        UsageError: --launcher_args or an option about binding is invalid.
     """
     return BackendSettings(
         python=program.python or sys.executable,
@@ -141,14 +144,14 @@ def _notes(inventory: source.Source, program: Program, command: Command) -> list
 
 
 def _hidden(program: Program, options: Options) -> list[str]:
-    """What to tell of installed modules that the workers' folder hides, where that is new to them.
+    """Return a note on installed modules that the workers' folder hides on PYTHONPATH.
 
-    A script of that folder, and `python -m`, would find its modules first anyway.
+    A script in that folder, or `python -m`, finds the folder's modules first in any case.
     """
     folder = workdir(options)
     own = os.path.normpath(os.path.dirname(os.path.join(folder, program.script)))
-    as_ever = program.module or program.no_python or own == os.path.normpath(folder)
-    if as_ever or not program.folder_first:
+    always_first = program.module or program.no_python or own == os.path.normpath(folder)
+    if always_first or not program.folder_first:
         return []
     from .modules import warning
 
@@ -156,10 +159,10 @@ def _hidden(program: Program, options: Options) -> list[str]:
 
 
 def _starts_several(command: Command, hosts: Sequence[Host], *, alone: bool) -> bool:
-    """Return whether this starts several nodes, or as if they were several."""
+    """Return whether this process starts several nodes, or treats one node as several."""
     options = command.options
-    here = alone or command.rendezvous is not None
-    return not here and (len(hosts) > 1 or options.force_multi or grows(options))
+    only_this = alone or command.rendezvous is not None
+    return not only_this and (len(hosts) > 1 or options.force_multi or grows(options))
 
 
 def _program(command: Command, *, several: bool) -> Program:
@@ -174,16 +177,16 @@ def _program(command: Command, *, several: bool) -> Program:
         no_python=options.no_python,
         python=interpreter(options),
         local_rank=not (options.no_local_rank or command.like_torchrun),
-        # As each peer has it: DeepSpeed 0.19's runner.py for several nodes, torchrun never.
+        # DeepSpeed 0.19 (runner.py) does so for several nodes, torchrun never.
         folder_first=several and not command.like_torchrun,
     )
 
 
 def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:
-    """Return the elastic plan of --elastic_config, which holds this many workers if it is known.
+    """Return the elastic batch plan of --elastic_config; None without that option.
 
     Raises:
-        UsageError: the file cannot be used, or the plan does not hold them.
+        UsageError: the file cannot be used, or `size` workers (if known) do not fit the plan.
     """
     path = options.elastic_config
     if path is None:

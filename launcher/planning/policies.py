@@ -1,4 +1,4 @@
-"""From options to the policies of a job. Pure, but for what `--requeue_on` needs to be here."""
+"""Make the policies of a job from the options. Pure, except for the checks of `--requeue_on`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def supervision_policy(options: Options, environ: Mapping[str, str]) -> Supervis
     """Return how a job is watched and stopped.
 
     Raises:
-        UsageError: a signal or an exit code is not one, or this job cannot be requeued.
+        UsageError: a signal or an exit code is invalid, or this job cannot be requeued.
     """
     names = tuple(options.signals_to_handle.split(","))
     for name in names:
@@ -49,17 +49,17 @@ def _requeue_codes(options: Options, environ: Mapping[str, str]) -> frozenset[in
 
     codes = exit_codes("--requeue_on", options.requeue_on)
     if "SLURM_JOB_ID" not in environ:
-        raise UsageError("--requeue_on: only inside a Slurm job (no SLURM_JOB_ID here)")
+        raise UsageError("--requeue_on: only inside a Slurm job (SLURM_JOB_ID is not set)")
     if shutil.which("scontrol") is None:
-        raise UsageError("--requeue_on: no `scontrol` on PATH, which requeues a job")
+        raise UsageError("--requeue_on: needs `scontrol`, which is not on PATH")
     return frozenset(codes)
 
 
 def output_policy(options: Options) -> OutputPolicy:
-    """Return where the output goes, and how it is shown.
+    """Return where the output goes, and how it is printed.
 
     Raises:
-        UsageError: an option about output is not understood.
+        UsageError: an option about output is invalid.
     """
     own_logs = has_own_logs(options)
     policy = OutputPolicy(
@@ -81,13 +81,13 @@ def output_policy(options: Options) -> OutputPolicy:
 
 
 def _logs_specs(options: Options, policy: OutputPolicy) -> tuple[str, ...]:
-    """Return what the LogsSpecs of --logs_specs is made with."""
+    """Return the arguments of the LogsSpecs of --logs_specs, after its name."""
     ranks = ",".join(map(str, policy.local_ranks))
     return options.logs_specs, options.log_dir, options.redirects, options.tee, ranks
 
 
 def _streams(where: str, text: str) -> Streams:
-    """Return the streams that `3` or `0:1,1:3` (local rank: streams) names."""
+    """Parse torchrun's numbers of streams: `3`, or `0:1,1:3` by local rank."""
     default, by_rank = 0, {}
     try:
         for item in text.split(","):
@@ -100,7 +100,7 @@ def _streams(where: str, text: str) -> Streams:
                 default = int(number)
     except ValueError:
         raise UsageError(
-            f"{where} {text!r}: expected 0 to 3, or LOCAL_RANK:0-3 joined by commas"
+            f"{where} {text!r}: expected 0, 1, 2 or 3, or such numbers by local rank: 0:1,1:3"
         ) from None
     return Streams(default, tuple(by_rank.items()))
 
@@ -114,10 +114,10 @@ def _check_prefix(form: str) -> None:
 
 
 def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:
-    """Return what the workers are given beside program, folder and variables.
+    """Return how workers are started, apart from program, folder and variables.
 
     Raises:
-        UsageError: --warm_workers cannot be meant, or the current folder is gone.
+        UsageError: --warm_workers or --warm_modules is invalid, or the current folder is gone.
     """
     named = options.nproc_per_node in {"gpu", "xpu"}
     return WorkerPolicy(
@@ -133,10 +133,10 @@ def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:
 
 
 def _expects_devices(options: Options, plan: Plan) -> bool:
-    """Return whether accelerators were asked for, by their number or by saying nothing."""
+    """Return whether accelerators are requested, by their number or by default."""
     counted = any(node.slots is None for node in plan.nodes) and options.nproc_per_node != "cpu"
-    asked = options.num_gpus is not None or (counted and not plan.program.no_python)
-    return asked and options.accelerator is None
+    wanted = options.num_gpus is not None or (counted and not plan.program.no_python)
+    return wanted and options.accelerator is None
 
 
 def dial_in(options: Options, plan: Plan) -> DialIn:

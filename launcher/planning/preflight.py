@@ -1,4 +1,4 @@
-"""What can be known to fail on this machine, where it is a node, before anything starts."""
+"""Checks that can be done on this machine before anything starts."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def check(spec: JobSpec) -> None:
-    """See that script, folders and secret are there, as far as this machine has to have them.
+    """Check that script, folders and secret exist, if this machine needs them.
 
     Raises:
-        UsageError: one is not.
+        UsageError: one of them does not exist or cannot be used.
     """
     plan, backend = spec.plan, BACKENDS[spec.plan.launcher]
     if backend.runs_here or any(source.is_here(n.host) for n in plan.nodes):
@@ -36,7 +36,7 @@ def check(spec: JobSpec) -> None:
 def _check_folder(spec: JobSpec) -> None:
     venv = spec.workers.venv_script
     if not os.path.isdir(spec.workdir):
-        raise UsageError(f"--workdir {spec.workdir}: there is no such folder")
+        raise UsageError(f"--workdir {spec.workdir}: no such folder")
     if venv and not os.path.exists(venv):
         raise UsageError(f"--venv_script {venv}: no such file")
 
@@ -56,7 +56,7 @@ def _check_script(program: Program, workdir: str) -> None:
 
 
 def _check_name(name: str, full: str) -> None:
-    """See that a program named without a folder is not one of this folder, which PATH lacks."""
+    """Check that a program without a path is on PATH, if the folder has one of that name."""
     if not os.path.isfile(full):
         return
     import shutil

@@ -1,8 +1,8 @@
-"""Who brings the nodes together, as torchrun's options say: dsrun itself, or torch's rendezvous.
+"""Read torchrun's rendezvous options: dsrun brings the nodes together, or torch's rendezvous does.
 
-`--rdzv_backend static` is dsrun's own way. With any other backend the same command runs on every
-node, each dsrun starts the workers of its own machine, and torch's agent there agrees with those on
-the other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`). Pure.
+`--rdzv_backend static` means dsrun itself. With any other backend the same command runs on every
+node, each dsrun starts the workers of its own machine, and torch's agent there meets those on the
+other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`). Pure.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ UNNAMED = "none"
 
 _TIMEOUT = "timeout"
 _TORCHS_TIMEOUT = "900"
-"""Seconds that torchrun puts under `timeout` where nobody does (launcher/api.py)."""
+"""torchrun's default for `timeout` in seconds (launcher/api.py)."""
 
-_NODES = "the command runs on every node, and torch brings them together"
-_ROUNDS = "torch decides on rounds; --nnodes MIN:MAX and --max_restarts are given to it"
-_RANKS = "torch decides who has which rank, and how many there are"
-_QUEUES = "each dsrun keeps its own queues, and there is one on every node"
+_NODES = "this command runs on every node, and torch's rendezvous finds the nodes"
+_ROUNDS = "torch's rendezvous forms the rounds; it takes only --nnodes MIN:MAX and --max_restarts"
+_RANKS = "torch's rendezvous assigns the ranks and decides how many there are"
+_QUEUES = "there is a dsrun on every node, each with its own queues"
 _CONTRADICTIONS = {
     "shard_queue": _QUEUES,
     **dict.fromkeys(("hostfile", "host", "include", "exclude", "num_nodes"), _NODES),
@@ -42,14 +42,14 @@ _CONTRADICTIONS = {
     **dict.fromkeys(("watch_hostfile", "host_discovery_script"), _NODES),
     **dict.fromkeys(("elastic_config", "stdin"), _RANKS),
 }
-"""Options that mean nothing beside torch's rendezvous, and why."""
+"""Options that cannot be used with torch's rendezvous, and why."""
 
 
 def apply(command: Command) -> Command:
-    """Return the command with what --rdzv_backend and its kin mean.
+    """Return the command with the rendezvous options applied.
 
     Raises:
-        UsageError: they cannot be meant, or contradict another option.
+        UsageError: one of them is invalid, or conflicts with another option.
     """
     options = command.options
     if options.standalone:
@@ -67,7 +67,7 @@ def apply(command: Command) -> Command:
     return command._replace(
         options=_of_one_machine(options),
         rendezvous=_rendezvous(options, conf),
-        joined=f"this machine, the others by --rdzv_backend {options.rdzv_backend}",
+        joined=f"this machine, other nodes by --rdzv_backend {options.rdzv_backend}",
     )
 
 
@@ -83,7 +83,7 @@ def _settings(text: str) -> dict[str, str]:
 
 
 def _start_timeout(conf: Mapping[str, str]) -> dict[str, float]:
-    """Return --start_timeout as torchrun's `timeout` says it; static has no other setting."""
+    """Return --start_timeout from torchrun's `timeout`, the only setting of `static`."""
     if _TIMEOUT not in conf:
         return {}
     if not conf[_TIMEOUT].isdecimal():
@@ -92,19 +92,19 @@ def _start_timeout(conf: Mapping[str, str]) -> dict[str, float]:
 
 
 def _master(options: Options) -> dict[str, str | int]:
-    """Return the master's address and port as --rdzv_endpoint says them."""
+    """Return the master's address and port from --rdzv_endpoint."""
     from ..resources.cluster_environment import endpoint
 
-    found: dict[str, str | int] = {}
+    master: dict[str, str | int] = {}
     address, port = endpoint("--rdzv_endpoint", options.rdzv_endpoint)
-    for name, said in (("master_addr", address), ("master_port", port)):
+    for name, value in (("master_addr", address), ("master_port", port)):
         given = getattr(options, name)
-        if said is None:
+        if value is None:
             continue
-        if given not in {None, said}:
+        if given not in {None, value}:
             raise conflict(f"--rdzv_endpoint {options.rdzv_endpoint}", f"--{name} {given}")
-        found[name] = said
-    return found
+        master[name] = value
+    return master
 
 
 def _check(options: Options) -> None:
@@ -121,18 +121,18 @@ def _check(options: Options) -> None:
 
 
 def _check_port(options: Options) -> None:
-    """See that several nodes can know the port at which they meet."""
+    """Check that several nodes can know the rendezvous port."""
     if options.rdzv_endpoint.endswith(":0") and bounds(options.nnodes or "1")[1] > 1:
         raise UsageError(
-            f"--rdzv_endpoint {options.rdzv_endpoint}: the command runs on every node, and nobody"
-            " tells the others which port is free; name one"
+            f"--rdzv_endpoint {options.rdzv_endpoint}: port 0 works for one node only, as other"
+            " nodes cannot know which port is chosen; give a port"
         )
 
 
 def _of_one_machine(options: Options) -> Options:
-    """Return the options for the part of this machine, without what is torch's to say or read.
+    """Return the options for this machine's part, without those that go to torch's rendezvous.
 
-    torchrun does not read --node_rank and --master_* either where a backend decides on them.
+    torchrun, too, ignores --node_rank and --master_* if the backend decides on them.
     """
     return options.changed(
         launcher=LOCAL,

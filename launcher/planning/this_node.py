@@ -1,7 +1,7 @@
-"""Where the same command already runs on every node: what says so fills in what the user left out.
+"""Fill in options from the environment if the same command already runs on every node.
 
-A task of srun or mpirun, a pod of Kubeflow's or of an indexed Job: each dsrun becomes its node's
-launcher, as with --no_ssh, --node_rank and --master_addr.
+In a task of srun or mpirun, or in a pod of Kubeflow or of an indexed Job, each dsrun becomes its
+node's launcher, as with --no_ssh, --node_rank and --master_addr.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ if TYPE_CHECKING:
 
 
 def apply(command: Command, environ: Mapping[str, str]) -> Command:
-    """Return the command with its node's place in the job, where something says it.
+    """Return the command with its node's place in the job, if the environment says it.
 
     Raises:
-        UsageError: what says so contradicts itself, or the user's own options.
+        UsageError: the environment contradicts itself or the user's options.
     """
     from ..resources import cluster_environment
 
     options = command.options
     if options.standalone or command.rendezvous is not None:
         return command
-    found = cluster_environment.find(
+    place = cluster_environment.find(
         environ, _hostname(environ), terminal=cluster_environment.has_terminal()
     )
-    if found is None or not _counts(found, options):
+    if place is None or not _applies(place, options):
         return command
-    _check(found, options)
-    _tell(found, options)
+    _check(place, options)
+    _warn_of_node_rank(place, options)
     given = {
         "no_ssh": True,
-        "node_rank": found.node_rank,
-        "nnodes": _nodes(found, options),
-        "host": options.host or (None if options.hostfile else ",".join(found.hosts) or None),
-        "master_addr": options.master_addr or found.master_addr,
-        "master_port": options.master_port or found.master_port,
-        "control_port": options.control_port or found.control_port,
-        "num_gpus": options.num_gpus if options.nproc_per_node else options.num_gpus or found.slots,
+        "node_rank": place.node_rank,
+        "nnodes": _nodes(place, options),
+        "host": options.host or (None if options.hostfile else ",".join(place.hosts) or None),
+        "master_addr": options.master_addr or place.master_addr,
+        "master_port": options.master_port or place.master_port,
+        "control_port": options.control_port or place.control_port,
+        "num_gpus": options.num_gpus if options.nproc_per_node else options.num_gpus or place.slots,
     }
-    return command._replace(options=options.changed(**given), joined=found.words)
+    return command._replace(options=options.changed(**given), joined=place.words)
 
 
 def _hostname(environ: Mapping[str, str]) -> str:
-    """Return this host's name; in full in a pod, whose siblings are not known by the short one."""
+    """Return this host's name; in a pod the full name, as short names of pods do not resolve."""
     if "JOB_COMPLETION_INDEX" not in environ:
         return os.uname().nodename
     import socket
@@ -61,45 +61,47 @@ def _hostname(environ: Mapping[str, str]) -> str:
     return socket.getfqdn()
 
 
-def _counts(found: ClusterEnvironment, options: Options) -> bool:
-    """Return whether this is a part of something: one node alone runs as it would anyway."""
+def _applies(place: ClusterEnvironment, options: Options) -> bool:
+    """Return whether the place is to be used: a single node with hosts given needs none."""
     if options.no_ssh:
         return True
     named = options.host or options.hostfile or options.launcher != "auto"
-    nodes = found.nodes if found.nodes is not None else options.nnodes or options.num_nodes
-    return bool(nodes) and not (found.nodes == 1 and named)
+    nodes = place.nodes if place.nodes is not None else options.nnodes or options.num_nodes
+    return bool(nodes) and not (place.nodes == 1 and named)
 
 
-def _nodes(found: ClusterEnvironment, options: Options) -> str | None:
+def _nodes(place: ClusterEnvironment, options: Options) -> str | None:
     if options.nnodes or options.num_nodes:
         return options.nnodes
-    return str(found.nodes) if found.nodes else None
+    return str(place.nodes) if place.nodes else None
 
 
-def _tell(found: ClusterEnvironment, options: Options) -> None:
-    """Say that --node_rank does not count, on the first node for which it is wrong."""
+def _warn_of_node_rank(place: ClusterEnvironment, options: Options) -> None:
+    """Print, on the first node where --node_rank is wrong, that it is ignored."""
     given = options.node_rank
     first = 1 if given == 0 else 0
-    if given in {None, found.node_rank} or found.node_rank != first or options.quiet:
+    if given in {None, place.node_rank} or place.node_rank != first or options.quiet:
         return
     sys.stderr.write(
-        f"dsrun: --node_rank {given}: passed over: this is {found.words}, which says"
-        f" {found.node_rank}; a variable in the batch script is expanded there, once\n"
+        f"dsrun: ignoring --node_rank {given}: this is {place.words} with node rank"
+        f" {place.node_rank}; a variable in a batch script is expanded once, on the first node\n"
     )
     sys.stderr.flush()
 
 
-def _check(found: ClusterEnvironment, options: Options) -> None:
-    """See that the user and the scheduler say the same; of a task its own rank counts.
+def _check(place: ClusterEnvironment, options: Options) -> None:
+    """Check that options and environment agree; a launcher's task overrides --node_rank.
 
     Raises:
-        UsageError: they do not.
+        UsageError: they disagree.
     """
-    said = (
-        ("--node_rank", None if found.task else options.node_rank, found.node_rank),
-        ("--nnodes", options.nnodes and bounds(options.nnodes)[0], found.nodes),
-        ("--num_nodes", options.num_nodes, found.nodes),
+    pairs = (
+        ("--node_rank", None if place.task else options.node_rank, place.node_rank),
+        ("--nnodes", options.nnodes and bounds(options.nnodes)[0], place.nodes),
+        ("--num_nodes", options.num_nodes, place.nodes),
     )
-    for flag, ours, theirs in said:
-        if ours is not None and theirs is not None and ours != theirs:
-            raise UsageError(f"{flag} {ours}: but this is {found.words}, which says {theirs}")
+    for flag, given, expected in pairs:
+        if given is not None and expected is not None and given != expected:
+            raise UsageError(
+                f"{flag} {given}: this is {place.words}, which sets {expected}; leave {flag} out"
+            )

@@ -116,9 +116,11 @@ def test_an_added_engine_starts_tasks_for_nodes_or_for_ranks(tmp_path: Path) -> 
 
 def test_an_added_backend_starts_no_ranks_and_reaches_no_later_hosts(tmp_path: Path) -> None:
     ranks = dsrun(tmp_path, *FAR, "--launcher", "shell", "--rank_per_task", "x.py")
-    assert "--rank_per_task: shell starts no ranks; --launcher openmpi," in ranks.stderr
+    assert (
+        "--rank_per_task: --launcher shell cannot start ranks; use one of: openmpi," in ranks.stderr
+    )
     (tmp_path / "hosts").write_text("far slots=2\n")
     grown = ("--hostfile", "hosts", "--elastic_training", "--watch_hostfile")
     later = dsrun(tmp_path, *grown, "--launcher", "shell", "x.py")
-    assert "--launcher shell: cannot reach hosts that come later; ssh or openssh" in later.stderr
+    assert "--launcher shell: cannot add hosts to a running job; use ssh or openssh" in later.stderr
     assert (ranks.returncode, later.returncode) == (2, 2)

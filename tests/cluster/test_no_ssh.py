@@ -168,7 +168,7 @@ def test_node_0_never_comes(cluster: Cluster, tmp_path: Path) -> None:
     [
         (["--node_rank", "3"], "--node_rank 3: there are 3 nodes, 0 to 2"),
         (["--node_rank", "one"], "--node_rank: expected 0 to N-1 for N nodes"),
-        ([], "--no_ssh: say which node this is: --node_rank 0 to N-1"),
+        ([], "--no_ssh: give the rank of this node: --node_rank N, from 0"),
     ],
 )
 def test_a_node_that_there_is_not(

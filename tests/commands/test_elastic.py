@@ -136,10 +136,10 @@ def test_help(folder: Path, words: tuple[str, ...]) -> None:
         (("-c", "/dev/zero"), "--config /dev/zero: is a device, not a file"),
         (("-c", "empty.json"), "empty.json:1: column 1: not JSON: expecting value"),
         (("-c", "broken.json"), "broken.json:2: column 28: not JSON: expecting ':' delimiter"),
-        (("-c", "latin.json"), "latin.json:3: no UTF-8"),
-        (("-c", "twice.json"), "twice.json: 'enabled' is there twice in one object"),
+        (("-c", "latin.json"), "latin.json:3: not UTF-8"),
+        (("-c", "twice.json"), "twice.json: key 'enabled' is repeated in an object"),
         (("-c", "deep.json"), "deep.json: nested too deeply"),
-        (("-c", "other.json"), 'other.json: no "elasticity": {...} in it'),
+        (("-c", "other.json"), 'other.json: expected a block "elasticity": {...}'),
         (("-c", "none.json"), "none.json: elasticity: no whole nodes from min_gpus to max_gpus"),
         (
             ("-c", "small.json", "-w", "7"),

@@ -179,7 +179,7 @@ def test_help_is_all_that_is_printed(words: tuple[str, ...]) -> None:
         (("--bind_to", "hat"), "--bind_to: expected one of none, core, numa, socket, not 'hat'"),
         (("--bind_to", "numa", "--numa_binding", "socket"), "give one of them"),
         (("--bind_cores_to_rank", "--bind_to", "numa"), "give one of them"),
-        (("--bind_to", "none", "--bind_smt", "no"), "--bind_smt no: nothing is bound"),
+        (("--bind_to", "none", "--bind_smt", "no"), "--bind_smt no: has no effect without binding"),
         (("--bind_core_list", "99999"), "cpu 99999 may not be used here"),
         (("--bind_core_list", "0-"), "--bind_core_list: '0-': expected cpu numbers"),
         (("--bind_core_list", "elsewhere:0"), "expected cpus, or host:cpus for one of: "),

@@ -104,7 +104,7 @@ def test_two_ways_are_a_question(given: dict[str, Any], text: str) -> None:
 def test_a_part_of_no_binding_is_refused(given: dict[str, Any], name: str) -> None:
     with pytest.raises(UsageError) as caught:
         binding_policy(Options(**given))
-    assert str(caught.value) == f"{name}: nothing is bound; add --bind_cores_to_rank"
+    assert str(caught.value) == f"{name}: has no effect without binding; add --bind_cores_to_rank"
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_it_is_a_value_without_anything_that_runs() -> None:
         (("--report_file", "/nowhere/r"), "--report_file /nowhere/r: no folder /nowhere"),
         (("--requeue_on", "75"), "--requeue_on: only inside a Slurm job"),
         (("--signals_to_handle", "SIGTERM,SIGNO"), "--signals_to_handle: 'SIGNO': no such signal"),
-        (("--rank_per_task",), "--rank_per_task: openssh starts no ranks"),
+        (("--rank_per_task",), "--rank_per_task: --launcher openssh cannot start ranks"),
         (("--launcher_args", "'"), '--launcher_args "\'": No closing quotation'),
         (("--bind_core_list", "w9:0"), "--bind_core_list: 'w9:0'"),
         (("--warm_workers",), "--warm_workers: only with an elastic job"),

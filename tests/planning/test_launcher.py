@@ -52,7 +52,7 @@ def test_a_named_one_is_taken_in_any_case() -> None:
         ({"launcher": "local"}, "--launcher local: far is not this machine"),
         (
             {"launcher": "slurm", **GROWS},
-            "--launcher slurm: cannot reach hosts that come later; ssh or openssh can",
+            "--launcher slurm: cannot add hosts to a running job; use ssh or openssh",
         ),
         (
             NO_PARAMIKO,

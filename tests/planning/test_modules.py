@@ -49,8 +49,8 @@ def test_it_is_told_where_it_is_new_to_the_job(
     monkeypatch.chdir(work)
     several = ("--host", "a:1,b:1")
     assert notes(*several, "scripts/t.py") == (
-        f"PYTHONPATH begins with {work} on several nodes, as deepspeed has it: what lies there "
-        "hides the installed pytest, queue (with torchrun's --nproc_per_node it does not)",
+        f"on several nodes PYTHONPATH begins with {work}, as with deepspeed, so modules in that "
+        "folder hide the installed pytest, queue (not with torchrun's --nproc_per_node)",
     )
     for words in (
         (*several, "train.py"),  # python looks there first anyway
@@ -68,7 +68,7 @@ def test_it_is_told_where_it_is_new_to_the_job(
         python.with_name(name).touch()
     for tool in (f"--python={python}", "--venv_script=../other/bin/activate"):
         (note,) = notes(*several, tool, "scripts/t.py")
-        assert "hides the installed mine, queue" in note
+        assert "hide the installed mine, queue" in note
 
 
 @pytest.mark.parametrize(

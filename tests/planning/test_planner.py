@@ -298,11 +298,11 @@ def test_the_same_command_on_every_node(
         ),
         (
             ["--host=a", "--node_rank=1"],
-            "--node_rank: only with --no_ssh, which runs the command on every node",
+            "--node_rank: only with --no_ssh or --nnodes N; the command then runs on every node",
         ),
         (
             ["--no_ssh", "--host=a,b"],
-            "--no_ssh: say which node this is: --node_rank 0 to N-1",
+            "--no_ssh: give the rank of this node: --node_rank N, from 0",
         ),
         (
             ["--no_ssh", "--host=a,b", "--node_rank=2"],
@@ -310,7 +310,7 @@ def test_the_same_command_on_every_node(
         ),
         (
             ["--nnodes=2", "--node_rank=0"],
-            "--no_ssh: say where node 0 is: --master_addr HOST",
+            "--no_ssh: give the address of node 0: --master_addr HOST",
         ),
     ],
 )
@@ -440,5 +440,8 @@ def test_a_folder_that_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.chdir(gone)
     monkeypatch.delenv("PWD", raising=False)
     gone.rmdir()
-    with pytest.raises(UsageError, match=r"^the current folder is gone; start dsrun in another$"):
+    with pytest.raises(
+        UsageError,
+        match=r"^the current folder does not exist any more; start dsrun in another one$",
+    ):
         workdir(Options())

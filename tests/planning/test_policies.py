@@ -29,11 +29,11 @@ def test_how_a_job_is_watched() -> None:
     [
         (
             Options(redirects="4", log_dir="l"),
-            "--redirects '4': expected 0 to 3, or LOCAL_RANK:0-3 joined by commas",
+            "--redirects '4': expected 0, 1, 2 or 3, or such numbers by local rank: 0:1,1:3",
         ),
         (
             Options(tee="x:1", log_dir="l"),
-            "--tee 'x:1': expected 0 to 3, or LOCAL_RANK:0-3 joined by commas",
+            "--tee 'x:1': expected 0, 1, 2 or 3, or such numbers by local rank: 0:1,1:3",
         ),
         (
             Options(prefix="{hots}"),

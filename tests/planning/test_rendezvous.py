@@ -102,8 +102,8 @@ def test_a_tasks_own_rank_counts_for_more_than_an_option_that_is_the_same_in_all
     found = this_node.apply(command(f"--no_ssh --node_rank {given}"), environ)
     assert found.options.node_rank == here
     line = (
-        f"dsrun: --node_rank {given}: passed over: this is a task of srun (step 1.0, SLURM_NODEID),"
-        f" which says {here}; a variable in the batch script is expanded there, once\n"
+        f"dsrun: ignoring --node_rank {given}: this is a task of srun (step 1.0, SLURM_NODEID) with"
+        f" node rank {here}; a variable in a batch script is expanded once, on the first node\n"
     )
     assert capsys.readouterr().err == (line if said else "")
 
@@ -144,7 +144,7 @@ def test_what_contradicts_it(words: str) -> None:
         ("--rdzv_conf a", "--rdzv_conf 'a': expected NAME=VALUE, joined by commas"),
         ("--rdzv_conf a=1,b=", "--rdzv_conf 'b=': expected NAME=VALUE, joined by commas"),
         ("--rdzv_conf timeout=soon", "--rdzv_conf timeout=soon: expected a number of seconds"),
-        (f"{C10D} --nnodes 2 --rdzv_endpoint h:0", "--rdzv_endpoint h:0: the command runs on"),
+        (f"{C10D} --nnodes 2 --rdzv_endpoint h:0", "--rdzv_endpoint h:0: port 0 works"),
         ("--rdzv_endpoint h:x", "--rdzv_endpoint: 'h:x': expected HOST:PORT, with a port from 1"),
         ("--rdzv_endpoint h:70000", "--rdzv_endpoint: 'h:70000': expected HOST:PORT"),
         (
@@ -155,7 +155,7 @@ def test_what_contradicts_it(words: str) -> None:
             "--rdzv_endpoint h:1 --master_port 2",
             "conflicting options: --rdzv_endpoint h:1 and --master_port 2; give one of them",
         ),
-        ("--host a,b --local_addr 10.0.0.1", "--local_addr 10.0.0.1: this starts 2 nodes"),
+        ("--host a,b --local_addr 10.0.0.1", "--local_addr 10.0.0.1: this command starts 2 nodes"),
     ],
 )
 def test_what_cannot_be_meant(words: str, complaint: str) -> None:

@@ -1,0 +1,49 @@
+"""Check lists of hosts that the shell or a blank has split, or that are empty."""
+
+from __future__ import annotations
+
+import os
+
+from ..common.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..cli.parser import Command
+
+_SEPARATORS = {"host": ",", "include": "@", "exclude": "@"}
+"""Options that list hosts, and the separators of these lists."""
+
+
+def check(command: Command, folder: str) -> None:
+    """Check that no list of hosts is empty, and that the script is not a host of a split list.
+
+    Args:
+        command: the command line.
+        folder: where the workers run; scripts are looked up there on this machine.
+
+    Raises:
+        UsageError: a list is empty or split; the message shows what was probably meant.
+    """
+    lists = [name for name in _SEPARATORS if name in command.given]
+    for name in lists:
+        if not getattr(command.options, name):
+            raise UsageError(f"--{name} '': names no hosts; leave it out, or list some")
+    if not lists or command.options.module or command.options.no_python:
+        return
+    hosts = _before_the_script(command.program, folder)
+    if hosts:
+        (name, separator) = next((name, _SEPARATORS[name]) for name in lists)
+        whole = separator.join([getattr(command.options, name).rstrip(separator), *hosts])
+        raise UsageError(f"{hosts[0]}: no such script; if these are hosts, write --{name} {whole}")
+
+
+def _before_the_script(program: Sequence[str], folder: str) -> list[str]:
+    """Return the words before the script, if there is a script of the folder after them."""
+    for at, word in enumerate(program):
+        if os.path.isfile(os.path.join(folder, word)):
+            return list(program[:at])
+        if "/" in word or word.startswith("-") or word.endswith((".py", ".sh")):
+            break
+    return []
