@@ -208,7 +208,7 @@ MISTAKES = [
     (("--host", "n1,", "n2", "n3"), "if these are hosts, write --host n1,n2,n3"),
     ((*TWO, "-i", "worker-0", "worker-1"), "--include worker-0@worker-1"),
     ((*TWO, "--master_addr", "worker-1"), "rank 0 runs on node 0, which is worker-0; leave"),
-    ((*TWO, "--master_addr", "worker-0:29500"), "expected a host name or an address without a port; --"),
+    ((*TWO, "--master_addr", "worker-0:29500"), "a host name or an address without a port"),
     ((*TWO, "--min_elastic_nodes", "3"), "--min_elastic_nodes 3: there are 2 nodes; ask for"),
     (("--nproc_per_node", "0"), "--nproc_per_node 0: expected 1 to 4096, or auto, cpu, gpu, xpu"),
     (("--nproc_per_node", "²"), "--nproc_per_node ²: expected 1 to 4096"),
