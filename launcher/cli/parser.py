@@ -92,13 +92,20 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
 
 
 def _page(word: str, following: Sequence[str]) -> str:
-    """Return the page that `-h`, `--help`, `--help TOPIC` or `--help=TOPIC` asks for."""
+    """Return the page that `-h`, `--help`, `--help TOPIC` or `--help=TOPIC` requests.
+
+    Raises:
+        UsageError: there is no such topic.
+    """
+    from .help.pages import ALL, SHORT
+    from .help.topics import TOPICS
+
     topic = word.partition("=")[2]
-    if topic:
-        return topic
-    if following and not following[0].startswith("-"):
-        return following[0]
-    return "short" if word == "-h" else "all"
+    if not topic and following and not following[0].startswith("-"):
+        topic = following[0]
+    if topic and topic not in TOPICS:
+        raise UsageError(f"--help {topic}: unknown topic; expected one of {', '.join(TOPICS)}")
+    return topic or (SHORT if word == "-h" else ALL)
 
 
 def _notes(

@@ -123,6 +123,12 @@ def test_a_page_of_the_help_is_requested(words: list[str], page: str) -> None:
     assert parse(words, {}).help == page
 
 
+@pytest.mark.parametrize("words", [["--help", "nope"], ["-h", "nope"], ["--help=nope"]])
+def test_an_unknown_topic_is_refused_with_those_that_exist(words: list[str]) -> None:
+    topics = "hosts, output, elastic, cores, slurm"
+    assert error_of(*words) == f"--help nope: unknown topic; expected one of {topics}"
+
+
 @pytest.mark.parametrize("words", [["-V"], ["--version"], ["-q", "--version", "--no_such"]])
 def test_the_version_is_requested(words: list[str]) -> None:
     assert parse(words, {}).version

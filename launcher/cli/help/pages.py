@@ -26,11 +26,7 @@ COLUMN = 26
 
 
 def text(page: str) -> str:
-    """Return the page SHORT, ALL or that of a topic.
-
-    Raises:
-        UsageError: there is no such topic.
-    """
+    """Return the page SHORT, ALL or that of a topic."""
     if page == SHORT:
         return _short()
     return _complete() if page == ALL else _topic(page)
@@ -76,7 +72,7 @@ def _complete() -> str:
 
 
 def _topic(name: str) -> str:
-    topic = topics.find(name)
+    topic = topics.TOPICS[name]
     parts = [
         f"dsrun --help {name}: {topic.title}",
         *_wrapped(topic.text),

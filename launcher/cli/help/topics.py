@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ...common.errors import UsageError
 from ...common.values import NamedTuple
 from . import cores, elastic, hosts, output
 
@@ -100,14 +99,3 @@ TOPICS = {
     ),
 }
 """Every topic by the word for it."""
-
-
-def find(name: str) -> Topic:
-    """Return the topic of this name.
-
-    Raises:
-        UsageError: there is none.
-    """
-    if name not in TOPICS:
-        raise UsageError(f"--help {name}: unknown topic; expected one of {', '.join(TOPICS)}")
-    return TOPICS[name]

@@ -14,7 +14,6 @@ from dsrun.launcher.cli.help.topics import TOPICS
 from dsrun.launcher.cli.option import Option
 from dsrun.launcher.cli.options import all_options, table
 from dsrun.launcher.cli.peers import REFUSED
-from dsrun.launcher.common.errors import UsageError
 
 OPTIONS = all_options()
 PAGES = ("short", "all", *TOPICS)
@@ -89,14 +88,6 @@ def test_a_topic_has_its_options_as_the_complete_page_has_them(name: str) -> Non
     assert len(TOPICS[name].options) >= 8
     for option in TOPICS[name].options:
         assert row(name, option) == row("all", option)
-
-
-def test_an_unknown_topic_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(UsageError) as caught:
-        text("nope")
-    assert str(caught.value) == (
-        "--help nope: unknown topic; expected one of hosts, output, elastic, cores, slurm"
-    )
 
 
 @pytest.mark.parametrize("name", ["launcher", "accelerator", "rdzv_backend", "nproc_per_node"])
