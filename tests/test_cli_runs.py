@@ -657,7 +657,7 @@ def test_a_node_launcher_by_hand_ends_as_its_first_failure(folder: Path) -> None
         ((f"--world_info={world({'a': [0]})}", "--bogus", "x.py"), "--bogus: unknown option"),
         (
             (f"--world_info={world({'a': [0], 'b': [0]})}", "--shard_queue", "x.py"),
-            "--shard_queue: no one dsrun sees all nodes here",
+            "--shard_queue: needs one dsrun that is connected with all nodes",
         ),
     ],
 )

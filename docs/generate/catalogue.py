@@ -47,7 +47,6 @@ AREAS = {
 INCOMPLETE = frozenset(
     {
         "planning",
-        "commands",
         "head",
         "node",
     }

@@ -1,1 +1,1 @@
-"""What can be typed besides dsrun itself."""
+"""The commands besides dsrun itself."""

@@ -24,19 +24,19 @@ HEADINGS = ("world size", "micro batch", "accumulation steps", "batch size")
 
 
 def run(words: list[str]) -> int:
-    """Print what these words of a command line ask for; returns the exit code.
+    """Run the command with these arguments; return the exit code.
 
     Raises:
-        UsageError: they, or the config, cannot be meant, or the world size is not valid.
+        UsageError: an argument, the config or the world size is not valid.
     """
-    given = _understood(words)
+    given = _parse(words)
     if "help" in given:
         from ..cli.help.pages import of_tool
 
         entry.write(of_tool("dsrun-elastic"))
         return 0
     if "config" not in given:
-        raise UsageError("no config: -c FILE; see dsrun-elastic -h")
+        raise UsageError("dsrun-elastic: no config; expected -c FILE, see dsrun-elastic -h")
     size = _size(given["world_size"]) if "world_size" in given else None
     from ..planning.batch_config import read
 
@@ -46,21 +46,21 @@ def run(words: list[str]) -> int:
     return 0
 
 
-def _understood(words: list[str]) -> dict[str, str]:
-    """Return the options that these words give, with their values, "" for a flag."""
+def _parse(words: list[str]) -> dict[str, str]:
+    """Return the options that were given, with their values, "" for a flag."""
     given = {}
     rest = iter(words)
     for word in rest:
-        typed, attached, value = _parted(word)
+        typed, attached, value = _split(word)
         name = NAMES.get(typed)
         if name is None:
-            raise UsageError(f"dsrun-elastic: {word!r} is no option of it; see dsrun-elastic -h")
+            raise UsageError(f"dsrun-elastic: unknown option {word!r}; see dsrun-elastic -h")
         given[name] = _value(name, typed, value if attached else None, rest)
     return given
 
 
-def _parted(word: str) -> tuple[str, bool, str]:
-    """Part `--name=value` and `-Xvalue` into (name, whether a value is attached, value)."""
+def _split(word: str) -> tuple[str, bool, str]:
+    """Split `--name=value` and `-Xvalue` into (name, whether a value is attached, value)."""
     if word.startswith("--"):
         name, attached, value = word[2:].partition("=")
         return f"--{name.replace('-', '_')}", bool(attached), value
@@ -80,15 +80,15 @@ def _value(name: str, typed: str, attached: str | None, rest: Iterator[str]) -> 
 
 def _size(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise UsageError(f"--world_size: expected a whole number from 1 on, not {text!r}")
+        raise UsageError(f"--world_size: expected 1 or more, not {text!r}")
     return int(text)
 
 
 def _rows(plan: BatchPlan, size: int | None, path: str) -> Rows:
     if size is None and not plan.valid:
         raise UsageError(
-            f"{path}: elasticity: no whole nodes from min_gpus to max_gpus share out one batch;"
-            " -w N shows what N ranks do alone"
+            f"{path}: elasticity: no number of whole nodes from min_gpus to max_gpus can divide a"
+            " batch; -w N shows the share of N ranks"
         )
     try:
         return [(one, plan.for_world(one)) for one in (plan.valid if size is None else [size])]
@@ -113,20 +113,20 @@ def _as_json(plan: BatchPlan, rows: Rows) -> str:
 
 def _as_table(plan: BatchPlan, rows: Rows) -> str:
     table = [HEADINGS, *((str(size), *map(str, share)) for size, share in rows)]
-    return "\n".join([*_said(plan, rows), "", *map(_line, table)])
+    return "\n".join([*_summary(plan, rows), "", *map(_line, table)])
 
 
-def _said(plan: BatchPlan, rows: Rows) -> Iterator[str]:
+def _summary(plan: BatchPlan, rows: Rows) -> Iterator[str]:
     if plan.valid:
         yield (
-            f"batch size {plan.batch} by schema {plan.settings.schema}:"
+            f"batch size {plan.batch} (schema {plan.settings.schema}):"
             f" {counted(len(plan.valid), 'world size')}, {plan.valid[0]} to {plan.valid[-1]}"
         )
     parallel = plan.settings.model_parallel
     if parallel > 1:
         yield f"every {parallel} ranks share one copy of the model (model_parallel_size)"
     if rows[0][0] not in plan.valid:
-        yield f"world size {rows[0][0]} is not among them: a batch of its own (schema 0.2)"
+        yield f"world size {rows[0][0]} is not among them; its batch size differs (schema 0.2)"
 
 
 def _line(cells: Sequence[str]) -> str:
@@ -135,7 +135,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def start() -> None:
-    """Run as a process of its own: what the command `dsrun-elastic` calls."""
+    """Run the command `dsrun-elastic` and exit."""
     entry.start(run)
 
 

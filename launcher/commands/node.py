@@ -1,7 +1,7 @@
-"""The node launcher started by hand, as DeepSpeed's `launch` can be: one node, no control line out.
+"""One node started without a runner elsewhere, as DeepSpeed's `launch` does with --world_info.
 
-It is a whole small job: the runner's half, with this node alone. The other nodes of --world_info
-count for the ranks, and are somebody else's to start.
+This process is the runner of a job with this node alone. The other nodes of --world_info only
+count for the ranks; they are started separately.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ if TYPE_CHECKING:
 
 
 def run(words: Sequence[str]) -> int:
-    """Run this node's part of a job; returns its exit code.
+    """Run this node's part of a job; return its exit code.
 
     Raises:
-        DsrunError: the words are not usable, or the node cannot run it.
+        DsrunError: an argument is not valid, or the node cannot run the job.
     """
     text, rest = _take_world_info(list(words))
     command = rendezvous.apply(parse(rest, os.environ))
     if command.rendezvous is not None:
         raise UsageError(
-            f"{command.rendezvous.words}: by hand nobody is met; use dsrun, without --world_info"
+            f"{command.rendezvous.words} cannot be used with --world_info; use dsrun instead"
         )
     if not command.program:
         raise UsageError("launch: no script; expected --world_info=... [options] SCRIPT [ARGS...]")
@@ -55,9 +55,11 @@ def run(words: Sequence[str]) -> int:
     if rank >= len(plan.nodes):
         raise UsageError(f"--node_rank {rank}: --world_info has {len(plan.nodes)} nodes")
     if command.options.master_port == 0 and len(plan.nodes) > 1:
-        raise UsageError("--master_port 0: nobody tells the other nodes which is free; name one")
+        raise UsageError("--master_port 0: the other nodes cannot learn the port; name one")
     if command.options.shard_queue and len(plan.nodes) > 1:
-        raise UsageError("--shard_queue: no one dsrun sees all nodes here; use dsrun --no_ssh")
+        raise UsageError(
+            "--shard_queue: needs one dsrun that is connected with all nodes; use dsrun --no_ssh"
+        )
     planned = _planned(command, plan)
     start = prepare(plan, planned.backend, rank)
     return launch(job_spec(planned, command.options, rank), start)
@@ -68,14 +70,14 @@ def _planned(command: Command, plan: Plan) -> PlannedJob:
     check_rank_per_task(plan, options)
     return PlannedJob(
         plan,
-        Origin("--world_info", "by hand", command.notes, is_auto(options)),
+        Origin("--world_info", LOCAL, command.notes, is_auto(options)),
         backend_settings(plan.program, options),
         elastic_plan(options, plan.world_size),
     )
 
 
 def _take_world_info(words: list[str]) -> tuple[str, list[str]]:
-    """Part --world_info, which only this program has, from the options that dsrun has too."""
+    """Separate --world_info, which only this program has, from the options of dsrun."""
     for at, word in enumerate(words):
         if word.startswith("--world_info="):
             return word.partition("=")[2], words[:at] + words[at + 1 :]

@@ -1,4 +1,4 @@
-"""`--launcher slurm` outside of a job: the same command once more, in an allocation of `salloc`."""
+"""`--launcher slurm` outside a Slurm job: run the same command in an allocation of `salloc`."""
 
 from __future__ import annotations
 
@@ -24,63 +24,63 @@ if TYPE_CHECKING:
     from ..cli.parser import Command
 
 SILENT = {"warning", "error", "critical"}
-"""Levels of --log_level at which nobody wants to know that dsrun waits."""
+"""Levels of --log_level at which the line about waiting is not printed."""
 
 
 def is_needed(options: Options, environ: Mapping[str, str]) -> bool:
-    """Return whether Slurm is asked for, and this is no job of it."""
+    """Return whether Slurm is the launcher, and this process is not in a Slurm job."""
     elsewhere = options.standalone or by_rank(options) or options.rdzv_backend != OWN
     return allocates(options.launcher) and "SLURM_JOB_ID" not in environ and not elsewhere
 
 
 def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> list[str]:
-    """Return salloc's command, which runs this very dsrun inside.
+    """Return the salloc command that runs the same dsrun command in an allocation.
 
-    `--launcher_args` are salloc's: what is asked of a job holds for the steps in it (srun(1)), so
+    `--launcher_args` go to salloc: requests of a job also hold for the steps in it (srun(1)), so
     srun gets none of them.
 
     Args:
-        words: dsrun's own, as they were typed.
-        command: what they mean.
+        words: the arguments of dsrun, as typed.
+        command: the same arguments, parsed.
         environ: this process's environment.
 
     Raises:
-        UsageError: there is no salloc, or something that can be known beforehand is wrong.
+        UsageError: there is no salloc, or an argument is not valid.
     """
     options = command.options
     if not any(command.program[:1]):
         raise UsageError("no script: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
-    travel(options)  # a file that cannot be read is told now, not after hours in the queue
+    travel(options)  # report a file that cannot be read now, not after hours in the queue
     try:
-        theirs = shlex.split(options.launcher_args)
+        given = shlex.split(options.launcher_args)
     except ValueError as error:
         raise UsageError(f"--launcher_args {options.launcher_args!r}: {error}") from None
     before = len(words) - len(command.program)
     before -= words[before - 1 : before] == ["--"]
-    emptied = ["--launcher_args="] if theirs else []
+    emptied = ["--launcher_args="] if given else []
     again = [*words[:before], *emptied, *words[before:]]
-    ours = [*_size(options), *_gpus(options, environ)]
-    return [_tool(options.launcher_path), *ours, *theirs, *_own_command(len(words)), *again]
+    computed = [*_size(options), *_gpus(options, environ)]
+    return [_tool(options.launcher_path), *computed, *given, *_own_command(len(words)), *again]
 
 
 def shown(argv: Sequence[str], options: Options) -> str:
-    """Return what a dry run prints: hosts and ranks are known only in the allocation."""
+    """Return the dry run: only the command, as hosts and ranks are known in the allocation."""
     if options.json:
         commands = [{"host": os.uname().nodename, "argv": argv}]
-        told = {"launcher": options.launcher.lower(), "nodes": None, "commands": commands}
-        return f"{json.dumps(told)}\n"
-    return f"hosts  of an allocation that is asked for with this command:\n\n  {shlex.join(argv)}\n"
+        plan = {"launcher": options.launcher.lower(), "nodes": None, "commands": commands}
+        return f"{json.dumps(plan)}\n"
+    return f"hosts  of an allocation that this command requests:\n\n  {shlex.join(argv)}\n"
 
 
 def run(argv: list[str], options: Options) -> NoReturn:
-    """Become salloc, after a line that says so; its exit code is that of the command inside.
+    """Replace this process by salloc, which exits with the code of the command inside.
 
     Raises:
-        UsageError: it cannot be started.
+        UsageError: salloc cannot be started.
     """
     if not options.quiet and options.log_level not in SILENT:
-        asked = shlex.join(["salloc", *argv[1 : argv.index(sys.executable)]])
-        sys.stderr.write(f"dsrun: waiting for an allocation: {asked}\n")
+        request = shlex.join(["salloc", *argv[1 : argv.index(sys.executable)]])
+        sys.stderr.write(f"dsrun: waiting for an allocation: {request}\n")
     sys.stdout.flush()
     sys.stderr.flush()
     try:
@@ -90,25 +90,25 @@ def run(argv: list[str], options: Options) -> NoReturn:
 
 
 def _tool(path: str) -> str:
-    """Return salloc's path: where --launcher_path has srun, or on PATH."""
+    """Return salloc's path: next to srun if --launcher_path names it, else on PATH."""
     folder = path if os.path.isdir(path) else os.path.dirname(path)
     folders = [os.path.join(folder, "bin"), folder] if folder else [os.environ.get("PATH", "")]
-    found = shutil.which("salloc", path=os.pathsep.join(folders))
-    if found is None:
+    tool = shutil.which("salloc", path=os.pathsep.join(folders))
+    if tool is None:
         raise UsageError(
-            "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_ID), and no salloc is "
-            f"in {folder or 'PATH'} to ask for one; start dsrun from a script for sbatch"
+            "--launcher slurm: this is not a Slurm job (no SLURM_JOB_ID), and there is no salloc in"
+            f" {folder or 'PATH'} to request one; start dsrun from an sbatch script"
         )
-    return os.path.abspath(found)
+    return os.path.abspath(tool)
 
 
 def _own_command(words: int) -> list[str]:
-    """Return what has started this process, without its last `words` words."""
+    """Return the command line of this process without its last `words` arguments."""
     return [sys.executable, *sys.orig_argv[1 : len(sys.orig_argv) - words]]
 
 
 def _size(options: Options) -> list[str]:
-    """Return how many nodes are asked for, and which where the user names some."""
+    """Return salloc's options for the number of nodes, and their names if the user gives them."""
     if options.host is not None or options.hostfile is not None:
         names = [host.name for host in chosen_hosts(options)]
         return [f"--nodes={len(names)}", f"--nodelist={','.join(names)}"]

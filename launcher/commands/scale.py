@@ -1,4 +1,4 @@
-"""dsrun-scale: another number of nodes for an elastic job that runs on this machine."""
+"""dsrun-scale: change the number of nodes of an elastic job started on this machine."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ PATIENCE = 10.0
 
 
 def run(words: list[str]) -> int:
-    """Do what these words of a command line ask for; returns the exit code.
+    """Run the command with these arguments; return the exit code.
 
     Raises:
-        UsageError: they cannot be meant, or the job does not want it.
+        UsageError: an argument is not valid, or the job refuses.
         NodeError: the job does not answer.
     """
     if words[:1] in (["-h"], ["--help"]):
@@ -33,75 +33,77 @@ def run(words: list[str]) -> int:
     elif not words:
         entry.write("".join(f"{job}\n" for job in _jobs()))
     else:
-        entry.write(f"dsrun-scale: {plain(_ask(*_understood(words)))}\n")
+        entry.write(f"dsrun-scale: {plain(_ask(*_parse(words)))}\n")
     return 0
 
 
 def start() -> None:
-    """Run as a process of its own: what the command `dsrun-scale` calls."""
+    """Run the command `dsrun-scale` and exit."""
     entry.start(run)
 
 
-def _understood(words: list[str]) -> tuple[str, int]:
+def _parse(words: list[str]) -> tuple[str, int]:
     if len(words) != 2:
         raise UsageError("dsrun-scale: expected JOB N; see dsrun-scale -h")
     job, number = words
     if not re.fullmatch("[0-9]{1,7}", number):
-        raise UsageError(f"dsrun-scale: {number[:20]!r} is no number of nodes")
+        raise UsageError(f"dsrun-scale: expected a number of nodes, not {number[:20]!r}")
     return job, int(number)
 
 
 def _jobs() -> list[str]:
-    """Return this user's jobs that can be asked, by the names of their sockets.
+    """Return this user's elastic jobs on this machine, by the names of their sockets.
 
-    Anybody may bind a name, with any character in it; only a job's own socket is listened to.
+    Any user can bind any name, so only sockets of this user's jobs count.
 
-    Source: proc_net(5); the name of an abstract socket is shown behind an `@`.
+    Source: proc_net(5); the name of an abstract socket is shown after an `@`.
     """
     named = re.compile(rf" @{scale_socket.name()}({scale_socket.JOB})$")
     with open("/proc/net/unix", encoding="ascii", errors="replace") as file:
-        names = {found[1] for found in map(named.search, file) if found}
-    return sorted(job for job in names if _is_there(job))
+        names = {match[1] for match in map(named.search, file) if match}
+    return sorted(job for job in names if _is_running(job))
 
 
-def _is_there(job: str) -> bool:
-    line = _reached(job)
-    if line is not None:
-        line.close()
-    return line is not None
+def _is_running(job: str) -> bool:
+    connection = _connect(job)
+    if connection is not None:
+        connection.close()
+    return connection is not None
 
 
-def _reached(job: str) -> socket.socket | None:
-    """Return a line to a job; None where there is none, or it is a stranger who listens there."""
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    line.settimeout(PATIENCE)
+def _connect(job: str) -> socket.socket | None:
+    """Connect to a job; return None if there is none, or another user listens there."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection.settimeout(PATIENCE)
     try:
-        line.connect(f"\0{scale_socket.name(job)}")
-        if scale_socket.trusted(line):
-            return line
+        connection.connect(f"\0{scale_socket.name(job)}")
+        if scale_socket.trusted(connection):
+            return connection
     except OSError:
         pass
-    line.close()
+    connection.close()
     return None
 
 
 def _ask(job: str, nodes: int) -> str:
-    line = _reached(job) if re.fullmatch(scale_socket.JOB, job) else None
-    if line is None:
-        known = ", ".join(_jobs()) or "none"
-        raise UsageError(f"dsrun-scale: no elastic job {job[:40]} here; known: {known}")
-    with line:
-        done, words = _answer(line, job, {"nodes": nodes})
+    connection = _connect(job) if re.fullmatch(scale_socket.JOB, job) else None
+    if connection is None:
+        running = ", ".join(_jobs()) or "none"
+        raise UsageError(
+            f"dsrun-scale: no elastic job {job[:40]} on this machine; running: {running}"
+        )
+    with connection:
+        done, words = _answer(connection, job, {"nodes": nodes})
     if not done:
         raise UsageError(f"dsrun-scale: {words}")
     return words
 
 
-def _answer(line: socket.socket, job: str, request: dict[str, Any]) -> tuple[bool, str]:
-    """Return whether a job has done what it was asked, and what it says of it."""
+def _answer(connection: socket.socket, job: str, request: dict[str, Any]) -> tuple[bool, str]:
+    """Send a request to a job; return whether it was granted, and the job's message."""
     try:
-        line.send(json.dumps(request).encode())
-        answer = json.loads(line.recv(scale_socket.LIMIT))
+        connection.send(json.dumps(request).encode())
+        answer = json.loads(connection.recv(scale_socket.LIMIT))
         done, words = answer["done"], answer["words"]
     except (OSError, ValueError, RecursionError, LookupError, TypeError):
         done = words = None

@@ -1,4 +1,4 @@
-"""dsrun-topo: this machine as a tree, and what binding its workers would get here."""
+"""dsrun-topo: this machine as a tree, and the binding that workers would get on it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from ..common.errors import UsageError
 
 
 def run(words: list[str]) -> int:
-    """Print what these words of a command line ask for; returns the exit code.
+    """Run the command with these arguments; return the exit code.
 
     Raises:
-        UsageError: an option is unknown or has a bad value, or cores cannot be bound so.
+        UsageError: an option is unknown or has a bad value, or the binding is not possible.
     """
     from ..cli.parser import parse
 
     command = parse(words, os.environ)
     if command.program:
-        raise UsageError(f"dsrun-topo runs no program: '{command.program[0]}'? see dsrun-topo -h")
+        raise UsageError(
+            f"dsrun-topo: unexpected argument '{command.program[0]}'; see dsrun-topo -h"
+        )
     if command.help:
         from ..cli.help.pages import of_tool
 
@@ -31,7 +33,7 @@ def run(words: list[str]) -> int:
 
 
 def start() -> None:
-    """Run as a process of its own: what the command `dsrun-topo` calls."""
+    """Run the command `dsrun-topo` and exit."""
     entry.start(run)
 
 

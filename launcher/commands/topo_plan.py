@@ -1,4 +1,4 @@
-"""This machine and the binding of its workers, found and planned but not carried out."""
+"""This machine's topology, and the binding that its workers would get."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def survey(options: Options) -> str:
-    """Return this machine as a tree, and a table of what workers would be bound to.
+    """Return this machine as a tree, and a table of the bindings of its workers.
 
     Raises:
-        UsageError: there is no such accelerator, or cores cannot be bound as asked.
+        UsageError: there is no such accelerator, or the binding is not possible.
     """
     tree = topology.read_topology(allowed=os.sched_getaffinity(0))
     try:
@@ -39,22 +39,22 @@ def survey(options: Options) -> str:
         workers = devices.count() if options.num_gpus is None else options.num_gpus
         if workers < 1:
             raise ValueError(f"--num_gpus: expected 1 or more, not {workers}")
-        how = _policy(options)
-        equipment = WorkerDevices(devices, tuple(range(workers)), how)
+        policy = _policy(options)
+        owned = WorkerDevices(devices, tuple(range(workers)), policy)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    plan = binding.plan(tree, equipment.numa_nodes, how, devices=equipment.devices)
-    return "\n".join([draw(_machine(devices, tree)), "", *_table(how, equipment, plan)])
+    plan = binding.plan(tree, owned.numa_nodes, policy, devices=owned.devices)
+    return "\n".join([draw(_machine(devices, tree)), "", *_table(policy, owned, plan)])
 
 
 def _policy(options: Options) -> BindingPolicy:
     host = os.uname().nodename
     other = options.bind_to or options.numa_binding
-    asked = binding_policy(
+    policy = binding_policy(
         options.changed(bind_cores_to_rank=options.bind_cores_to_rank or not other)
     )
     core_list, by_host = core_lists(options.bind_core_list, [host])
-    return asked._replace(core_list=dict(by_host).get(host, core_list), report=True)
+    return policy._replace(core_list=dict(by_host).get(host, core_list), report=True)
 
 
 def _machine(devices: Devices, tree: topology.Topology) -> Machine:
@@ -76,7 +76,7 @@ def _machine(devices: Devices, tree: topology.Topology) -> Machine:
 
 
 def _things(devices: Devices) -> Iterator[Thing]:
-    """The devices in words, with what their driver says of them."""
+    """Yield the devices, with what their driver reports about them."""
     from ...accelerator.hardware import nvml
 
     addresses, nodes = devices.addresses(devices.visible), devices.nodes_of(devices.visible)
@@ -84,8 +84,8 @@ def _things(devices: Devices) -> Iterator[Thing]:
     for entry in devices.visible:
         address = addresses.get(entry, "")
         gpu = gpus.get(address) if address else None
-        said = [gpu.name or "", *nvml.problems(gpu)] if gpu else []
-        words = [f"{devices.kind} {entry}", address, *said]
+        reported = [gpu.name or "", *nvml.problems(gpu)] if gpu else []
+        words = [f"{devices.kind} {entry}", address, *reported]
         yield Thing(", ".join(word for word in words if word), nodes[entry])
 
 
@@ -96,14 +96,14 @@ def _nic(nic: Nic) -> str:
     return ", ".join(word for word in (name, nic.link, nic.address, ports) if word)
 
 
-def _table(how: BindingPolicy, equipment: WorkerDevices, plan: BindingPlan) -> Iterator[str]:
-    """What each worker would be bound to, and what is not as one would expect."""
-    workers = len(equipment.numa_nodes)
-    whole = equipment.bound(dict.fromkeys(range(workers), 0), 0)
+def _table(policy: BindingPolicy, owned: WorkerDevices, plan: BindingPlan) -> Iterator[str]:
+    """Yield the table of what each worker would be bound to, and warnings."""
+    workers = len(owned.numa_nodes)
+    unbound = owned.bound(dict.fromkeys(range(workers), 0), 0)
     shares = [(format_cpus(one.cpus), _memory(one)) for one in plan.bindings]
-    told = whole._replace(workers=placed(whole.workers, shares) if shares else whole.workers)
-    title = f"{counted(workers, 'worker')}, bound by '{how.bind_to}':"
-    yield bindings.table([(os.uname().nodename, told)], title)
+    planned = placed(unbound.workers, shares) if shares else unbound.workers
+    title = f"{counted(workers, 'worker')}, bound by '{policy.bind_to}':"
+    yield bindings.table([(os.uname().nodename, unbound._replace(workers=planned))], title)
     for note in (*plan.notes, conflicts.conflicts(os.environ)):
         if note:
             yield f"  {note}"

@@ -16,15 +16,15 @@ GIB = 1 << 20
 """KiB in a GiB."""
 
 Branch = tuple[str, "list[Branch]"]
-"""A line, and what hangs from it."""
+"""A line, and the branches below it."""
 
 
 class Thing(NamedTuple):
     """A device or a NIC.
 
     Attributes:
-        text: what it is, in a line.
-        node: the NUMA node that it hangs from; None where that is not known.
+        text: its description in one line.
+        node: its NUMA node; None if not known.
     """
 
     text: str
@@ -32,13 +32,13 @@ class Thing(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """What is drawn.
+    """A machine to draw.
 
     Attributes:
-        name: the machine's.
+        name: its hostname.
         memory: KiB of each NUMA node that has memory.
-        hidden: how many online cpus this process may not use.
-        title: what its devices are called, in the plural; "" for none.
+        hidden: number of online cpus that this process may not use.
+        title: the plural of its kind of devices; "" for none.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Machine(NamedTuple):
 
 
 def draw(machine: Machine) -> str:
-    """Return the machine, a line for all it has, and below it what hangs where."""
+    """Return a summary line for the machine, and below it the tree."""
     branches = [*_sockets(machine), *_memory_alone(machine), *_astray(machine)]
     return "\n".join([_summary(machine), *_lines(branches)])
 
@@ -65,7 +65,7 @@ def _summary(machine: Machine) -> str:
         counted(len(cores), "core"),
         *([counted(threads, "thread")] if threads > len(cores) else []),
         *([f"{machine.title}: {len(machine.devices)}"] if machine.title else ["no accelerators"]),
-        *([f"{counted(machine.hidden, 'more cpu')} not to be used here"] if machine.hidden else []),
+        *([f"{counted(machine.hidden, 'cpu')} not available here"] if machine.hidden else []),
     ]
     return f"{machine.name}: {', '.join(parts)}"
 
@@ -82,10 +82,10 @@ def _sockets(machine: Machine) -> Iterator[Branch]:
 
 
 def _node(machine: Machine, node: int, cores: Sequence[Core], first: bool) -> Branch:
-    """One node; where sockets share it, what hangs from it is shown at the first of them."""
+    """Return one node; if sockets share it, its devices are shown at the first of them."""
     things = [*machine.devices, *machine.nics] if first else []
-    hanging: list[Branch] = [(one.text, []) for one in things if _home(machine, one) == node]
-    return f"NUMA node {node}{_size(machine, node)}", [*_cores(cores), *hanging]
+    attached: list[Branch] = [(one.text, []) for one in things if _home(machine, one) == node]
+    return f"NUMA node {node}{_size(machine, node)}", [*_cores(cores), *attached]
 
 
 def _cores(cores: Sequence[Core]) -> Iterator[Branch]:
@@ -98,7 +98,7 @@ def _cores(cores: Sequence[Core]) -> Iterator[Branch]:
 
 
 def _caches(cores: Sequence[Core]) -> list[Branch]:
-    """The groups that share a last-level cache, where there are several."""
+    """Return the groups of cores that share a last-level cache, if there are several."""
     groups: dict[int, list[int]] = {}
     for core in cores:
         groups.setdefault(core.cache, []).extend(core.cpus)
@@ -109,30 +109,30 @@ def _caches(cores: Sequence[Core]) -> list[Branch]:
 
 
 def _memory_alone(machine: Machine) -> Iterator[Branch]:
-    """Nodes that have memory and no cores."""
+    """Yield the nodes that have memory and no cores."""
     homes = {core.node for core in machine.topology.cores}
     fast = {node for nodes in machine.topology.fast_memory.values() for node in nodes}
     for node in sorted(machine.memory.keys() - homes):
         twin = machine.topology.twins.get(node)
         kind = "fast memory" if node in fast else "memory"
-        what = f"{kind} without cores" if twin is None else f"memory of node {twin}'s cores too"
+        what = f"{kind} without cores" if twin is None else f"more memory of node {twin}'s cores"
         yield f"NUMA node {node}, {what}{_size(machine, node)}", []
 
 
 def _astray(machine: Machine) -> Iterator[Branch]:
-    """What hangs from no node that is drawn."""
+    """Yield the devices that are at none of the nodes drawn."""
     homes = {core.node for core in machine.topology.cores}
     things = (*machine.devices, *machine.nics)
     lost = [one for one in things if _home(machine, one) not in homes]
     if lost:
         yield (
-            "not at any of these NUMA nodes",
+            "at none of these NUMA nodes",
             [(f"{one.text}{_at(one.node)}", []) for one in lost],
         )
 
 
 def _home(machine: Machine, thing: Thing) -> int | None:
-    """A thing's node; the only one there is, where firmware does not say."""
+    """Return a device's node; if firmware does not report it, the only node of the machine."""
     homes = {core.node for core in machine.topology.cores}
     if thing.node is None:
         return next(iter(homes)) if len(homes) == 1 else None

@@ -197,8 +197,8 @@ def test_what_dsrun_scale_refuses(
     up(running, 2, 2)
     refused = {
         (job, "3"): "dsrun: dsrun-scale: this job takes 1 to 2 nodes, not 3\n",
-        (job, "x"): "dsrun: dsrun-scale: 'x' is no number of nodes\n",
-        ("x", "1"): f"dsrun: dsrun-scale: no elastic job x here; known: {job}\n",
+        (job, "x"): "dsrun: dsrun-scale: expected a number of nodes, not 'x'\n",
+        ("x", "1"): f"dsrun: dsrun-scale: no elastic job x on this machine; running: {job}\n",
         (job,): "dsrun: dsrun-scale: expected JOB N; see dsrun-scale -h\n",
     }
     for words, said in refused.items():

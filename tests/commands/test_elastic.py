@@ -62,7 +62,7 @@ def shown(folder: Path, *words: str) -> str:
 
 def test_the_table_of_a_plan(folder: Path) -> None:
     assert shown(folder, "-c", "small.json") == (
-        "batch size 48 by schema 0.1: 4 world sizes, 1 to 4\n"
+        "batch size 48 (schema 0.1): 4 world sizes, 1 to 4\n"
         "\n"
         "world size  micro batch  accumulation steps  batch size\n"
         "         1            6                   8          48\n"
@@ -74,9 +74,9 @@ def test_the_table_of_a_plan(folder: Path) -> None:
 
 def test_a_world_size_outside_the_nodes_has_a_batch_of_its_own(folder: Path) -> None:
     assert shown(folder, "-c", "pairs.json", "-w", "6") == (
-        "batch size 360 by schema 0.2: 4 world sizes, 4 to 16\n"
+        "batch size 360 (schema 0.2): 4 world sizes, 4 to 16\n"
         "every 2 ranks share one copy of the model (model_parallel_size)\n"
-        "world size 6 is not among them: a batch of its own (schema 0.2)\n"
+        "world size 6 is not among them; its batch size differs (schema 0.2)\n"
         "\n"
         "world size  micro batch  accumulation steps  batch size\n"
         "         6            2                  66         396\n"
@@ -122,15 +122,15 @@ def test_help(folder: Path, words: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ((), "no config: -c FILE; see dsrun-elastic -h"),
+        ((), "dsrun-elastic: no config; expected -c FILE, see dsrun-elastic -h"),
         (("-c",), "-c: expected FILE after it"),
         (("--world_size",), "--world_size: expected N after it"),
-        (("small.json",), "dsrun-elastic: 'small.json' is no option of it; see dsrun-elastic -h"),
-        (("--conf", "x"), "dsrun-elastic: '--conf' is no option of it; see dsrun-elastic -h"),
+        (("small.json",), "dsrun-elastic: unknown option 'small.json'; see dsrun-elastic -h"),
+        (("--conf", "x"), "dsrun-elastic: unknown option '--conf'; see dsrun-elastic -h"),
         (("--json=1",), "--json: takes no value, not '1'"),
-        (("-csmall.json", "-w", "0"), "--world_size: expected a whole number from 1 on, not '0'"),
-        (("-csmall.json", "-w", "-1"), "--world_size: expected a whole number from 1 on, not '-1'"),
-        (("-csmall.json", "-w", "²"), "--world_size: expected a whole number from 1 on, not '²'"),
+        (("-csmall.json", "-w", "0"), "--world_size: expected 1 or more, not '0'"),
+        (("-csmall.json", "-w", "-1"), "--world_size: expected 1 or more, not '-1'"),
+        (("-csmall.json", "-w", "²"), "--world_size: expected 1 or more, not '²'"),
         (("-c", "nope"), "--config nope: no such file or directory"),
         (("-c", "."), "--config .: is a directory"),
         (("-c", "/dev/zero"), "--config /dev/zero: is a device, not a file"),
@@ -140,7 +140,7 @@ def test_help(folder: Path, words: tuple[str, ...]) -> None:
         (("-c", "twice.json"), "twice.json: key 'enabled' is repeated in an object"),
         (("-c", "deep.json"), "deep.json: nested too deeply"),
         (("-c", "other.json"), 'other.json: expected a block "elasticity": {...}'),
-        (("-c", "none.json"), "none.json: elasticity: no whole nodes from min_gpus to max_gpus"),
+        (("-c", "none.json"), "none.json: elasticity: no number of whole nodes from min_gpus"),
         (
             ("-c", "small.json", "-w", "7"),
             "small.json: world size 7 is not in the elastic plan: min_gpus is 1, max_gpus is 4;"

@@ -109,8 +109,8 @@ def test_what_can_be_known_is_told_before_the_wait(tool: str, tmp_path: Path) ->
     with pytest.raises(UsageError) as caught:
         command(["--launcher_path", str(tmp_path / "bin"), "x.py"])
     assert str(caught.value) == (
-        "--launcher slurm: this is not inside a Slurm job (no SLURM_JOB_ID), and no salloc is in "
-        f"{tmp_path}/bin to ask for one; start dsrun from a script for sbatch"
+        "--launcher slurm: this is not a Slurm job (no SLURM_JOB_ID), and there is no salloc in"
+        f" {tmp_path}/bin to request one; start dsrun from an sbatch script"
     )
 
 

@@ -67,13 +67,13 @@ def test_sockets_of_other_users_are_no_jobs(capfdbinary: pytest.CaptureFixture[b
         assert process.stdout
         assert process.stdout.readline() == b"here\n"
         assert job.encode() not in listed(capfdbinary)
-        with pytest.raises(UsageError, match=f"no elastic job {job} here"):
+        with pytest.raises(UsageError, match=f"no elastic job {job} on this machine"):
             scale.run([job, "2"])
 
 
 @pytest.mark.parametrize("number", ["", "x", "-1", "1e9", "²", "1" * 5000, "2 "])
 def test_what_is_no_number_of_nodes(number: str) -> None:
-    with pytest.raises(UsageError, match="is no number of nodes"):
+    with pytest.raises(UsageError, match="expected a number of nodes, not"):
         scale.run([new_job(), number])
 
 

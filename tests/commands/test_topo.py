@@ -138,7 +138,7 @@ def test_a_narrowed_process_sees_its_part_and_that_there_is_more() -> None:
     assert ", 1 NUMA node, 1 core, " in summary
     if hidden := (os.cpu_count() or 1) - 1:
         plural = "s" if hidden > 1 else ""
-        assert summary.endswith(f", {hidden} more cpu{plural} not to be used here")
+        assert summary.endswith(f", {hidden} cpu{plural} not available here")
     assert drawn(done.stdout) == {cpu}
     assert [row["cpus"] for row in table(done.stdout)] == [str(cpu)] * 2
 
@@ -185,8 +185,8 @@ def test_help_is_all_that_is_printed(words: tuple[str, ...]) -> None:
         (("--bind_core_list", "elsewhere:0"), "expected cpus, or host:cpus for one of: "),
         (("--numa_binding", "exclusive", "--num_gpus", "4000"), "start fewer"),
         (("--accelerator", "abacus"), "no accelerator 'abacus' (known: cuda, "),
-        (("train.py",), "dsrun-topo runs no program: 'train.py'"),
-        (("--num_gpus", "2", "./train.py", "--lr", "1"), "runs no program: './train.py'"),
+        (("train.py",), "dsrun-topo: unexpected argument 'train.py'"),
+        (("--num_gpus", "2", "./train.py", "--lr", "1"), "unexpected argument './train.py'"),
     ],
 )
 def test_mistakes_are_one_line(words: tuple[str, ...], text: str) -> None:

@@ -111,7 +111,7 @@ def test_what_hangs_from_no_node_with_cores_is_shown_at_the_end() -> None:
         "│  └─ NUMA node 1, 1.0 GiB",
         "│     └─ 4 cores: cpus 3-6",
         "├─ NUMA node 2, memory without cores, 1.0 GiB",
-        "└─ not at any of these NUMA nodes",
+        "└─ at none of these NUMA nodes",
         "   ├─ cuda 0, NUMA node not known",
         "   ├─ cuda 1, NUMA node 2",
         "   └─ eth0, NUMA node not known",
@@ -137,7 +137,7 @@ def test_fast_memory_is_told_from_other_memory() -> None:
 
 def test_parts_of_a_node_are_memory_of_its_cores_and_its_devices_hang_there() -> None:
     drawn = draw(machine("fake", [Thing("cuda 0", 2)]))
-    assert "NUMA node 2, memory of node 0's cores too, 1.0 GiB" in drawn
+    assert "NUMA node 2, more memory of node 0's cores, 1.0 GiB" in drawn
     assert "without cores" not in drawn
     assert drawn.index("─ cuda 0") < drawn.index("socket 1")
 
@@ -155,7 +155,7 @@ def test_only_what_may_be_used_is_drawn() -> None:
     drawn = draw(machine("odd_cpuset", hidden=12)).splitlines()
     assert drawn[0] == (
         "box: 2 sockets, 2 NUMA nodes, 3 cores, 4 threads, no accelerators,"
-        " 12 more cpus not to be used here"
+        " 12 cpus not available here"
     )
     cores = [line.partition("─ ")[2] for line in drawn if ": cpus " in line]
     assert cores == ["1 core: cpus 1", "2 cores: cpus 5,7,13"]
