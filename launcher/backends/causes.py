@@ -30,8 +30,9 @@ CAUSES: tuple[tuple[str, str], ...] = (
     (r"REVOKED HOST KEY|[Rr]evoked host key", "its host key is marked @revoked: do not trust it"),
     (
         r"Host key verification failed|host key is known for",
-        "unknown host key: check it (ssh-keyscan HOST | ssh-keygen -lf -), then accept it"
-        " (ssh-keyscan HOST >> ~/.ssh/known_hosts), or use --accept_new_host_keys",
+        "unknown host key: check it with ssh-keyscan HOST | ssh-keygen -lf -"
+        " and accept it with ssh-keyscan HOST >> ~/.ssh/known_hosts"
+        " (or use --accept_new_host_keys)",
     ),
     (
         r"Permissions \d+ for '(.+)' are too open",

@@ -134,14 +134,16 @@ Connection to 10.0.0.1 port 22 timed out
             255,
             "No ED25519 host key is known for w1 and you have requested strict checking.\n"
             "Host key verification failed.\n",
-            "unknown host key: check it (ssh-keyscan w1 | ssh-keygen -lf -), then accept it"
-            " (ssh-keyscan w1 >> ~/.ssh/known_hosts), or use --accept_new_host_keys",
+            "unknown host key: check it with ssh-keyscan w1 | ssh-keygen -lf -"
+            " and accept it with ssh-keyscan w1 >> ~/.ssh/known_hosts"
+            " (or use --accept_new_host_keys)",
         ),
         (
             255,
             "Host key verification failed.",
-            "unknown host key: check it (ssh-keyscan w1 | ssh-keygen -lf -), then accept it"
-            " (ssh-keyscan w1 >> ~/.ssh/known_hosts), or use --accept_new_host_keys",
+            "unknown host key: check it with ssh-keyscan w1 | ssh-keygen -lf -"
+            " and accept it with ssh-keyscan w1 >> ~/.ssh/known_hosts"
+            " (or use --accept_new_host_keys)",
         ),
         (
             255,

@@ -105,8 +105,8 @@ def test_a_new_key_is_taken_with_a_line_when_the_configuration_says_so(
         ended = dsrun(*on("n2", launcher), path)
         assert file.read_text() != ""
     assert (ended.returncode, ended.stdout) == (0, GREETING)
-    (line,) = re.findall("^dsrun: (n2: took its .*)$", ended.stderr, re.MULTILINE)
-    assert "never seen before" in line
+    (line,) = re.findall("^dsrun: (n2: accepted its new .*)$", ended.stderr, re.MULTILINE)
+    assert "host key" in line
     assert launcher != "ssh" or fingerprint(cluster, "/run/n2/host_key.pub") in line
 
 
