@@ -37,19 +37,20 @@ class WrongNode(Exception):
         self.rank = rank
 
 
-def place(who: str, nodes: Sequence[Node]) -> Node | None:
+def place(identity: str, nodes: Sequence[Node]) -> Node | None:
     """Return the node that a caller is, or None if it is none of them.
 
     Args:
-        who: a host's name as the plan has it, or "INDEX@NAME,NAME" (`node.engine_task.who`).
+        identity: a host's name as the plan has it, or "INDEX@NAME,NAME" as returned by
+            `node.engine_task.task_identity`.
         nodes: the nodes that were started, in the order in which the engine was given them.
 
     Raises:
         WrongNode: the number belongs to one node, and the name to another.
     """
-    number, numbered, listed = who.partition("@")
+    number, numbered, listed = identity.partition("@")
     if not numbered:
-        return next((node for node in nodes if node.host.name == who), None)
+        return next((node for node in nodes if node.host.name == identity), None)
     if not _NUMBER.fullmatch(number) or int(number) >= len(nodes):
         return None
     counted = nodes[int(number)]

@@ -19,12 +19,12 @@ def opening(plan: Plan, source: str, job_id: str) -> str:
     `source` is that of the job's Origin. The console puts "dsrun: " before the line.
     """
     source = source.partition(" (")[0]
-    here = source == "this machine"
+    unnamed = source == "this machine"
     count, spec = len(plan.nodes), BACKENDS[plan.launcher]
     if spec.joins:
-        before, source, after = f"node 0 of {count}: ", "--no_ssh" if here else source, ""
+        before, source, after = f"node 0 of {count}: ", "--no_ssh" if unnamed else source, ""
     elif spec.this_machine:
-        before, source, after = "this machine", "" if here else f", from {source}", ""
+        before, source, after = "this machine", "" if unnamed else f", from {source}", ""
     else:
         before, after = f"{counted(count, 'node')} from ", f" over {plan.launcher}"
     after += f"; job {job_id}"

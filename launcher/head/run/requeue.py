@@ -23,8 +23,8 @@ def requeue(code: int, environ: Mapping[str, str]) -> None:
     if "JobState=RUNNING" not in state:
         return  # cancelled, or being requeued already
     # Before the call: Slurm ends this process as well.
-    often = "once" if restarts == "1" else f"{restarts} times"
-    _log(f"exit code {code}: requeueing Slurm job {job}, restarted {often} so far")
+    times = "once" if restarts == "1" else f"{restarts} times"
+    _log(f"exit code {code}: requeueing Slurm job {job}, restarted {times} so far")
     refused = output_of([scontrol, "requeue", job]).strip()
     if refused:
         _log(f"scontrol requeue {job}: {refused}")

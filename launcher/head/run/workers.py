@@ -96,9 +96,9 @@ class Workers:
 
     def _line(self, host: str, some: Sequence[Worker]) -> str:
         ranks, pids = show_slots([one.rank for one in some]), show_slots([one.pid for one in some])
-        many = "s" if len(some) > 1 else ""
+        plural = "s" if len(some) > 1 else ""
         up = duration(self._loop.clock() - min(one.since for one in some))
-        return f"{host}: rank{many} {ranks}, pid{many} {pids}, up for {up}"
+        return f"{host}: rank{plural} {ranks}, pid{plural} {pids}, up for {up}"
 
     def _look(self) -> None:
         """Warn once about the ranks that still run after others have ended."""
@@ -123,8 +123,8 @@ def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seco
         workers: the pids of its workers.
         seconds: time for the node to notice the lost connection, and to end its workers.
     """
-    many = "s" if len(workers) > 1 else ""
-    text = f"may still be running on {host}: pid{many} {show_slots(workers)}"
+    plural = "s" if len(workers) > 1 else ""
+    text = f"may still be running on {host}: pid{plural} {show_slots(workers)}"
     if len(launchers) != 2 or min(launchers) <= 1:
         return text
     guard, launcher = launchers

@@ -121,11 +121,11 @@ class ShardQueues:
         queue = self._queues.get(name)
         if queue is None:
             return self._make(name, worker, spec)
-        ours = queue.table.spec
-        other = [field for field in ours if spec.get(field) != ours[field]]
+        known = queue.table.spec
+        other = [field for field in known if spec.get(field) != known[field]]
         if not other:
             return {}
-        first = f"rank {queue.rank} has opened it with {_settings(ours, other)}"
+        first = f"rank {queue.rank} has opened it with {_settings(known, other)}"
         return {"error": f"queue {name!r}: {_settings(spec, other)}, but {first}"}
 
     def _make(self, name: str, worker: Worker, spec: dict[str, Any]) -> dict[str, Any]:
