@@ -38,6 +38,11 @@ ESSENTIALS = {
 }
 """Options by heading; the lines fit in 80 columns."""
 
+NOTE = (
+    "DURATION is a number of seconds, or has units: 90s, 30m, 2h, 1h30m. Every option can be set"
+    " by a variable as well: DSRUN_GRACE=60 is --grace 60."
+)
+
 EXAMPLES = (
     "dsrun train.py --lr 0.1",
     "dsrun -H hosts --include 'worker-[0-3]' train.py",

@@ -7,7 +7,7 @@ import textwrap
 from ...common.wording import either
 from ..peers import REFUSED
 from . import summary, topics
-from .essentials import ESSENTIALS, EXAMPLES
+from .essentials import ESSENTIALS, EXAMPLES, NOTE
 from .groups import GROUPS
 from .rows import row
 from .tools import TOOLS
@@ -46,7 +46,7 @@ def of_tool(name: str) -> str:
 
 def _short() -> str:
     lines = [*_usage(), "", *textwrap.wrap(summary.PURPOSE, WIDTH), ""]
-    lines += [f"  {example}" for example in EXAMPLES]
+    lines += [*(f"  {example}" for example in EXAMPLES), ""]
     for heading, rows in ESSENTIALS.items():
         lines += [f"{heading}:", *(_short_row(name, words) for name, words in rows.items())]
     lines += [
@@ -54,6 +54,8 @@ def _short() -> str:
         _columns("  --help", "all options"),
         _columns("  --help TOPIC", f"more about {either(list(topics.TOPICS))}"),
         _columns("  -V, --version", "the version"),
+        "",
+        *textwrap.wrap(NOTE, WIDTH),
     ]
     return "\n".join(lines) + "\n"
 
