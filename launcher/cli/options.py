@@ -135,6 +135,7 @@ class Options:
     no_restart_codes: str = option("", "str", "CODES")
     min_wait: float = option(0.0, "seconds", "DURATION")
     cool_down: float = option(300.0, "seconds", "DURATION")
+    gain_delay: float = option(60.0, "seconds", "DURATION")
     change_notice: str = option("", "str", "HOW")
     change_delay: float = option(30.0, "seconds", "DURATION")
     warm_workers: bool = option(False, "bool")

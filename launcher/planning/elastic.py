@@ -81,6 +81,7 @@ def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
         final=frozenset(exit_codes("--no_restart_codes", options.no_restart_codes)),
         wait=options.min_wait,
         cool=options.cool_down,
+        gain_delay=options.gain_delay,
         notice=options.change_delay if notice_by else 0.0,
         patience=options.grace + MARGIN,
         notice_by=notice_by,

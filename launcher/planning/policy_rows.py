@@ -96,6 +96,8 @@ def _elastic(policy: ElasticPolicy) -> Iterator[str]:
     yield f"waits {policy.wait:g} s for enough nodes" if policy.wait else ""
     cool = f"a node where 3 failures in a row began is left out for {policy.cool:g} s"
     yield cool if policy.cool else ""
+    gain = f"nodes that could join wait for output of a worker, at most {policy.gain_delay:g} s"
+    yield gain if policy.gain_delay else ""
     notice = f"{policy.notice_by} {policy.notice:g} s before a change"
     yield notice if policy.notice_by else ""
 

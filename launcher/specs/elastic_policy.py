@@ -18,6 +18,8 @@ class ElasticPolicy(NamedTuple):
         cool: how long a node takes no part after failures began there alone; 0 for never.
         notice: how long before a change that can wait the workers are told of it.
         patience: how long the nodes of a broken round may take until they are ready again.
+        gain_delay: how long nodes that could join wait after the start of a round, unless one of
+            its workers prints something before.
         notice_by: how they are told of it: a signal's name, or a file's path; "" for not at all.
     """
 
@@ -32,3 +34,4 @@ class ElasticPolicy(NamedTuple):
     notice: float = 0.0
     patience: float = 60.0
     notice_by: str = ""
+    gain_delay: float = 0.0

@@ -19,7 +19,7 @@ def asked(nodes: int = 4, **given: Any) -> ElasticPolicy | None:
 
 def allowed(*given: Any) -> ElasticPolicy:
     """A policy with what nobody has asked for as it is then."""
-    return ElasticPolicy(*given)._replace(cool=300.0, patience=40.0)
+    return ElasticPolicy(*given)._replace(cool=300.0, gain_delay=60.0, patience=40.0)
 
 
 def refused(nodes: int = 4, **given: Any) -> str:

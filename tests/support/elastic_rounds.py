@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.head.elastic.round_actions import (
     Change,
+    Finish,
     Form,
     GiveUp,
     Notify,
+    Probe,
     Release,
     Say,
     TooFew,
@@ -33,8 +36,15 @@ class Job:
         noticed: whom each notice has told.
         released: who was let go.
         lost: who was given up.
+        reasons: why.
+        for_good: who was given up for good.
+        survives: the job goes on without the last of them.
         short: there were too few nodes for too long.
         sizes: how many nodes a round may have; any number if there are none.
+        probed: (first, nodes) of every probe.
+        silent: nodes that do not answer probes.
+        walls: pairs of nodes that do not reach each other.
+        ended: all workers of a round have ended well.
         said: the lines for the user.
     """
 
@@ -51,15 +61,42 @@ class Job:
         self.short = False
         self.sizes: set[int] = set()
         self.said: list[str] = []
-        limits = ElasticPolicy(least, most, restarts, **more)
-        self.rounds = Rounds(
-            nodes, limits, self.clock.loop, self.act, self.fits, lambda node: f"n{node}"
-        )
+        self.probed: list[tuple[int, list[int]]] = []
+        self.silent: set[int] = set()
+        self.walls: set[frozenset[int]] = set()
+        self.ended = False
+        self.reasons: dict[int, str] = {}
+        self.for_good: list[int] = []
+        self.survives = True
+        self.limits = ElasticPolicy(least, most, restarts, **more)
+        self.rounds = Rounds(nodes, self.limits, self.clock.loop, self.act, self)
+        for node in range(1, nodes):
+            self.rounds.meeting.points.verified(0, node, "a0")
+
+    # -- the table of nodes ---------------------------------------------------------------------
+
+    def name(self, number: int) -> str:
+        return f"n{number}"
+
+    def slots(self, _number: int) -> int:
+        return 1
+
+    def fits(self, size: int) -> bool:
+        return not self.sizes or size in self.sizes
+
+    def addresses(self, number: int) -> Sequence[str]:
+        return (f"a{number}", f"b{number}")
+
+    # -- what the rounds want done --------------------------------------------------------------
 
     def act(self, action: RoundAction) -> None:
         """Note what the rounds want done."""
         match action:
-            case Form(members, restarts):
+            case Probe(first, nodes):
+                self.probed.append((first, list(nodes)))
+                self.answer(first, *nodes)
+            case Form(members, address, restarts):
+                assert address in self.addresses(members[0])
                 self.form(list(members), restarts)
             case Change(nodes):
                 self.called.append(list(nodes))
@@ -67,36 +104,74 @@ class Job:
                 self.noticed.append(list(nodes))
             case Release(node):
                 self.released.append(node)
-            case GiveUp(node, reason):
+            case GiveUp(node, reason, for_good):
+                self.for_good += [node] if for_good else []
                 self.lose_one(node, reason)
             case TooFew():
                 self.give_up()
+            case Finish():
+                self.ended = True
             case Say(text):
                 self.said.append(text)
 
-    def fits(self, nodes: Sequence[int]) -> bool:
-        return not self.sizes or len(nodes) in self.sizes
+    def answer(self, first: int, *nodes: int) -> None:
+        """Have nodes answer a probe soon, those that are not silent."""
+
+        def say(node: int) -> None:
+            bad = {first, node} in self.walls
+            if node not in self.silent and self.rounds.meeting.points.answered(
+                node, ["no route" if bad else ""] * 2
+            ):
+                self.rounds.look()
+
+        for node in nodes:
+            self.clock.loop.call_later(0.0, partial(say, node))
 
     def form(self, members: list[int], restarts: int) -> None:
         self.formed.append(members)
         self.needed.append(restarts)
 
     def lose_one(self, node: int, reason: str) -> None:
-        assert reason
         self.lost.append(node)
-        self.rounds.left(node)
+        self.reasons[node] = reason
+        self.survives = self.rounds.left(node)
+        if not self.survives:
+            self.rounds.close()
 
     def give_up(self) -> None:
         self.short = True
 
     def join(self, *nodes: int) -> None:
         for node in nodes:
-            self.rounds.joined(node, 1000 + node)
+            self.rounds.joined(node)
+        self.clock.settle()
+
+    def leave(self, node: int) -> bool:
+        """A node is lost."""
+        goes_on = self.rounds.left(node)
+        self.clock.settle()
+        return goes_on
+
+    def done(self, node: int) -> bool:
+        """A node ends by itself, or because it was released."""
+        goes_on = self.rounds.done(node)
+        self.clock.settle()
+        return goes_on
+
+    def go(self, seconds: float) -> None:
+        """Let time pass."""
+        self.clock.go(seconds)
+        self.clock.settle()
+
+    def finish(self, *nodes: int) -> None:
+        """All workers of these nodes end well in the present round."""
+        for node in nodes:
+            self.rounds.finished(node, self.rounds.generation)
 
     def arrive(self, *nodes: int) -> None:
         """Nodes come, or come back, and are ready soon."""
         for node in nodes:
-            assert self.rounds.came(node)
+            assert self.rounds.came(node), node
         self.join(*nodes)
 
 

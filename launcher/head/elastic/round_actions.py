@@ -9,10 +9,23 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
 
+class Probe(NamedTuple):
+    """Each of `nodes` is to try the addresses of `first`, which may be the first of a round."""
+
+    first: int
+    nodes: tuple[int, ...]
+
+
 class Form(NamedTuple):
-    """These nodes are the next round, in this order; so many restarts were needed."""
+    """These nodes are the next round, in this order.
+
+    Attributes:
+        address: of the first of them, which all others have reached.
+        restarts: how many failures there were so far.
+    """
 
     members: tuple[int, ...]
+    address: str
     restarts: int
 
 
@@ -23,7 +36,7 @@ class Change(NamedTuple):
 
 
 class Notify(NamedTuple):
-    """These nodes are to know that they will have to leave their round soon."""
+    """These nodes are to tell their workers that the round will end soon."""
 
     nodes: tuple[int, ...]
 
@@ -35,14 +48,23 @@ class Release(NamedTuple):
 
 
 class GiveUp(NamedTuple):
-    """This node is of no use any more, for this reason."""
+    """This node is to be treated as lost.
+
+    Attributes:
+        for_good: it is not to be reached again.
+    """
 
     node: int
     reason: str
+    for_good: bool = False
 
 
 class TooFew(NamedTuple):
     """There were too few nodes for too long."""
+
+
+class Finish(NamedTuple):
+    """All workers of the round have ended with code 0: the job is done."""
 
 
 class Say(NamedTuple):
@@ -52,4 +74,6 @@ class Say(NamedTuple):
 
 
 if TYPE_CHECKING:
-    RoundAction: TypeAlias = Form | Change | Notify | Release | GiveUp | TooFew | Say
+    RoundAction: TypeAlias = (
+        Probe | Form | Change | Notify | Release | GiveUp | TooFew | Finish | Say
+    )

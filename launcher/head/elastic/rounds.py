@@ -1,42 +1,34 @@
 """The rounds of an elastic job, as the runner forms them: who takes part, and in which order.
 
-Membership is decided here and nowhere else, so ranks are dense, in the hosts' order, and the same
-on every node. A round is formed when every node that is alive is ready for it: torch's agents come
-by themselves after a failure, and are called where something has changed.
+Membership is decided here and nowhere else, so ranks are dense, in the order of the hosts, and the
+same on every node. A round is formed as soon as all members of the last one that are alive are
+ready for it. Other nodes take part if they are ready by then, and else in a later round.
 """
 
 from __future__ import annotations
 
-from ...common.wording import counted
-from .excluded_nodes import FAILURES, WINDOW, ExcludedNodes
-from .restart_budget import RestartBudget
-from .round_actions import Change, Form, GiveUp, Notify, Release, Say, TooFew
+from .action_queue import ActionQueue
+from .failures import Failures
+from .gain_delay import GainDelay
+from .meeting import Meeting
+from .node_states import NodeStates
+from .present_round import PresentRound, RoundPhase
+from .round_actions import Change, Finish, Form, GiveUp, Notify, Release, Say, TooFew
+from .selection import select
+from .shortage import Shortage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from ...common.loop import Loop, Timer
     from ...specs.elastic_policy import ElasticPolicy
+    from .node_table import NodeTable
     from .round_actions import RoundAction
 
 NEWCOMERS = 120.0
-"""Seconds for which all others wait for a node that has not been ready yet."""
-
-
-class Present:
-    """What has happened to the round that there is now.
-
-    Attributes:
-        failed: a failure was counted.
-        noticed: its nodes know that they will have to leave it.
-        told: they were called to leave it.
-        broken: it is watched whether its nodes get ready for another one.
-        patient: so it is with nodes that were in none.
-    """
-
-    def __init__(self) -> None:
-        self.failed = self.noticed = self.told = self.broken = self.patient = False
+"""Seconds to wait for nodes to get ready without which there can be no round."""
 
 
 class Rounds:
@@ -44,7 +36,10 @@ class Rounds:
 
     Attributes:
         generation: the number of the present round, from 1 on.
-        members: the nodes in it.
+        members: the nodes in it that are still there.
+        over: all workers of a round have ended with code 0.
+        gain: how long nodes that could join have to wait for the present round.
+        meeting: where the nodes of the next round meet.
     """
 
     def __init__(
@@ -53,318 +48,349 @@ class Rounds:
         limits: ElasticPolicy,
         loop: Loop,
         act: Callable[[RoundAction], None],
-        fits: Callable[[Sequence[int]], bool],
-        name: Callable[[int], str],
+        table: NodeTable,
     ) -> None:
-        """Wait for so many nodes; times are those of `loop`.
+        """Wait for nodes to get ready; times are those of `loop`.
 
         Args:
-            nodes: numbered from 0 on.
+            nodes: how many there are, numbered from 0 on.
             limits: how far the job may shrink, grow and fail.
-            loop: what waits are measured on.
-            act: does what is to be done.
-            fits: tells whether a round of these nodes is allowed.
-            name: returns what the user calls a node.
+            loop: has the clock and the timers.
+            act: carries out an action.
+            table: describes each node.
         """
         self._limits = limits
         self._loop = loop
-        self._act = act
-        self._fits = fits
-        self._name = name
+        self._do = ActionQueue(act).add
+        self._table = table
         self._most = limits.most
-        self._budget = RestartBudget(limits, loop.clock)
-        self._excluded = ExcludedNodes(limits.cool, loop.clock)
-        self._began = self._not_before = self._held = 0.0
-        self._alive = set(range(nodes))
-        self._ports: dict[int, int] = {}
+        self._failures = Failures(limits, loop.clock, table.name, self._say)
+        self.gain = GainDelay(loop, limits.gain_delay, self._consider, self._say)
+        self.meeting = Meeting(loop, limits.patience, table, self._do, self._give_up)
+        self._began = self._held = 0.0
+        self._nodes = NodeStates(nodes)
         self._retiring: set[int] = set()
         self._leaving: set[int] = set()
-        self._finished = self._closed = False
-        self._present = Present()
+        self._giving_up: set[int] = set()
+        self._present = PresentRound()
         self._shrunk = -1
-        self._waiting: Timer | None = None
+        self._shortage = Shortage(loop, limits, self._say, lambda: self._do(TooFew()))
+        self._next: Timer | None = None
+        self._ending = self._closed = self.over = False
         self.generation = 0
-        self.members: list[int] = []
+        self.members: set[int] = set()
 
     @property
     def restarts(self) -> int:
         """How many failures were survived."""
-        return self._budget.restarts
+        return self._failures.restarts
 
     @property
-    def there(self) -> int:
-        """How many nodes are there, in a round or not."""
-        return len(self._alive)
+    def alive(self) -> int:
+        """How many nodes there are, in a round or not."""
+        return len(self._nodes)
+
+    def _say(self, text: str) -> None:
+        self._do(Say(text))
 
     # -- nodes come and go ------------------------------------------------------------------
 
-    def joined(self, node: int, port: int) -> None:
-        """Take in that a node is ready; whoever still runs is called where that changes a round."""
-        self._ports[node] = port
-        if node in self.members:
+    def joined(self, node: int) -> None:
+        """Record that a node is ready for a round; a member that is has left its own."""
+        if node not in self._nodes:
+            return
+        if node in self._nodes.ready:
+            self.meeting.points.moved(node)
+        ran = node in self._nodes.running
+        self._nodes.joined(node)
+        if ran:
             self._change()
-        else:
+        elif not self.gain.awaited:
             self._consider()
-        self._look()
+        self.look()
 
     def came(self, node: int) -> bool:
-        """Take in that a node is there, or there again, and tell whether it is of use."""
-        if not self._finished and not self._closed:
-            self._alive.add(node)
-        return node in self._alive
+        """Record that a node is there, or there again; return whether it is of use."""
+        if not self._ending and not self._closed:
+            self._nodes.came(node)
+        return node in self._nodes
 
     def left(self, node: int) -> bool:
-        """Take in that a node is gone, and tell whether the job goes on without it."""
+        """Record that a node is gone; return whether the job goes on without it."""
         was_in = node in self.members
         self._forget(node)
-        if self._finished:
-            return False
+        if self._ending or self.over:
+            return self.over
         if was_in:
-            self.members.remove(node)
             self._shrink()
-        if len(self._alive) < self._limits.least and not self._wait():
+        if self.alive < self._limits.least and not self._wait():
             return False
         if was_in:
             self._change()
-        self._look()
+        self.look()
         return True
 
     def retire(self, node: int) -> bool:
-        """Have a node leave for good, and tell whether the job can do without it."""
-        rest = self._alive - self._retiring - {node}
-        if node not in self._alive or len(rest) < self._limits.least or self._finished:
+        """Remove a node for good, if the job can do without it; return whether it can."""
+        rest = self.alive - len(self._retiring | {node})
+        if node not in self._nodes or rest < self._limits.least or self._ending:
             return False
         self._retiring.add(node)
-        if node in self.members:
+        self.meeting.cancel()
+        if node in self.members and self._present.phase is not RoundPhase.ENDING:
             self._consider()
         else:
             self._let_go()
+        self.look()
         return True
 
     def resize(self, most: int) -> None:
-        """Have at most so many nodes in a round from now on."""
+        """Form rounds of at most so many nodes from now on."""
         self._most = most
+        self.meeting.cancel()
         self._consider()
-
-    def done(self, node: int) -> bool:
-        """Take in that a node's workers have ended well, and tell whether the job goes on.
-
-        It takes part no more, and from here on no failure is survived: a part of the work is done.
-        But the other members may have failed just before, and be waiting for it.
-        """
-        if node in self._leaving:
-            return self.left(node)
-        self._doubt()
-        self._finished = True
-        self._forget(node)
-        waiting = self._ports.keys() & set(self.members)
-        if waiting and len(self._alive) < self._limits.least:
-            return False
-        if waiting:
-            self._look()
-        return True
-
-    def _doubt(self) -> None:
-        """Say so where the work was done suspiciously soon: nothing else would show it."""
-        lasted, uptime = self._loop.clock() - self._began, self._limits.uptime
-        if lasted < uptime and not self._finished:
-            text = f"workers ended with code 0 after {lasted:.1f} s, sooner than --min_uptime"
-            self._act(Say(f"{text} {uptime:g}: was there nothing to do?"))
+        self.look()
 
     def is_leaving(self, node: int) -> bool:
-        """Tell whether a node has been let go, and has not ended yet."""
+        """Return whether a node has been released, and has not ended yet."""
         return node in self._leaving
 
     def close(self) -> None:
         """Form no other round: the job is being stopped."""
         self._closed = True
-        self._alive.clear()
-
-    def port(self, node: int) -> int:
-        """Return where the store of a node's agent is."""
-        return self._ports[node]
+        self._nodes.clear()
+        self._giving_up.clear()
 
     def _forget(self, node: int) -> None:
-        for nodes in (self._alive, self._retiring, self._leaving):
+        self._nodes.left(node)
+        for nodes in (self.members, self._retiring, self._leaving, self._giving_up):
             nodes.discard(node)
-        self._ports.pop(node, None)
+        self.meeting.forget(node)
+
+    # -- the end of the work ----------------------------------------------------------------
+
+    def finished(self, node: int, generation: int) -> None:
+        """Record that all workers of a node have ended with code 0 in a round.
+
+        The job is done once that is so on every node of the round. Until then a failure or a loss
+        leads to another round, in which this node takes part.
+        """
+        if generation != self.generation or node not in self._nodes.running:
+            return
+        self._doubt()
+        self._present.finished.add(node)
+        self._end_if_complete()
+
+    def done(self, node: int) -> bool:
+        """Record that a node has ended by itself; return whether the job goes on.
+
+        It takes part no more, so from now on no failure is survived. But other members may have
+        failed just before, and be waiting for it.
+        """
+        if node in self._leaving:
+            return self.left(node)
+        self._doubt()
+        self._ending = True
+        self._forget(node)
+        if node in self._present.nodes:
+            self._present.finished.add(node)
+        self._end_if_complete()
+        waits = not self.over and bool(self._nodes.ready & self.members)
+        if waits and self.alive < self._limits.least:
+            return False
+        if waits:
+            self.look()
+        return True
+
+    def _doubt(self) -> None:
+        if not self._present.finished:
+            self._failures.doubt(self._loop.clock() - self._began)
+
+    def _end_if_complete(self) -> None:
+        if self._present.complete and not self.over:
+            self.over = True
+            self._do(Finish())
 
     # -- failures ---------------------------------------------------------------------------
 
     def failed(self, what: str, code: int, node: int) -> bool:
-        """Take in a worker's failure, and tell whether the job goes on; one counts in a round.
+        """Record a worker's failure; return whether the job goes on. One counts in a round.
 
-        What fails while a round is broken up anyway may well have failed of that.
+        What fails while a round ends anyway may well have failed because of that.
         """
-        if self._present.told or self._present.failed:
+        if self._present.phase is RoundPhase.ENDING:
             return True
         lasted = self._loop.clock() - self._began
-        if self._finished or self._closed or not self._budget.spend(code, lasted):
+        if self._ending or self._closed or not self._failures.survive(what, code, lasted):
             return False
         self._present.failed = True
-        delay = self._budget.delay
-        self._not_before = self._loop.clock() + delay
-        wait = f"; waiting {delay:g} s" if delay else ""
-        self._act(Say(f"restart {self._budget.count}: {what}{wait}"))
-        self._blame(node)
-        self._breaks()
+        if self._failures.blame(node, self._nodes):
+            self._loop.call_later(self._limits.cool, self._consider)
+        self._change(but=node)
         return True
 
     def may_be_loss(self) -> bool:
-        """Tell whether the loss of a node may be what a failure came of, and would be survived."""
-        enough = len(self._alive) > self._limits.least or self._limits.wait > 0
-        return enough and len(self.members) > 1 and not self._finished
+        """Return whether the loss of a node may be the cause of a failure, and be survived."""
+        enough = self.alive > self._limits.least or self._limits.wait > 0
+        return enough and len(self.members) > 1 and not self._ending
 
     def hold(self, seconds: float) -> None:
         """Form no round for so long, whatever happens."""
         self._held = max(self._held, self._loop.clock() + seconds)
 
     def shrunk(self, generation: int) -> bool:
-        """Tell whether that round has lost a node."""
+        """Return whether that round has lost a node."""
         return self._shrunk == generation
 
-    def _blame(self, node: int) -> None:
-        """Go on without a node that alone fails again and again, if the others are enough."""
-        name = self._name(node)
-        for other in self._excluded.blame(node):
-            back = self._name(other)
-            self._act(Say(f"a failure began on {name}, too: {back} is not put aside any more"))
-        others = self._alive - self._excluded.aside() - {node}
-        if self._excluded.is_bad(node) and len(others) >= self._limits.least:
-            self._excluded.put_aside(node)
-            cool = self._limits.cool
-            why = f"{FAILURES} failures within {WINDOW / 60:g} minutes began on {name}"
-            self._act(Say(f"{why}, and none elsewhere: going on without it for {cool:g} s"))
-            self._loop.call_later(cool, self._consider)
-
     def _shrink(self) -> None:
-        """Count nothing for a failure that the loss of a node has brought with it."""
+        """Count nothing for a failure that the loss of a node has caused."""
         if self._present.failed and not self.shrunk(self.generation):
-            self._budget.refund()
-            self._excluded.excuse()
-            self._not_before = 0.0
-            self._act(Say("that restart is not counted: a node was lost"))
+            self._failures.take_back()
         self._shrunk = self.generation
 
     # -- changes ----------------------------------------------------------------------------
 
-    def _running(self) -> list[int]:
-        return [node for node in self.members if node in self._alive and node not in self._ports]
-
     def _consider(self) -> None:
-        """Begin a change that can wait, if the next round would be another one."""
-        if self._finished or self._closed or self._present.told or self._present.noticed:
+        """Begin a change that can wait, if the next round would be another one.
+
+        A round in which a node has finished is not changed any more for that.
+        """
+        present = self._present
+        if self._ending or self._closed or not self._nodes.running or present.finished:
             return
-        if not self._running() or self._choose() == self.members:
+        if present.phase is not RoundPhase.RUNNING:
             return
-        if not self._limits.notice:
+        chosen = set(self._choose())
+        if chosen == self.members:
+            return
+        if self.members < chosen and self.gain.left:
+            self.gain.wait(len(chosen))
+        elif self._limits.notice:
+            self._notify()
+        else:
             self._change()
-            return
-        self._present.noticed = True
-        self._act(Notify(tuple(self._running())))
-        now = self.generation
-        self._loop.call_later(self._limits.notice, lambda: self._is_due(now))
 
-    def _is_due(self, generation: int) -> None:
-        """Change a round that was told of it, unless something else has ended it by now."""
-        if generation == self.generation:
-            self._present.noticed = False
-            if self._choose() != self.members:
-                self._change()
+    def _notify(self) -> None:
+        present = self._present
+        present.phase = RoundPhase.NOTICED
 
-    def _change(self) -> None:
-        """Call those that run, once a round."""
-        if self._present.told or not self._running():
+        def due() -> None:
+            """Change the round, unless something else has ended it by now."""
+            if self._present is present and present.phase is RoundPhase.NOTICED:
+                present.phase = RoundPhase.RUNNING
+                if set(self._choose()) != self.members and not present.finished:
+                    self._change()
+
+        self._do(Notify(tuple(sorted(self._nodes.running))))
+        self._loop.call_later(self._limits.notice, due)
+
+    def _change(self, but: int | None = None) -> None:
+        """Have the nodes that still run leave the round, all but one that does so by itself."""
+        if self._present.phase is RoundPhase.ENDING:
             return
-        self._present.told = True
+        self._present.phase = RoundPhase.ENDING
         self._let_go()
-        if self._running():
-            self._act(Change(tuple(self._running())))
-        self._breaks()
+        nodes = tuple(sorted(self._nodes.running - {but}))
+        if nodes:
+            self._do(Change(nodes))
+        seconds = self._limits.patience
+        why = f"it did not stop its workers within {seconds:g} s"
+        self._watch(seconds, self._nodes.running, why)
 
     def _let_go(self) -> None:
-        """Have those end that are not to be in the next round, which waits until they have."""
-        spares = self._retiring - set(self.members)
-        going = self._retiring if self._present.told else spares
-        self._retiring = self._retiring - going
-        for node in going:
+        """Release nodes that are not to be in the next round, which waits until they have ended."""
+        ending = self._present.phase is RoundPhase.ENDING
+        for node in sorted(self._retiring if ending else self._retiring - self.members):
             self._forget(node)
             self._leaving.add(node)
-            self._act(Release(node))
-        self.members = [node for node in self.members if node not in going]
+            self._do(Release(node))
 
-    def _breaks(self) -> None:
-        """See to it that nobody waits for ever for a node that does not get ready any more."""
-        if not self._present.broken:
-            self._present.broken, now = True, self.generation
-            self._loop.call_later(self._limits.patience, lambda: self._lose_late(now))
+    def _watch(self, seconds: float, nodes: AbstractSet[int], why: str) -> None:
+        """Give up the nodes that are left of some, if there is no other round by then."""
+        present = self._present
 
-    def _lose_late(self, generation: int) -> None:
-        if generation == self.generation and not self._finished:
-            for node in self._running():
-                self._act(GiveUp(node, "torch's agent there does not stop its workers"))
+        def late() -> None:
+            if self._present is present and not self._ending:
+                self._give_up(dict.fromkeys(sorted(nodes), why))
+
+        self._loop.call_later(seconds, late)
+
+    def _give_up(
+        self, reasons: Mapping[int, str], for_good: AbstractSet[int] = frozenset()
+    ) -> None:
+        """Give up nodes; the next round is looked for once none of them is left."""
+        self._giving_up |= reasons.keys()
+        for node, reason in reasons.items():
+            self._do(GiveUp(node, reason, node in for_good))
 
     # -- the next round ---------------------------------------------------------------------
 
-    def _wait(self) -> bool:
-        """Wait for more nodes, and tell whether there is any time for that."""
-        if self._limits.wait and self._waiting is None:
-            have, least, wait = len(self._choose()), self._limits.least, self._limits.wait
-            text = f"{counted(have, 'node')} left for a round of at least {least}"
-            self._act(Say(f"{text}: waiting {wait:g} s for more"))
-            self._waiting = self._loop.call_later(wait, lambda: self._act(TooFew()))
-        return self._waiting is not None
-
-    def _choose(self) -> list[int]:
-        """Return the next round of those that are ready or running: present members first."""
-        there = self._alive & (self._ports.keys() | set(self.members)) - self._retiring
-        fresh = there - self._excluded.aside()
-        free = fresh if len(fresh) >= self._limits.least else there
-        order = sorted(free, key=lambda node: (node not in self.members, node))
-        chosen = order[: self._most]
-        while chosen and not self._fits(sorted(chosen)):
-            chosen.pop()
-        return sorted(chosen)
-
-    def _look(self) -> None:
+    def look(self) -> None:
         """Form the next round if it is time for it."""
-        if self._closed or not self._alive or self._leaving:
+        nodes = self._nodes
+        if self._closed or nodes.running or self._giving_up or not nodes:
             return
-        late = self._alive - self._ports.keys()
-        if late:
-            self._wait_for(late)
+        if self._leaving & self._present.nodes or self.meeting.pending:
             return
-        wait = max(self._not_before, self._held) - self._loop.clock()
-        if wait > 0:
-            self._loop.call_later(wait, self._look)
-            return
-        self._form()
+        wait = max(self._failures.not_before, self._held) - self._loop.clock()
+        if self._nodes.late and not self.members:
+            self._await_late()
+        elif wait > 0:
+            self._look_again(wait)
+        else:
+            self._form()
 
-    def _wait_for(self, late: set[int]) -> None:
-        """Wait for nodes that were never in a round, but not for ever."""
-        if not late & set(self.members) and not self._present.patient:
-            self._present.patient, now = True, self.generation
-            self._loop.call_later(NEWCOMERS, lambda: self._lose_newcomers(now))
-
-    def _lose_newcomers(self, generation: int) -> None:
-        if generation == self.generation and not self._running():
-            for node in sorted(self._alive - self._ports.keys()):
-                self._act(GiveUp(node, "torch's agent there does not get ready"))
+    def _look_again(self, seconds: float) -> None:
+        if self._next is not None:
+            self._next.cancel()
+        self._next = self._loop.call_later(seconds, self.look)
 
     def _form(self) -> None:
-        members = self._choose()
-        # Nodes whose part of the work is done count as well.
-        if not members or (len(members) < self._limits.least and not self._finished):
-            if not self._wait():
-                self._act(TooFew())
+        members = self.meeting.members or self._choose()
+        # Nodes that are done count as well.
+        if not members or (len(members) < self._limits.least and not self._ending):
+            self._await_more()
             return
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
+        address = self.meeting.find(members, self.members)
+        if address:
+            self._begin(members, address)
+
+    def _begin(self, members: Sequence[int], address: str) -> None:
+        self._shortage.end()
         self._began = self._loop.clock()
-        self.members = members
         self.generation += 1
-        self._present = Present()
-        self._act(Form(tuple(members), self.restarts))
-        for node in members:
-            self._ports.pop(node)
+        self.members = set(members)
+        self._nodes.begin(self.members)
+        self.meeting.cancel()
+        self._present = PresentRound(members)
+        self.gain.begin()
+        self._do(Form(tuple(members), address, self.restarts))
+        if self._nodes.ready:
+            self._consider()
+
+    def _choose(self) -> list[int]:
+        """Return the next round of those that are ready or running."""
+        there = (self._nodes.ready | self._nodes.running) - self._retiring
+        free = there - self._failures.excluded
+        enough = len(free) >= self._limits.least
+        return select(free if enough else there, self.members, self._most, self._table)
+
+    # -- what it waits for ------------------------------------------------------------------
+
+    def _await_more(self) -> None:
+        """Wait for nodes that are there, then for others, with too few for a round."""
+        if self._nodes.late:
+            self._await_late()
+        elif not self._wait():
+            self._do(TooFew())
+
+    def _await_late(self) -> None:
+        """Wait for nodes that were in no round, but not for ever."""
+        if not self._present.watched:
+            self._present.watched = True
+            why = f"it was not ready for a round within {NEWCOMERS:g} s"
+            self._watch(NEWCOMERS, self._nodes.late, why)
+
+    def _wait(self) -> bool:
+        """Wait for more nodes; return whether there is any time for that."""
+        return self._shortage.wait(len(self._choose()))

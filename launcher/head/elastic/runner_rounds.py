@@ -8,21 +8,30 @@ from ...common.errors import DsrunError, NodeError
 from ...common.exit_codes import as_shell
 from ...common.wording import counted
 from ...control import frames, messages
-from ...specs.plan import Node
-from ..fleet.unreached import NO_MESSAGE, UnreachedNodes
-from ..run import checks
 from ..run.phase import Phase
 from ..run.run_node import assigned
+from .arrivals import Arrivals
 from .master_addresses import MasterAddresses
-from .membership import NEW, Membership
-from .reconnector import Reconnector
-from .round_actions import Change, Form, GiveUp, Notify, Release, Say, TooFew
+from .node_table import RunNodes
+from .round_actions import (
+    Change,
+    Finish,
+    Form,
+    GiveUp,
+    Notify,
+    Probe,
+    Release,
+    Say,
+    TooFew,
+)
+from .round_frames import round_frames
 from .rounds import Rounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    from ...control.messages import Hello, Join
     from ...specs.elastic_policy import ElasticPolicy
     from ...specs.host import Host
     from ...specs.plan import Plan
@@ -34,35 +43,34 @@ ENDED_EARLY = "its workers ended while others restart, and too few nodes are lef
 
 TOO_FEW = "too few nodes for too long (--min_wait)"
 
-SPARES = 4
-"""Nodes that are taken in beyond the most that a round may have, of hosts that are added."""
-
 SETTLE = 1.0
 """Seconds from a failure that would end the job until it does: the loss of a node, which others'
-workers often feel first, is known by then."""
+workers often notice first, is known by then."""
 
 ISOLATED = 1 / 8
-"""Of the time after which a node is missed, what the next round waits for beyond it. A node that is
-cut off stops its workers after 15/16 of that time, with 1/16 for their grace."""
+"""Of the time after which a silent node is lost, what the next round waits for beyond it. A node
+that is cut off stops its workers after 15/16 of that time, with 1/16 for their grace."""
 
 
 class RunnerRounds:
-    """Forms rounds of the nodes that are there, reaches lost ones again, and takes in new ones."""
+    """Forms rounds of the nodes that are there, and replaces those that are lost."""
 
     def __init__(self, run: Run, limits: ElasticPolicy) -> None:
         """Decide for a run, of all whose nodes `limits.least` are enough."""
         self.least: int | None = limits.least
-        self.handlers = {frames.JOIN: self._on_join, frames.AGENT_FAILED: self._on_agent_failure}
+        self.handlers = {
+            frames.JOIN: self._on_join,
+            frames.PROBED: self._on_probed,
+            frames.FINISHED: self._on_finished,
+            frames.AGENT_FAILED: self._on_agent_failure,
+            frames.OUTPUT: self._on_output,
+        }
         self._run, self._limits, self._loop = run, limits, run.loop
-        count = len(run.nodes)
-        self._rounds = Rounds(count, limits, run.loop, self._act, self._fits, self._name)
-        self._reconnector = Reconnector(run.loop, self._reach, self._room, self._newcomer)
-        self._membership = Membership(
-            run.nodes, self._rounds, self._reconnector, self._add, run.warn
-        )
-        self._unreached = UnreachedNodes(run.loop, lambda text: run.warn(f"{text}; trying again"))
-        self._reached: set[RunNode] = set()
         self._master = MasterAddresses(run)
+        table = RunNodes(run, self._master)
+        self._rounds = Rounds(len(run.nodes), limits, run.loop, self._act, table)
+        self._arrivals = Arrivals(run, self._rounds, limits.most)
+        self._joins: dict[int, Join] = {}
         self._closers: list[Callable[[], None]] = []
 
     def close_too(self, close: Callable[[], None]) -> None:
@@ -72,13 +80,23 @@ class RunnerRounds:
     # -- the start --------------------------------------------------------------------------
 
     def on_start(self) -> None:
-        """Have lost nodes looked for; the first round is formed when the others are ready."""
+        """Reach lost nodes again; the first round is formed when the others are ready."""
         self._plan = self._run.plan
         self._master.on_start()
+        self._note_addresses()
         for node in self._run.nodes:
             if node.lost:
                 self._rounds.left(node.number)
-                self._reconnector.expect(node)
+                self._arrivals.expect(node)
+
+    def _note_addresses(self) -> None:
+        """Note which nodes have reached the first one at the start, and which owe an answer."""
+        first, points = self._run.staged.first, self._rounds.meeting.points
+        probed = first.hello is not None and first.hello.port is not None
+        for node in self._run.nodes:
+            points.owes(node.number, self._run.startup.probes[node])
+            if probed and node is not first and not node.over:
+                points.verified(first.number, node.number, self._run.master)
 
     def world_size(self, planned: int) -> int:
         """Return the number of workers of the newest round."""
@@ -88,8 +106,10 @@ class RunnerRounds:
 
     def _act(self, action: RoundAction) -> None:
         match action:
-            case Form(members, restarts):
-                self._form(members, restarts)
+            case Probe(first, numbers):
+                self._probe(first, self._nodes(numbers))
+            case Form(numbers, address, restarts):
+                self._form(self._nodes(numbers), address, restarts)
             case Change(numbers):
                 self._run.send(self._nodes(numbers), frames.pack(frames.CHANGE))
             case Notify(numbers):
@@ -97,46 +117,59 @@ class RunnerRounds:
                 self._run.send(self._nodes(numbers), frames.pack(frames.NOTICE))
             case Release(number):
                 self._release(self._run.nodes[number])
-            case GiveUp(number, reason):
-                self._give_up(self._run.nodes[number], reason)
+            case GiveUp(number, reason, for_good):
+                self._give_up(self._run.nodes[number], reason, for_good=for_good)
             case TooFew():
                 self._too_few()
+            case Finish():
+                self._run.stop(signal.SIGTERM, 0)
             case Say(text):
                 self._run.warn(text)
 
-    def _nodes(self, numbers: Sequence[int]) -> list[RunNode]:
+    def _nodes(self, numbers: Iterable[int]) -> list[RunNode]:
         return [self._run.nodes[number] for number in numbers]
-
-    def _name(self, number: int) -> str:
-        return self._run.nodes[number].name
-
-    def _fits(self, numbers: Sequence[int]) -> bool:
-        size = sum(len(node.node.host.slots or ()) for node in self._nodes(numbers))
-        return not checks.misfit(size, self._run.spec.batches)
 
     def _on_join(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
-        port = messages.unpack(messages.Join, body).port
+        join = messages.unpack(messages.Join, body)
         if self._run.phase is Phase.RUNNING and not node.over:
-            self._rounds.joined(node.number, port)
+            self._joins[node.number] = join
+            self._rounds.joined(node.number)
 
-    def _form(self, numbers: Sequence[int], restarts: int) -> None:
-        nodes, run = self._nodes(numbers), self._run
+    def _probe(self, first: int, nodes: Sequence[RunNode]) -> None:
+        addresses = self._master.addresses(self._run.nodes[first])
+        probe = messages.Probe(addresses, self._joins[first].probe)
+        self._run.send(nodes, messages.pack(frames.PROBE, probe))
+
+    def _on_probed(self, node: RunNode, body: bytes) -> None:
+        if not self._run.started:
+            self._run.startup.on_probed(node, body)
+            return
+        verdicts = messages.unpack(messages.Probed, body).verdicts
+        try:
+            complete = self._rounds.meeting.points.answered(node.number, verdicts)
+        except ValueError as error:
+            raise frames.BadFrame(str(error)) from None
+        if complete:
+            self._rounds.look()
+
+    def _form(self, nodes: Sequence[RunNode], address: str, restarts: int) -> None:
+        first, run = nodes[0], self._run
         self._show_round(assigned(self._plan, nodes))
         run.shards.new_round(self._rounds.generation)
-        address, *rest = self._master.addresses(nodes)
-        port = self._rounds.port(numbers[0])
-        for node in nodes:
-            start = run.start_message(node.node, address, port)._replace(
-                otherwise=tuple(rest),
-                generation=self._rounds.generation,
-                restarts=restarts,
-                max_restarts=self._limits.restarts,
-            )
-            node.send(messages.pack(frames.ROUND, start))
+        master = self._master.alone(first) if len(nodes) == 1 else address
+        port = self._joins[first.number].port
+        start = run.start_message(first.node, master, port)._replace(
+            generation=self._rounds.generation,
+            restarts=restarts,
+            max_restarts=self._limits.restarts,
+        )
+        frames_of = round_frames(start, [node.node for node in nodes])
+        for node, frame in zip(nodes, frames_of, strict=True):
+            node.send(frame)
 
     def _show_round(self, plan: Plan) -> None:
-        """Say who is in the round, and forget how workers of former ones have ended."""
+        """Show who is in the round, and forget how workers of former ones have ended."""
         self._run.begin_round()
         self._run.label(plan)
         hosts = ", ".join(node.host.name for node in plan.nodes)
@@ -144,17 +177,23 @@ class RunnerRounds:
         size = counted(plan.world_size or 0, "worker")
         self._run.log(f"next round: {size} on {hosts}", level)
 
+    def _on_output(self, node: RunNode, body: bytes) -> None:
+        """Print output; the first of a round shows that its workers have started well."""
+        self._run.output.on_output(node, body)
+        if self._rounds.gain.left and self._run.workers.runs(node, frames.unpack_output(body)[0]):
+            self._rounds.gain.end()
+
     def _release(self, node: RunNode) -> None:
-        self._run.warn(f"{node.name} is taken out")
-        self._stop_node(node, self._run.grace)
+        self._run.warn(f"removing {node.name} from the job")
+        stop = messages.Stop(signal.SIGTERM, self._run.grace)
+        node.send(messages.pack(frames.STOP, stop))
 
-    def _stop_node(self, node: RunNode, grace: float) -> None:
-        node.send(messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, grace)))
-
-    def _give_up(self, node: RunNode, reason: str) -> None:
-        """Close its connection: without one it ends its workers itself."""
+    def _give_up(self, node: RunNode, reason: str, *, for_good: bool) -> None:
+        """Close a node's connection: without one it ends its workers itself."""
         node.connection.close(reason)
         self._run.lose(node, reason)
+        if for_good:
+            self._arrivals.drop(node)
 
     def _too_few(self) -> None:
         if self._run.phase is Phase.RUNNING:
@@ -190,13 +229,27 @@ class RunnerRounds:
 
         self._loop.call_later(SETTLE, settle)
 
+    def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
+        self._run.check_started()
+        failure = messages.unpack(messages.AgentFailure, body)
+        self._run.lose(node, failure.reason, over=False)
+        if failure.unusable:
+            self._arrivals.drop(node)
+            if self._run.phase is Phase.STOPPING and not self._rounds.generation:
+                self._run.error = NodeError(f"{node.name}: {failure.reason}")
+
     def survives(self, node: RunNode) -> bool:
         """Return whether the run goes on without a node that is lost."""
+        if self._run.phase is Phase.STOPPING:
+            return self._rounds.over
         return self._rounds.left(node.number)
 
     def on_loss(self, node: RunNode) -> None:
-        """Have a lost node looked for, which the run goes on without."""
-        self._membership.lost(node)
+        """Reach a lost node again, which the run goes on without."""
+        if self._rounds.over:
+            self._run.end_when_over()
+        else:
+            self._arrivals.membership.lost(node)
 
     def on_silence(self, node: RunNode) -> None:
         """Give workers of a silent node the time to end before others have their ranks."""
@@ -205,75 +258,20 @@ class RunnerRounds:
 
     def outlives_engine(self) -> bool:
         """Return whether all that the engine had started is lost or done already."""
-        return all(node.over for node in self._run.nodes if node not in self._reached)
+        return self._arrivals.only
 
     # -- nodes that come --------------------------------------------------------------------
 
-    def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
-        self._run.check_started()
-        failure = messages.unpack(messages.AgentFailure, body)
-        self._run.lose(node, failure.reason, over=False)
-        if failure.unusable:
-            self._reconnector.drop(node)
-            if self._run.phase is Phase.STOPPING and not self._rounds.generation:
-                self._run.error = NodeError(f"{node.name}: {failure.reason}")
+    def on_hello(self, node: RunNode, hello: Hello) -> None:
+        """Accept a node that has come, or come back, if it fits those that are there."""
+        self._arrivals.on_hello(node, hello)
 
     def on_node_end(self, node: RunNode, cause: str) -> None:
-        """Act on the end of a session, which may have been an attempt to reach a node again."""
-        if node.lost and node.hello is None:
-            if node.lost == NEW:
-                node.lost = cause or NO_MESSAGE
-                self._unreached.add(node.name, node.lost)
-            self._reconnector.failed(node)
-
-    def _room(self) -> int:
-        return self._limits.most + SPARES - self._rounds.there
-
-    def _newcomer(self) -> RunNode | None:
-        return self._membership.next()
-
-    def _reach(self, node: RunNode) -> None:
-        node.forget()
-        self._reached.add(node)
-        self._run.fleet.reach(node.connection)
-
-    def on_hello(self, node: RunNode, hello: messages.Hello) -> None:
-        """Take in a node that has come, or come back, if it can be with those that are there."""
-        problems = self._problems(node, hello)
-        if problems and node.lost != problems[0]:
-            node.lost = problems[0]
-            self._run.warn(f"cannot take {node.name} in: {node.lost}")
-        running = self._run.phase is Phase.RUNNING
-        if problems or not running or not self._rounds.came(node.number):
-            node.connection.close(node.lost)
-            self._reconnector.failed(node)
-            return
-        word = "here" if node.lost == NEW else "back"
-        self._run.warn(f"{node.name} is {word}")
-        self._take_in(node, hello)
-
-    def _problems(self, node: RunNode, hello: messages.Hello) -> list[str]:
-        """Return why a node cannot be with those that are there."""
-        there = [one for one in self._run.nodes if one.hello and not one.over]
-        hellos = {one.connection.number: one.hello for one in there if one.hello}
-        nodes = [one.connection.origin for one in (*there, node)]
-        return checks.problems(nodes, {**hellos, node.connection.number: hello})
-
-    def _take_in(self, node: RunNode, hello: messages.Hello) -> None:
-        host = node.node.host
-        if host.slots is None:
-            host = host._replace(slots=tuple(range(hello.slots)))
-        node.node = Node(node.node.rank, host, 0, host.slots)
-        node.hello, node.lost = hello, ""
-        self._run.fleet.expect_beats(node.connection)
-        self._reconnector.back(node)
-        node.send(messages.pack(frames.START, self._run.start_message(node.node, "", 0)))
-        self._membership.retire()
-
-    # -- growing and shrinking --------------------------------------------------------------
+        """Handle the end of a session, which may have been an attempt to reach a node again."""
+        self._arrivals.on_node_end(node, cause)
 
     def resize(self, nodes: int) -> str:
-        """Form rounds of at most so many nodes from now on; return what there is to say of it.
+        """Form rounds of at most so many nodes from now on; return what to tell the user.
 
         Raises:
             DsrunError: the job's limits do not allow it.
@@ -281,49 +279,41 @@ class RunnerRounds:
         least, most = self._limits.least, self._limits.most
         if not least <= nodes <= most:
             raise DsrunError(f"this job takes {least} to {most} nodes, not {nodes}")
-        there = sum(not node.over for node in self._run.nodes)
-        self._run.warn(f"asked for {counted(nodes, 'node')}")
+        present = sum(not node.over for node in self._run.nodes)
+        self._run.warn(f"resizing to {counted(nodes, 'node')}, as dsrun-scale asks")
         self._rounds.resize(nodes)
-        more = f"; there are {there} now" if there < nodes else ""
+        more = f"; there are {present} now" if present < nodes else ""
         return f"rounds of at most {counted(nodes, 'node')} from now on{more}"
 
     def list_hosts(self, hosts: Sequence[Host]) -> bool:
-        """Let these hosts take part and no others: new ones are reached, others are let go.
+        """Let these hosts take part and no others: new ones are reached, others are released.
 
         Returns:
             False where it is not the time for that, before the start.
         """
         if self._run.phase is not Phase.RUNNING:
             return False
-        self._membership.take(hosts)
+        self._arrivals.membership.take(hosts)
         return True
-
-    def _add(self, host: Host) -> RunNode:
-        return self._run.add(host)
 
     # -- the end ----------------------------------------------------------------------------
 
+    def _on_finished(self, node: RunNode, body: bytes) -> None:
+        self._run.check_started()
+        self._rounds.finished(node.number, messages.unpack(messages.Finished, body).generation)
+
     def on_done(self, node: RunNode) -> None:
-        """Act on a node whose workers have all ended well, or that was let go."""
+        """Handle a node that has ended by itself, or that was released."""
         was_leaving = self._rounds.is_leaving(node.number)
         if not self._rounds.done(node.number):
             self._run.record.lost(node.name, ENDED_EARLY, self._loop.clock())
             self._run.stop(signal.SIGTERM)
-        for spare in self._idle():
-            self._stop_node(spare, 0)
         if was_leaving:
-            self._membership.gone(node)
-
-    def _idle(self) -> list[RunNode]:
-        """Return the spares that nobody will need any more: all members are done."""
-        members = self._nodes(self._rounds.members)
-        if not members or any(not one.over for one in members):
-            return []
-        return [node for node in self._run.nodes if not node.over]
+            self._arrivals.membership.gone(node)
 
     def close(self) -> None:
-        """Form no other round, and look for nobody any more."""
+        """Form no other round, and reach no node any more."""
         self._rounds.close()
-        self._reconnector.close()
+        self._arrivals.close()
         while self._closers:
             self._closers.pop()()

@@ -77,9 +77,8 @@ class Run:
         self.spec, self.plan, self.fleet = spec, spec.plan, fleet
         policy = spec.supervision
         self.grace, self.lease = policy.grace, policy.heartbeat_timeout
-        self.phase = Phase.STARTING
+        self.phase, self.master = Phase.STARTING, ""
         self.started = self.abandoned = False
-        self.master = ""
         self.nodes = members(spec.plan, fleet)
         self._of = {node.connection: node for node in self.nodes}
         self._task, self._console, self.loop = tasks(spec), console, fleet.loop
@@ -310,7 +309,7 @@ class Run:
 
     def on_done(self, node: RunNode) -> None:
         """Handle a node on which nothing is left."""
-        self._end_when_over()
+        self.end_when_over()
         # A lost node has not finished its work, though nothing is left there.
         if self.phase is Phase.RUNNING and not node.lost:
             self.restarts.on_done(node)
@@ -327,7 +326,7 @@ class Run:
         if self.phase is Phase.RUNNING:
             self.phase = Phase.STOPPING
             self.loop.call_later(grace + LAST_MARGIN, self._give_up_waiting)
-        self._end_when_over()
+        self.end_when_over()
 
     def fail(self, node: RunNode, ended: messages.Exit) -> None:
         """Stop because a worker has failed by itself."""
@@ -350,7 +349,7 @@ class Run:
         """Go on without a node that is gone, or stop the run if it cannot."""
         if node.over:
             return
-        survives = self.phase is Phase.RUNNING and self.restarts.survives(node)
+        survives = self.started and not self.ending and self.restarts.survives(node)
         if over or survives:
             node.lost = reason
         self.shards.node_lost(node)
@@ -373,7 +372,8 @@ class Run:
 
     # -- the end ----------------------------------------------------------------------------
 
-    def _end_when_over(self) -> None:
+    def end_when_over(self) -> None:
+        """End if nothing more is expected of any node."""
         if Phase.RUNNING <= self.phase < Phase.ENDING and all(node.over for node in self.nodes):
             self.end()
 

@@ -75,7 +75,11 @@ if TYPE_CHECKING:
 
 
 class Startup:
-    """Waits for all nodes, checks their HELLOs, settles the plan and chooses the master address."""
+    """Waits for all nodes, checks their HELLOs, settles the plan and chooses the master address.
+
+    Attributes:
+        probes: how many answers to PROBE each node owes.
+    """
 
     def __init__(
         self,
@@ -95,7 +99,7 @@ class Startup:
         self._emit = emit
         self._closed = False
         self._candidates: tuple[str, ...] = ()
-        self._probes: Counter[RunNode] = Counter()
+        self.probes: Counter[RunNode] = Counter()
         self._timers: list[Timer] = []
         self._shortened = False
         self._ticks = 0
@@ -160,15 +164,15 @@ class Startup:
             BadFrame: it does not answer a PROBE.
         """
         verdicts = messages.unpack(messages.Probed, body).verdicts
-        if not self._probes[node]:
+        if not self.probes[node]:
             raise frames.BadFrame("PROBED without a PROBE")
-        self._probes[node] -= 1
-        if self._probes[node] or self._closed:
+        self.probes[node] -= 1
+        if self.probes[node] or self._closed:
             return  # another PROBE was sent since, because the nodes have changed
         if len(verdicts) != len(self._candidates):
             raise frames.BadFrame(f"{len(verdicts)} verdicts on {len(self._candidates)} addresses")
         node.verdicts = verdicts
-        if not any(self._probes[one] for one in self._nodes[1:]):
+        if not any(self.probes[one] for one in self._nodes[1:]):
             self._choose_master()
 
     def _look(self) -> None:
@@ -218,7 +222,7 @@ class Startup:
             return
         probe = messages.pack(frames.PROBE, messages.Probe(self._candidates, self._port))
         for node in self._nodes[1:]:
-            self._probes[node] += 1
+            self.probes[node] += 1
             node.send(probe)
 
     def _choose_master(self) -> None:

@@ -68,6 +68,11 @@ class Workers:
         if self._timer is None:
             self._timer = self._loop.call_later(PATIENCE, self._look)
 
+    def runs(self, node: RunNode, rank: int) -> bool:
+        """Return whether a rank runs on a node now."""
+        known = self._running.get(rank)
+        return known is not None and known.host == node.name
+
     def lost(self, node: RunNode) -> list[int]:
         """Remove the workers of a lost node; return the pids of those that ran."""
         theirs = [one for one in self._running.values() if one.host == node.name]

@@ -10,7 +10,7 @@ function __dsrun_options --description 'Test whether an option may come next'
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case _H __hostfile __host __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __start_method __venv_script __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __grace __shutdown_timeout __heartbeat_timeout __requeue_on __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __restart_window __min_uptime __no_restart_codes __min_wait __cool_down __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory _h __help
+            case _H __hostfile __host __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __start_method __venv_script __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __grace __shutdown_timeout __heartbeat_timeout __requeue_on __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __restart_window __min_uptime __no_restart_codes __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory _h __help
                 set value yes
             case _ __
                 return 1
@@ -163,6 +163,8 @@ complete -c dsrun -n __dsrun_options -l min_wait -x -d 'With fewer than --min_el
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l min-wait -x -d 'With fewer than --min_elastic_nodes nodes, wait this long for more. ...'
 complete -c dsrun -n __dsrun_options -l cool_down -x -d 'Exclude a node for this long after 3 consecutive failures began on ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l cool-down -x -d 'Exclude a node for this long after 3 consecutive failures began on ...'
+complete -c dsrun -n __dsrun_options -l gain_delay -x -d 'Let nodes that could join wait until the workers of the present ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l gain-delay -x -d 'Let nodes that could join wait until the workers of the present ...'
 complete -c dsrun -n __dsrun_options -l change_notice -x -a 'SIGUSR1 SIGUSR2' -d 'Notify the workers before nodes join or leave, by a signal such as ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l change-notice -x -a 'SIGUSR1 SIGUSR2' -d 'Notify the workers before nodes join or leave, by a signal such as ...'
 complete -c dsrun -n __dsrun_options -l change_delay -x -d 'Time between the notice and the restart of the workers'

@@ -17,7 +17,7 @@ def breaks(job: Job, *nodes: int, pause: float = LONGEST) -> None:
     for node in nodes:
         assert job.rounds.failed(f"rank {node} on n{node} exited 1", 1, node)
         job.join(*job.rounds.members)
-        job.clock.go(pause)
+        job.go(pause)
 
 
 def test_a_node_where_failures_begin_is_put_aside_for_a_while() -> None:
@@ -25,8 +25,8 @@ def test_a_node_where_failures_begin_is_put_aside_for_a_while() -> None:
     breaks(job, *[2] * FAILURES)
     assert job.formed[-1] == [0, 1]
     why = "3 failures within 10 minutes began on n2, and none elsewhere"
-    assert job.said[-1] == f"{why}: going on without it for 300 s"
-    job.clock.go(300)
+    assert job.said[-1] == f"{why}: excluding it for 300 s (--cool_down)"
+    job.go(300)
     assert job.called[-1] == [0, 1]
     job.join(0, 1)
     assert job.formed[-1] == [0, 1, 2]
@@ -54,7 +54,7 @@ def test_a_failure_elsewhere_brings_a_node_back() -> None:
     assert job.formed[-1] == [1, 2]
     breaks(job, 1)
     assert job.formed[-1] == [0, 1, 2]
-    assert "a failure began on n1, too: n0 is not put aside any more" in job.said
+    assert "a failure began on n1, too: n0 is no longer excluded" in job.said
     breaks(job, 0, 0, 0, 0)
     assert job.formed[-1] == [0, 1, 2], "for ten minutes it is not the node"
 
@@ -66,14 +66,14 @@ def test_a_failure_that_the_loss_of_a_node_has_brought_is_not_the_nodes() -> Non
     job.join(2)
     assert job.rounds.left(0)
     job.join(1, 3)
-    job.clock.go(LONGEST)
+    job.go(LONGEST)
     assert job.formed[-1] == [1, 2, 3]
 
 
 def test_a_failure_elsewhere_long_after_brings_nobody_back() -> None:
     job = running(3, restarts=20, cool=3600.0)
     breaks(job, 0, 0, 0)
-    job.clock.go(WINDOW)
+    job.go(WINDOW)
     breaks(job, 1)
     assert job.formed[-1] == [1, 2]
 

@@ -192,10 +192,13 @@ def test_a_large_answer_is_read_whole(tmp_path: Path) -> None:
             {"host": "n1", "host_discovery_script": "x"},
             "conflicting options: --host and --host_discovery_script; give",
         ),
-        ({"host": "n1", "watch_hostfile": True}, "--watch_hostfile: there is no hostfile to watch"),
+        (
+            {"host": "n1", "watch_hostfile": True},
+            "conflicting options: --watch_hostfile and --host; give one",
+        ),
         (
             {"hostfile": "no/such", "watch_hostfile": True},
-            "--watch_hostfile: no file no/such; name",
+            "--watch_hostfile: no file no/such; give --hostfile FILE",
         ),
         ({"host_discovery_script": "'x"}, '--host_discovery_script "\'x": No closing quotation'),
         ({"host_discovery_script": ""}, "--host_discovery_script: expected a command"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
 from dsrun.launcher.head.elastic.master_addresses import MasterAddresses
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
@@ -35,44 +33,43 @@ def job(first: Any, master: str, given: str | None = None) -> MasterAddresses:
 
 
 def test_the_first_of_the_start_is_reached_where_it_was() -> None:
-    some = nodes("a", "b")
-    assert job(some[0], "a").addresses(some) == ["a", "10.0.0.0", "fd00::0", "own0"]
-    assert job(some[0], "own0").addresses(some) == ["own0", "a", "10.0.0.0", "fd00::0"]
+    one, _ = nodes("a", "b")
+    assert job(one, "a").addresses(one) == ("a", "10.0.0.0", "fd00::0", "own0")
+    assert job(one, "own0").addresses(one) == ("own0", "a", "10.0.0.0", "fd00::0")
 
 
 def test_where_an_address_has_worked_addresses_come_before_names() -> None:
-    some = nodes("a", "b", "c")
-    found = job(some[0], "fd00::0")
-    assert found.addresses(some) == ["fd00::0", "10.0.0.0", "a", "own0"]
-    assert found.addresses(some[1:]) == ["10.0.0.1", "fd00::1", "b", "own1"]
+    one, two, _ = nodes("a", "b", "c")
+    known = job(one, "fd00::0")
+    assert known.addresses(one) == ("fd00::0", "10.0.0.0", "a", "own0")
+    assert known.addresses(two) == ("10.0.0.1", "fd00::1", "b", "own1")
 
 
 def test_where_a_name_has_worked_names_come_first() -> None:
-    some = nodes("a", "b", "c")
-    assert job(some[0], "a").addresses(some[1:]) == ["b", "10.0.0.1", "fd00::1", "own1"]
+    one, two, _ = nodes("a", "b", "c")
+    assert job(one, "a").addresses(two) == ("b", "10.0.0.1", "fd00::1", "own1")
 
 
-def test_what_the_user_has_given_is_the_place_of_that_node_alone() -> None:
-    some = nodes("a", "b", "c")
-    found = job(some[0], "gate", "gate")
-    assert found.addresses(some) == ["gate"]
-    assert found.addresses(some[1:]) == ["b", "10.0.0.1", "fd00::1", "own1"]
+def test_what_the_user_has_given_is_the_address_of_that_node_alone() -> None:
+    one, two, _ = nodes("a", "b", "c")
+    known = job(one, "gate", "gate")
+    assert known.addresses(one) == ("gate",)
+    assert known.addresses(two) == ("b", "10.0.0.1", "fd00::1", "own1")
 
 
-def test_a_loopback_is_no_place_for_others() -> None:
-    some = nodes("a", "b")
-    found = job(some[0], "127.0.0.1")
-    assert found.addresses(some[:1]) == ["127.0.0.1"]
-    assert found.addresses(some) == ["a", "10.0.0.0", "fd00::0", "own0"]
+def test_a_loopback_is_no_address_for_others() -> None:
+    one, _ = nodes("a", "b")
+    assert job(one, "127.0.0.1").addresses(one) == ("a", "10.0.0.0", "fd00::0", "own0")
 
 
-@pytest.mark.parametrize("master", ["a", "10.0.0.0"])
-def test_who_is_alone_meets_nobody(master: str) -> None:
-    some = nodes("a", "b")
-    assert job(some[0], master).addresses(some[:1]) == [master]
+def test_a_node_alone_uses_its_loopback_unless_the_user_has_given_an_address() -> None:
+    one, two = nodes("a", "b")
+    assert job(one, "a").alone(one) == "127.0.0.1"
+    given = job(one, "gate", "gate")
+    assert (given.alone(one), given.alone(two)) == ("gate", "127.0.0.1")
 
 
-def test_a_first_node_that_has_said_nothing_yet_is_no_address() -> None:
-    some = nodes("a", "b")
-    some[0].hello = None
-    assert job(some[0], "a").addresses(some[1:]) == ["b", "10.0.0.1", "fd00::1", "own1"]
+def test_the_addresses_of_another_node_need_no_hello_of_the_first() -> None:
+    one, two = nodes("a", "b")
+    one.hello = None
+    assert job(one, "a").addresses(two) == ("b", "10.0.0.1", "fd00::1", "own1")

@@ -10,12 +10,12 @@ from dsrun.launcher.backends.events import EngineEnded, SessionEnded
 from dsrun.launcher.common.errors import TOO_FEW as TOO_FEW_CODE
 from dsrun.launcher.common.errors import DsrunError, NodeError
 from dsrun.launcher.control import frames, messages
+from dsrun.launcher.head.elastic.arrivals import SPARES
 from dsrun.launcher.head.elastic.reconnector import FIRST
 from dsrun.launcher.head.elastic.runner_rounds import (
     ENDED_EARLY,
     ISOLATED,
     SETTLE,
-    SPARES,
     TOO_FEW,
     RunnerRounds,
 )
@@ -67,9 +67,14 @@ class Job:
         self.fleet.said()
 
     def join(self, *names: str, port: int = 4000) -> None:
-        """Have agents ready for a round, a port each."""
+        """Have nodes ready for a round, a port each; whoever is probed answers well."""
         for name in names:
             self.fleet.node(name).joins(port + int(name[1:]))
+        self.fleet.step()
+        for node in self.fleet.backend.made:
+            if node.open and node.got(frames.PROBE)():
+                node.reaches()
+                node.received[:] = [one for one in node.received if one[0] != frames.PROBE]
         self.fleet.step()
 
     def round(self, name: str) -> dict[str, Any]:
@@ -122,7 +127,7 @@ def test_the_first_round_is_formed_once_all_agents_are_ready(fleet_of: FleetOf) 
     assert [first[name] for name in both] == [second[name] for name in both]
     assert [first[name] for name in both] == [4, 2, 1, 0, 7, 4000]
     assert [(one["first_rank"], one["node_rank"]) for one in (first, second)] == [(0, 0), (2, 1)]
-    assert (first["master_addr"], first["otherwise"]) == ("n0", ["10.0.0.1"])
+    assert first["master_addr"] == second["master_addr"] == "n0", "as the start has verified"
     assert job.fleet.said("debug") == ["next round: 4 workers on n0, n1"]
     end_well(job, "n0", "n1")
     end = story(job.run)
@@ -355,7 +360,7 @@ def test_who_does_not_leave_its_round_is_lost(fleet_of: FleetOf) -> None:
     assert job.fleet.node("n1").open
     job.fleet.go(1.5)
     assert not job.fleet.node("n1").open
-    why = "torch's agent there does not stop its workers"
+    why = "it did not stop its workers within 30 s"
     assert job.fleet.fleet.nodes[1].lost == why
     assert any(f"lost n1: {why}; going on without it" in one for one in job.fleet.said("warning"))
     assert "ROUND" in job.fleet.kinds("n0")
@@ -401,7 +406,7 @@ def test_a_node_that_comes_back_as_another_is_not_taken_in(fleet_of: FleetOf) ->
     job.fleet.node("n1").hello(accelerator="rocm")
     job.fleet.step()
     (said,) = job.fleet.said("warning")
-    assert said.startswith("cannot take n1 in: the hosts have different accelerators")
+    assert said.startswith("cannot use n1: the hosts have different accelerators")
     assert not job.fleet.node("n1").open
     job.fleet.go(2 * FIRST + 1)
     assert job.fleet.backend.started[2:] == [[1]]
@@ -497,7 +502,7 @@ def test_after_it_that_is_a_loss(fleet_of: FleetOf) -> None:
 def test_rounds_are_resized_within_the_limits(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"), least=1, most=3)
     assert job.rounds.resize(1) == "rounds of at most 1 node from now on"
-    assert job.fleet.said("warning") == ["asked for 1 node"]
+    assert job.fleet.said("warning") == ["resizing to 1 node, as dsrun-scale asks"]
     assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["CHANGE"], ["CHANGE"]]
     job.join("n0", "n1")
     assert job.round("n0")["world_size"] == 2
@@ -554,7 +559,7 @@ def test_a_new_host_that_cannot_be_reached_is_told_with_the_cause(fleet_of: Flee
 def test_a_host_off_the_list_is_let_go(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"))
     job.rounds.list_hosts([Host("n0", (0, 1))])
-    assert job.fleet.said("warning") == ["n1 is taken out"]
+    assert job.fleet.said("warning") == ["removing n1 from the job"]
     assert job.fleet.news("n1") == [["STOP", {"number": 15, "grace": 30.0}]]
     assert job.fleet.kinds("n0") == ["CHANGE"]
     job.join("n0")

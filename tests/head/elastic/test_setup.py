@@ -58,7 +58,7 @@ def test_other_commands_can_ask_for_another_number_of_nodes(fleet_of: FleetOf) -
     fleet.said()
     done = {"done": True, "words": "rounds of at most 1 node from now on"}
     assert ask(fleet, run, 1) == done
-    assert fleet.said("warning") == ["asked for 1 node"]
+    assert fleet.said("warning") == ["resizing to 1 node, as dsrun-scale asks"]
     assert not ask(fleet, run, 9)["done"]
 
 

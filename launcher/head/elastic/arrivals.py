@@ -1,0 +1,108 @@
+"""Nodes that come to a job that runs: lost ones that are back, and hosts that were added."""
+
+from __future__ import annotations
+
+from ...control import frames, messages
+from ...specs.plan import Node
+from ..fleet.unreached import NO_MESSAGE, UnreachedNodes
+from ..run import checks
+from ..run.phase import Phase
+from .membership import NEW, Membership
+from .reconnector import Reconnector
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...control.messages import Hello
+    from ..run.run import Run
+    from ..run.run_node import RunNode
+    from .rounds import Rounds
+
+SPARES = 4
+"""Nodes that are accepted beyond the most that a round may have, of hosts that are added."""
+
+
+class Arrivals:
+    """Has nodes reached, and accepts those that fit the others.
+
+    Attributes:
+        membership: which hosts may take part.
+    """
+
+    def __init__(self, run: Run, rounds: Rounds, most: int) -> None:
+        """Begin with the nodes of a run, of which a round may have `most`."""
+        self._run = run
+        self._rounds = rounds
+        self._most = most
+        self._reconnector = Reconnector(run.loop, self._reach, self._room, self._newcomer)
+        self.membership = Membership(run.nodes, rounds, self._reconnector, run.add, run.warn)
+        self._unreached = UnreachedNodes(run.loop, lambda text: run.warn(f"{text}; trying again"))
+        self._reached: set[RunNode] = set()
+
+    def expect(self, node: RunNode) -> None:
+        """Reach a node that is lost since the start."""
+        self._reconnector.expect(node)
+
+    def drop(self, node: RunNode) -> None:
+        """Do not reach a node any more."""
+        self._reconnector.drop(node)
+
+    def close(self) -> None:
+        """Reach no node any more."""
+        self._reconnector.close()
+
+    @property
+    def only(self) -> bool:
+        """Whether all nodes that are left were reached later than the others."""
+        return all(node.over for node in self._run.nodes if node not in self._reached)
+
+    def on_node_end(self, node: RunNode, cause: str) -> None:
+        """Handle the end of a session, which may have been an attempt to reach a node again."""
+        if node.lost and node.hello is None:
+            if node.lost == NEW:
+                node.lost = cause or NO_MESSAGE
+                self._unreached.add(node.name, node.lost)
+            self._reconnector.failed(node)
+
+    def on_hello(self, node: RunNode, hello: Hello) -> None:
+        """Accept a node that has come, or come back, if it fits those that are there."""
+        problems = self._problems(node, hello)
+        if problems and node.lost != problems[0]:
+            node.lost = problems[0]
+            self._run.warn(f"cannot use {node.name}: {node.lost}")
+        running = self._run.phase is Phase.RUNNING
+        if problems or not running or not self._rounds.came(node.number):
+            node.connection.close(node.lost)
+            self._reconnector.failed(node)
+            return
+        word = "here" if node.lost == NEW else "back"
+        self._run.warn(f"{node.name} is {word}")
+        self._accept(node, hello)
+
+    def _problems(self, node: RunNode, hello: Hello) -> list[str]:
+        """Return why a node does not fit those that are there."""
+        others = [one for one in self._run.nodes if one.hello and not one.over]
+        hellos = {one.connection.number: one.hello for one in others if one.hello}
+        nodes = [one.connection.origin for one in (*others, node)]
+        return checks.problems(nodes, {**hellos, node.connection.number: hello})
+
+    def _accept(self, node: RunNode, hello: Hello) -> None:
+        host = node.node.host
+        if host.slots is None:
+            host = host._replace(slots=tuple(range(hello.slots)))
+        node.node = Node(node.node.rank, host, 0, host.slots)
+        node.hello, node.lost = hello, ""
+        self._run.fleet.expect_beats(node.connection)
+        self._reconnector.back(node)
+        node.send(messages.pack(frames.START, self._run.start_message(node.node, "", 0)))
+        self.membership.retire()
+
+    def _room(self) -> int:
+        return self._most + SPARES - self._rounds.alive
+
+    def _newcomer(self) -> RunNode | None:
+        return self.membership.next()
+
+    def _reach(self, node: RunNode) -> None:
+        node.forget()
+        self._reached.add(node)
+        self._run.fleet.reach(node.connection)

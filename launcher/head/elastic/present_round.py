@@ -1,0 +1,45 @@
+"""The round that there is now, and what has happened to it."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class RoundPhase(Enum):
+    """How far a round is.
+
+    Attributes:
+        RUNNING: nothing is known that ends it.
+        NOTICED: its nodes have been told that it will end soon.
+        ENDING: its nodes are to leave it, and to get ready for another.
+    """
+
+    RUNNING = 1
+    NOTICED = 2
+    ENDING = 3
+
+
+class PresentRound:
+    """One round.
+
+    Attributes:
+        nodes: all that were in it when it began.
+        finished: those of them whose workers have all ended with code 0.
+        failed: a failure in it was counted.
+        watched: it is checked whether nodes that were in none get ready.
+    """
+
+    def __init__(self, nodes: Sequence[int] = ()) -> None:
+        self.nodes = frozenset(nodes)
+        self.finished: set[int] = set()
+        self.phase = RoundPhase.RUNNING
+        self.failed = self.watched = False
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of its work is done."""
+        return bool(self.nodes) and len(self.finished) == len(self.nodes)

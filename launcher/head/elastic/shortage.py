@@ -1,0 +1,45 @@
+"""How long a job waits for more nodes while there are too few for a round (--min_wait)."""
+
+from __future__ import annotations
+
+from ...common.wording import counted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...common.loop import Loop, Timer
+    from ...specs.elastic_policy import ElasticPolicy
+
+
+class Shortage:
+    """Waits once until there is a round."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        limits: ElasticPolicy,
+        warn: Callable[[str], None],
+        too_few: Callable[[], None],
+    ) -> None:
+        """Call `too_few` when a wait has been in vain."""
+        self._loop = loop
+        self._limits = limits
+        self._warn = warn
+        self._too_few = too_few
+        self._timer: Timer | None = None
+
+    def wait(self, have: int) -> bool:
+        """Wait for more than these nodes; return whether there is any time for that."""
+        least, wait = self._limits.least, self._limits.wait
+        if wait and self._timer is None:
+            text = f"{counted(have, 'node')} left for a round of at least {least}"
+            self._warn(f"{text}: waiting {wait:g} s for more")
+            self._timer = self._loop.call_later(wait, self._too_few)
+        return self._timer is not None
+
+    def end(self) -> None:
+        """Stop waiting: there is a round."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

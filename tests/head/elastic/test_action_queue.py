@@ -1,0 +1,44 @@
+"""Actions one after another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.head.elastic.action_queue import ActionQueue
+from dsrun.launcher.head.elastic.round_actions import Change, Form, Say
+
+if TYPE_CHECKING:
+    from dsrun.launcher.head.elastic.round_actions import RoundAction
+
+
+def test_what_follows_from_an_action_is_carried_out_after_it() -> None:
+    done: list[str] = []
+
+    def act(action: RoundAction) -> None:
+        done.append(f"begin {type(action).__name__}")
+        if isinstance(action, Form):
+            queue.add(Change((0,)))
+            queue.add(Say("a line broke"))
+        done.append(f"end {type(action).__name__}")
+
+    queue = ActionQueue(act)
+    queue.add(Form((0, 1), "a", 0))
+    names = ("Form", "Change", "Say")
+    assert done == [f"{part} {name}" for name in names for part in ("begin", "end")]
+
+
+def test_an_action_that_fails_leaves_the_queue_usable() -> None:
+    done: list[RoundAction] = []
+
+    def act(action: RoundAction) -> None:
+        if isinstance(action, Say):
+            raise ValueError("no")
+        done.append(action)
+
+    queue = ActionQueue(act)
+    with pytest.raises(ValueError, match="no"):
+        queue.add(Say("x"))
+    queue.add(Change((1,)))
+    assert done == [Change((1,))]
