@@ -41,8 +41,6 @@ function __{function}_options --description 'Test whether an option may come nex
             case '__*=*'
             case {with_value}
                 set value yes
-            case _ __
-                return 1
             case '_*'
             case '*'
                 return 1

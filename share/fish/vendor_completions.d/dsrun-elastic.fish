@@ -12,8 +12,6 @@ function __dsrun_elastic_options --description 'Test whether an option may come 
             case '__*=*'
             case _c __config _w __world_size
                 set value yes
-            case _ __
-                return 1
             case '_*'
             case '*'
                 return 1

@@ -12,8 +12,6 @@ function __dsrun_scale_options --description 'Test whether an option may come ne
             case '__*=*'
             case ''
                 set value yes
-            case _ __
-                return 1
             case '_*'
             case '*'
                 return 1

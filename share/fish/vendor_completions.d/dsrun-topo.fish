@@ -12,8 +12,6 @@ function __dsrun_topo_options --description 'Test whether an option may come nex
             case '__*=*'
             case __num_gpus __accelerator __bind_to __numa_binding __bind_core_list __bind_smt __bind_memory
                 set value yes
-            case _ __
-                return 1
             case '_*'
             case '*'
                 return 1
