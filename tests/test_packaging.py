@@ -63,7 +63,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("source") / "dsrun-checkout"
     copy.mkdir()
     skip = shutil.ignore_patterns("__pycache__", ".*_cache")
-    for name in (*ROOMS, "bin", "share"):
+    for name in (*ROOMS, "bin", "share", "docs/schemas"):
         shutil.copytree(CHECKOUT / name, copy / name, ignore=skip)
     for name in ("pyproject.toml", "README.md", "MANIFEST.in", "LICENSE"):
         if (CHECKOUT / name).exists():
@@ -129,6 +129,15 @@ def test_the_wheel_installs_every_manual_page_and_completion(wheel: Path) -> Non
     shared = {str(file) for file in files if (CHECKOUT / file).is_file()}
     assert {"share/man/man1/dsrun.1", "share/fish/vendor_completions.d/dsrun.fish"} <= shared
     assert shared - names == set()
+
+
+@pytest.mark.tier("ci")
+def test_the_wheel_installs_every_schema(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {name.partition(".data/data/share/dsrun/")[2] for name in archive.namelist()}
+    schemas = {f"schemas/{file.name}" for file in (CHECKOUT / "docs/schemas").glob("*.json")}
+    assert "schemas/report.schema.json" in schemas
+    assert schemas - names == set()
 
 
 @pytest.mark.tier("ci")
