@@ -145,11 +145,11 @@ REFUSALS: list[tuple[Sequence[int | str], Sequence[str], str]] = [
     ([-1], FOUR, "no slot -1 (visible: slots 0-3)"),
     ([1], ("0",), "no slot 1 (visible: slot 0)"),
     ([7], ("4", "5"), "no slot 7 (visible: slots 0-1 = 4, 5)"),
-    # 0 to n-1 is how many, whatever some entry is called.
+    # 0 to n-1 is a count, even if an entry has such a name.
     ([0, 1], ("1",), "no slot 1 (visible: slot 0 = 1)"),
     ([0], (), "no slot 0 (visible: none)"),
     (["GPU-1"], UUIDS, f"no slot GPU-1 (visible: slots 0-2 = {', '.join(UUIDS)})"),
-    # Text that merely begins a number is no shortened UUID.
+    # The beginning of a number is not a shortened UUID.
     (["1"], ("10",), "no slot 1 (visible: slot 0 = 10)"),
     (["GPU-89"], UUIDS, "slot GPU-89 matches GPU-8932f937 and GPU-8971aaaa: give more of its UUID"),
     (
@@ -207,7 +207,7 @@ def test_detection_loads_no_vendor_library() -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env=environ, capture_output=True, text=True, check=True
     )
-    # Of the vendors, only the one that is taken, and those whose files may be there.
+    # Of the vendors, only the chosen one, and those whose files may exist.
     assert "dsrun.accelerator.hardware.present" in done.stdout
     assert "dsrun.accelerator.vendors.mlu" not in done.stdout
     for name in ("torch", "pynvml", "pathlib", "glob", "dsrun.launcher"):

@@ -1,4 +1,4 @@
-"""What the documentation tells training code to import."""
+"""The imports that the documentation shows to training code."""
 
 from __future__ import annotations
 

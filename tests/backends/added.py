@@ -1,4 +1,4 @@
-"""Backends that are no part of dsrun: a shell on this machine, and an engine."""
+"""Backends that are not part of dsrun: a shell on this machine, and an engine."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Shell:
-    """Starts `sh` for each node, whatever its host is called."""
+    """Starts `sh` for each node, whatever the name of its host is."""
 
     transport: Literal["stdio"] = "stdio"
 
@@ -31,7 +31,7 @@ class Shell:
         self._argv = ["sh", "-c", f"echo hello from a shell; {line}"]
 
     def problem(self, nodes: Sequence[Node]) -> str:
-        """Nothing can be wrong."""
+        """Return no problem."""
         return ""
 
     def commands(
@@ -41,7 +41,7 @@ class Shell:
         return [(node.host.name, self._argv) for node in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
-        """Nothing is to be gained by an early start."""
+        """Do nothing: an early start saves no time."""
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Start a shell for each node."""
@@ -49,7 +49,7 @@ class Shell:
             self._start(node.rank, loop, emit)
 
     def close(self) -> None:
-        """Nothing to do: a node launcher ends with its line."""
+        """Do nothing: a node launcher exits when its line closes."""
 
     def _start(self, rank: int, loop: Loop, emit: Emit) -> None:
         def ended(code: int, errors: str) -> None:
@@ -60,7 +60,7 @@ class Shell:
 
 
 class Prun(Engine):
-    """An engine that is called `prun`, and takes what it is given."""
+    """An engine whose program is `prun`."""
 
     tools = ("prun",)
 

@@ -1,4 +1,4 @@
-"""Commands of backends, run as shell text on a loop until they end."""
+"""Commands of backends, run as shell scripts on a loop until they end."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 DIAL = Dial("10.0.0.1:7", "PIN")
 LIMIT = 20.0
-"""Seconds after which a command that has not ended is given up."""
+"""Seconds after which the test gives up on a command."""
 
 
 def install(folder: Path, name: str, text: str) -> None:
-    """Put a program into a folder, which runs this shell text."""
+    """Write a program that is this shell script."""
     program = folder / name
     program.write_text(f"#!/bin/sh\n{text}\n")
     program.chmod(0o755)
 
 
 def events(backend: Backend, *starts: Sequence[Node], ends: int = 1) -> list[BackendEvent]:
-    """Return what a backend emits until so many sessions or engines have ended."""
+    """Return what a backend emits until this many sessions or engines have ended."""
     loop = Loop()
     found: list[BackendEvent] = []
 

@@ -1,4 +1,4 @@
-"""Why a host cannot be used, in words; and the commands that the backends run, whole."""
+"""Why a host cannot be used, in words; and the complete commands that the backends run."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from dsrun.launcher.specs.plan import lay_out
 
 from ..support.needs import need
 
-# What OpenSSH 9.2's client, login shells and Python really print.
+# Real output of OpenSSH 9.2's client, login shells and Python.
 CHANGED = """\
 @@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@@
 @    WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!     @
@@ -246,7 +246,7 @@ FULL = BackendSettings(
 
 
 def remote(settings: BackendSettings, *args: str) -> str:
-    """The text that a login shell on the node is given, spelt out."""
+    """Return the command line for a login shell on the node, in full."""
     quote = "'{}'".format
     words = [settings.python, "-E", "-S", "-c", BOOT, settings.root, *args]
     plain = {"-E", "-S", "-c", "--stdio", "/py/bin/python", "/src"}

@@ -1,4 +1,4 @@
-"""A program that a backend runs: its streams, its end, its errors."""
+"""A program that a backend runs: its streams, its exit, its errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dsrun.launcher.common.loop import Loop
 
 
 def ended(text: str, *, on_errors: list[bytes] | None = None) -> tuple[int, str]:
-    """Return the exit code of a shell text, and what is kept of its standard error."""
+    """Return the exit code of a shell script, and what is kept of its standard error."""
     loop, found = Loop(), list[tuple[int, str]]()
 
     def on_end(code: int, errors: str) -> None:

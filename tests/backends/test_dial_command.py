@@ -8,7 +8,7 @@ from dsrun.launcher.control import auth
 
 
 class Owner:
-    """Keeps what it is told."""
+    """Records the calls."""
 
     def __init__(self, text: str) -> None:
         self.loop = Loop()
@@ -21,15 +21,15 @@ class Owner:
         assert command.child.code == self.code
 
     def on_token(self, node: str, token: str) -> None:
-        """Keep a token."""
+        """Record a token."""
         self.tokens.append((node, token))
 
     def on_line(self, line: str) -> None:
-        """Keep a line."""
+        """Record a line."""
         self.lines.append(line)
 
     def on_end(self, code: int, errors: str) -> None:  # noqa: ARG002
-        """Stop, once what is left of its output has been read."""
+        """Stop, once the rest of its output has been read."""
         self.code = code
         self.loop.stop()
 

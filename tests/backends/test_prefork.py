@@ -1,4 +1,4 @@
-"""The node launcher that is a fork of the runner: what it sees, and that it never stays behind."""
+"""The node launcher as a fork of the runner: what it sees, and that it always ends."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ shown, errors = (open(fd).read() for fd in started[2:])
 code = os.waitstatus_to_exitcode(os.waitpid(started.pid, 0)[1])
 print(json.dumps([shown, errors, code]))
 """
-"""Starts it from a process that has set a good deal of its own."""
+"""Starts it from a process that has changed much of its state."""
 
 
 def started(way: str, program: str, *words: str) -> Any:
@@ -99,7 +99,7 @@ def shown(way: str) -> dict[str, Any]:
 
 def test_a_fork_sees_what_a_spawned_program_sees() -> None:
     fork, spawned = shown("fork"), shown("spawn")
-    # As much of the command as there is room for, where the runner's own was.
+    # As much of the command as fits in the space of the runner's own.
     whole = "\0".join(spawned.pop("command"))
     part = "\0".join(fork.pop("command"))
     assert whole.startswith(part)

@@ -1,4 +1,4 @@
-"""What a session prints before its node launcher speaks."""
+"""What a session prints before its node launcher answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of backends, and that a new backend is one file and one line of it."""
+"""The table of backends, and that a new backend is one file and one line of the table."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WORKER = "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_S
 
 
 def dsrun(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run dsrun with a backend of the test's own."""
+    """Run dsrun with the test's own backend."""
     path = f"{IMPORTABLE['PYTHONPATH']}:{CHECKOUT}"
     return subprocess.run(
         [sys.executable, "-c", ADDED, *words], cwd=folder, env={**os.environ, "PYTHONPATH": path},

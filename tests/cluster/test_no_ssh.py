@@ -212,7 +212,7 @@ def test_another_node_rank_where_node_0_is_to_be(cluster: Cluster, tmp_path: Pat
         job.start(1, host="n1")
         (ended,) = job.wait()
     assert ended.returncode == USAGE
-    assert "--node_rank 1: this machine is n1, where node 0 is to be" in ended.stderr
+    assert "--node_rank 1: this machine is n1, which is node 0" in ended.stderr
 
 
 @pytest.mark.tier("test")

@@ -1,4 +1,4 @@
-"""What the tests of a node's half share: real children, and none of them left."""
+"""Shared by the tests of the node's half: real children, none of which may be left."""
 
 from __future__ import annotations
 

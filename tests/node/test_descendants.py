@@ -1,4 +1,4 @@
-"""The end of all that has come from a process, and of nobody else."""
+"""Ends all descendants of a process, and no other process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def until(count):
 
 
 def run(text: str) -> str:
-    """What a program of its own prints: it is its own descendants that it ends."""
+    """Return what a separate program prints: it ends its own descendants."""
     done = subprocess.run(
         [sys.executable, "-c", START + textwrap.dedent(text)],
         env={**os.environ, **IMPORTABLE},

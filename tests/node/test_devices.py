@@ -1,4 +1,4 @@
-"""What a node makes of its devices: where they are, and which slots they are."""
+"""A node's devices: where they are, and which slots mean them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a machine knows of why a worker died."""
+"""What a machine knows about why a worker died."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_bus_error_is_told_of_where_shared_memory_is_full() -> None:
 
 
 class Space(NamedTuple):
-    """What statvfs(3) says."""
+    """The result of statvfs(3)."""
 
     f_blocks: int
     f_bavail: int

@@ -1,4 +1,4 @@
-"""The guard of a node launcher, with real processes: whom it ends, and whom it spares."""
+"""The guard of a node launcher, with real processes: which it ends, and which it spares."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ guard = start_guard({PATIENCE})
 subprocess.Popen(sys.argv[1:], start_new_session=True)
 print(os.getpid(), flush=True)
 """
-"""Its output ends with the last of what it has started."""
+"""Its output ends with the last process that it has started."""
 
 LIVE = f"""{BEGIN}
 loop = Loop()
@@ -63,7 +63,7 @@ SILENT = (
 def guarded(
     text: str = LIVE, child: Sequence[str] = ("sleep", "60")
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """(guard, pid of the node launcher); both are gone after the `with` block."""
+    """Yield (guard, pid of the node launcher); both are gone after the `with` block."""
     with subprocess.Popen(
         [sys.executable, "-c", text, *child],
         stdout=subprocess.PIPE,
@@ -106,7 +106,7 @@ def test_a_fork_bomb_is_ended_with_its_node_launcher(tmp_path: Path) -> None:
 
 
 def test_a_guard_that_stood_still_as_well_blames_nobody() -> None:
-    """A scheduler suspends all processes of a job, and lets them go on in any order."""
+    """A scheduler suspends all processes of a job, and continues them in any order."""
     with guarded() as (guard, launcher):
         for pid in (launcher, guard.pid):
             os.kill(pid, signal.SIGSTOP)
@@ -118,7 +118,7 @@ def test_a_guard_that_stood_still_as_well_blames_nobody() -> None:
             assert guard.stdout.readline() == "lives\n"
 
 
-# -- what is left, and who is told ----------------------------------------------------------------
+# -- what is left, and what is reported -----------------------------------------------------------
 
 SAYS = """
 import os, signal, subprocess, sys
@@ -137,7 +137,7 @@ os._exit({code})
 
 
 def left_after(then: str, code: int = 0) -> tuple[int, list[bool]]:
-    """The guard's exit code, and which of three children live on."""
+    """Return the guard's exit code, and which of three children still live."""
     argv = [sys.executable, "-c", SAYS.format(then=then, code=code)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as guard:
         pids = [int(pid) for pid in guard.communicate(timeout=30)[0].split()[1:]]
@@ -162,7 +162,7 @@ def left_after(then: str, code: int = 0) -> tuple[int, list[bool]]:
 )
 @pytest.mark.parametrize("code", [0, 7])
 def test_the_guard_sweeps_all_but_what_may_stay(then: str, lives: list[bool], code: int) -> None:
-    """It ends as its node launcher has ended."""
+    """It exits with the exit code of its node launcher."""
     assert left_after(then, code) == (code, lives)
 
 
@@ -195,7 +195,7 @@ def test_signals_of_the_guard_are_told_and_so_is_its_end() -> None:
 
 
 def test_the_newest_word_on_how_long_to_wait_counts() -> None:
-    """There is one chain of signs of life, at the newest pace."""
+    """There is one series of signs of life, at the newest interval."""
     clock = Clock()
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     with ours, theirs:

@@ -1,4 +1,4 @@
-"""What a node says of itself."""
+"""A node's HELLO."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node that joins node 0 by dialling it: who may, what is said, and why it may not."""
+"""A node that joins node 0 by dialling it: accepted, or rejected with a reason."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PLAN = plan("127.0.0.1", "b", "c")
 
 
 class First:
-    """Node 0, on a loop of its own in a thread.
+    """Node 0, on its own loop in a thread.
 
     Attributes:
         admitted: the ranks that have entered.
@@ -67,7 +67,7 @@ class First:
             self._news.notify()
 
     def wait_for_one(self) -> list[int]:
-        """Return the ranks that have entered, once there is one: it is welcomed before that."""
+        """Wait for a node to join; return the ranks that have joined."""
         with self._news:
             assert self._news.wait_for(lambda: self.admitted, 10)
             return self.admitted
@@ -98,7 +98,7 @@ def first() -> Iterator[First]:
 
 
 def join(port: int, rank: int = 1, timeout: float = 10.0, address: str = "127.0.0.1") -> None:
-    """Join as a node, and leave at once."""
+    """Join as a node, and leave immediately."""
     line = joining.join(PLAN, DialIn(port, address, rank), timeout)
     line.close()
 
@@ -192,7 +192,7 @@ def test_a_short_wait_is_not_worth_a_line(
 
 
 def _free() -> int:
-    """Return a port that nobody listens on."""
+    """Return a port on which no program listens."""
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         port: int = one.getsockname()[1]

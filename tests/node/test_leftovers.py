@@ -1,4 +1,4 @@
-"""Processes of jobs that are over, found by what their environment says of their node launcher."""
+"""Processes of jobs that have ended, found by the node launcher in their environment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_what_a_dead_job_has_left_is_found(launcher: str, left: bool) -> None:
         "PATH": os.environ["PATH"],
         "DSRUN_NODE_LAUNCHER": me if launcher == "self" else launcher,
     }
-    # Its environment is there to be read once it runs, which is a moment after its start.
+    # Its environment can be read once it runs, shortly after its start.
     up = ["sh", "-c", "echo; read -r _"]
     pipe = subprocess.PIPE
     with subprocess.Popen(up, env=environ, stdin=pipe, stdout=pipe) as child:
@@ -36,7 +36,7 @@ def test_who_counts_pids_otherwise_is_not_judged(monkeypatch: pytest.MonkeyPatch
     environ = {"PATH": os.environ["PATH"], "DSRUN_NODE_LAUNCHER": "1:0"}
     namespaces = {"/proc/self/ns/pid": "pid:[1]"}
     monkeypatch.setattr(os, "readlink", lambda path: namespaces.get(path, "pid:[2]"))
-    # Its environment is there to be read once it runs, which is a moment after its start.
+    # Its environment can be read once it runs, shortly after its start.
     up = ["sh", "-c", "echo; read -r _"]
     pipe = subprocess.PIPE
     with subprocess.Popen(up, env=environ, stdin=pipe, stdout=pipe) as child:

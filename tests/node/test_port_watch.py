@@ -1,4 +1,4 @@
-"""Who listens on the master port before rank 0 does: one of the job, or another user."""
+"""Which program listens on the master port before rank 0: one of the job, or another user's."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ input()
 """
 DIRECTLY = 'exec "$@"'
 ELSEWHERE = 'exec 3<&0; "$@" <&3 3<&- &'
-"""How a shell runs a command: as the child of whoever runs the shell, or as nobody's."""
+"""How a shell runs a command: as a child of the process that runs the shell, or detached."""
 
 
 @contextmanager
 def listening(how: str, uid: int, port: int) -> Iterator[None]:
-    """A process listens on a port, inside the `with` block."""
+    """A process listens on a port within the `with` block."""
     words = [sys.executable, "-I", "-S", "-c", SERVE, str(uid), str(port)]
     with subprocess.Popen(
         ["/bin/sh", "-c", how, "sh", *words],
@@ -55,7 +55,7 @@ def listening(how: str, uid: int, port: int) -> Iterator[None]:
 
 
 class Watched:
-    """A watch on a port, on a real loop, which stops once it has told something."""
+    """A watch on a port, on a real loop, which stops at its first report."""
 
     def __init__(self, port: int) -> None:
         self.loop = Loop()

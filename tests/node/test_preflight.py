@@ -1,4 +1,4 @@
-"""What stands in the way of a job on a node."""
+"""The checks of a node before a job."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_hosts(
 
 
 def test_what_may_not_be_read_or_entered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As root everything may."""
+    """Root has permission for everything."""
     (tmp_path / "train.py").touch()
     folder = os.fsencode(tmp_path)
     allowed = os.access

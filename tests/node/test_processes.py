@@ -1,4 +1,4 @@
-"""What the kernel tells of processes."""
+"""What the kernel shows of processes."""
 
 from __future__ import annotations
 

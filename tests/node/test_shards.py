@@ -1,4 +1,4 @@
-"""The lines of workers to the shard queues: handed in, asked on, answered, and ended."""
+"""The lines of workers to the shard queues: opened, used for requests, answered and closed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Node:
-    """The lines of two workers, ranks 4 and 5 of round 3, which this process plays.
+    """The lines of two workers, ranks 4 and 5 of round 3, played by this process.
 
     Attributes:
         asked: (rank, generation, number of the line, question) of all that was sent on.
@@ -49,7 +49,7 @@ class Node:
         self.asked.append(frames.unpack_ask(body))
 
     def hand_in(self, rank: int) -> socket.socket:
-        """Hand in a line for a worker; return the worker's end of it."""
+        """Open a line for a worker; return the worker's end of it."""
         mine, theirs = socket.socketpair()
         mine.settimeout(10)
         self._ours.append(mine)
@@ -58,12 +58,12 @@ class Node:
         return mine
 
     def hand_in_file(self, rank: int) -> None:
-        """Hand in what is no socket."""
+        """Pass a descriptor that is not a socket."""
         with Path(os.devnull).open("rb") as file:
             socket.send_fds(self._workers[rank], [b"x"], [file.fileno()])
 
     def run(self, holds: Callable[[], bool]) -> None:
-        """Run until something holds."""
+        """Run until a condition holds."""
         late: list[bool] = []
 
         def look() -> None:
@@ -80,12 +80,12 @@ class Node:
         assert not late
 
     def settle(self) -> None:
-        """Run until all is handled that is there by now."""
+        """Run until everything so far has been handled."""
         turns = iter(range(5))
         self.run(lambda: next(turns, None) is None)
 
     def ask(self, line: socket.socket, said: bytes) -> int:
-        """Ask on a line; return its number, once that was sent on."""
+        """Send a request on a line; return the line's number, once the request was passed on."""
         before = len(self.asked)
         line.send(said + b"\n")
         self.run(lambda: len(self.asked) > before)
@@ -93,7 +93,7 @@ class Node:
         return self.asked[-1][2]
 
     def is_closed(self, line: socket.socket) -> bool:
-        """Return whether a line has ended."""
+        """Return whether a line is closed."""
         line.setblocking(False)
         try:
             return line.recv(1) == b""

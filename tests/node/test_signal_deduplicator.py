@@ -1,4 +1,4 @@
-"""Whether a signal that came has reached the workers as well."""
+"""Whether a signal has reached the workers as well."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Clock:
 
 
 def judged(*ways: str, pause: float = 0.0) -> list[tuple[int, bool]]:
-    """What is said of USR1 when it comes in these ways, so long after each other."""
+    """Return what is reported of USR1 if it comes in these ways, with this pause between them."""
     loop, found = Loop(), []
 
     def act(number: int, told: bool) -> None:
@@ -76,7 +76,7 @@ def test_a_signal_that_reached_all_is_known_for_a_while() -> None:
 
 @pytest.mark.parametrize(("ways", "delivered"), [(["guard"], False), (["launcher", "guard"], True)])
 def test_what_has_come_can_be_settled_at_once(ways: list[Way], delivered: bool) -> None:
-    """Workers that start then have got nothing of it, and nothing acts a second time."""
+    """Workers that start then have not got it, and it is not acted on twice."""
     clock, found = support.Clock(), list[tuple[int, bool]]()
     signals = SignalDeduplicator(clock.loop, lambda *one: found.append(one))
     for way in ways:

@@ -1,4 +1,4 @@
-"""What sourcing a shell file leaves: the environment of the workers, and their python."""
+"""The result of sourcing a shell file: the environment of the workers, and their Python."""
 
 from __future__ import annotations
 

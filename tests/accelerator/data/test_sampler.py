@@ -1,4 +1,4 @@
-"""Each sample once an epoch, whatever ranks there are, and whenever their number changes."""
+"""Each sample once per epoch, for any number of ranks, and whenever their number changes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class World:
             yield tuple(sample for turn in zip(*batches, strict=True) for sample in turn)
 
     def state(self) -> dict[str, int]:
-        """What they save, which is the same for all."""
+        """Return what they save, which is the same for all."""
         states = [sampler.state_dict() for sampler in self.samplers]
         assert all(state == states[0] for state in states)
         return states[0]
@@ -75,7 +75,7 @@ class Job:
             self.worlds += 1
 
     def _train(self, world: World, steps: int) -> dict[str, int]:
-        """Train for so many steps, or to the end of the epoch; it is the state that goes on."""
+        """Train for this many steps, or to the end of the epoch; then continue from the state."""
         epoch = world.state()["epoch"]
         for samples in islice(world.epoch(self.batch), steps):
             self.seen += ((epoch, sample) for sample in samples)
@@ -121,7 +121,7 @@ def test_pad_doubles_less_than_a_step_and_leaves_out_nothing(chance: int) -> Non
 
 
 def test_the_ranks_did_come_and_go() -> None:
-    """What the stories above are about: many worlds a job, and changes amid epochs."""
+    """The jobs above have many world sizes, and changes within epochs."""
     jobs = [Job(random.Random(chance), 4, "borrow") for chance in CHANCES]
     assert sum(job.worlds for job in jobs) > 8 * len(jobs)
     assert sum(job.size % 2 for job in jobs) > 10
@@ -151,7 +151,7 @@ def test_borrowed_samples_are_the_first_of_the_next_order() -> None:
 
 @pytest.mark.parametrize("size", [12, 13, 23, 24, 25])
 def test_the_loop_over_epochs_trains_each_sample_once_in_each(size: int) -> None:
-    """As documented, by as many ranks as there can be for so few samples."""
+    """As documented, with as many ranks as so few samples allow."""
     world = World(4, size, None, batch=3)
     seen: Counter[int] = Counter()
     for epoch in range(6):
@@ -232,7 +232,7 @@ def test_the_rest_that_is_too_small_for_more_ranks_is_dropped() -> None:
 
 
 def test_the_order_is_the_same_for_ever() -> None:
-    """Saved positions mean this order: whoever changes it makes training double samples."""
+    """Saved positions depend on this order: if it changed, training would repeat samples."""
     assert list(ElasticSampler(12, seed=7)) == [10, 9, 0, 6, 11, 8, 5, 3, 7, 1, 4, 2]
 
 
@@ -247,7 +247,7 @@ def test_seeds_and_epochs_have_orders_of_their_own() -> None:
 
 
 def test_a_small_order_is_as_random_as_a_shuffle() -> None:
-    """Each sample at each place, and each difference of two nearby, equally often."""
+    """Each sample is at each place equally often, and so is each difference of two neighbours."""
     sampler = ElasticSampler(10)
     places: Counter[tuple[int, int]] = Counter()
     differences: dict[int, Counter[int]] = {apart: Counter() for apart in (1, 2, 3, 4)}
@@ -264,7 +264,7 @@ def test_a_small_order_is_as_random_as_a_shuffle() -> None:
 
 
 def test_batches_of_sorted_data_are_as_mixed_as_draws() -> None:
-    """A hundred classes in order: batches hold as many of each as hypergeometric chance has it."""
+    """A hundred classes in order: batches have them in a hypergeometric distribution."""
     order = iter(ElasticSampler(100_000))
     spread = 0.0
     for _ in range(97):
@@ -274,7 +274,7 @@ def test_batches_of_sorted_data_are_as_mixed_as_draws() -> None:
 
 
 def surprise(counts: list[int], kinds: int) -> float:
-    """By how many standard deviations chi-square is more than equal chances would have it."""
+    """Return by how many standard deviations chi-square exceeds that of equal chances."""
     mean = sum(counts) / kinds
     missing = (kinds - len(counts)) * mean
     square = sum((count - mean) ** 2 / mean for count in counts) + missing
@@ -323,7 +323,7 @@ def test_what_cannot_be_is_refused(size: int, options: dict[str, Any], complaint
 
 @pytest.mark.parametrize("samples", [-1, 6])
 def test_more_than_the_epoch_has_cannot_have_been_trained_on(samples: int) -> None:
-    """As when the samples of all ranks are told, and not those of one."""
+    """As if the samples of all ranks were passed instead of those of one."""
     sampler = ElasticSampler(10, world_size=2)
     with pytest.raises(
         ValueError, match=f"trained on {samples} samples of one rank: epoch 0 has only 5"

@@ -1,4 +1,4 @@
-"""Shard queues: every sample once an epoch, whoever takes, does, fails, comes back or restores."""
+"""Shard queues: every sample once per epoch, whatever workers take, do, lose or restore."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-# -- a process alone ----------------------------------------------------------------------------
+# -- a single process ---------------------------------------------------------------------------
 
 
 def test_alone_it_works_within_the_process() -> None:
@@ -139,7 +139,7 @@ def say(*words):
 
 
 def dsrun(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run these workers here, by the real dsrun."""
+    """Run these workers here with the real dsrun."""
     (folder / "work.py").write_text(START + textwrap.dedent(text))
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("DSRUN", "PYTHON"))}
     words = ["--accelerator", "cpu", "--prefix", "{rank} ", *options]
@@ -241,7 +241,7 @@ def test_what_a_worker_leaves_running_takes_nothing(tmp_path: Path) -> None:
 
 
 def test_who_waits_hears_that_the_runner_is_gone(tmp_path: Path) -> None:
-    """Even one that does not die of the signal that comes then."""
+    """Even one that does not die of the signal that it gets then."""
     ran = dsrun(
         tmp_path,
         """

@@ -1,4 +1,4 @@
-"""Which shard is whose: every sample once an epoch, whoever takes, does, gives back or restores."""
+"""Who has which shard: every sample once per epoch, whatever is taken, done or given back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...support.wire import through_json
 
 
 def everything(ledger: ShardTable) -> list[tuple[int, int]]:
-    """Take and do all that is left; (epoch, sample) in that order."""
+    """Take and do all that is left; return (epoch, sample) in that order."""
     samples = []
     while found := ledger.take("one"):
         epoch, number, start, stop = found

@@ -1,4 +1,4 @@
-"""Network cards read from made-up sysfs trees, and shared out among the devices beside them."""
+"""Network cards read from made-up sysfs trees, and assigned to the devices near them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -14,13 +14,13 @@ DOWN = {1: "1: DOWN"}
 
 
 class Machine:
-    """A sysfs tree with the links a real one has."""
+    """A sysfs tree with the links of a real one."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def function(self, path: str, node: int = -1) -> str:
-        """Put a function below its bridges; returns its address."""
+        """Put a function below its bridges; return its address."""
         address = Path(path).name
         folder = self.root / "sys/devices" / path
         folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ class Machine:
     def card(
         self, path: str, name: str, ports: Mapping[int, str] = ACTIVE, link: str = "InfiniBand"
     ) -> None:
-        """Add a card with verbs below a device that is there already, or is no PCI function."""
+        """Add a card with verbs below a device that exists already, or is not a PCI function."""
         here = self._of_class("infiniband", path, name)
         for port, state in ports.items():
             folder = self.root / here / f"ports/{port}"
@@ -83,7 +83,7 @@ class Machine:
 
 
 def switched(switch: int, port: int) -> str:
-    """The path of what is plugged into a port of one of four PCI switches."""
+    """Return the path of a device in a port of one of four PCI switches."""
     bus = 0x10 + 0x20 * switch
     return (
         f"pci0000:{bus:02x}/0000:{bus:02x}:01.0/0000:{bus + 1:02x}:00.0"

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs: the real library where there is one, /proc trees, and what can be said without."""
+"""NVIDIA GPUs: with the real library if installed, with /proc trees, and without both."""
 
 import os
 import re
@@ -28,7 +28,7 @@ OPEN = (
 
 
 def shown(code: str, *options: str) -> str:
-    """What a fresh Python prints, stderr included."""
+    """Return what a new Python prints, including standard error."""
     argv = [sys.executable, *options, "-c", f"from dsrun.accelerator.hardware import nvml\n{code}"]
     done = subprocess.run(
         argv,
@@ -43,14 +43,14 @@ def shown(code: str, *options: str) -> str:
 
 
 def smi(fields: str) -> list[list[str]]:
-    """What nvidia-smi says of each GPU."""
+    """Return what nvidia-smi reports of each GPU."""
     argv = ["nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True)
     return [line.split(", ") for line in done.stdout.splitlines()]
 
 
 def real() -> tuple[Gpu, ...]:
-    """The GPUs of this machine, which has some."""
+    """Return the GPUs of this machine, which has some."""
     gpus = nvml.read()
     assert gpus, "no NVIDIA GPU here"
     return gpus
@@ -132,7 +132,7 @@ def test_the_bindings_have_every_name_that_is_asked_for() -> None:
 
 
 def refusing(error: str) -> Callable[[], object]:
-    """A question that is answered with one of NVML's errors."""
+    """A call that fails with one of NVML's errors."""
     need_modules("pynvml")
     pynvml = import_module("pynvml")
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def test_a_file_of_proc_is_read_beyond_its_first_page() -> None:
-    """The kernel gives no more of this one at a time; a Python has a hundred lines there."""
+    """The kernel returns this file in parts; that of a Python has a hundred lines."""
     assert len(sysfs.text("/proc/self/maps")) > os.sysconf("SC_PAGE_SIZE")
 
 

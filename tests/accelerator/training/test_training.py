@@ -1,4 +1,4 @@
-"""What training code is offered for its device: the CPU, and with `-m gpu` a CUDA device."""
+"""The interface for training code: on the CPU, and with `-m gpu` on a CUDA device."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def cpu() -> TrainingAccelerator:
 
 @pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 def device(request: pytest.FixtureRequest) -> TrainingAccelerator:
-    """What must be the same on either."""
+    """What must be the same on both."""
     return choose({"DSRUN_ACCELERATOR": request.param})
 
 
 def python(text: str, **environ: str) -> str:
-    """What a fresh interpreter prints."""
+    """Return what a new interpreter prints."""
     ran = subprocess.run(
         [sys.executable, "-c", text],
         env={**os.environ, **IMPORTABLE, **environ},
@@ -87,7 +87,7 @@ def machine_with_a_gpu(root: Path) -> str:
 
 
 def test_all_of_deepspeeds_names_are_there_and_no_others(device: TrainingAccelerator) -> None:
-    # Looked up on the class: a property is there before it is asked.
+    # Looked up on the class: there a property exists without being evaluated.
     assert {name for name in dir(type(device)) if not name.startswith("_")} == set(NAMES.split())
 
 

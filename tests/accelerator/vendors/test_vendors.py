@@ -1,4 +1,4 @@
-"""One made-up machine for each vendor: what is found there, what masks show, where devices are."""
+"""A made-up machine for each vendor: which devices it has, what masks show, where devices are."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def vendor(name: str) -> Accelerator:
     return detect({"DSRUN_ACCELERATOR": name})
 
 
-# -- what is there -------------------------------------------------------------------------------
+# -- which devices a machine has ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", BUILDERS)
@@ -94,7 +94,7 @@ def test_a_driver_without_devices_is_no_accelerator(
 
 def test_a_gpu_that_the_device_cgroup_hides_does_not_count(machine: Machine) -> None:
     root = built(machine, "rocm")
-    # The kernel fails the read of such a node's gpu_id; a folder in its place does as well.
+    # Reading such a node's gpu_id fails; a folder in its place has the same effect.
     hidden = machine.root / "sys/class/kfd/kfd/topology/nodes/2/gpu_id"
     hidden.unlink()
     hidden.mkdir()
@@ -187,7 +187,7 @@ MASKED: list[tuple[str, Mapping[str, str], Sequence[str]]] = [
     ("rocm", {"HIP_VISIBLE_DEVICES": "1", "CUDA_VISIBLE_DEVICES": "0"}, ("1",)),
     ("rocm", {"HIP_VISIBLE_DEVICES": "0,-1,1"}, ("0",)),
     ("rocm", {"HIP_VISIBLE_DEVICES": ""}, ()),
-    # ROCr cuts down and renumbers first: what is left counts from 0.
+    # ROCr limits and renumbers first: the rest counts from 0.
     ("rocm", {"ROCR_VISIBLE_DEVICES": "4,6,7"}, ("0", "1", "2")),
     ("rocm", {"ROCR_VISIBLE_DEVICES": "GPU-0000000000000abc"}, ("0",)),
     ("rocm", {"ROCR_VISIBLE_DEVICES": ""}, ()),
@@ -207,9 +207,9 @@ MASKED: list[tuple[str, Mapping[str, str], Sequence[str]]] = [
     ("neuron", {"NEURON_RT_VISIBLE_CORES": "-1"}, ()),
     ("tpu", {"TPU_VISIBLE_CHIPS": "2", "TPU_VISIBLE_DEVICES": "0"}, ("2",)),
     ("tpu", {"TPU_VISIBLE_DEVICES": "3"}, ("3",)),
-    # A range is a range only where the vendor says so.
+    # Only some vendors allow ranges.
     ("cuda", {"CUDA_VISIBLE_DEVICES": "0-3"}, ("0-3",)),
-    # Another vendor's mask says nothing.
+    # Another vendor's mask has no effect.
     ("npu", {"CUDA_VISIBLE_DEVICES": "0"}, ("0", "1")),
 ]
 

@@ -1,4 +1,4 @@
-"""The commands of the engines: what dsrun gives, and what the user gives instead."""
+"""The commands of the engines: dsrun's arguments, and those that the user gives instead."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def engine(name: str, settings: BackendSettings = SETTINGS) -> Engine:
 
 
 def own_words(name: str, some: tuple[Node, ...], settings: BackendSettings = SETTINGS) -> list[str]:
-    """The command before the node launcher's, without the tool and where the hosts dial."""
+    """Return the engine's arguments, without its program and the address to dial."""
     argv = engine(name, settings).argv(some, None)[1:]
     words = argv[: argv.index("/py")]
     where = next((at for at, w in enumerate(words) if w in {"-localhost", "-iface"}), None)

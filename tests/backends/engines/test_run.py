@@ -41,7 +41,7 @@ def _path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def engine(folder: Path, text: str, *, rank_per_task: bool = False) -> Backend:
-    """Return Open MPI, whose mpirun is a shell text."""
+    """Return Open MPI, whose mpirun is a shell script."""
     install(folder, "mpirun", f'[ "$1" = --version ] && exec echo open-mpi.org\n{text}')
     settings = BackendSettings(sys.executable, "/", rank_per_task=rank_per_task)
     backend = backends.load("openmpi", settings)

@@ -1,4 +1,4 @@
-"""Sessions to servers that are no good sshd: one short line each, and in time."""
+"""Sessions to servers that are not a working sshd: one short line each, and in time."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sessions = pytest.mark.parametrize("launcher", ["ssh", "openssh"])
 
 @contextmanager
 def server(greeting: bytes) -> Iterator[int]:
-    """The port of a server that says this to whoever comes, and nothing more, until the end."""
+    """The port of a server that sends this to every client, and nothing more."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         callers = []
 
@@ -52,7 +52,7 @@ def server(greeting: bytes) -> Iterator[int]:
 
 
 def cause(launcher: str, port: int, patience: float, host: str = "127.0.0.1") -> str:
-    """Why no session comes about."""
+    """Return why no session can be opened."""
     loop = Loop()
     settings = BackendSettings("python3", "/", port=port, connect_timeout=patience)
     backend = backends.load(launcher, settings)

@@ -1,4 +1,4 @@
-"""What an ssh configuration says: as `ssh -G` tells it, as its files look, as paramiko reads it."""
+"""The ssh configuration: from `ssh -G`, from its files, and as paramiko reads it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ME = LoginName("me", "/home/me", {"SSH_AUTH_SOCK": "/run/agent", "WHERE": "/keys"})
 
-# What OpenSSH 9.2 prints, shortened.
+# The output of OpenSSH 9.2, shortened.
 TOLD = """\
 host n2
 user root
@@ -220,7 +220,7 @@ def test_what_ssh_says_of_a_configuration_is_the_cause(
     assert words in str(raised.value)
 
 
-# -- what only OpenSSH can do ---------------------------------------------------------------------
+# -- what only OpenSSH supports -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

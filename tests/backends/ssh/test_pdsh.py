@@ -26,7 +26,7 @@ NEW_KEY = "Warning: Permanently added 'n1' (ED25519) to the list of known hosts.
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder for a pdsh of the test's own, first on PATH."""
+    """A folder for the test's own pdsh, first on PATH."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return tmp_path
 

@@ -1,4 +1,4 @@
-"""What else binds: variables of the user's, and of the engine that has started us."""
+"""What else binds: variables of the user, and of the engine that has started the node."""
 
 from collections.abc import Mapping
 

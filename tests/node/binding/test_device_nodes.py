@@ -1,4 +1,4 @@
-"""Workers near their devices, wherever firmware says that these are."""
+"""Workers near their devices, as reported by firmware."""
 
 from dsrun.launcher.node.binding.device_nodes import DeviceNodes, find_homes
 from dsrun.launcher.node.binding.plan import plan

@@ -1,4 +1,4 @@
-"""Which memory a worker is bound to, and which rules cannot be."""
+"""Which memory a worker is bound to, and which rules are not possible."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from ...support.machines import Machine, known
         ("clusters", [None, None], "preferred", ["preferred 0,2", "preferred 1,3"]),
         ("clusters", [None, None], "interleave", ["interleave 0,2", "interleave 1,3"]),
         ("fake", [0, 3], "interleave", ["interleave 0,2", "interleave 1,3"]),
-        # Asked for by name, a rule is for the node's own memory.
+        # A policy given by name is for the node's own memory.
         ("xeon_max", [0, 7], "bind", ["bind 0", "bind 7"]),
         ("xeon_max", [0, 7], "auto", ["preferred 8", "preferred 15"]),
         # Only node 0 has faster memory that may be used.

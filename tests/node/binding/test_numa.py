@@ -49,7 +49,7 @@ def test_all_memory_counts_where_proc_is_hidden(tmp_path: Path) -> None:
     [
         ("xeon_max", {node: (node + 8,) for node in range(8)}),
         (machines.XEON_MAX._replace(mems="0-8"), {0: (8,)}),
-        # Nothing is known, it is slower, it is a device's.
+        # Nothing is known; it is slower; it belongs to a device.
         ("hbm", {}),
         (machines.HBM._replace(bandwidth={2: 100_000, 3: 100_000}), {}),
         (machines.HBM._replace(bandwidth={0: 100_000, 1: 100_000}), {}),

@@ -1,4 +1,4 @@
-"""The numactl that binds a worker: how it is called, and which of its rules can be had here."""
+"""The numactl that binds a worker: its command, and which policies work here."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What every plan promises, on every machine and with every policy; and a list of cores."""
+"""What holds for every plan, on every machine and with every policy; and lists of cores."""
 
 import random
 from collections import Counter
@@ -18,7 +18,7 @@ from ...support.machines import MACHINES, known, topology
 
 
 def seatings(name: str, workers: int, dice: random.Random) -> Iterator[list[int | None]]:
-    """No devices; devices on nodes in order; anywhere, memory's and unknown nodes included."""
+    """No devices; devices on nodes in order; anywhere, including memory-only and unknown nodes."""
     nodes = sorted({core.node for core in known(name).cores})
     yield without(workers)
     yield [nodes[worker * len(nodes) // workers] for worker in range(workers)]
@@ -46,12 +46,12 @@ MEMORY = ("auto", "bind", "preferred", "interleave", "none")
 
 
 def too_few(read: Topology, seats: Sequence[int | None]) -> bool:
-    """Whether some node may have more workers than cores."""
+    """Return whether a node may have more workers than cores."""
     return len(seats) > min(Counter(core.node for core in read.cores).values())
 
 
 class Promises:
-    """What a plan must keep to, whatever the machine."""
+    """What must hold for a plan on any machine."""
 
     def __init__(
         self, read: Topology, seats: Sequence[int | None], policy: BindingPolicy, made: BindingPlan
@@ -88,7 +88,7 @@ class Promises:
                 assert not binding.policy
 
     def check_places(self) -> None:
-        """Near the device, where every device's node has usable cores."""
+        """Cores are near the device if every device's node has usable ones."""
         nodes = {core.node for core in self.cores}
         if not set(self.seats) <= nodes:
             return
@@ -105,7 +105,7 @@ class Promises:
                 assert len(owned) == sum(core.cache == owned[0].cache for core in near)
 
     def check_own_cores(self) -> None:
-        """Each group of workers with the same cores to share out has them all, and evenly."""
+        """Each group of workers that divide the same cores gets all of them, evenly."""
         for group in self.groups():
             pool = [core for core in self.cores if core.node in group[0]]
             sizes = [len(self.owned[rank]) for rank in group[1]]
@@ -129,7 +129,7 @@ class Promises:
         assert max(sizes) - min(sizes) <= 1
 
     def groups(self) -> list[tuple[set[int], list[int]]]:
-        """The nodes and ranks that were shared out together."""
+        """Return the nodes and ranks that were divided together."""
         nodes = {core.node for core in self.cores}
         ranks = range(len(self.seats))
         if self.policy.bind_to == "core" and (

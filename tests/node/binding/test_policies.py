@@ -1,4 +1,4 @@
-"""The policies besides whole cores: what each gives a worker."""
+"""The policies other than whole cores: what each gives a worker."""
 
 import pytest
 

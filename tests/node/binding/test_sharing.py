@@ -68,7 +68,7 @@ PLANS: list[tuple[str | Machine, int, list[Row]]] = [
         [("0-15,32-47", 16, "preferred 8-11"), ("16-31,48-63", 16, "preferred 12-15")],
     ),
     ("gaps", 2, [("0-2", 3, "bind 0"), ("3-5", 3, "bind 8")]),
-    # The larger share goes where it keeps both inside their nodes, else to the lower rank.
+    # The larger share is placed so that both stay within their nodes, else at the lower rank.
     ("uneven", 2, [("0-2", 3, "bind 0"), ("3-6", 4, "bind 1")]),
     (
         "uneven",
@@ -113,7 +113,7 @@ def test_a_container_without_sysfs_shares_its_cpus() -> None:
 
 
 def sizes_by_hand(nodes: Sequence[int], workers: int) -> int:
-    """The fewest NUMA nodes touched, summed over the shares, of every even way to share out."""
+    """Return the fewest NUMA nodes that any even division touches, summed over the shares."""
     base, larger = divmod(len(nodes), workers)
     counts = []
     for ranks in combinations(range(workers), larger):

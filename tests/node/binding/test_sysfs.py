@@ -1,4 +1,4 @@
-"""Numbers that sysfs says."""
+"""Numbers in files of sysfs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is read of a machine: made-up ones of many kinds, and this one."""
+"""The topology that is read: of made-up machines of many kinds, and of this one."""
 
 import os
 import shutil
@@ -17,7 +17,7 @@ def cpus_of(read: Topology) -> list[tuple[int, ...]]:
 
 
 def whole(machine: Machine) -> list[Core]:
-    """The machine's cores as they should be read, but for their caches and kinds."""
+    """Return the machine's cores as they should be read, except for their caches and kinds."""
     cut = [(tuple(cpu for cpu in made.cpus if cpu in machine.cpus), made) for made in machine.cores]
     cores = [Core(cpus, made.node, made.package) for cpus, made in cut if cpus]
     return sorted(cores, key=lambda core: core.cpus)
@@ -113,7 +113,7 @@ def test_cores_are_grouped_by_their_last_cache(machine: str | Machine, groups: l
 
 
 def test_cores_beside_a_level_3_form_groups_of_their_own() -> None:
-    """Intel's low-power cores have no part in the others' level 3."""
+    """Intel's low-power cores do not share the others' level 3."""
     cores = [Made((0,), l3=0), Made((1,), l3=0), Made((2,), l2=1), Made((3,), l2=1)]
     read = topology(Machine(cores, {0: GIB}))
     assert [core.cache for core in read.cores] == [0, 0, 2, 2]

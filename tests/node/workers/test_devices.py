@@ -1,4 +1,4 @@
-"""What belongs to each worker beside its cores: its device, where that is, and the NIC near it."""
+"""What each worker gets besides its cores: a device, its place, and the nearest NIC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What torch's `@record` has kept of an exception, whatever is in the place of its file."""
+"""What torch's `@record` has saved of an exception, and other things in place of its file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workers of a node as real processes on a real loop: heard, stopped, swept."""
+"""The workers of a node as real processes on a real loop: their output, exits and end."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Watched:
-    """A group on a real loop, and all that it told.
+    """A group on a real loop, and its events.
 
     Attributes:
         says: stop the loop once every worker has written this.
@@ -291,7 +291,7 @@ if os.fork() == 0:
     os._exit(0)
 signal.pause()
 """
-"""A worker with a child that goes on as its own child, again and again."""
+"""A worker with a child that keeps replacing itself with a child of its own."""
 
 
 def test_a_process_that_goes_on_as_its_own_child_is_ended_at_once() -> None:
@@ -354,11 +354,11 @@ def test_input_that_nobody_reads_is_dropped() -> None:
     assert sum(watched.took) == 300000
 
 
-# -- phases, and time that a test lets pass -------------------------------------------------------
+# -- phases, on a clock that the test moves -------------------------------------------------------
 
 
 class Timed:
-    """A group on a clock that goes when told, with real workers; its events."""
+    """A group with real workers on a clock that the test moves; its events."""
 
     def __init__(self, *specs: WorkerSpec, credit: int = 1 << 20, **more: Any) -> None:
         self.clock = Clock()
@@ -372,7 +372,7 @@ class Timed:
         return self.excluded
 
     def until(self, condition: Callable[[], object]) -> None:
-        """Wait for real until this holds; no time passes."""
+        """Wait until a condition holds, without moving the clock."""
         last = time.monotonic() + 20.0
         while not condition():
             assert time.monotonic() < last, self.events
@@ -385,7 +385,7 @@ class Timed:
         self.until(lambda: text in b"".join(e.data for e in self.events if isinstance(e, Output)))
 
     def ended(self) -> list[GroupEvent]:
-        """Wait for the end; returns all events but output."""
+        """Wait for the end; return all events except output."""
         self.until(lambda: self.group.over)
         assert isinstance(self.events[-1], Ended)
         return [one for one in self.events if not isinstance(one, Output)]
@@ -409,7 +409,7 @@ def test_the_earlier_deadline_counts(second: float) -> None:
 
 
 def test_a_group_that_is_over_acts_no_more() -> None:
-    """Its timers are gone with it: other workers may be there by the time they were due."""
+    """Its timers are cancelled: other workers may run when they would be due."""
     timed = Timed(shell("exit 0"))
     timed.group.stop(signal.SIGTERM, 10.0)
     timed.ended()
@@ -496,7 +496,7 @@ def test_a_reader_that_has_stalled_is_waited_for_unless_the_job_is_stopped() -> 
 
 
 def test_what_is_known_of_failed_workers(tmp_path: Path) -> None:
-    """Of the first of them, and of none that was stopped."""
+    """Only of the first ones, and of none that was stopped."""
     specs = [shell(f"echo {rank} >&2; exit {rank}", rank) for rank in range(7)]
     paths = {r: {1: f"{tmp_path}/{r}.out", 2: f"{tmp_path}/{r}.err"} for r in range(7)}
     clock, events = Clock(), list["GroupEvent"]()
@@ -523,12 +523,12 @@ def created(path: str) -> int:
 
 
 def blocks(timed: Timed) -> list[bytes]:
-    """The blocks of output that have come."""
+    """Return the blocks of output so far."""
     return [one.data for one in timed.events if isinstance(one, Output)]
 
 
 def test_credit_is_counted_to_the_byte() -> None:
-    """With any left a whole block is read; with none, nothing is."""
+    """With any credit a whole block is read; without any, nothing is."""
     timed = Timed(shell("read a; echo one; read a; echo two", keep_stdin=True), credit=4)
     timed.group.feed(b"\n")
     timed.until(lambda: blocks(timed) == [b"one\n"])
@@ -631,5 +631,5 @@ def test_the_signal_is_for_the_leader_or_for_its_process_group(group: bool, code
 
 
 def processes_below(parent: int) -> list[int]:
-    """The children of a process."""
+    """Return the children of a process."""
     return [pid for pid in processes.pids() if processes.parent(pid) == parent]

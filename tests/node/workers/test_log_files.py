@@ -22,7 +22,7 @@ START = Start(4, (0, 1), 8, 2, 3, "h", 1, 1, generation=1, restarts=2)
 
 
 def files(folder: Path, **fields: Any) -> LogFiles:
-    """The files of a task that keeps them here."""
+    """Return the files of a task whose log folder is here."""
     program = Program("true", no_python=True)
     task = Task(__version__, "j", "n1", program, str(folder), {}, (0, 1), None, **fields)
     return LogFiles(NodeSetup(task, print), print)
@@ -120,7 +120,7 @@ def test_a_disk_that_is_full_in_every_round_is_told_of_once(tmp_path: Path) -> N
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """No file of this process can grow, which fails as a write to a full disk does."""
+    """No file of this process can grow: a write fails as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
     yield

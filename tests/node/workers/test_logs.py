@@ -1,4 +1,4 @@
-"""Log files of ranks: whose they are, and what may not be in their place."""
+"""Log files of ranks: their owner, and what may not be in their place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give fil
 
 
 def written(path: Path, data: bytes) -> None:
-    """Have a round write this into the file that a LogsSpecs has named."""
+    """Write this in a round into the file that a LogsSpecs has named."""
     log = named_log({1: str(path)}, pytest.fail)
     log.write(1, data)
     log.close()
@@ -91,7 +91,7 @@ TASK = Task("1", "j", "h", Program("x"), "/", {}, None, None)
 
 
 def test_torchruns_names(tmp_path: Path) -> None:
-    """As `glob.glob("logs/my_*/attempt_0/*/stderr.log")` and its like look for them."""
+    """Where scripts look, as with `glob.glob("logs/my_*/attempt_0/*/stderr.log")`."""
     task = TASK._replace(log_dir="logs", log_layout="torchrun", run_id="my/../id")
     folder = job_folder(task, os.fsencode(tmp_path))
     assert folder is not None

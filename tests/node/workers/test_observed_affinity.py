@@ -1,4 +1,4 @@
-"""What each worker is bound to, as the kernel has it."""
+"""What each worker is bound to, according to the kernel."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_process_that_is_gone_stands_nowhere() -> None:
 
 @pytest.fixture
 def waiting(numactl: str) -> Iterator[Process]:
-    """A worker that is numactl until it is told on its stdin to go on."""
+    """A worker that is numactl until it reads from its standard input."""
     process = spawn(
         shell(f"exec {numactl} -c 'echo up; read go; exec cat'")._replace(keep_stdin=True)
     )
@@ -89,7 +89,7 @@ def test_the_watch_waits_for_the_workers_own_program(waiting: Process) -> None:
         clock.go(INTERVAL)
     assert not told
     os.sched_setaffinity(waiting.pid, {min(CPUS)})
-    # The program is there once it echoes.
+    # The program has started once it echoes.
     os.write(waiting.stdin, b"\nx\n")
     assert os.read(waiting.stdout, 2) == b"x\n"
     clock.go(INTERVAL)

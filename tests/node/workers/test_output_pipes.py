@@ -11,7 +11,7 @@ from dsrun.launcher.node.workers.output_pipes import BLOCK, TAIL, OutputPipe
 
 
 class Log:
-    """A log that keeps what it is given."""
+    """A log that records what it gets."""
 
     def __init__(self) -> None:
         self.data = b""
@@ -56,7 +56,7 @@ def test_a_block_at_a_time_and_the_tail_is_the_end(ends: tuple[OutputPipe, Log, 
 def test_what_is_still_in_the_pipe_is_kept_and_it_is_closed_once(
     ends: tuple[OutputPipe, Log, int],
 ) -> None:
-    """Whoever still has the other end open does not keep us."""
+    """A process that still has the other end open does not delay the end."""
     pipes, log, write = ends
     os.write(write, b"last words")
     pipes.finish()

@@ -1,4 +1,4 @@
-"""A task on a node before its start: what is found, and what is wrong with it."""
+"""A task on a node before its start: what is detected, and its problems."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def noted() -> list[str]:
 
 @pytest.fixture
 def make(tmp_path: Path, noted: list[str]) -> Iterator[Callable[..., NodeSetup]]:
-    """Make ready for a task."""
+    """Prepare a task."""
     made = []
 
     def setup(program: Program | None = None, **fields: Any) -> NodeSetup:
@@ -94,7 +94,7 @@ def test_pythons(
     named: str,
     found: str,
 ) -> None:
-    """A path is from the workers' folder on, a name is looked for on PATH."""
+    """A path is relative to the workers' folder, a name is searched on PATH."""
     monkeypatch.setenv("PATH", "/no/such:/bin:/usr/bin")
     setup = make(Program("m", module=True, python=named))
     assert os.fsdecode(setup.python) == found.replace("{folder}", str(tmp_path))
@@ -109,7 +109,7 @@ def test_a_python_that_is_nowhere(
 
 
 def test_a_venv_script_is_sourced(make: Callable[..., NodeSetup], tmp_path: Path) -> None:
-    """Its python is that of the workers, unless another is named."""
+    """The workers run on its Python, unless another is named."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "python").symlink_to("/bin/sh")
     script = tmp_path / "activate"

@@ -1,4 +1,4 @@
-"""One worker: how it starts, why it does not, and what it dies with."""
+"""One worker: how it starts, why it does not, and how it ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ...support.specs import ENV, PYTHON, python, shell
 
 
 def finished(process: Process) -> tuple[int, bytes, bytes]:
-    """Wait for a process that was spawned: its wait status in words of a shell, and its output."""
+    """Wait for a spawned process; return its exit status as a shell shows it, and its output."""
     os.close(process.stdin)
     texts = []
     for fd in (process.stdout, process.stderr):
@@ -67,7 +67,7 @@ def test_a_worker_leads_a_session_and_starts_as_after_a_login() -> None:
 
 
 def test_a_worker_inherits_nothing_but_its_streams() -> None:
-    """The launcher's own descriptors, those to other workers above all, stay with it."""
+    """The launcher's own descriptors are not inherited, above all those of other workers."""
     show = shell("readlink /proc/self/fd/*; :")
     first, second = spawn(shell("cat", keep_stdin=True)), spawn(show)
     ours = {
@@ -120,7 +120,7 @@ def test_what_cannot_be_started_says_why_and_leaves_nothing(spec: WorkerSpec, re
 
 
 def test_a_worker_dies_with_the_process_that_started_it() -> None:
-    """The parent-death signal stands even where nobody is left to sweep."""
+    """The parent-death signal works even if no process is left to clean up."""
     text = f"""
 import sys
 sys.path.insert(0, {IMPORTABLE["PYTHONPATH"]!r})

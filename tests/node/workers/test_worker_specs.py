@@ -55,7 +55,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., WorkerSpecs]]:
 
 
 def variables(spec: WorkerSpec, *names: str) -> list[str | None]:
-    """These variables of a worker's."""
+    """Return these variables of a worker."""
     found = [spec.env.get(name.encode()) for name in names]
     return [None if value is None else os.fsdecode(value) for value in found]
 
@@ -170,5 +170,5 @@ def test_memory_files_are_those_of_the_newest_round(make: Callable[..., WorkerSp
 
 
 def is_memory(path: str) -> bool:
-    """Whether a path is one of our files in memory: its number may be given to another file."""
+    """Return whether a path is a file in memory of ours: its number may be reused."""
     return Path(path).is_symlink() and "memfd:error.json" in str(Path(path).readlink())
