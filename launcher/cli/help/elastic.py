@@ -37,8 +37,8 @@ OPTIONS = {
         "Exclude a node for this long after 3 consecutive failures began on it. 0: never."
     ),
     "gain_delay": Description(
-        "Let nodes that could join wait until the workers of the present nodes have run for this"
-        " long, or one of them has printed something. 0: restart all at once."
+        "Delay a restart that only adds nodes until the workers have run for this long, or one of"
+        " them has printed something. 0: no delay."
     ),
     "change_notice": Description(
         "Notify the workers before nodes join or leave, by a signal such as SIGUSR1 or by creating"
