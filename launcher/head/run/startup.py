@@ -28,7 +28,7 @@ SHOW_AFTER = 0.5
 """Seconds until a terminal shows which hosts are waited for."""
 
 LOG_AFTER = 3.0
-"""Seconds until a line says which hosts are waited for; further lines follow at 5 times that."""
+"""Seconds until a line says which hosts are waited for; then one every five times as long."""
 
 HELD = 8
 """Lines of an engine's output that are held back until the start takes long."""
