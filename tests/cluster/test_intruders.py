@@ -217,4 +217,5 @@ def test_a_start_that_fails_tells_of_strangers(
             ended = running.wait()
             assert_shut_out(stranger)
     assert ended.returncode == UNUSABLE
-    assert re.search("n1: no answer in time.*\n.*rejected 1 connection from [0-9.]+ ", ended.stderr)
+    told = "n1: no answer in time.*\n.*rejected during the start: 1 connection from [0-9.]+\n"
+    assert re.search(told, ended.stderr)
