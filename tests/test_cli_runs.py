@@ -542,12 +542,12 @@ def test_the_plan_as_a_table(folder: Path) -> None:
         "hosts": "hostfile hosts",
         "launcher": "openssh",
         "workers": "6 on 2 nodes",
-        "master": "found at the start:a free port",
+        "master": "chosen at the start:a free port",
         "program": "python -u x.py --local_rank=0 'a b'",
         "folder": str(folder),
         "timeouts": "10 s to connect; 300 s to start; 15 s without a heartbeat",
         "stop": "on SIGTERM, SIGINT or SIGHUP; SIGKILL after 30 s",
-        "output": "lines behind '{host}:{rank}| '",
+        "output": "lines prefixed with '{host}:{rank}| '",
     }
     assert [line.split() for line in nodes.splitlines()] == [
         ["node", "host", "ranks", "devices"],

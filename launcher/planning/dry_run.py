@@ -27,14 +27,14 @@ POLICIES = (
     *("workdir", "workers", "backend", "binding", "supervision", "output", "elastic", "updates"),
     *("batches", "dial_in", "origin"),
 )
-"""Fields of a `JobSpec` that are shown as they are; null where one does not apply."""
+"""Fields of a `JobSpec` that are shown as they are; null for one that does not apply."""
 
 
 def as_json(spec: JobSpec, commands: Commands) -> str:
     """Return the job as one JSON object; `world_size` is null while a node's slots are unknown.
 
-    With a `rendezvous` it is null as well, and ranks are counted from 0 on this machine: torch says
-    later which they are.
+    With a `rendezvous` it is null as well, and ranks are counted from 0 on this machine: torch
+    assigns the real ones later.
     """
     plan, program, notes = spec.plan, spec.plan.program, spec.origin.notes
     return json.dumps(
@@ -58,7 +58,7 @@ def as_json(spec: JobSpec, commands: Commands) -> str:
 
 
 def _json(value: object) -> object:
-    """Return a value as JSON has it: a record as an object, a set as a sorted list."""
+    """Return a value for JSON: a record as an object, a set as a sorted list."""
     if hasattr(value, "_asdict"):
         return {name: _json(one) for name, one in value._asdict().items()}
     if isinstance(value, frozenset):
@@ -67,7 +67,7 @@ def _json(value: object) -> object:
 
 
 def _world_info(plan: Plan) -> str | None:
-    """Return the hosts and slots for `launch --world_info`, None while some are unknown."""
+    """Return the hosts and slots for `launch --world_info`, None if some are unknown."""
     world = {node.host.name: node.slots for node in plan.nodes if node.slots is not None}
     return world_info.encode(world) if len(world) == len(plan.nodes) else None
 
@@ -78,7 +78,7 @@ def _node_json(node: Node) -> dict[str, object]:
 
 
 def as_table(spec: JobSpec, commands: Commands) -> str:
-    """Return the job for a person to read."""
+    """Return the job as a table."""
     plan, origin = spec.plan, spec.origin
     program = plan.program.argv(plan.program.python or "python", 0)
     facts = [
@@ -100,12 +100,14 @@ def as_table(spec: JobSpec, commands: Commands) -> str:
 def _master(plan: Plan) -> str:
     if plan.rendezvous is not None:
         met = plan.rendezvous
-        return f"as torch says, and the ranks: {met.words}, --rdzv_id {met.run_id}, {met.nodes}"
-    return f"{plan.master_addr or 'found at the start'}:{plan.master_port or 'a free port'}"
+        return (
+            f"chosen by torch, as are the ranks: {met.words}, --rdzv_id {met.run_id}, {met.nodes}"
+        )
+    return f"{plan.master_addr or 'chosen at the start'}:{plan.master_port or 'a free port'}"
 
 
 def _workers(plan: Plan) -> str:
-    count = "as many as the nodes have" if plan.world_size is None else str(plan.world_size)
+    count = "one per device" if plan.world_size is None else str(plan.world_size)
     return f"{count} on {counted(len(plan.nodes), 'node')}"
 
 
@@ -120,17 +122,19 @@ def _nodes(plan: Plan) -> list[str]:
 
 def _node_row(node: Node) -> tuple[str, str, str, str]:
     if node.slots is None:
-        return str(node.rank), node.host.name, "?", "all it has"
+        return str(node.rank), node.host.name, "?", "all"
     ranks = show_slots([worker.rank for worker in node.workers()]) or "?"
     return str(node.rank), node.host.name, ranks, show_slots(node.slots)
 
 
 def _variables(travel: Travel) -> list[str]:
     sent = [f"  {name}={_quoted(value)}" for name, value in sorted(travel.masked.items())]
-    lines = ["variables that travel:", *(sent or ["  none"])]
+    lines = ["variables sent to the nodes:", *(sent or ["  none"])]
     if travel.withheld:
         names = ", ".join(travel.withheld)
-        lines.append(f"not sent, they look like secrets (--export NAME sends one): {names}")
+        lines.append(
+            f"not sent because they look like secrets: {names} (send one with --export NAME)"
+        )
     return lines
 
 

@@ -1,4 +1,4 @@
-"""The policies of a job in words, a row each: what `--dry_run` shows beside the plan. Pure."""
+"""The policies of a job in words, one row each, for the table of `--dry_run`. Pure."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 STREAMS = {1: "stdout", 2: "stderr", 3: "stdout and stderr"}
 
 SHOWN = 5
-"""World sizes, and hosts with core lists of their own, that are named."""
+"""Most world sizes, and most hosts with their own core lists, in a row."""
 
 
 def rows(spec: JobSpec) -> list[tuple[str, str]]:
-    """Return (name, words) of every policy that applies."""
+    """Return (name, text) of every policy that applies."""
     every = (
         ("reach", _reach(spec.backend)),
         ("setup", _setup(spec)),
@@ -45,21 +45,21 @@ def rows(spec: JobSpec) -> list[tuple[str, str]]:
 
 
 def _reach(settings: BackendSettings) -> Iterator[str]:
-    yield "this machine is reached like any other" if settings.force_multi else ""
+    yield "this machine is reached over the launcher, too" if settings.force_multi else ""
     new = settings.accept_new_host_keys
-    yield "host keys never seen before are accepted" if new else ""
-    yield "a node launcher for every rank" if settings.rank_per_task else ""
+    yield "new host keys are accepted" if new else ""
+    yield "one node launcher per rank" if settings.rank_per_task else ""
 
 
 def _setup(spec: JobSpec) -> Iterator[str]:
     workers = spec.workers
-    yield f"after {workers.venv_script}" if workers.venv_script else ""
+    yield f"venv script {workers.venv_script}" if workers.venv_script else ""
     yield f"role {workers.role}" if workers.role != "default" else ""
     yield f"run id {workers.run_id}" if workers.run_id else ""
-    yield "each rank sees its own device only" if workers.one_device else ""
+    yield "each rank sees only its own device" if workers.one_device else ""
     yield "shard queues" if workers.shard_queue else ""
     imports = ", ".join(workers.warm_modules)
-    yield f"workers of the next round import {imports} beforehand" if imports else ""
+    yield f"workers of the next round import {imports} in advance" if imports else ""
 
 
 def _binding(spec: JobSpec) -> Iterator[str]:
@@ -90,11 +90,11 @@ def _elastic(policy: ElasticPolicy) -> Iterator[str]:
     yield f"{least} node{'' if least == '1' else 's'}"
     window = f" within {policy.window:g} s" if policy.window else ""
     yield f"{counted(policy.restarts, 'restart')}{window}"
-    yield f"none before {policy.uptime:g} s" if policy.uptime else ""
+    yield f"no restart of a round shorter than {policy.uptime:g} s" if policy.uptime else ""
     codes = either([str(code) for code in sorted(policy.final)]) if policy.final else ""
-    yield f"none after exit code {codes}" if codes else ""
+    yield f"no restart after exit code {codes}" if codes else ""
     yield f"waits {policy.wait:g} s for enough nodes" if policy.wait else ""
-    cool = f"a node where 3 failures in a row began is left out for {policy.cool:g} s"
+    cool = f"a node is excluded for {policy.cool:g} s after 3 consecutive failures"
     yield cool if policy.cool else ""
     gain = f"nodes that could join wait for output of a worker, at most {policy.gain_delay:g} s"
     yield gain if policy.gain_delay else ""
@@ -104,20 +104,20 @@ def _elastic(policy: ElasticPolicy) -> Iterator[str]:
 
 def _torch(rendezvous: Rendezvous | None) -> Iterator[str]:
     if rendezvous is not None:
-        yield f"{counted(rendezvous.restarts, 'restart')}, as torch's agent decides"
+        yield f"at most {counted(rendezvous.restarts, 'restart')}, by torch's agent"
 
 
 def _updates(spec: JobSpec) -> Iterator[str]:
     if spec.updates is not None:
         what = "program" if spec.updates.script else "hostfile"
-        yield f"hosts that come and go are taken from {what} {spec.updates.name}"
+        yield f"hosts are added and removed as listed by {what} {spec.updates.name}"
 
 
 def _control(spec: JobSpec) -> Iterator[str]:
     dial, backend = spec.dial_in, BACKENDS[spec.plan.launcher]
     if backend.joins:
         yield f"nodes dial {dial.first}:{dial.known_port(spec.plan.master_port)}"
-        yield f"secret of {dial.token_file or 'DSRUN_TOKEN'}"
+        yield f"secret from {dial.token_file or 'DSRUN_TOKEN'}"
     elif dial.port:
         yield f"nodes that dial in use port {dial.port}"
 
@@ -141,12 +141,12 @@ def _requeue(policy: SupervisionPolicy) -> Iterator[str]:
 
 
 def _output(policy: OutputPolicy) -> Iterator[str]:
-    yield f"lines behind {policy.prefix!r}" if policy.prefix else "lines without a prefix"
+    yield f"lines prefixed with {policy.prefix!r}" if policy.prefix else "lines without a prefix"
     for name, ranks in (("ranks", policy.console_ranks), ("local ranks", policy.local_ranks)):
         yield f"only {name} {show_slots(sorted(ranks))}" if ranks else ""
     yield _streams(policy.redirects, "to log files only")
-    yield _streams(policy.tee, "shown in any case")
-    yield f"dsrun's own lines from {policy.level} on" if policy.level != "info" else ""
+    yield _streams(policy.tee, "to log files and the console")
+    yield f"messages of dsrun from level {policy.level}" if policy.level != "info" else ""
     yield f"colours {policy.color}" if policy.color != "auto" else ""
     yield "rank 0 reads standard input" if policy.stdin else ""
 
@@ -160,7 +160,7 @@ def _streams(streams: Streams, what: str) -> str:
 def _logs(policy: OutputPolicy) -> Iterator[str]:
     if policy.logs_specs:
         name, folder, *_ = policy.logs_specs
-        yield f"as {name} names them" + (f", in {folder}" if folder else "")
+        yield f"named by {name}" + (f", in {folder}" if folder else "")
     elif policy.log_dir or policy.log_private:
-        yield f"in {policy.log_dir}" if policy.log_dir else "in a folder of each node's own"
-        yield f"named as {policy.log_layout} does" if policy.log_layout != "dsrun" else ""
+        yield f"in {policy.log_dir}" if policy.log_dir else "in a temporary folder on each node"
+        yield f"in the layout of {policy.log_layout}" if policy.log_layout != "dsrun" else ""

@@ -93,26 +93,26 @@ def test_every_policy_is_there_as_json() -> None:
 TABLE = """\
 hosts     --host (a; b)
 launcher  ssh (why)
-workers   as many as the nodes have on 4 nodes
-master    found at the start:4000
+workers   one per device on 4 nodes
+master    chosen at the start:4000
 program   /py -u train.py --local_rank=0 --lr '0 1'
 folder    /work
 timeouts  10 s to connect; 300 s to start; 15 s without a heartbeat
 stop      on SIGTERM, SIGINT or SIGHUP; SIGKILL after 30 s
-output    lines behind '{host}:{rank}| '
+output    lines prefixed with '{host}:{rank}| '
 
 node  host  ranks  devices
 0     w0    0-2    0-1,3
 1     w1    3      2
-2     w2    ?      all it has
+2     w2    ?      all
 3     w3    ?      GPU-a
 
-variables that travel:
+variables sent to the nodes:
   HF_TOKEN='***'
   LONG={long}...
   NCCL_DEBUG=INFO
   OMP_X='a b'
-not sent, they look like secrets (--export NAME sends one): WANDB_API_KEY
+not sent because they look like secrets: WANDB_API_KEY (send one with --export NAME)
 
 commands:
   w0:
@@ -138,7 +138,7 @@ def test_a_large_plan_is_cut_and_one_command_is_shown_once() -> None:
     shown = dry_run.as_table(spec, commands)
     assert "workers   70 on 70 nodes\nmaster    m:a free port\n" in shown
     assert "\n63    w63   63     0\n... and 6 more nodes (--json shows all)\n\n" in shown
-    assert "variables that travel:\n  none\n\n" in shown
+    assert "variables sent to the nodes:\n  none\n\n" in shown
     assert shown.endswith("commands:\n  w0, w1, w2, w3, w4 ...:\n    pdsh all")
     assert len(json.loads(dry_run.as_json(spec, commands))["nodes"]) == 70
 

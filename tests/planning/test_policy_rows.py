@@ -29,7 +29,7 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
     assert rows(SPEC) == [
         ("timeouts", "10 s to connect; 300 s to start; 15 s without a heartbeat"),
         ("stop", "on SIGTERM, SIGINT or SIGHUP; SIGKILL after 30 s"),
-        ("output", "lines behind '{host}:{rank}| '"),
+        ("output", "lines prefixed with '{host}:{rank}| '"),
     ]
 
 
@@ -39,13 +39,13 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
         (
             SPEC._replace(backend=BackendSettings(force_multi=True, accept_new_host_keys=True)),
             "reach",
-            "this machine is reached like any other; host keys never seen before are accepted",
+            "this machine is reached over the launcher, too; new host keys are accepted",
         ),
         (
             SPEC._replace(workers=WorkerPolicy("/v.sh", "r", "id", True, True, ("torch",))),
             "setup",
-            "after /v.sh; role r; run id id; each rank sees its own device only; shard queues;"
-            " workers of the next round import torch beforehand",
+            "venv script /v.sh; role r; run id id; each rank sees only its own device;"
+            " shard queues; workers of the next round import torch in advance",
         ),
         (
             SPEC._replace(binding=BindingPolicy("core", "0-3", smt=False, nics=True, report=True)),
@@ -74,29 +74,29 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
                 )
             ),
             "elastic",
-            "1 or more nodes; 5 restarts within 60 s; none before 3 s; none after exit code 2 or"
-            " 64; waits 9 s for enough nodes; a node where 3 failures in a row began is left out"
-            " for 300 s; SIGUSR1 30 s before a change",
+            "1 or more nodes; 5 restarts within 60 s; no restart of a round shorter than 3 s;"
+            " no restart after exit code 2 or 64; waits 9 s for enough nodes; a node is excluded"
+            " for 300 s after 3 consecutive failures; SIGUSR1 30 s before a change",
         ),
         (
             SPEC._replace(plan=PLAN._replace(rendezvous=TORCH, launcher="local")),
             "elastic",
-            "3 restarts, as torch's agent decides",
+            "at most 3 restarts, by torch's agent",
         ),
         (
             SPEC._replace(updates=HostUpdates(hostfile="hosts")),
             "updates",
-            "hosts that come and go are taken from hostfile hosts",
+            "hosts are added and removed as listed by hostfile hosts",
         ),
         (
             SPEC._replace(updates=HostUpdates(script="./find -x")),
             "updates",
-            "hosts that come and go are taken from program ./find -x",
+            "hosts are added and removed as listed by program ./find -x",
         ),
         (
             SPEC._replace(plan=PLAN._replace(launcher="none"), dial_in=DialIn(first="w0")),
             "control",
-            "nodes dial w0:4001; secret of DSRUN_TOKEN",
+            "nodes dial w0:4001; secret from DSRUN_TOKEN",
         ),
         (SPEC._replace(dial_in=DialIn(7)), "control", "nodes that dial in use port 7"),
         (
@@ -122,22 +122,23 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             ),
             "output",
             "lines without a prefix; only ranks 0-1,4; stdout to log files only; 2,0:3 (local rank:"
-            " 1 stdout, 2 stderr, 3 both) shown in any case; dsrun's own lines from debug on",
+            " 1 stdout, 2 stderr, 3 both) to log files and the console;"
+            " messages of dsrun from level debug",
         ),
         (
             SPEC._replace(output=OutputPolicy(log_dir="l", log_layout="torchrun")),
             "logs",
-            "in l; named as torchrun does",
+            "in l; in the layout of torchrun",
         ),
         (
             SPEC._replace(output=OutputPolicy(log_private=True)),
             "logs",
-            "in a folder of each node's own",
+            "in a temporary folder on each node",
         ),
         (
             SPEC._replace(output=OutputPolicy(logs_specs=("mine", "l", "3", "0", ""))),
             "logs",
-            "as mine names them, in l",
+            "named by mine, in l",
         ),
         (SPEC._replace(output=OutputPolicy(report_file="r.json")), "report", "r.json"),
     ],

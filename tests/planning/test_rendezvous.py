@@ -170,7 +170,7 @@ def test_a_dry_run_says_whose_the_ranks_are(
     asked = command(f"{C10D} --rdzv_endpoint h:1 --nnodes 2 --nproc_per_node 2 --dry_run")
     job = plan_job(asked)
     table = dry_run.as_table(job, commands(job))
-    assert "as torch says, and the ranks: --rdzv_backend c10d at h:1, --rdzv_id none, 2 n" in table
+    assert "chosen by torch, as are the ranks: --rdzv_backend c10d at h:1, --rdzv_id none" in table
     as_json = dry_run.as_json(job, commands(job))
     assert '"world_size": null' in as_json
     assert '"backend": "c10d"' in as_json
