@@ -60,7 +60,7 @@ def test_its_last_word_is_why_it_leaves(node: subprocess.Popen[bytes], tmp_path:
         if kind == frames.HELLO:
             say(node, messages.pack(frames.START, start))
         if kind == frames.NOTE and json.loads(body)["signal"]:
-            assert json.loads(body)["text"] == "heard nothing from the runner for 1 s"
+            assert json.loads(body)["text"] == "no heartbeat from the runner for 1 s"
             break
     else:
         pytest.fail(f"it left without a word: {said}")

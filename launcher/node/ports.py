@@ -1,4 +1,4 @@
-"""The master port: reserved on the node that will use it, and proved reachable from the others."""
+"""The master port: reserved on the node that will use it, before its own program listens there."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ BACKLOG = 4096
 
 
 APART = "127.77.85.69"
-"""A loopback address that nothing has connections at: what is bound to all addresses is seen there,
-and connections that have ended (TIME_WAIT), which have addresses of their own, are not."""
+"""A loopback address without any connections. A socket that is bound to all addresses conflicts
+with it; connections that have ended (TIME_WAIT), which have other addresses, do not."""
 
 
 class Reservation:
-    """A port that nobody else is given while the job runs.
+    """A port that is reserved while the job runs.
 
-    It is held by a socket that is bound but never listens, with the option that lets rank 0's own
-    store bind and listen on the same port beside it (socket(7), SO_REUSEADDR: a conflict needs a
-    listener). So there is no moment between the choice and the use in which it could be lost. A
-    second socket listens until the start, for the other nodes to try; beside it nobody can bind.
+    It is held by a socket that is bound but never listens, with the option that lets rank 0's store
+    bind to the same port and listen there (socket(7), SO_REUSEADDR: only a listener conflicts). So
+    the port cannot be lost between its choice and its use. A second socket listens until the start,
+    so that the other nodes can try to connect; meanwhile no other program can bind to the port.
     """
 
     def __init__(self, port: int) -> None:
@@ -59,7 +59,7 @@ class Reservation:
         self._listener.close()
 
     def close(self) -> None:
-        """Let the port go."""
+        """Release the port."""
         self._listener.close()
         self._hold.close()
 
@@ -76,7 +76,7 @@ def _bound(port: int) -> socket.socket:
 
 
 def is_held(port: int) -> bool:
-    """Return whether a program has a port by now, listening or not."""
+    """Return whether a program has bound a port, listening or not."""
     with socket.socket() as one:
         try:
             one.bind((APART, port))
@@ -86,20 +86,20 @@ def is_held(port: int) -> bool:
 
 
 class ListeningSocket(NamedTuple):
-    """A socket that listens: who has made it, and its number."""
+    """A socket that listens: the user who has made it, and its inode."""
 
     uid: int
     inode: str
 
 
 def listeners(port: int) -> list[ListeningSocket]:
-    """Return the sockets of this machine that listen on a port, at whatever address."""
+    """Return the sockets of this machine that listen on a port, at any address."""
     tables = ("/proc/net/tcp", "/proc/net/tcp6")
     return [one for table in tables for one in listening(lines_of(table), port)]
 
 
 def listening(table: Sequence[str], port: int) -> list[ListeningSocket]:
-    """Return the sockets that listen on a port, by the lines of /proc/net/tcp (proc(5)). Pure."""
+    """Return the sockets that listen on a port, from the lines of /proc/net/tcp (proc(5)). Pure."""
     rows = [line.split() for line in table[1:]]
     return [
         ListeningSocket(int(row[7]), row[9])
@@ -110,11 +110,11 @@ def listening(table: Sequence[str], port: int) -> list[ListeningSocket]:
 
 def taken_problem(port: int) -> str:
     """Return who holds a port, in words."""
-    found = listeners(port)
-    by = _holder(found[0].inode) if found else ""
-    if not found and is_held(port):
+    sockets = listeners(port)
+    by = _holder(sockets[0].inode) if sockets else ""
+    if not sockets and is_held(port):
         by = " by a program that does not listen yet, such as another job"
-    return f"port {port} is taken{by}: choose another --master_port, or none and one is found"
+    return f"port {port} is taken{by}: choose another --master_port, or omit it to get a free port"
 
 
 def _holder(inode: str) -> str:

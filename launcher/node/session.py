@@ -1,4 +1,4 @@
-"""One control line's life on a node: its runs one after another, its signals, its guard, its end.
+"""A control line on a node, from its beginning to its end: runs, signals, and the guard.
 
 The runner sends a JOB for every run, and START once all nodes are ready for it. After a run's DONE
 the line serves the next JOB, until END or the end of the line.
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from .guard import Guard
 
 START_TIMEOUT = 600.0
-"""Seconds to wait for the runner's word until it has first had workers started."""
+"""Seconds to wait for the first START."""
 
 REACH_TIMEOUT = 5.0
 """Seconds for the master's addresses to answer before the start."""
 
 ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
-"""Signals that end this node's part of the job when a scheduler sends them here."""
+"""Signals of a scheduler that end this node's part of the job."""
 
 RUN_FRAMES = (frames.CREDIT, frames.INPUT, frames.ANSWER, *ROUND_FRAMES)
 """What the run itself acts on."""
 
 
 class Phase(Enum):
-    """What the session is for.
+    """The phase of a session.
 
     Attributes:
-        SERVING: one run after another.
-        LEAVING: the end of the run that is active; none comes after it.
-        OVER: nothing; the process ends.
+        SERVING: it serves one run after another.
+        LEAVING: it waits for the end of the active run; no other run follows.
+        OVER: the process ends.
     """
 
     SERVING = 1
@@ -57,7 +57,7 @@ class Phase(Enum):
 
 
 class Session:
-    """One control line's life on a node.
+    """A control line on a node.
 
     Attributes:
         code: the exit code for this process.
@@ -66,8 +66,8 @@ class Session:
     def __init__(self, line: FrameStream, loop: loops.Loop, guard: Guard, *, joined: bool) -> None:
         """Serve `line` on `loop`, under `guard`.
 
-        With `joined`, this node has joined the job by itself: it ends as the job does, and says
-        how.
+        With `joined`, this node has joined the job by itself: it exits with the exit code of the
+        job, and prints its report.
         """
         self.code = 0
         self._loop = loop
@@ -79,9 +79,7 @@ class Session:
         self._beat_timer: loops.Timer | None = None
         self._signals = SignalDeduplicator(loop, self._on_signal)
         self._link = Connection(loop, line, self._handlers(), self._lost)
-        self._start_timer = loop.call_later(
-            START_TIMEOUT, lambda: self._give_up("no word to start")
-        )
+        self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START came"))
 
     def _handlers(self) -> dict[int, Callable[[bytes], None]]:
         return {
@@ -115,23 +113,23 @@ class Session:
 
     @property
     def _active(self) -> NodeRun | None:
-        """The run of which anything may run."""
+        """The run that is active, if any."""
         return self._run if self._run is not None and self._run.active else None
 
     @property
     def _ended(self) -> bool:
-        """Whether the newest run has come to its end."""
+        """Whether the newest run has ended."""
         return self._run is not None and self._run.phase is RunPhase.ENDED
 
     # -- runs -------------------------------------------------------------------------------
 
     def _on_job(self, body: bytes) -> None:
-        """Make ready for a run; one that was not started makes way."""
+        """Prepare a run; it replaces one that was not started."""
         task = messages.unpack(messages.Task, body)
         if self._active:
-            raise frames.BadFrame("a JOB while workers run")
+            raise frames.BadFrame("JOB while workers run")
         if self._phase is not Phase.SERVING:
-            raise frames.BadFrame("a JOB for a node launcher that leaves")
+            raise frames.BadFrame("JOB for a node launcher that is leaving")
         if self._run is not None:
             self._run.close()
         # The checks may take a while: a script is sourced, names are looked up.
@@ -159,7 +157,7 @@ class Session:
         self._guard.keep_alive(self._loop, run.task.stillness)
         self._guard.spare(run.former)
         run.open_to_store()
-        # The runner starts the other nodes at this: none of them may meet our own listener.
+        # The runner then starts the other nodes, which must not connect to our own listener.
         self._beat()
         if self._link.open:
             run.start(start)
@@ -185,23 +183,23 @@ class Session:
         self._lost(reason)
 
     def _lost(self, reason: str) -> None:
-        """Go on without the runner: stop the workers, keep nothing, leave."""
+        """Leave without the runner: stop the workers, and discard their output."""
         if not self._ended:
             self.code = LOST
         if self._active:
             self._phase = Phase.LEAVING
-            self._active.abandon(f"the runner is gone: {reason}")
+            self._active.abandon(f"lost contact with the runner: {reason}")
         else:
             self._end()
 
     def _beat(self) -> None:
-        """Send a sign of life, and see that the runner does; from the first START on."""
+        """Send a heartbeat, and check those of the runner, from the first START on."""
         if not self._link.open or self._run is None:
             return
         silent = 0.0 if self._suspended else self._loop.clock() - self._link.last_received
         if silent >= self._run.task.lease:
-            reason = f"heard nothing from the runner for {silent:.0f} s"
-            self._note_end(reason)  # if the network is only slow, the runner knows why
+            reason = f"no heartbeat from the runner for {silent:.0f} s"
+            self._note_end(reason)  # it arrives if the network is only slow
             self._give_up(reason)
             return
         self._send(frames.pack_beat(time.monotonic()))
@@ -217,7 +215,7 @@ class Session:
         )
 
     def _count_silence_anew(self) -> None:
-        """Count the runner's silence from now on: what came meanwhile has not been read yet."""
+        """Count the runner's silence from now on: frames from before may not have been read."""
         self._link.last_received = self._loop.clock()
         if self._beat_timer is not None:
             self._schedule_beat(0.0)
@@ -268,7 +266,7 @@ class Session:
             run.signal_all(number)
 
     def _when_settled(self, run: NodeRun, act: Callable[[], None]) -> None:
-        """Pass on what the runner got; where it may be on its way here as well, see that first."""
+        """Act on a signal of the runner; if it may also reach this node directly, wait for that."""
         if run.task.settle:
             self._loop.call_later(run.task.settle, act)
         else:
@@ -283,7 +281,7 @@ class Session:
             processes.reap()
 
     def _on_signal(self, number: int, delivered: bool) -> None:
-        """Act on a scheduler's signal; `delivered`: the workers have got it as well."""
+        """Act on a scheduler's signal; with `delivered`, the workers have got it as well."""
         if number == signal.SIGQUIT:
             self._show()
         elif number in ENDS:
@@ -292,10 +290,10 @@ class Session:
             self._active.signal_all(number)
 
     def _guard_died(self) -> None:
-        """Leave at once: without the guard, this process's death would leave orphans.
+        """Leave at once: without the guard, the death of this process would leave orphans.
 
-        An engine that ends kills the guards of all nodes, as it knows of no others. Then there is
-        nothing wrong here, and the workers have their grace.
+        An engine that ends kills the guards of all nodes, as it knows no other processes. Then
+        nothing is wrong here, and the workers have their grace period.
         """
         self.code, reason = LOST, "its guard was killed"
         run = self._leave(reason, signal.SIGKILL)
@@ -308,7 +306,7 @@ class Session:
             run.stop(number, run.task.grace, delivered=delivered)
 
     def _leave(self, reason: str, number: int) -> NodeRun | None:
-        """Serve no other run; return the one that is to be stopped, None where all ends now."""
+        """Serve no other run; return the one to stop, None if the session ends now."""
         run = self._active
         if run is not None or self._ended:
             self._note_end(reason, number)
@@ -319,7 +317,7 @@ class Session:
         return run
 
     def _show(self) -> None:
-        """Say which workers are here, where a person may have asked for it."""
+        """Print the workers of this node, if it has joined by itself (SIGQUIT)."""
         if self._joined and self._active:
             here = ", ".join(f"rank {p.spec.rank} (pid {p.pid})" for p in self._active.workers)
             sys.stderr.write(f"dsrun: on this node: {here}; Ctrl-\\ on node 0 shows all\n")

@@ -84,7 +84,7 @@ def test_a_port_that_is_held_without_listening_is_taken(address: str) -> None:
             ports.Reservation(port)
         assert ports.taken_problem(port) == (
             f"port {port} is taken by a program that does not listen yet, such as another job:"
-            " choose another --master_port, or none and one is found"
+            " choose another --master_port, or omit it to get a free port"
         )
 
 
@@ -138,11 +138,11 @@ def test_a_port_that_is_taken_names_its_holder() -> None:
         name = Path(f"/proc/{holder.pid}/comm").read_text(encoding="utf-8").strip()
         assert ports.taken_problem(port) == (
             f"port {port} is taken by {name} (pid {holder.pid}):"
-            " choose another --master_port, or none and one is found"
+            " choose another --master_port, or omit it to get a free port"
         )
         holder.communicate("\n")
     assert ports.taken_problem(port) == (
-        f"port {port} is taken: choose another --master_port, or none and one is found"
+        f"port {port} is taken: choose another --master_port, or omit it to get a free port"
     )
 
 

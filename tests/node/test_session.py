@@ -316,7 +316,7 @@ def test_a_silent_runner_is_lost_and_the_workers_are_stopped(runner: FakeRunner)
 
     assert runner.play(history) == LOST
     ((text, number),) = runner.notes()
-    assert (text[:36], number) == ("heard nothing from the runner for 10", signal.SIGKILL)
+    assert (text[:35], number) == ("no heartbeat from the runner for 10", signal.SIGKILL)
     assert processes.children() == []
 
 
