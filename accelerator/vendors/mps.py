@@ -1,4 +1,4 @@
-"""Apple's GPUs: Linux has no driver for them, so only if named, and with one worker."""
+"""Apple's GPUs: torch does not support them on Linux, so only if named, and with one worker."""
 
 from .base import Accelerator
 
