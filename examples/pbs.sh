@@ -3,8 +3,8 @@
 #
 #     qsub examples/pbs.sh
 #
-# dsrun finds the nodes in PBS_NODEFILE and reaches them by ssh, which must work between nodes
-# without a password. Each node counts its own GPUs; --num_gpus N takes the first N of each.
+# dsrun reads the nodes from PBS_NODEFILE and connects to them by ssh, which must work between nodes
+# without a password. Each node counts its own GPUs; --num_gpus N uses the first N of each.
 
 #PBS -N train
 #PBS -l select=4:ncpus=64:ngpus=8
@@ -15,5 +15,5 @@ cd "$PBS_O_WORKDIR" || exit
 
 exec dsrun --log_dir logs examples/train_ddp.py --checkpoint "checkpoint-$PBS_JOBID.pt"
 
-# Where ssh is closed, an mpirun that was built for PBS can start the nodes; so can any other:
+# If ssh is not allowed, an mpirun that was built for PBS can start the nodes:
 # exec dsrun --launcher openmpi --log_dir logs examples/train_ddp.py --checkpoint ...

@@ -6,12 +6,12 @@ One process is one rank; it reads RANK, LOCAL_RANK, WORLD_SIZE, MASTER_ADDR and 
     torchrun --nproc_per_node 2 examples/train_ddp.py
     dsrun --hostfile hosts examples/train_ddp.py --checkpoint model.pt
 
-The batch of a step is the same for any number of ranks, and each rank takes its share of it. With
-double precision the order of the sums does not show either: the losses depend on the seed alone.
+The batch of a step is the same for any number of ranks, and each rank takes its share of it. In
+double precision the order of the sums does not matter, so the losses depend only on the seed.
 
-With --checkpoint the training goes on from that file if it is there. Rank 0 reads and writes it
+With --checkpoint the training resumes from that file if it exists. Rank 0 reads and writes it
 (no shared folder is needed): every --checkpoint_every steps, at the end, and after the step in
-which any rank gets a signal: SIGUSR1 saves and goes on, SIGTERM saves and lets all ranks exit 0.
+which any rank gets a signal: SIGUSR1 saves and continues, SIGTERM saves and all ranks exit with 0.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Now, before there is a group: its functions keep the group they find as a default argument. A
-# kept group outlives destroy_process_group, and gloo's threads then abort the exit now and then.
+# Import it before there is a group: its functions keep the current group as a default argument.
+# Such a group outlives destroy_process_group, and gloo's threads then sometimes abort the exit.
 import torch.distributed.nn
 from torch import Tensor, nn
 from torch.nn import functional
@@ -47,21 +47,21 @@ def main() -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train a character-level language model.")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--batch", type=int, default=4096, help="examples a step, over all ranks")
-    parser.add_argument("--context", type=int, default=8, help="characters to guess the next from")
+    parser.add_argument("--batch", type=int, default=4096, help="examples per step, over all ranks")
+    parser.add_argument("--context", type=int, default=8, help="characters per prediction")
     parser.add_argument("--lr", type=float, default=0.015)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--text", type=Path, help="what to learn; default: Python's own library")
+    parser.add_argument("--text", type=Path, help="training text; default: Python's own library")
     parser.add_argument("--log_every", type=int, default=10, metavar="STEPS")
     parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="resume from it, save here")
     parser.add_argument("--checkpoint_every", type=int, default=20, metavar="STEPS")
-    # DeepSpeed's launcher adds this to every script's arguments; LOCAL_RANK says the same.
+    # DeepSpeed's launcher and dsrun pass this to every script; LOCAL_RANK has the same value.
     parser.add_argument("--local_rank", "--local-rank", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def join_group() -> torch.device:
-    """Join the other ranks: over NCCL where each has a GPU of its own, else over gloo."""
+    """Join the other ranks: over NCCL if each has its own GPU, else over gloo."""
     if "RANK" not in os.environ:
         os.environ.update(RANK="0", LOCAL_RANK="0", WORLD_SIZE="1")
         os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0")
@@ -72,7 +72,7 @@ def join_group() -> torch.device:
         torch.cuda.set_device(device)
         dist.init_process_group("nccl", init_method="env://", device_id=device)
         return device
-    if "OMP_NUM_THREADS" not in os.environ:  # which torch heeds by itself
+    if "OMP_NUM_THREADS" not in os.environ:  # torch reads it
         torch.set_num_threads(max(1, len(os.sched_getaffinity(0)) // ranks_here))
     dist.init_process_group("gloo", init_method="env://")
     return torch.device("cpu")
@@ -84,18 +84,20 @@ def train(options: argparse.Namespace, device: torch.device) -> None:
     saved = from_rank_0(read_checkpoint, options.checkpoint)
     training = Training(options, device, saved)
     first = training.step
-    say(f"world size {dist.get_world_size()}, {dist.get_backend()}, {first} steps done before")
+    print_once(
+        f"world size {dist.get_world_size()}, {dist.get_backend()}, {first} steps done before"
+    )
     run(training, text, options)
-    say(f"{training.step - first} steps in {time.monotonic() - began:.1f} s")
+    print_once(f"{training.step - first} steps in {time.monotonic() - began:.1f} s")
 
 
-def say(line: str) -> None:
+def print_once(line: str) -> None:
     if dist.get_rank() == 0:
         print(line, flush=True)
 
 
 def from_rank_0(read: Callable[[Path | None], Any], file: Path | None) -> Any:
-    """Return on every rank what rank 0 reads: other hosts may lack the file, or hold another."""
+    """Return on every rank what rank 0 reads: on other hosts the file may differ or be missing."""
     box = [read(file) if dist.get_rank() == 0 else None]
     dist.broadcast_object_list(box)
     return box[0]
@@ -112,7 +114,7 @@ def read_checkpoint(file: Path | None) -> Any:
 
 
 def write_checkpoint(file: Path, checkpoint: dict[str, Any]) -> None:
-    """Replace the file in one move: at no moment is there half a checkpoint under its name."""
+    """Replace the file atomically, so that it is never half a checkpoint."""
     if dist.get_rank() == 0:
         part = file.with_name(file.name + ".part")
         with part.open("wb") as stream:
@@ -123,13 +125,13 @@ def write_checkpoint(file: Path, checkpoint: dict[str, Any]) -> None:
 
 
 def character_model(context: int, embedding: int = 24, hidden: int = 256) -> nn.Sequential:
-    """The last characters, [n, context] -> logits of the one that follows, [n, CHARACTERS]."""
+    """The last characters, [n, context] -> logits of the next one, [n, CHARACTERS]."""
     first, last = nn.Linear(context * embedding, hidden), nn.Linear(hidden, CHARACTERS)
     return nn.Sequential(nn.Embedding(CHARACTERS, embedding), nn.Flatten(), first, nn.ReLU(), last)
 
 
 class Training:
-    """What a checkpoint holds, and how it moves on by one step."""
+    """The state in a checkpoint, and one training step."""
 
     def __init__(self, options: argparse.Namespace, device: torch.device, saved: Any) -> None:
         torch.manual_seed(options.seed)
@@ -147,11 +149,11 @@ class Training:
         return {"step": self.step, "loss": self.loss, **states}
 
     def advance(self, inputs: Tensor, targets: Tensor, batch: int) -> Tensor:
-        """Learn from this rank's share of a batch; return the share's part of the mean loss."""
+        """Train on this rank's share of a batch; return its part of the mean loss."""
         logits = self.ddp(inputs.to(self.device))
         total = functional.cross_entropy(logits, targets.to(self.device), reduction="sum")
         self.optimizer.zero_grad()
-        # DDP takes the mean of the ranks' gradients; shares may differ in size, so undo that.
+        # DDP averages over ranks, whose shares may differ in size: average over samples instead.
         torch.autograd.backward(total / batch * dist.get_world_size())
         self.optimizer.step()
         self.step += 1
@@ -168,9 +170,9 @@ def share_of_batch(text: Tensor, step: int, options: argparse.Namespace) -> tupl
 
 
 def agree(share: Tensor, seen: set[int]) -> tuple[float, bool, bool]:
-    """Return what holds for all ranks: the mean loss, whether any is to save, whether to stop."""
+    """Return the same on all ranks: the mean loss, whether to save, and whether to stop."""
     signals = seen.copy()
-    seen -= signals  # not clear(): one may have come in between
+    seen -= signals  # not clear(): another one may have arrived in between
     mine = [share.item(), signal.SIGUSR1 in signals, signal.SIGTERM in signals]
     everyone = torch.tensor(mine, dtype=share.dtype, device=share.device)
     dist.all_reduce(everyone)
@@ -189,11 +191,11 @@ def run(training: Training, text: Tensor, options: argparse.Namespace) -> None:
         share = training.advance(*share_of_batch(text, training.step, options), options.batch)
         training.loss, save, stop = agree(share, seen)
         if training.step == 1 or training.step % options.log_every == 0:
-            say(f"step {training.step:4}  loss {training.loss:.4f}")
+            print_once(f"step {training.step:4}  loss {training.loss:.4f}")
         due = training.step % options.checkpoint_every == 0 or training.step == options.steps
         if file and (due or save or stop):
             write_checkpoint(file, training.checkpoint())
-    say("stopped by SIGTERM" if stop else f"final loss {training.loss:.4f}")
+    print_once("stopped by SIGTERM" if stop else f"final loss {training.loss:.4f}")
 
 
 if __name__ == "__main__":

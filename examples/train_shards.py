@@ -1,17 +1,17 @@
-"""Train with DistributedDataParallel on shards that dsrun gives out, exact to the sample.
+"""Train with DistributedDataParallel on shards from dsrun's queue, exact to the sample.
 
     python examples/train_shards.py
     dsrun --shard_queue --hostfile hosts examples/train_shards.py --checkpoint model.pt
     dsrun --shard_queue --hostfile hosts --elastic_training examples/train_shards.py \
         --checkpoint /shared/model.pt
 
-Each rank takes a shard when it is ready for one. All step together, so that a rank that finds the
-queue empty still takes part, with nothing to learn from, until the others are done as well.
+Each rank takes a shard when it is ready for one. All ranks step together, so a rank that finds the
+queue empty takes part in the steps with an empty batch until the others are done as well.
 
-The checkpoint has the model and the position of the queue as of one step. Whatever dies, the
-training goes on from there, and no sample of an epoch is lost or doubled: --history keeps in it
-which samples the model has seen, in the order of steps. With --by sampler an ElasticSampler shares
-the data out instead, as many samples to each rank, and dsrun keeps nothing.
+The checkpoint has the model and the position of the queue at the same step. After a failure the
+training continues from there, and no sample of an epoch is lost or repeated; --history saves which
+samples the model has seen, in the order of the steps. With --by sampler an ElasticSampler divides
+the data instead, the same number of samples for each rank, and dsrun keeps no queue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-# Before there is a group, as in train_ddp.py.
+# Import it before there is a group, as in train_ddp.py.
 import torch.distributed.nn
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
@@ -35,7 +35,7 @@ from dsrun.accelerator.shards import Shard, ShardQueue
 FEATURES = 16
 
 Samples = list[tuple[int, int]]
-"""Epoch and index of each."""
+"""Epoch and index of each sample."""
 
 
 def main() -> None:
@@ -50,28 +50,28 @@ def main() -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Train on shards, exact to the sample.")
     parser.add_argument("--by", choices=("queue", "sampler"), default="queue")
-    parser.add_argument("--size", type=int, default=20_000, help="samples of the data set")
-    parser.add_argument("--shard", type=int, default=256, help="samples of a shard")
-    parser.add_argument("--batch", type=int, default=32, help="samples a step, of each rank")
+    parser.add_argument("--size", type=int, default=20_000, help="samples in the data set")
+    parser.add_argument("--shard", type=int, default=256, help="samples in a shard")
+    parser.add_argument("--batch", type=int, default=32, help="samples per step and rank")
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--log_every", type=int, default=50, metavar="STEPS")
-    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="go on from it, save here")
+    parser.add_argument("--checkpoint", type=Path, metavar="FILE", help="resume from it, save here")
     parser.add_argument("--checkpoint_every", type=int, default=20, metavar="STEPS")
-    parser.add_argument("--history", action="store_true", help="save which samples were trained")
+    parser.add_argument("--history", action="store_true", help="save which samples were used")
     # DeepSpeed's launcher adds this to every script's arguments.
     parser.add_argument("--local_rank", "--local-rank", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 class FromQueue:
-    """Batches of the shards that this rank takes; `over` when all ranks have done all."""
+    """Batches from the shards that this rank takes; `over` when all shards are done."""
 
     def __init__(self, options: argparse.Namespace, state: dict[str, Any] | None) -> None:
         size, shard, epochs = options.size, options.shard, options.epochs
         self._queue = ShardQueue("train", size=size, shard=shard, epochs=epochs, seed=options.seed)
-        # Not only where there is a checkpoint: what was done before a failure is done no more.
+        # Also without a checkpoint: the queue has counted work that the model has lost.
         self._queue.load_state_dict(state or {})
         self._batch = options.batch
         self._shard: Shard | None = None
@@ -82,9 +82,9 @@ class FromQueue:
         return self._queue.over
 
     def batch(self) -> Samples:
-        """Return the next samples of this rank, none if there is nothing for it just now."""
+        """Return the next samples of this rank; none if no shard is available now."""
         if self._shard is None:
-            # Waiting here for others would have them wait for us, at the next step.
+            # Do not wait here for other ranks: they would wait for this one in the next step.
             self._shard, self._done = self._queue.take(wait=False), 0
         if self._shard is None:
             return []
@@ -92,7 +92,7 @@ class FromQueue:
         return [(self._shard.epoch, index) for index in rest]
 
     def trained(self, samples: int) -> None:
-        """Tell that the step is made."""
+        """Report that the step is done."""
         if self._shard is not None:
             self._done += samples
             self._queue.done(self._shard, self._done)
@@ -104,7 +104,7 @@ class FromQueue:
 
 
 class FromSampler:
-    """Batches of an ElasticSampler, as a DataLoader would make them."""
+    """Batches of an ElasticSampler, as a DataLoader makes them."""
 
     def __init__(self, options: argparse.Namespace, state: dict[str, Any] | None) -> None:
         self._sampler = ElasticSampler(options.size, seed=options.seed)
@@ -118,7 +118,7 @@ class FromSampler:
         return bool(self._sampler.epoch >= self._options.epochs)
 
     def batch(self) -> Samples:
-        """Return the next samples of this rank; those behind the epoch's end are the next one's."""
+        """Return the next samples of this rank, which may extend into the next epoch."""
         if self.over:
             return []
         sampler, count = self._sampler, min(self._options.batch, len(self._sampler))
@@ -127,7 +127,7 @@ class FromSampler:
         return [(next(epochs), next(self._indices)) for _ in range(count)]
 
     def trained(self, samples: int) -> None:
-        """Tell that the step is made; the order of the next epoch follows that of this one."""
+        """Report that the step is done; at the end of an epoch begin the order of the next."""
         epoch = self._sampler.epoch
         self._sampler.trained(samples)
         if self._sampler.epoch != epoch:
@@ -138,7 +138,7 @@ class FromSampler:
 
 
 class Training:
-    """What a checkpoint holds, and how it moves on by one step."""
+    """The state in a checkpoint, and one training step."""
 
     def __init__(self, options: argparse.Namespace, saved: Any) -> None:
         torch.manual_seed(options.seed)
@@ -158,7 +158,7 @@ class Training:
         return {"step": self.step, "history": self.history, **states}
 
     def advance(self, batch: Samples, total: int) -> Tensor:
-        """Learn from this rank's part of `total` samples; return its part of their mean loss."""
+        """Train on this rank's part of `total` samples; return its part of the mean loss."""
         inputs, targets = data([index for _, index in batch])
         loss: Tensor = (self.ddp(inputs).squeeze(1) - targets).square().sum() / total
         self.optimizer.zero_grad()
@@ -182,59 +182,59 @@ def train(options: argparse.Namespace) -> None:
     source = (FromQueue if options.by == "queue" else FromSampler)(
         options, saved["data"] if saved else None
     )
-    say(f"world size {dist.get_world_size()}, {training.step} steps done before")
+    print_once(f"world size {dist.get_world_size()}, {training.step} steps done before")
     while True:
         batch = source.batch()
         total, over = summed(len(batch), source.over)
         if not total:
             if over == dist.get_world_size():
                 break
-            continue  # the last shards of the epoch were done while this rank looked
+            continue  # the last shards of the epoch were done in the meantime
         part = training.advance(batch, int(total))
         source.trained(len(batch))
         if options.history:
-            training.history.append(everyones(batch))
+            training.history.append(all_samples(batch))
         if training.step % options.log_every == 0:
-            say(f"step {training.step:5}  loss {summed(part.item())[0]:.5f}")
+            print_once(f"step {training.step:5}  loss {summed(part.item())[0]:.5f}")
         if training.step % options.checkpoint_every == 0:
             save(options.checkpoint, training, source)
     save(options.checkpoint, training, source)
-    say(f"all done in {training.step} steps")
+    print_once(f"all done in {training.step} steps")
 
 
 def summed(*values: float) -> list[float]:
     """Return the sums over all ranks."""
     numbers = torch.tensor(values, dtype=torch.float64)
     dist.all_reduce(numbers)
-    found: list[float] = numbers.tolist()
-    return found
+    sums: list[float] = numbers.tolist()
+    return sums
 
 
-def everyones(batch: Samples) -> Samples:
-    """Return the samples that all ranks have trained on in this step."""
+def all_samples(batch: Samples) -> Samples:
+    """Return the samples that all ranks have used in this step."""
     boxes: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(boxes, batch)
     return [sample for box in boxes for sample in box]
 
 
-def say(line: str) -> None:
+def print_once(line: str) -> None:
     if dist.get_rank() == 0:
         print(line, flush=True)
 
 
 def from_rank_0(file: Path | None) -> Any:
-    """Return on every rank the checkpoint that rank 0 finds."""
-    here = dist.get_rank() == 0 and file and file.exists()
-    box = [torch.load(file, "cpu", weights_only=True) if file and here else None]
+    """Return rank 0's checkpoint on every rank."""
+    load = dist.get_rank() == 0 and file and file.exists()
+    box = [torch.load(file, "cpu", weights_only=True) if file and load else None]
     dist.broadcast_object_list(box)
     return box[0]
 
 
 def save(file: Path | None, training: Training, source: FromQueue | FromSampler) -> None:
-    """Save model and position as of this step, in one file that is replaced in one move."""
+    """Save model and position of this step in one file, which is replaced atomically."""
     if file is None:
         return
-    dist.barrier()  # by now every rank has told what it has trained on
+    dist.barrier()  # every rank has reported what it has used
     if dist.get_rank() == 0:
         part = file.with_name(file.name + ".part")
         with part.open("wb") as stream:
@@ -242,7 +242,7 @@ def save(file: Path | None, training: Training, source: FromQueue | FromSampler)
             stream.flush()
             os.fsync(stream.fileno())
         part.replace(file)
-    # Nobody trains on before it is read: the next step waits for rank 0 as well.
+    # No rank gets ahead of the saved position: the next step waits for rank 0.
 
 
 if __name__ == "__main__":
