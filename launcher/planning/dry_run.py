@@ -103,7 +103,10 @@ def _master(plan: Plan) -> str:
         return (
             f"chosen by torch, as are the ranks: {met.words}, --rdzv_id {met.run_id}, {met.nodes}"
         )
-    return f"{plan.master_addr or 'chosen at the start'}:{plan.master_port or 'a free port'}"
+    if plan.master_addr is not None and plan.master_port is not None:
+        return f"{plan.master_addr}:{plan.master_port}"
+    port = "a free port" if plan.master_port is None else f"port {plan.master_port}"
+    return f"{plan.master_addr or 'node 0'}, on {port}"
 
 
 def _workers(plan: Plan) -> str:

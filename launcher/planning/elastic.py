@@ -1,10 +1,11 @@
-"""What the options ask for of an elastic job. Pure."""
+"""Make the elastic policy from the options. Pure."""
 
 from __future__ import annotations
 
 from ..common import signals
 from ..common.errors import UsageError, conflict
 from ..common.exit_codes import exit_codes
+from ..common.wording import counted
 from ..specs.elastic_policy import ElasticPolicy
 
 TYPE_CHECKING = False
@@ -12,14 +13,14 @@ if TYPE_CHECKING:
     from ..cli.options import Options
 
 DEEPSPEEDS = 100
-"""Restarts of `--elastic_training` where nobody says how many: DeepSpeed's (0.19, launch.py)."""
+"""Default of --max_restarts with `--elastic_training`, as in DeepSpeed (0.19, launch.py)."""
 
 MARGIN = 10.0
-"""Seconds beyond the grace for a node to stop its workers: what SIGKILL does not end is not worth
-waiting for, where others can go on."""
+"""Seconds beyond the grace for a node to stop its workers; other nodes do not wait longer for
+processes that SIGKILL does not end."""
 
 GROWING = ("watch_hostfile", "host_discovery_script")
-"""Options by which hosts can come that were not there at the start."""
+"""Options that can add hosts to a running job."""
 
 OURS = (
     *("min_wait", "restart_window", "min_uptime", "no_restart_codes"),
@@ -29,14 +30,14 @@ OURS = (
 
 
 def has_own_logs(options: Options) -> bool:
-    """Return whether dsrun names the log files, not an entry point that torch's agent loads."""
+    """Return whether dsrun names the log files, not an entry point of torch's agent."""
     return options.logs_specs == "default"
 
 
 def has_private_logs(options: Options) -> bool:
-    """Return whether output goes to log files only, and nobody says where they are to be."""
-    away = any(part.rpartition(":")[2] != "0" for part in options.redirects.split(","))
-    return away and not options.log_dir and has_own_logs(options)
+    """Return whether output is redirected to log files, but no folder is given for them."""
+    redirected = any(part.rpartition(":")[2] != "0" for part in options.redirects.split(","))
+    return redirected and not options.log_dir and has_own_logs(options)
 
 
 def is_elastic(options: Options) -> bool:
@@ -53,29 +54,30 @@ def grows(options: Options) -> bool:
 
 
 def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
-    """Return how far a job on so many nodes may shrink and fail; None where it may not at all.
+    """Return how far a job on `nodes` nodes may shrink, grow and fail; None for a static job.
 
     Raises:
-        UsageError: the limits contradict each other, or there are fewer nodes than the least.
+        UsageError: options conflict, or there are fewer nodes than the minimum.
     """
     if not is_elastic(options):
         _check_static(options)
         return None
     if options.rank_per_task:
-        raise UsageError("--rank_per_task: an elastic job restarts ranks, which MPI cannot do")
+        raise UsageError("--rank_per_task: not in an elastic job, as MPI cannot restart ranks")
     if options.stdin != "none":
         raise UsageError(
-            f"--stdin {options.stdin}: an elastic job restarts ranks, and input is read but once"
+            f"--stdin {options.stdin}: not in an elastic job, as a restarted rank 0 would miss the"
+            " input that was already read"
         )
     least, most = _nodes(options, nodes)
     if (options.max_restarts or 0) < 0:
         raise UsageError(f"--max_restarts: expected 0 or more, not {options.max_restarts}")
-    given = DEEPSPEEDS if options.elastic_training else 0
+    restarts = DEEPSPEEDS if options.elastic_training else 0
     notice_by = _notice_by(options)
     return ElasticPolicy(
         least=least,
         most=most,
-        restarts=given if options.max_restarts is None else options.max_restarts,
+        restarts=restarts if options.max_restarts is None else options.max_restarts,
         window=options.restart_window,
         uptime=options.min_uptime,
         final=frozenset(exit_codes("--no_restart_codes", options.no_restart_codes)),
@@ -89,10 +91,10 @@ def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
 
 
 def _notice_by(options: Options) -> str:
-    """Return how workers learn of a change: a signal's name, a file's path, or "".
+    """Return how workers are notified of a change: a signal's name, a file's path, or "".
 
     Raises:
-        UsageError: there is no such signal.
+        UsageError: the signal is unknown.
     """
     notice = options.change_notice
     if notice.upper().startswith("SIG") and "/" not in notice:
@@ -101,29 +103,31 @@ def _notice_by(options: Options) -> str:
 
 
 def warm_modules(options: Options) -> tuple[str, ...]:
-    """Return what the next round's workers import beforehand, () where they import nothing.
+    """Return the modules that spare workers import in advance, () without --warm_workers.
 
     Raises:
-        UsageError: there is no Python, or no such name of a module.
+        UsageError: the program is not run by Python, or a module's name is invalid.
     """
     if not options.warm_workers:
         return ()
     if options.no_python:
-        raise UsageError("--warm_workers: --no_python runs a program that imports nothing")
+        raise UsageError("--warm_workers: not with --no_python, which imports no modules")
     names = tuple(options.warm_modules.split(","))
     if not all(part.isidentifier() for name in names for part in name.split(".")):
-        raise UsageError(f"--warm_modules {options.warm_modules!r}: expected modules: torch,numpy")
+        raise UsageError(
+            f"--warm_modules {options.warm_modules!r}: expected names of modules, such as torch,numpy"
+        )
     return names
 
 
 def nodes_range(options: Options) -> tuple[int, int] | None:
-    """Return torchrun's --nnodes MIN:MAX, None where it is one number."""
+    """Return torchrun's --nnodes MIN:MAX, None if it is one number."""
     least, most = bounds(options.nnodes or "1")
     return (least, most) if least < most else None
 
 
 def bounds(nnodes: str) -> tuple[int, int]:
-    """Return the least and the most that --nnodes N or MIN:MAX allows.
+    """Return the minimum and the maximum of --nnodes N or MIN:MAX.
 
     Raises:
         UsageError: it is neither.
@@ -139,13 +143,13 @@ def _check_static(options: Options) -> None:
     names = [name for name in OURS if getattr(options, name)]
     if names:
         raise UsageError(
-            f"--{names[0]}: only with an elastic job: --elastic_training, --max_restarts N,"
+            f"--{names[0]}: only in an elastic job; add --elastic_training, --max_restarts N or"
             " --nnodes MIN:MAX"
         )
 
 
 def _nodes(options: Options, nodes: int) -> tuple[int, int]:
-    """Return the least and the most nodes of a round, of those that there are."""
+    """Return the smallest and the largest number of nodes in a round, of `nodes`."""
     least, most = _limits(options)
     unbounded = 1 << 30 if grows(options) else nodes
     most = unbounded if most is None else most
@@ -153,9 +157,11 @@ def _nodes(options: Options, nodes: int) -> tuple[int, int]:
     own = options.min_elastic_nodes
     flag = f"--nnodes {options.nnodes}" if own is None else f"--min_elastic_nodes {own}"
     if least > nodes:
-        raise UsageError(f"{flag}: there are {nodes} nodes; ask for at most that, or name more")
+        raise UsageError(
+            f"{flag}: the job has only {counted(nodes, 'node')}; add hosts, or lower it"
+        )
     if least > most:
-        raise UsageError(f"{flag}: is more than --max_elastic_nodes {most}; expected at most that")
+        raise UsageError(f"{flag}: is more than --max_elastic_nodes {most}")
     return least, most
 
 

@@ -6,21 +6,21 @@ from ..common.values import NamedTuple
 
 
 class ElasticPolicy(NamedTuple):
-    """What a job may go through; times in seconds.
+    """How far an elastic job may shrink, grow and fail; times in seconds.
 
     Attributes:
-        least, most: nodes in a round.
+        least, most: the smallest and largest number of nodes in a round.
         restarts: how often workers may be restarted after a failure.
-        window: so many restarts are allowed within these; 0 for the whole job.
-        uptime: a round must have lasted so long, or its failure is not worth a restart.
-        final: exit codes that are not worth one either, those of signals as a shell has them.
-        wait: how long too few nodes wait for more before the job ends.
-        cool: how long a node takes no part after failures began there alone; 0 for never.
-        notice: how long before a change that can wait the workers are told of it.
-        patience: how long the nodes of a broken round may take until they are ready again.
+        window: the time in which `restarts` are counted; 0 for the whole job.
+        uptime: there is no restart if a round fails sooner than this after its start.
+        final: exit codes after which there is no restart; 128 + N for signal N.
+        wait: how long to wait for more nodes when there are too few.
+        cool: how long a node is excluded after consecutive failures began there; 0 for never.
+        notice: how long before a change that can wait the workers are notified.
+        patience: how long the nodes of a broken round may take to be ready again.
         gain_delay: how long nodes that could join wait after the start of a round, unless one of
             its workers prints something before.
-        notice_by: how they are told of it: a signal's name, or a file's path; "" for not at all.
+        notice_by: how they are notified: a signal's name, or a file's path; "" for not at all.
     """
 
     least: int

@@ -94,7 +94,7 @@ TABLE = """\
 hosts     --host (a; b)
 launcher  ssh (why)
 workers   one per device on 4 nodes
-master    chosen at the start:4000
+master    node 0, on port 4000
 program   /py -u train.py --local_rank=0 --lr '0 1'
 folder    /work
 timeouts  10 s to connect; 300 s to start; 15 s without a heartbeat
@@ -136,7 +136,7 @@ def test_a_large_plan_is_cut_and_one_command_is_shown_once() -> None:
     spec = JobSpec("j", plan, "/")
     commands = [(host.name, ["pdsh", "all"]) for host in hosts]
     shown = dry_run.as_table(spec, commands)
-    assert "workers   70 on 70 nodes\nmaster    m:a free port\n" in shown
+    assert "workers   70 on 70 nodes\nmaster    m, on a free port\n" in shown
     assert "\n63    w63   63     0\n... and 6 more nodes (--json shows all)\n\n" in shown
     assert "variables sent to the nodes:\n  none\n\n" in shown
     assert shown.endswith("commands:\n  w0, w1, w2, w3, w4 ...:\n    pdsh all")

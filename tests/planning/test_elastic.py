@@ -80,12 +80,12 @@ CONTRADICTIONS: list[tuple[dict[str, Any], str]] = [
     ({"nnodes": "1:²"}, "--nnodes 1:²: expected N or MIN:MAX, such as 2 or 1:4, MIN first"),
     (
         {"elastic_training": True, "min_elastic_nodes": 3, "max_elastic_nodes": 2},
-        "--min_elastic_nodes 3: is more than --max_elastic_nodes 2; expected at most that",
+        "--min_elastic_nodes 3: is more than --max_elastic_nodes 2",
     ),
-    ({"nnodes": "5:8"}, "--nnodes 5:8: there are 4 nodes; ask for at most that, or name more"),
+    ({"nnodes": "5:8"}, "--nnodes 5:8: the job has only 4 nodes; add hosts, or lower it"),
     (
         {"max_restarts": 1, "min_elastic_nodes": 5, "max_elastic_nodes": 6},
-        "--min_elastic_nodes 5: there are 4 nodes; ask for at most that, or name more",
+        "--min_elastic_nodes 5: the job has only 4 nodes; add hosts, or lower it",
     ),
 ]
 
@@ -138,10 +138,10 @@ def test_workers_start_cold_unless_that_is_asked_for() -> None:
 
 
 WARM: list[tuple[dict[str, Any], str]] = [
-    ({"max_restarts": 1, "no_python": True}, "--warm_workers: --no_python"),
-    ({"max_restarts": 1, "warm_modules": ""}, "--warm_modules '': expected modules"),
-    ({"max_restarts": 1, "warm_modules": "a, b"}, "--warm_modules 'a, b': expected modules"),
-    ({"max_restarts": 1, "warm_modules": "a..b"}, "--warm_modules 'a..b': expected modules"),
+    ({"max_restarts": 1, "no_python": True}, "--warm_workers: not with --no_python"),
+    ({"max_restarts": 1, "warm_modules": ""}, "--warm_modules '': expected names"),
+    ({"max_restarts": 1, "warm_modules": "a, b"}, "--warm_modules 'a, b': expected names"),
+    ({"max_restarts": 1, "warm_modules": "a..b"}, "--warm_modules 'a..b': expected names"),
 ]
 
 

@@ -123,7 +123,7 @@ def test_it_is_a_value_without_anything_that_runs() -> None:
         (("--rank_per_task",), "--rank_per_task: --launcher openssh cannot start ranks"),
         (("--launcher_args", "'"), '--launcher_args "\'": No closing quotation'),
         (("--bind_core_list", "w9:0"), "--bind_core_list: 'w9:0'"),
-        (("--warm_workers",), "--warm_workers: only with an elastic job"),
+        (("--warm_workers",), "--warm_workers: only in an elastic job"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(words: tuple[str, ...], problem: str) -> None:

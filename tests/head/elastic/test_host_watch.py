@@ -221,7 +221,7 @@ def test_sources_that_contradict_each_other(given: dict[str, object], words: str
 )
 def test_what_only_an_elastic_job_has_a_use_for(given: dict[str, object]) -> None:
     (name,) = given
-    with pytest.raises(UsageError, match=f"--{name}: only with an elastic job: "):
+    with pytest.raises(UsageError, match=f"--{name}: only in an elastic job; add "):
         elastic_policy(Options(**given), 2)
 
 
