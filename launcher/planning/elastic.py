@@ -115,7 +115,7 @@ def warm_modules(options: Options) -> tuple[str, ...]:
     names = tuple(options.warm_modules.split(","))
     if not all(part.isidentifier() for name in names for part in name.split(".")):
         raise UsageError(
-            f"--warm_modules {options.warm_modules!r}: expected names of modules, such as torch,numpy"
+            f"--warm_modules {options.warm_modules!r}: expected module names, such as torch,numpy"
         )
     return names
 

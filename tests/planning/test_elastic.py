@@ -139,9 +139,9 @@ def test_workers_start_cold_unless_that_is_asked_for() -> None:
 
 WARM: list[tuple[dict[str, Any], str]] = [
     ({"max_restarts": 1, "no_python": True}, "--warm_workers: not with --no_python"),
-    ({"max_restarts": 1, "warm_modules": ""}, "--warm_modules '': expected names"),
-    ({"max_restarts": 1, "warm_modules": "a, b"}, "--warm_modules 'a, b': expected names"),
-    ({"max_restarts": 1, "warm_modules": "a..b"}, "--warm_modules 'a..b': expected names"),
+    ({"max_restarts": 1, "warm_modules": ""}, "--warm_modules '': expected module names"),
+    ({"max_restarts": 1, "warm_modules": "a, b"}, "--warm_modules 'a, b': expected module names"),
+    ({"max_restarts": 1, "warm_modules": "a..b"}, "--warm_modules 'a..b': expected module names"),
 ]
 
 
