@@ -1,7 +1,7 @@
-# `make demo` and `make test` set up what they need first; what else there is stands below.
+# `make demo` and `make test` set up what they need. The other targets are below.
 
 PYTHON ?= python3
-# Most tests wait for something, so two for each of two cores; each has virtual hosts of its own.
+# Most tests wait, so run two per core (of two); each process has its own virtual hosts.
 TESTERS ?= 4
 SOAK ?= 100
 FAULTS ?= 100
@@ -15,16 +15,16 @@ RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
 
 .PHONY: demo test test-ci test-all faults soak lint check docs setup system engines clean
 
-## The main job: a real training here, and across real virtual hosts where that is possible.
+## A real training on this machine, and on virtual hosts if possible.
 demo: setup
 	$(BIN)/dsrun --num_gpus 2 examples/train_ddp.py
 	@sh examples/demo_hosts.sh $(BIN)
 
-## Lint, types, all tests without hosts, and of those on hosts what is the same over all launchers.
+## Lint, types, all tests without hosts, and those on hosts of what is the same for all launchers.
 test: lint check engines
 	$(RUN) --tier test
 
-## What every change must pass: these, and all else that hosts alone can show.
+## What every change must pass: these, and the other tests on hosts.
 test-ci: lint check engines
 	$(RUN) --tier ci
 
@@ -32,11 +32,11 @@ test-ci: lint check engines
 test-all: lint check engines
 	DSRUN_SOAK=$(SOAK) $(RUN) --tier all
 
-## A training that a hundred things happen to, for about half an hour.
+## A training into which a hundred faults are injected; takes about half an hour.
 soak: setup
 	DSRUN_SOAK=$(SOAK) $(BIN)/python -m pytest tests/cluster/test_soak.py
 
-## Faults planted one at a time, each against the tests of its module.
+## Plant faults in the code, one at a time, and run the tests of the module.
 faults: setup
 	$(BIN)/python -m tests.planted_faults --count $(FAULTS) --seed $(SEED) --jobs $(TESTERS)
 
@@ -54,7 +54,7 @@ docs: setup
 
 setup: system $(READY)
 
-## Packages of the system that tests and demo use; installed when this is root, named when not.
+## System packages that tests and demo use: installed if this is root, otherwise named.
 system:
 	@sh .ci/packages
 
@@ -64,7 +64,7 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $(READY)
 
-## MPI launchers for the tests, and what they start, in environments of their own.
+## MPI launchers for the tests, each in its own environment.
 engines: $(ENGINES)/ready
 
 $(ENGINES)/ready: .ci/engines $(READY)
