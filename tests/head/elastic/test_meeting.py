@@ -119,6 +119,21 @@ def test_a_job_that_needs_a_node_which_is_given_up_is_over() -> None:
 # -- probes that take their time ------------------------------------------------------------------
 
 
+def test_a_first_node_that_is_ready_anew_is_probed_anew() -> None:
+    """It may listen at another port by now."""
+    job = without_first(4)
+    job.silent = {2, 3}
+    job.join(1, 2, 3)
+    job.join(1)
+    job.silent = set()
+    points = job.rounds.meeting.points
+    assert not points.answered(2, ["refused"] * 2)
+    assert points.answered(3, ["refused"] * 2)
+    job.rounds.look()
+    job.clock.settle()
+    assert (job.lost, job.probed[1:], job.formed[1:]) == ([], [(1, [2, 3])], [[1, 2, 3]])
+
+
 def test_a_loss_while_nodes_are_probed_is_another_round() -> None:
     job = without_first(4)
     job.silent = {3}

@@ -166,6 +166,15 @@ def test_a_gain_that_waits_while_another_notice_runs_comes_with_that_change() ->
     assert job.formed[1:] == [[0, 1, 3]]
 
 
+def test_a_node_that_finishes_during_a_notice_ends_the_notice() -> None:
+    job = running(3, notice=30.0)
+    job.rounds.retire(2)
+    assert job.noticed == [[0, 1, 2]]
+    job.finish(0)
+    job.go(30)
+    assert (job.called, job.released) == ([], [])
+
+
 def test_an_excluded_node_that_may_take_part_again_waits_as_well() -> None:
     job = running(3, restarts=9, cool=30.0, gain_delay=60.0)
     for _ in range(3):

@@ -1,0 +1,126 @@
+"""An elastic run on a fleet that a test plays, and its rounds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.head.elastic.reconnector import FIRST
+from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsrun.launcher.head.run.run import Run
+
+    from .fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+LINE = "the connection to its node launcher ended (closed by the other end)"
+
+
+class Job:
+    """An elastic run on a fleet, and its rounds."""
+
+    def __init__(self, fleet: FakeFleet, least: int = 1, most: int = 9, **limits: Any) -> None:
+        self.fleet = fleet
+        restarts = limits.pop("restarts", 3)
+        policy = ElasticPolicy(least, most, restarts, **limits)
+        self.made: list[RunnerRounds] = []
+
+        def make(run: Run) -> RunnerRounds:
+            self.made.append(RunnerRounds(run, policy))
+            return self.made[0]
+
+        self.run = fleet.run(restarts=make, elastic=policy)
+
+    @property
+    def rounds(self) -> RunnerRounds:
+        return self.made[0]
+
+    def ready(self) -> None:
+        """Have all nodes get START; what they were sent and what was said is forgotten."""
+        self.fleet.ready(self.run)
+        for name in self.fleet.hosts:
+            self.fleet.node(name).beats()
+            self.fleet.step()
+        for name in self.fleet.hosts:
+            self.fleet.news(name)
+        self.fleet.said()
+
+    def join(self, *names: str, port: int = 4000) -> None:
+        """Have nodes ready for a round, a port each; whoever is probed answers well."""
+        for name in names:
+            self.fleet.node(name).joins(port + int(name[1:]))
+        self.fleet.step()
+        for node in self.fleet.backend.made:
+            if node.open and node.got(frames.PROBE)():
+                node.reaches()
+                node.received[:] = [one for one in node.received if one[0] != frames.PROBE]
+        self.fleet.step()
+
+    def round(self, name: str) -> dict[str, Any]:
+        """The round that a node was told of, and nothing else."""
+        ((kind, start),) = self.fleet.news(name)
+        assert kind == "ROUND"
+        found: dict[str, Any] = start
+        return found
+
+    def finish(self, *names: str, generation: int) -> None:
+        """Have the workers of nodes exit with 0 in a round, which their node launchers report."""
+        for name in names:
+            (node,) = [one for one in self.run.nodes if one.name == name]
+            for worker in node.node.workers():
+                self.fleet.node(name).exits(worker.rank, 0)
+            finished = messages.Finished(generation)
+            self.fleet.node(name).says(messages.pack(frames.FINISHED, finished))
+        self.fleet.step()
+
+    def up(self, *names: str) -> None:
+        """Have the workers of nodes run, and forget what was sent and said."""
+        for name in names:
+            (node,) = [one for one in self.run.nodes if one.name == name]
+            self.fleet.up(name, *(worker.rank for worker in node.node.workers()))
+            self.fleet.news(name)
+        self.fleet.said()
+
+
+def started(fleet: FakeFleet, **limits: Any) -> Job:
+    """A job whose first round runs on all of its nodes."""
+    job = Job(fleet, **limits)
+    job.ready()
+    job.join(*fleet.hosts)
+    job.up(*fleet.hosts)
+    return job
+
+
+def end_well(job: Job, *names: str) -> None:
+    """Have the workers of these nodes exit with 0."""
+    for name in names:
+        (node,) = [one for one in job.run.nodes if one.name == name]
+        for worker in node.node.workers():
+            job.fleet.node(name).exits(worker.rank, 0)
+        job.fleet.node(name).done()
+    job.fleet.step()
+
+
+def lost(fleet_of: FleetOf, **limits: Any) -> Job:
+    """A job that has lost n1, reaches it again, and runs on n0 meanwhile."""
+    job = started(fleet_of("n0", "n1"), **limits)
+    job.fleet.node("n1").leaves()
+    job.fleet.step()
+    job.join("n0")
+    job.up("n0")
+    job.fleet.go(FIRST + 0.5)
+    assert job.fleet.backend.started == [[0, 1], [1]]
+    assert job.fleet.kinds("n1") == ["JOB"]
+    return job
+
+
+def left(job: Job, name: str, why: str, *, unusable: bool = False) -> None:
+    """Have a node say that torch's agent has ended."""
+    said = messages.pack(frames.AGENT_FAILED, messages.AgentFailure(why, unusable))
+    job.fleet.node(name).says(said)
+    job.fleet.step()
