@@ -46,7 +46,6 @@ AREAS = {
 
 INCOMPLETE = frozenset(
     {
-        "head",
         "node",
     }
 )
