@@ -21,8 +21,13 @@ README = CHECKOUT / "README.md"
 PAGES = sorted([*CHECKOUT.glob("*.md"), *(CHECKOUT / "docs").rglob("*.md")])
 GENERATED = "<!-- Written by "
 
+
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 CODE = re.compile(r"`([^`]+)`")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(CHECKOUT))
 
 
 @cache
@@ -54,7 +59,7 @@ def commands(path: Path) -> list[str]:
     return [one for one in (*blocks, *spans) if one.startswith("dsrun ") and "..." not in one]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=str)
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_links_lead_somewhere(path: Path) -> None:
     assert not list(broken(path))
 
@@ -65,7 +70,7 @@ def test_a_link_to_nowhere_is_found(tmp_path: Path) -> None:
     assert list(broken(page)) == ["#c", "none.md"]
 
 
-@pytest.mark.parametrize("path", PAGES, ids=str)
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
 def test_commands_can_be_parsed(path: Path) -> None:
     for line in [] if text(path).startswith(GENERATED) else commands(path):
         parse(shlex.split(line, comments=True)[1:], {})
