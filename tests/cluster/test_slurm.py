@@ -138,7 +138,7 @@ def test_several_tasks_a_node_are_told_the_fix(slurm: Slurm, tmp_path: Path, pla
     script = f"srun {DSRUN} {place}"
     ended = batch(slurm, tmp_path, script, "--nodes=2", "--ntasks-per-node=2")
     assert ended.code == 2
-    assert "use srun --nodes=2 --ntasks=2 dsrun ..., or dsrun alone" in ended.output
+    assert "use srun --nodes=2 --ntasks=2 dsrun ..., or dsrun without srun" in ended.output
 
 
 def test_an_interactive_shell_in_a_step_may_use_the_whole_allocation(
