@@ -130,6 +130,7 @@ class Options:
     min_elastic_nodes: int | None = option(None, "int", "N", none="-1", positive=True)
     max_elastic_nodes: int | None = option(None, "int", "N", none="-1", positive=True)
     max_restarts: int | None = option(None, "int", "N")
+    elastic_agent: str | None = option(None, "str", "NAME", choices=("dsrun", "torch"))
     restart_window: float = option(0.0, "seconds", "DURATION")
     min_uptime: float = option(0.0, "seconds", "DURATION")
     no_restart_codes: str = option("", "str", "CODES")

@@ -47,7 +47,8 @@ class Task(NamedTuple):
         last_grace: the same if the runner is lost.
         one_device: whether each worker sees only its own device, as LOCAL_RANK 0.
         by_engine: whether an engine chose the host, so that the node has to check it.
-        elastic: torch's agent decides on this node, within the rounds that the runner forms.
+        elastic: whether the job has rounds: an agent decides when the workers here start and stop.
+        torch_agent: whether that agent is torch's, not dsrun's own.
         notice: how workers of an elastic job learn of a coming change: a signal's name, the path of
             a file that is made for them, or "".
         shard_queue: whether each worker gets a connection to the runner's shard queues.
@@ -82,6 +83,7 @@ class Task(NamedTuple):
     by_engine: bool = False
     settle: float = 0.0
     elastic: bool = False
+    torch_agent: bool = False
     notice: str = ""
     rendezvous: Rendezvous | None = None
     logs_specs: tuple[str, ...] = ()

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import socket
-import time
 
-from ..common.errors import reason
 from ..common.network import any_address, lines_of
 from ..common.values import NamedTuple
 
@@ -127,52 +124,3 @@ def _holder(inode: str) -> str:
         except OSError:
             continue
     return ""
-
-
-def reach(candidates: Sequence[str], port: int, seconds: float) -> list[str]:
-    """Try to connect to a port at each address, all at once.
-
-    Returns:
-        for every candidate "" when it answered within `seconds`, else the reason in words.
-    """
-    verdicts = ["no answer"] * len(candidates)
-    waiting = {}
-    for at, address in enumerate(candidates):
-        probe, verdicts[at] = _begin(address, port)
-        if probe is not None:
-            waiting[probe.fileno()] = (at, probe)
-    deadline = time.monotonic() + seconds
-    poll = select.poll()
-    for fd in waiting:
-        poll.register(fd, select.POLLOUT)
-    while waiting and (left := deadline - time.monotonic()) > 0:
-        for fd, _ in poll.poll(left * 1000):
-            at, probe = waiting.pop(fd)
-            poll.unregister(fd)
-            number = probe.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-            verdicts[at] = os.strerror(number).lower() if number else ""
-            probe.close()
-    for _, probe in waiting.values():
-        probe.close()
-    return verdicts
-
-
-def _begin(address: str, port: int) -> tuple[socket.socket | None, str]:
-    try:
-        family, kind, proto, _, target = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[
-            0
-        ]
-        probe = socket.socket(family, kind, proto)
-    except OSError as error:
-        return None, f"does not resolve ({error.strerror})"
-    except UnicodeError:
-        return None, "does not resolve (no name of a host)"
-    probe.setblocking(False)
-    try:
-        probe.connect(target)
-    except BlockingIOError:
-        pass
-    except OSError as error:
-        probe.close()
-        return None, reason(error)
-    return probe, "no answer"

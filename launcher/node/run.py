@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from .elastic.rounds import NodeRounds
     from .elastic.warm_workers import WarmWorkers
     from .port_watch import PortWatch
+    from .probes import Probes
     from .shards import QueueLines
     from .workers.events import GroupEvent
     from .workers.observed_affinity import AffinityWatch
     from .workers.spawn import Process, WorkerSpec
 
 ROUND_FRAMES = (frames.ROUND, frames.CHANGE, frames.NOTICE)
-"""What the runner sends to a node that has torch's agent."""
+"""What the runner sends to a node of an elastic job."""
 
 UNLIMITED = 1 << 62
 """Credit for output that nobody counts any more."""
@@ -45,8 +46,8 @@ class Phase(Enum):
 
     Attributes:
         PREPARED: its checks are made; a port may be reserved for it.
-        RUNNING: its workers run, or torch's agent does.
-        DISMISSING: its workers are gone; torch's agent is being ended.
+        RUNNING: its workers run, or an elastic job's agent does.
+        DISMISSING: its workers are gone; the agent is being ended.
         ENDED: nothing of it is left here, and the runner has been told.
     """
 
@@ -86,6 +87,7 @@ class NodeRun:
         self._group: WorkerGroup | None = None
         self._rounds: NodeRounds | None = None
         self._warm: WarmWorkers | None = None
+        self._probes: Probes | None = None
         self._queues: QueueLines | None = None
         self._port_watch: PortWatch | None = None
         self._affinity: AffinityWatch | None = None
@@ -113,7 +115,7 @@ class NodeRun:
         self._setup.open_to_store()
 
     def start(self, start: messages.Start) -> None:
-        """Start the workers, or torch's agent, which will have them started."""
+        """Start the workers, or the agent that decides when they start."""
         self.phase = Phase.RUNNING
         self._oom_kills = diagnosis.out_of_memory_kills()
         if self.task.elastic:
@@ -135,12 +137,22 @@ class NodeRun:
             if self._rounds is None:
                 raise frames.BadFrame("there are no rounds")
             self._rounds.handlers[kind](body)
+        elif kind == frames.PROBE:
+            self._probe(messages.unpack(messages.Probe, body))
         elif kind == frames.CREDIT and self._group is not None:
             self._group.grant(frames.unpack_count(body))
         elif kind == frames.INPUT and self._group is not None:
             self._group.feed(body)
         elif kind == frames.ANSWER and self._queues is not None:
             self._queues.answer(*frames.unpack_answer(body))
+
+    def _probe(self, message: messages.Probe) -> None:
+        """Answer which addresses of another node can be reached."""
+        if self._probes is None:
+            from .probes import Probes
+
+            self._probes = Probes(self._loop, self._send)
+        self._probes.begin(message)
 
     def signal_all(self, number: int) -> None:
         """Pass a signal to every worker."""
@@ -176,7 +188,8 @@ class NodeRun:
     def close(self) -> None:
         """Let go of all that was reserved or opened for it."""
         self.phase = Phase.ENDED
-        for one in (self._setup, self._specs, self._queues, self._port_watch, self._warm):
+        opened = (self._setup, self._specs, self._queues, self._port_watch, self._warm)
+        for one in (*opened, self._probes):
             if one is not None:
                 one.close()
         if self._affinity is not None:
@@ -231,9 +244,10 @@ class NodeRun:
 
     def _excluded(self) -> set[int]:
         """Return the children that are none of the workers' group."""
-        agent = [] if self._rounds is None else [self._rounds.agent]
+        agents = () if self._rounds is None else self._rounds.agents
         warm = [] if self._warm is None else self._warm.pids
-        return {*self.former, *agent, *warm}
+        probes = [] if self._probes is None else self._probes.pids
+        return {*self.former, *agents, *warm, *probes}
 
     def _watch_port(self, port: int) -> None:
         """See whose store the workers meet at, if rank 0 here has it: torch's may be elsewhere."""
@@ -272,14 +286,8 @@ class NodeRun:
             from .elastic.warm_workers import WarmWorkers
 
             self._warm = WarmWorkers(self._loop, partial(commands.warm_worker, self._setup))
-        try:
-            self._rounds = NodeRounds(
-                self._loop, self._setup, start, self._send, self._on_rounds_event
-            )
-        except (SpawnFailed, OSError) as error:
-            text = f"torch's agent does not start: {error}"
-            self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
-            self._finish([])
+        self._rounds = NodeRounds(self._loop, self._setup, start, self._send, self._on_rounds_event)
+        self._rounds.begin()
 
     def _on_rounds_event(self, event: RoundsEvent) -> None:
         from .elastic import events
@@ -356,7 +364,7 @@ class NodeRun:
             self._finish(self._unended)
 
     def _dismiss(self, rounds: NodeRounds) -> None:
-        """End torch's agent, with all that it has started."""
+        """End the agent of an elastic job, with all that it has started."""
         self.phase = Phase.DISMISSING
         rounds.close()
         self._rounds = None

@@ -16,7 +16,7 @@ from ..common import loop as loops
 from ..common.errors import LOST
 from ..control import frames, messages
 from ..control.connection import Connection
-from . import ports, processes
+from . import processes
 from .guard import INITIAL_SILENCE, PASSED
 from .run import ROUND_FRAMES, NodeRun
 from .run import Phase as RunPhase
@@ -32,13 +32,10 @@ if TYPE_CHECKING:
 START_TIMEOUT = 600.0
 """Seconds to wait for the first START."""
 
-REACH_TIMEOUT = 5.0
-"""Seconds for the master's addresses to answer before the start."""
-
 ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 """Signals of a scheduler that end this node's part of the job."""
 
-RUN_FRAMES = (frames.CREDIT, frames.INPUT, frames.ANSWER, *ROUND_FRAMES)
+RUN_FRAMES = (frames.PROBE, frames.CREDIT, frames.INPUT, frames.ANSWER, *ROUND_FRAMES)
 """What the run itself acts on."""
 
 
@@ -84,7 +81,6 @@ class Session:
     def _handlers(self) -> dict[int, Callable[[bytes], None]]:
         return {
             frames.JOB: self._on_job,
-            frames.PROBE: self._on_probe,
             frames.START: self._on_start,
             frames.STOP: self._on_stop,
             frames.SIGNAL: self._on_signal_frame,
@@ -136,12 +132,6 @@ class Session:
         self._guard.keep_alive(self._loop, INITIAL_SILENCE)
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end)
         self._send(messages.pack(frames.HELLO, self._run.hello()))
-        self._count_silence_anew()
-
-    def _on_probe(self, body: bytes) -> None:
-        probe = messages.unpack(messages.Probe, body)
-        verdicts = ports.reach(probe.candidates, probe.port, REACH_TIMEOUT)
-        self._send(messages.pack(frames.PROBED, messages.Probed(tuple(verdicts))))
         self._count_silence_anew()
 
     def _on_start(self, body: bytes) -> None:

@@ -24,7 +24,7 @@ GROWING = ("watch_hostfile", "host_discovery_script")
 
 OURS = (
     *("min_wait", "restart_window", "min_uptime", "no_restart_codes"),
-    *("change_notice", "warm_workers", *GROWING),
+    *("change_notice", "warm_workers", "elastic_agent", *GROWING),
 )
 """Options that only an elastic job has a use for."""
 
@@ -41,11 +41,33 @@ def has_private_logs(options: Options) -> bool:
 
 
 def is_elastic(options: Options) -> bool:
-    """Return whether torch's agent is needed: workers may be restarted, or nodes come and go."""
+    """Return whether the job has rounds: workers may be restarted, or nodes come and go."""
     some = options.min_elastic_nodes, options.max_elastic_nodes
     wanted = options.elastic_training or options.max_restarts or nodes_range(options)
     wanted = wanted or not has_own_logs(options)
     return bool(wanted or any(number is not None for number in some))
+
+
+def elastic_agent(options: Options, backend: str = "") -> str:
+    """Return whose agent starts the workers on each node, `dsrun` or `torch`.
+
+    Args:
+        options: what the user asked for.
+        backend: the --rdzv_backend if torch's rendezvous forms the rounds.
+
+    Raises:
+        UsageError: dsrun's is asked for together with what only torch's can do.
+    """
+    needs = {
+        f"--rdzv_backend {backend}": bool(backend),
+        f"--logs_specs {options.logs_specs}": not has_own_logs(options),
+    }
+    torchs = next((name for name, needed in needs.items() if needed), "")
+    if torchs and options.elastic_agent == "dsrun":
+        raise UsageError(
+            f"--elastic_agent dsrun and {torchs}: needs torch's agent; leave out one of them"
+        )
+    return options.elastic_agent or ("torch" if torchs else "dsrun")
 
 
 def grows(options: Options) -> bool:
@@ -87,6 +109,7 @@ def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
         notice=options.change_delay if notice_by else 0.0,
         patience=options.grace + MARGIN,
         notice_by=notice_by,
+        agent=elastic_agent(options),
     )
 
 

@@ -100,6 +100,7 @@ def _elastic(policy: ElasticPolicy) -> Iterator[str]:
     yield gain if policy.gain_delay else ""
     notice = f"{policy.notice_by} {policy.notice:g} s before a change"
     yield notice if policy.notice_by else ""
+    yield f"{policy.agent}'s agent on each node"
 
 
 def _torch(rendezvous: Rendezvous | None) -> Iterator[str]:

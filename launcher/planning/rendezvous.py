@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..backends import BACKENDS, LOCAL
 from ..common.errors import UsageError, conflict
 from ..specs.rendezvous import Rendezvous
-from .elastic import bounds
+from .elastic import bounds, elastic_agent
 from .launcher import is_auto
 
 TYPE_CHECKING = False
@@ -110,6 +110,7 @@ def _master(options: Options) -> dict[str, str | int]:
 def _check(options: Options) -> None:
     from ..cli.options import all_options
 
+    elastic_agent(options, options.rdzv_backend)
     for name, why in _CONTRADICTIONS.items():
         if getattr(options, name) != all_options()[name].default:
             raise UsageError(f"--{name} and --rdzv_backend {options.rdzv_backend}: {why}")

@@ -157,7 +157,7 @@ class RankInfo(NamedTuple):
     role: str = "default"
     restarts: int = 0
     max_restarts: int = 0
-    elastic: bool = False
+    agent_store: bool = False
     run_id: str = ""
     world: str = ""
     error_file: str = ""
@@ -187,7 +187,7 @@ def contract(info: RankInfo) -> dict[str, str]:
         "TORCHELASTIC_MAX_RESTARTS": str(info.max_restarts),
         "TORCHELASTIC_RUN_ID": info.run_id or info.job_id,
         # Rank 0 opens the store itself, unless torch's agent has one.
-        "TORCHELASTIC_USE_AGENT_STORE": str(info.elastic),
+        "TORCHELASTIC_USE_AGENT_STORE": str(info.agent_store),
         "CROSS_RANK": str(info.node_rank),
         "CROSS_SIZE": str(info.nodes),
         "LOCAL_SIZE": local,

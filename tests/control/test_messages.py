@@ -157,6 +157,7 @@ def test_what_a_task_is_when_nothing_is_said() -> None:
         "by_engine": False,
         "settle": 0.0,
         "elastic": False,
+        "torch_agent": False,
         "notice": "",
         "rendezvous": None,
         "logs_specs": (),
@@ -168,7 +169,7 @@ def test_what_a_task_is_when_nothing_is_said() -> None:
 
 def test_what_a_start_is_when_nothing_is_said() -> None:
     start = messages.Start(0, (0,), 1, 0, 1, "n1", 29500, 1)
-    assert start[8:] == (None, (), 0, 0, 0, (), "")
+    assert start[8:] == (None, 0, 0, 0, (), "")
     assert messages.AgentFailure("why").unusable is False
     assert messages.Note("text").signal == 0
 

@@ -144,31 +144,3 @@ def test_a_port_that_is_taken_names_its_holder() -> None:
     assert ports.taken_problem(port) == (
         f"port {port} is taken: choose another --master_port, or omit it to get a free port"
     )
-
-
-def test_addresses_are_tried_all_at_once() -> None:
-    held = ports.Reservation(0)
-    try:
-        candidates = ["127.0.0.1", "localhost", "no-such-host.invalid", "127.0.0.2"]
-        found = ports.reach(candidates, held.port, 10.0)
-    finally:
-        held.close()
-    assert (found[0], found[1], found[3]) == ("", "", "")
-    assert found[2].startswith("does not resolve (")
-    assert ports.reach(["127.0.0.1"], held.port, 10.0) == ["connection refused"]
-    assert ports.reach([], held.port, 10.0) == []
-
-
-def test_an_address_that_does_not_answer_is_given_up() -> None:
-    with socket.socket() as full:
-        # A queue of none that is full: the kernel answers no more than one caller or two.
-        full.bind(("127.0.0.1", 0))
-        full.listen(0)
-        port = full.getsockname()[1]
-        callers = [socket.socket() for _ in range(4)]
-        for caller in callers:
-            caller.setblocking(False)
-            caller.connect_ex(("127.0.0.1", port))
-        assert ports.reach(["127.0.0.1"], port, 0.1) == ["no answer"]
-        for caller in callers:
-            caller.close()

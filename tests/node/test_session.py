@@ -29,6 +29,7 @@ from ..support.fake_runner import (
     running,
     stopped,
 )
+from ..support.silent_port import silent_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -369,9 +370,8 @@ def test_later_starts_are_not(runner: FakeRunner) -> None:
     assert runner.play(history) == 0
 
 
-@pytest.mark.parametrize("kind", [frames.JOB, frames.PROBE])
 def test_checks_that_take_long_are_not_the_runners_silence(
-    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch, kind: int
+    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Meanwhile nothing is read; what has come is seen before anybody is called silent."""
 
@@ -382,13 +382,8 @@ def test_checks_that_take_long_are_not_the_runners_silence(
     def history(r: FakeRunner) -> Steps:
         yield from ran(r, "exit 0", lease=100.0)
         monkeypatch.setattr(ports, "taken_problem", slow)
-        monkeypatch.setattr(ports, "reach", lambda *_: [slow()])
-        if kind == frames.JOB:
-            with socket.create_server(("", 0)) as server:
-                yield from prepared(r, "exit 0", lease=100.0, port=server.getsockname()[1])
-        else:
-            r.says(frames.PROBE, messages.Probe(("h",), 1))
-            yield r.got(frames.PROBED)
+        with socket.create_server(("", 0)) as server:
+            yield from prepared(r, "exit 0", lease=100.0, port=server.getsockname()[1])
         r.end()
         yield lambda: False
 
@@ -398,6 +393,7 @@ def test_checks_that_take_long_are_not_the_runners_silence(
 
 def test_addresses_are_tried(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, "exit 0")
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
             r.says(frames.PROBE, messages.Probe(("127.0.0.1", "no host"), port))
@@ -408,6 +404,47 @@ def test_addresses_are_tried(runner: FakeRunner) -> None:
     ((good, bad),) = (probed["verdicts"] for probed in runner.all(frames.PROBED))
     assert good == ""
     assert bad.startswith("does not resolve")
+
+
+def test_an_address_that_does_not_answer_costs_no_sign_of_life(runner: FakeRunner) -> None:
+    """Between two rounds of an elastic job, where the runner counts on beats."""
+    seen: list[int] = []
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, elastic=True, lease=16.0)
+        r.start()
+        yield r.got(frames.JOIN)
+        with silent_port() as port:
+            r.says(frames.PROBE, messages.Probe(("127.0.0.1",), port))
+            for _ in range(2):
+                seen.append(r.beats())
+                yield r.skip(1.5)
+            seen.append(r.beats())
+            assert "PROBED" not in r.names()
+            yield r.skip(2.0)
+            yield r.got(frames.PROBED)
+        yield from stopped(r)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert seen[0] < seen[1] < seen[2]
+    assert runner.all(frames.PROBED) == [{"verdicts": ["no answer"]}]
+
+
+def test_a_probe_ends_with_its_run(runner: FakeRunner) -> None:
+    """The next run would take the answer for one of its own."""
+
+    def history(r: FakeRunner) -> Steps:
+        with silent_port() as port:
+            for leave in (stopped, lambda r: prepared(r, "exit 0")):
+                yield from prepared(r, "exit 0")
+                r.says(frames.PROBE, messages.Probe(("127.0.0.1",), port))
+                yield from leave(r)
+            yield r.skip(10.0)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.names() == ["HELLO", "DONE", "HELLO", "HELLO"]
 
 
 # -- the end of the line --------------------------------------------------------------------------

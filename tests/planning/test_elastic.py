@@ -44,6 +44,36 @@ def test_a_job_is_not_elastic_unless_that_is_asked_for(given: dict[str, Any]) ->
     assert asked(rank_per_task=True, **given) is None
 
 
+@pytest.mark.parametrize(
+    ("given", "agent"),
+    [
+        ({"max_restarts": 1}, "dsrun"),
+        ({"max_restarts": 1, "elastic_agent": "dsrun"}, "dsrun"),
+        ({"max_restarts": 1, "elastic_agent": "torch"}, "torch"),
+        ({"logs_specs": "mine"}, "torch"),
+        ({"logs_specs": "mine", "elastic_agent": "torch"}, "torch"),
+        ({"max_restarts": 1, "no_python": True}, "dsrun"),
+    ],
+)
+def test_dsrun_has_an_agent_of_its_own_unless_torchs_is_needed(
+    given: dict[str, Any], agent: str
+) -> None:
+    policy = asked(**given)
+    assert policy is not None
+    assert policy.agent == agent
+
+
+def test_what_only_torchs_agent_can_do_is_refused_with_the_other() -> None:
+    assert refused(logs_specs="mine", elastic_agent="dsrun") == (
+        "--elastic_agent dsrun and --logs_specs mine: needs torch's agent; leave out one of them"
+    )
+
+
+@pytest.mark.parametrize("agent", ["dsrun", "torch"])
+def test_an_agent_is_for_elastic_jobs(agent: str) -> None:
+    assert refused(elastic_agent=agent).startswith("--elastic_agent: only with an elastic job")
+
+
 ELASTIC: list[tuple[dict[str, Any], ElasticPolicy]] = [
     # Workers restart, nodes do not go: torchrun's --max_restarts.
     ({"max_restarts": 3}, allowed(4, 4, 3)),

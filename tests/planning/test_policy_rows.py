@@ -66,7 +66,11 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             "batches",
             "one batch of 12 for 6 world sizes: 1, 2, 3, 4, 6, ...",
         ),
-        (SPEC._replace(elastic=ElasticPolicy(2, 2, 1)), "elastic", "2 nodes; 1 restart"),
+        (
+            SPEC._replace(elastic=ElasticPolicy(2, 2, 1)),
+            "elastic",
+            "2 nodes; 1 restart; dsrun's agent on each node",
+        ),
         (
             SPEC._replace(
                 elastic=ElasticPolicy(
@@ -76,7 +80,13 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             "elastic",
             "1 or more nodes; 5 restarts within 60 s; no restart of a round shorter than 3 s;"
             " no restart after exit code 2 or 64; waits 9 s for enough nodes; a node is excluded"
-            " for 300 s after 3 consecutive failures; SIGUSR1 30 s before a change",
+            " for 300 s after 3 consecutive failures; SIGUSR1 30 s before a change;"
+            " dsrun's agent on each node",
+        ),
+        (
+            SPEC._replace(elastic=ElasticPolicy(1, 1, 0, agent="torch")),
+            "elastic",
+            "1 node; 0 restarts; torch's agent on each node",
         ),
         (
             SPEC._replace(plan=PLAN._replace(rendezvous=TORCH, launcher="local")),

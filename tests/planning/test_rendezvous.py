@@ -206,8 +206,20 @@ def test_ones_own_address_is_the_masters_on_the_first_node(words: str, address: 
 
 
 def test_log_files_named_by_somebody_else_need_torchs_agent() -> None:
-    assert elastic_policy(command("--logs_specs mine").options, 2) is not None
+    policy = elastic_policy(command("--logs_specs mine").options, 2)
+    assert policy is not None
+    assert policy.agent == "torch"
     assert elastic_policy(command("--logs_specs default").options, 2) is None
+
+
+def test_torchs_rendezvous_needs_torchs_agent() -> None:
+    with pytest.raises(UsageError) as caught:
+        command(f"{C10D} --elastic_agent dsrun")
+    words = (
+        "--elastic_agent dsrun and --rdzv_backend c10d: needs torch's agent; leave out one of them"
+    )
+    assert str(caught.value) == words
+    assert command(f"{C10D} --elastic_agent torch").rendezvous == command(C10D).rendezvous
 
 
 # -- on the node --------------------------------------------------------------------------------

@@ -138,6 +138,7 @@ class FakeAgents:
             "port": None,
             "lease": 1e6,
             "elastic": True,
+            "torch_agent": True,
         }
         return messages.Task(**usual | fields)
 

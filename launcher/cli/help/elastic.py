@@ -21,6 +21,11 @@ OPTIONS = {
         " --restart_window). A lost node does not count.",
         default="0; 100 with --elastic_training",
     ),
+    "elastic_agent": Description(
+        "What starts and stops the workers on each node: dsrun itself, or torch's elastic agent"
+        " (torch 2.3 or newer).",
+        default="dsrun; torch with --logs_specs or torch's --rdzv_backend",
+    ),
     "restart_window": Description(
         "Count --max_restarts within this window instead of over the whole job. 0: whole job."
     ),

@@ -49,6 +49,10 @@ def _common(spec: JobSpec) -> Task:
     """Return the part of the Task that is the same for all nodes."""
     workers, output, watched = spec.workers, spec.output, spec.supervision
     rounds, heartbeat = spec.elastic is not None, watched.heartbeat_timeout
+    rendezvous = spec.plan.rendezvous
+    torch_agent = rendezvous is not None or (
+        spec.elastic is not None and spec.elastic.agent == "torch"
+    )
     last_grace = min(watched.grace, heartbeat * (1 - LEASE)) if rounds else watched.grace
     return Task(
         dsrun=__version__,
@@ -66,9 +70,10 @@ def _common(spec: JobSpec) -> Task:
         lease=heartbeat * (LEASE if rounds else 1.0),
         grace=watched.grace,
         last_grace=last_grace,
-        elastic=rounds or spec.plan.rendezvous is not None,
+        elastic=rounds or rendezvous is not None,
+        torch_agent=torch_agent,
         notice=to_wire(spec.elastic.notice_by) if spec.elastic else "",
-        rendezvous=spec.plan.rendezvous,
+        rendezvous=rendezvous,
         logs_specs=tuple(map(to_wire, output.logs_specs)),
         run_id=to_wire(workers.run_id),
         shard_queue=workers.shard_queue,

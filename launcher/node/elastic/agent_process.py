@@ -166,7 +166,8 @@ class AgentProcess:
         *whole, self._rest = (self._rest + data).split(b"\n")
         for message in map(json.loads, whole):
             if "join" in message:
-                self._emit(AgentJoined(int(message["join"])))
+                port = int(message["join"])
+                self._emit(AgentJoined(port, port))
             elif "ended" in message:
                 failure = message["ended"]
                 self._failure = AgentFailure(**failure) if failure else None

@@ -1,4 +1,4 @@
-"""What torch's agent and a node's rounds tell their owners: typed events, from the loop."""
+"""What an agent and a node's rounds report to their owners: typed events, from the loop."""
 
 from __future__ import annotations
 
@@ -13,25 +13,40 @@ if TYPE_CHECKING:
 
 
 class AgentJoined(NamedTuple):
-    """The agent waits for a round; its store listens on this port."""
+    """The agent waits for a round.
+
+    Attributes:
+        port: where the round's store is if this node is the first one of it.
+        probe: listens until the round is formed, for other nodes to try.
+    """
 
     port: int
+    probe: int
 
 
 class WorkersRequested(NamedTuple):
-    """The agent has requested every worker of a round: what it says of each, by local rank."""
+    """The agent has requested every worker of a round.
+
+    Attributes:
+        environments: the variables that torch's agent sets for each worker, by local rank; empty
+            for all others.
+    """
 
     environments: Sequence[Mapping[str, str]]
 
 
 class StopRequested(NamedTuple):
-    """The agent wants the workers to stop, with this signal."""
+    """The workers are to stop, with this signal."""
 
     number: int
 
 
+class RoundFinished(NamedTuple):
+    """All workers of the round have ended with code 0, and nothing of them is left."""
+
+
 class AgentEnded(NamedTuple):
-    """The agent has ended: why, or None if its workers had ended well."""
+    """The agent has ended, with a failure unless its workers had ended well."""
 
     failure: AgentFailure | None
 
@@ -43,26 +58,28 @@ class StartWorkers(NamedTuple):
 
 
 class StopWorkers(NamedTuple):
-    """They are to be stopped: the signal, and the seconds until SIGKILL."""
+    """The workers are to be stopped: the signal, and the seconds until SIGKILL."""
 
     number: int
     grace: float
 
 
 class SignalWorkers(NamedTuple):
-    """They are to get a signal."""
+    """The workers are to get a signal."""
 
     number: int
 
 
 class RoundsEnded(NamedTuple):
-    """There will be no other round; "" if all ended well, else the reason."""
+    """There is no further round: the reason, "" if all workers ended well."""
 
     reason: str
 
 
 if TYPE_CHECKING:
-    AgentEvent: TypeAlias = AgentJoined | WorkersRequested | StopRequested | AgentEnded
+    AgentEvent: TypeAlias = (
+        AgentJoined | WorkersRequested | StopRequested | RoundFinished | AgentEnded
+    )
     RoundsEvent: TypeAlias = StartWorkers | StopWorkers | SignalWorkers | RoundsEnded
     EmitAgent: TypeAlias = Callable[[AgentEvent], None]
     EmitRounds: TypeAlias = Callable[[RoundsEvent], None]

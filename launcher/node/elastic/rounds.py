@@ -1,7 +1,7 @@
-"""A node's part in the rounds of a job: torch's agent, and a group of workers for every round.
+"""A node's part in the rounds of a job: an agent, and a group of workers for every round.
 
-The rounds are the runner's, or those of torch's own rendezvous, where the agent meets the agents of
-other nodes. In both the agent says when workers start and stop.
+The rounds are the runner's, or those of torch's rendezvous, where torch's agent meets the agents of
+other nodes. In both the agent decides when workers start and stop.
 """
 
 from __future__ import annotations
@@ -9,17 +9,16 @@ from __future__ import annotations
 import os
 import signal
 from enum import Enum
-from functools import partial
 
 from ...control import frames, messages
 from ...specs import environment
-from ..workers.spawn import SpawnFailed
-from . import agent_environment, commands
-from .agent_process import AgentProcess
+from . import agent_environment
+from .agents import make_agent
 from .change_notice import ChangeNotice
 from .events import (
     AgentEnded,
     AgentJoined,
+    RoundFinished,
     RoundsEnded,
     SignalWorkers,
     StartWorkers,
@@ -38,20 +37,16 @@ if TYPE_CHECKING:
     from .events import AgentEvent, EmitRounds
 
 
-STUCK = 2.0
-"""Seconds for torch's agents to agree on ranks, once their round is over."""
-
-
 class Phase(Enum):
-    """Where the agent is.
+    """Where this node is in its rounds.
 
     Attributes:
         JOINING: on its way to a round.
         JOINED: waiting for one of the runner's.
-        FORMING: in a round, whose ranks it learns from the other agents.
-        REQUESTED: it has requested the workers; those of the round before are not gone yet.
+        FORMING: in a round, whose workers the agent has not requested yet.
+        REQUESTED: the workers wait for the end of those of the round before.
         RUNNING: the round's workers were started.
-        OVER: there will be no other round.
+        OVER: there is no further round.
     """
 
     JOINING = 1
@@ -66,7 +61,7 @@ class NodeRounds:
     """Carries out what the agent decides.
 
     Attributes:
-        handlers: what is done with the runner's frames about rounds.
+        handlers: what to do with the runner's frames about rounds.
     """
 
     def __init__(
@@ -77,17 +72,12 @@ class NodeRounds:
         send: Callable[[bytes], None],
         emit: EmitRounds,
     ) -> None:
-        """Start the agent; frames go to the runner by `send`, all else to `emit`.
-
-        Raises:
-            SpawnFailed: it cannot be started.
-        """
+        """Make the agent; frames go to the runner by `send`, all else to `emit`."""
         self.handlers = {
             frames.ROUND: self._on_round,
             frames.CHANGE: self._on_change,
             frames.NOTICE: self._on_notice,
         }
-        self._loop = loop
         self._send = send
         self._emit = emit
         self._grace = setup.task.grace
@@ -97,48 +87,42 @@ class NodeRounds:
         self._number = 0
         self._start: Start | None = None
         self._workers_left = False
-        self._held: list[tuple[int, int]] | None = None
-        self._ended_well = 0
         how = os.fsdecode(environment.from_wire(setup.task.notice))
         self._notice = ChangeNotice(how, setup.workdir, self._note)
-        command = partial(commands.agent, setup, start)
-        self._spawn_agent = partial(AgentProcess, loop, command, self._on_event, self._workers)
-        self._agent = self._spawn_agent()
+        self._agent = make_agent(loop, setup, start, self._on_event)
+
+    def begin(self) -> None:
+        """Start the agent."""
+        self._agent.begin()
 
     @property
-    def agent(self) -> int:
-        """The pid of torch's agent; there may be another one in the midst of a round."""
-        return self._agent.pid
+    def agents(self) -> Sequence[int]:
+        """The agent's processes; they may be others in the midst of a round."""
+        return self._agent.pids
 
     @property
     def over(self) -> bool:
-        """Whether there will be no other round."""
+        """Whether there is no further round."""
         return self._phase is Phase.OVER
 
     def exited(self, rank: int, code: int) -> None:
-        """Tell the agent that a worker has ended; those of a former round are forgotten by now.
+        """Tell the agent that a worker of the present round has ended.
 
-        Nor does it hear of one once the job is being stopped: it would ask for another round.
+        Once the job is being stopped the agent is told nothing: it would ask for another round.
         """
-        if self._phase is not Phase.RUNNING or self._start is None:
-            return
-        local = rank - self._start.first_rank
-        if self._held is not None:
-            # It may have ended because of the change: its work need not be done.
-            self._held.append((local, code))
-        else:
-            self._tell_end(local, code)
+        if self._phase is Phase.RUNNING and self._start is not None:
+            self._agent.ended(rank - self._start.first_rank, code)
 
     def workers_gone(self) -> None:
-        """Start the next round's workers, if they wait for the end of this round's."""
+        """Record that this round's workers are gone; start those of the next one if they wait."""
         self._notice.end()
         self._workers_left = False
+        self._agent.workers_gone()
         self._start_workers()
 
     def stop(self) -> None:
-        """Let there be no other round."""
+        """Start no further round."""
         self._phase = Phase.OVER
-        self._held = None
 
     def close(self) -> None:
         """End the agent."""
@@ -146,62 +130,24 @@ class NodeRounds:
         self._notice.end()
         self._agent.close()
 
-    def _tell_end(self, local: int, code: int) -> None:
-        self._ended_well += code == 0
-        self._agent.ended(local, code)
-
     def _note(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
 
-    # -- the runner's rounds ----------------------------------------------------------------
+    # -- the runner's frames ----------------------------------------------------------------
 
     def _on_round(self, body: bytes) -> None:
-        """Tell the agent its place in a round."""
+        """Take this node's place in a round."""
         start = messages.unpack(messages.Start, body)
         if self.over:
             return
         self._phase = Phase.FORMING
         self._start = start
-        self._held, self._ended_well = None, 0
-        self._agent.form(
-            {
-                "rank": start.node_rank,
-                "nodes": start.nodes,
-                "hosts": [start.master_addr, *start.otherwise],
-                "port": start.master_port,
-            }
-        )
+        self._agent.form(start)
 
     def _on_change(self, _body: bytes) -> None:
-        """Tell the agent to leave its round for another.
-
-        One whose workers have all ended well waits for the other agents, and heeds nothing else.
-        """
-        if self.over:
-            return
-        if self._held is None:
-            self._held = []
-        if self._ended_well == self._workers:
-            self._replace()
-            return
-        self._agent.change()
-        if self._phase is Phase.FORMING:
-            self._loop.call_later(STUCK, partial(self._replace_stuck, self._start))
-
-    def _replace_stuck(self, start: Start | None) -> None:
-        """Replace an agent that waits for the ranks of nodes which are gone, and heeds no more."""
-        if self._start is start and self._phase is Phase.FORMING:
-            self._replace()
-
-    def _replace(self) -> None:
-        self._phase = Phase.JOINING
-        self._start = None
-        self._held, self._ended_well = None, 0
-        self._agent.close()
-        try:
-            self._agent = self._spawn_agent()
-        except (SpawnFailed, OSError) as error:
-            self._on_agent_ended(messages.AgentFailure(f"torch's agent does not start: {error}"))
+        """Leave the round for another one."""
+        if not self.over:
+            self._agent.change()
 
     def _on_notice(self, _body: bytes) -> None:
         if self._workers_left:
@@ -210,24 +156,22 @@ class NodeRounds:
     # -- the agent's events -----------------------------------------------------------------
 
     def _on_event(self, event: AgentEvent) -> None:
+        if self.over:
+            return
         match event:
-            case AgentJoined(port):
-                self._on_joined(port)
+            case AgentJoined(port, probe):
+                self._phase = Phase.JOINED
+                self._send(messages.pack(frames.JOIN, messages.Join(port, probe)))
             case WorkersRequested(environments):
                 self._on_requested(environments)
             case StopRequested(number):
                 self._on_stop_requested(number)
+            case RoundFinished():
+                self._on_finished()
             case AgentEnded(failure):
                 self._on_agent_ended(failure)
 
-    def _on_joined(self, port: int) -> None:
-        if not self.over:
-            self._phase = Phase.JOINED
-        self._send(messages.pack(frames.JOIN, messages.Join(port, port)))
-
     def _on_requested(self, environments: Sequence[Mapping[str, str]]) -> None:
-        if self.over:
-            return
         if self._template is not None:
             self._number += 1
             self._start = agent_environment.round_of(self._template, environments, self._number)
@@ -256,13 +200,14 @@ class NodeRounds:
             self._phase = Phase.JOINING
             for local in range(self._workers):
                 self._agent.ended(local, -number)
-        held, self._held = self._held or [], None
-        for local, code in held:
-            self._tell_end(local, code)
+
+    def _on_finished(self) -> None:
+        """Tell the runner, which ends the job when all nodes of the round have finished."""
+        if self._phase is Phase.RUNNING and self._start is not None and self._template is None:
+            finished = messages.Finished(self._start.generation)
+            self._send(messages.pack(frames.FINISHED, finished))
 
     def _on_agent_ended(self, failure: AgentFailure | None) -> None:
-        if self.over:
-            return
         self.stop()
         if failure is not None:
             self._send(messages.pack(frames.AGENT_FAILED, failure))

@@ -122,7 +122,7 @@ class WorkerSpecs:
             role=task.role,
             restarts=start.restarts,
             max_restarts=start.max_restarts,
-            elastic=task.elastic,
+            agent_store=task.torch_agent,
             run_id=task.run_id,
             world=start.world,
             error_file=self._files.error_file(start, local),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dsrun.launcher.head.run.tasks import tasks
@@ -53,6 +55,16 @@ def test_nodes_of_an_elastic_job_end_before_others_have_their_ranks() -> None:
     assert (elastic.notice, static.notice) == ("SIGUSR1", "")
     torchs = tasks(SPEC._replace(plan=PLAN._replace(rendezvous=TORCH)))(PLAN.nodes[0])
     assert (torchs.lease, torchs.last_grace, torchs.elastic) == (16.0, 30.0, True)
+
+
+def test_torchs_agent_is_for_torchs_rounds_and_where_it_is_asked_for() -> None:
+    def of_torch(**fields: Any) -> bool:
+        return tasks(SPEC._replace(**fields))(PLAN.nodes[0]).torch_agent
+
+    assert not of_torch()
+    assert not of_torch(elastic=ElasticPolicy(1, 2, 3))
+    assert of_torch(elastic=ElasticPolicy(1, 2, 3, agent="torch"))
+    assert of_torch(plan=PLAN._replace(rendezvous=TORCH))
 
 
 def test_texts_travel_by_their_bytes() -> None:

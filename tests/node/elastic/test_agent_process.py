@@ -67,7 +67,7 @@ def played(agents: FakeAgents) -> Iterator[Played]:
 
 def test_it_joins(played: Played) -> None:
     played.agent.says(join=4711)
-    assert played.came() == [AgentJoined(4711)]
+    assert played.came() == [AgentJoined(4711, 4711)]
     assert played.came() == []
 
 
@@ -75,7 +75,7 @@ def test_messages_may_come_in_pieces_and_together(played: Played) -> None:
     played.agent._line.send(b'{"jo')
     assert played.came() == []
     played.agent._line.send(b'in": 1}\n{"join": 2}\n')
-    assert played.came() == [AgentJoined(1), AgentJoined(2)]
+    assert played.came() == [AgentJoined(1, 1), AgentJoined(2, 2)]
 
 
 def test_it_is_told_its_place_and_to_leave_it(played: Played) -> None:

@@ -243,7 +243,7 @@ def test_a_signal_ends_it_while_it_waits(tmp_path: Path) -> None:
 def test_the_order_is_what_changes_from_round_to_round() -> None:
     """All else is what the spare was started with, or no spare is taken."""
     seats = [
-        RankInfo(0, 1, 2, 4, 0, 2, "n1", 1, "job", elastic=True, world="a", error_file="a"),
+        RankInfo(0, 1, 2, 4, 0, 2, "n1", 1, "job", agent_store=True, world="a", error_file="a"),
         RankInfo(
             9,
             1,
@@ -256,7 +256,7 @@ def test_the_order_is_what_changes_from_round_to_round() -> None:
             "job",
             restarts=1,
             max_restarts=3,
-            elastic=True,
+            agent_store=True,
             world="b",
             error_file="b",
         ),

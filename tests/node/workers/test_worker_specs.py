@@ -117,7 +117,7 @@ def test_a_slot_that_is_no_device(make: Callable[..., WorkerSpecs]) -> None:
 
 def test_what_the_agent_says_of_a_worker_wins(make: Callable[..., WorkerSpecs]) -> None:
     said = ({"LOCAL_RANK": "9", "ROLE_RANK": "6"}, {"LOCAL_RANK": "9", "ROLE_RANK": "7"})
-    specs, _ = make(elastic=True, run_id="id").make(START._replace(agent_variables=said))
+    specs, _ = make(torch_agent=True, run_id="id").make(START._replace(agent_variables=said))
     assert [variables(one, "LOCAL_RANK", "ROLE_RANK") for one in specs] == [["0", "6"], ["1", "7"]]
     found = variables(specs[0], "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID")
     assert found == ["True", "id"]

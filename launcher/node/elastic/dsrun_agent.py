@@ -1,0 +1,164 @@
+"""An agent without a process of its own: the node launcher decides within the runner's rounds."""
+
+from __future__ import annotations
+
+import signal
+from enum import Enum
+
+from ...common.errors import reason
+from ...control.messages import AgentFailure
+from .. import ports
+from .events import AgentEnded, AgentJoined, RoundFinished, StopRequested, WorkersRequested
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...common.loop import Loop, Timer
+    from ...control.messages import Start
+    from .events import EmitAgent
+
+
+class Phase(Enum):
+    """Where this node is in the runner's rounds.
+
+    Attributes:
+        IDLE: in none, before the first one or after the last one.
+        JOINED: waiting for the next round.
+        RUNNING: in a round.
+        STOPPING: leaving a round, whose workers are being stopped.
+        FINISHED: all workers here have ended with code 0; those of other nodes may still run.
+    """
+
+    IDLE = 1
+    JOINED = 2
+    RUNNING = 3
+    STOPPING = 4
+    FINISHED = 5
+
+
+class DsrunAgent:
+    """Stops the workers of this node together, and joins the next round when they are gone.
+
+    Attributes:
+        pids: it has no processes.
+    """
+
+    pids = ()
+
+    def __init__(self, loop: Loop, emit: EmitAgent, workers: int) -> None:
+        """Decide for so many workers; decisions go to `emit`."""
+        self._loop = loop
+        self._emit = emit
+        self._workers = workers
+        self._phase = Phase.IDLE
+        self._ports: RoundPorts | None = None
+        self._running: set[int] = set()
+        self._stop_timer: Timer | None = None
+
+    def begin(self) -> None:
+        """Join the first round."""
+        self._join()
+
+    def form(self, _start: Start) -> None:
+        """Request the workers of a round, in which they take the place that the runner gave."""
+        if self._phase is not Phase.JOINED or self._ports is None:
+            return
+        self._phase = Phase.RUNNING
+        self._running = set(range(self._workers))
+        self._ports.stop_listening()
+        self._emit(WorkersRequested(()))
+
+    def change(self) -> None:
+        """Leave the present round; a node that waits for the next one has left already."""
+        if self._phase is Phase.RUNNING:
+            self._leave()
+        elif self._phase is Phase.FINISHED:
+            self._join()
+
+    def ended(self, local: int, code: int) -> None:
+        """Leave the round if a worker has failed."""
+        self._running.discard(local)
+        if code and self._phase is Phase.RUNNING:
+            self._leave()
+
+    def workers_gone(self) -> None:
+        """Join the next round, unless all workers have ended with code 0."""
+        self._cancel_stop()
+        if self._phase is Phase.RUNNING and not self._running:
+            self._phase = Phase.FINISHED
+            self._emit(RoundFinished())
+        elif self._phase in {Phase.RUNNING, Phase.STOPPING}:
+            self._join()
+
+    def close(self) -> None:
+        """Release the ports."""
+        self._phase = Phase.IDLE
+        self._cancel_stop()
+        self._release()
+
+    def _leave(self) -> None:
+        self._phase = Phase.STOPPING
+        # Not at once: the workers' group may be reporting the end of several of them.
+        self._stop_timer = self._loop.call_later(0.0, self._stop)
+
+    def _stop(self) -> None:
+        self._emit(StopRequested(signal.SIGTERM))
+
+    def _cancel_stop(self) -> None:
+        if self._stop_timer is not None:
+            self._stop_timer.cancel()
+
+    def _join(self) -> None:
+        """Join the next round with new ports, reserved before the old ones are released.
+
+        So no worker of the former round, on whatever node, can connect to the store of the next.
+        """
+        try:
+            fresh = RoundPorts()
+        except OSError as error:
+            self._phase = Phase.IDLE
+            text = f"cannot reserve a port for the next round: {reason(error)}"
+            self._emit(AgentEnded(AgentFailure(text)))
+            return
+        self._release()
+        self._ports = fresh
+        self._phase = Phase.JOINED
+        self._emit(AgentJoined(fresh.store, fresh.probe))
+
+    def _release(self) -> None:
+        if self._ports is not None:
+            self._ports.close()
+            self._ports = None
+
+
+class RoundPorts:
+    """What a node reserves for a round, as it may become the first one of it.
+
+    Attributes:
+        store: the port of rank 0's store. Nothing of ours ever listens there: workers of other
+            nodes may connect before rank 0 does, and must then be refused.
+        probe: another port, where the other nodes can try to connect until the round is formed.
+    """
+
+    def __init__(self) -> None:
+        """Reserve two free ports.
+
+        Raises:
+            OSError: there are none, or no more descriptors.
+        """
+        self._store = ports.Reservation(0)
+        self._store.open_to_store()
+        try:
+            self._probe = ports.Reservation(0)
+        except OSError:
+            self._store.close()
+            raise
+        self.store, self.probe = self._store.port, self._probe.port
+
+    def stop_listening(self) -> None:
+        """Close the port for probes."""
+        self._probe.close()
+
+    def close(self) -> None:
+        """Release both."""
+        self._probe.close()
+        self._store.close()

@@ -1,0 +1,138 @@
+"""torch's elastic agent as the agent of this node, replaced where it does not heed a change."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...control.messages import AgentFailure
+from ..workers.spawn import SpawnFailed
+from .agent_process import AgentProcess
+from .events import AgentEnded, AgentJoined, RoundFinished, StopRequested, WorkersRequested
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...common.loop import Loop
+    from ...control.messages import Start
+    from ..workers.spawn import WorkerSpec
+    from .events import AgentEvent, EmitAgent
+
+STUCK = 2.0
+"""Seconds for torch's agents to agree on ranks once their round is over."""
+
+
+class TorchAgent:
+    """torch's agent on this node; there may be another process for each round."""
+
+    def __init__(
+        self, loop: Loop, command: Callable[[int], WorkerSpec], emit: EmitAgent, workers: int
+    ) -> None:
+        """Prepare an agent for so many workers.
+
+        Args:
+            loop: where its lines are read.
+            command: returns what to execute, given the descriptor of its standard input.
+            emit: takes its events.
+            workers: how many it requests in each round.
+        """
+        self._loop = loop
+        self._command = command
+        self._emit = emit
+        self._workers = workers
+        self._process: AgentProcess | None = None
+        self._forming: Start | None = None
+        self._held: list[tuple[int, int]] | None = None
+        self._ended_well = 0
+        self._stopped = False
+
+    @property
+    def pids(self) -> list[int]:
+        """The agent's process."""
+        return [] if self._process is None else [self._process.pid]
+
+    def begin(self) -> None:
+        """Start the process."""
+        self._begin_round(None)
+        try:
+            self._process = AgentProcess(self._loop, self._command, self._on_event, self._workers)
+        except (SpawnFailed, OSError) as error:
+            self._emit(AgentEnded(AgentFailure(f"torch's agent does not start: {error}")))
+
+    def form(self, start: Start) -> None:
+        """Tell the agent its place in a round."""
+        self._begin_round(start)
+        if self._process is not None:
+            self._process.form(
+                {
+                    "rank": start.node_rank,
+                    "nodes": start.nodes,
+                    "hosts": [start.master_addr, *start.otherwise],
+                    "port": start.master_port,
+                }
+            )
+
+    def change(self) -> None:
+        """Tell the agent to leave its round for another one.
+
+        From now on the ends of workers are held back until the agent stops them: one may end with
+        code 0 because of the change, and its work is not done.
+        """
+        if self._finished():
+            # It waits for the other agents, and heeds nothing else.
+            self._replace()
+            return
+        if self._held is None:
+            self._held = []
+        if self._process is not None:
+            self._process.change()
+        if self._forming is not None:
+            self._loop.call_later(STUCK, partial(self._replace_stuck, self._forming))
+
+    def ended(self, local: int, code: int) -> None:
+        """Tell the agent how a worker has ended."""
+        if self._held is not None:
+            self._held.append((local, code))
+        elif self._process is not None:
+            self._ended_well += code == 0
+            self._process.ended(local, code)
+
+    def workers_gone(self) -> None:
+        """Report a round whose workers here have all ended well."""
+        if self._finished():
+            self._emit(RoundFinished())
+
+    def close(self) -> None:
+        """End the process."""
+        self._begin_round(None)
+        if self._process is not None:
+            self._process.close()
+
+    def _begin_round(self, start: Start | None) -> None:
+        self._forming = start
+        self._held, self._ended_well, self._stopped = None, 0, False
+
+    def _finished(self) -> bool:
+        """Return whether all workers of the round have ended with code 0, and unasked."""
+        return self._ended_well == self._workers and not self._stopped and self._held is None
+
+    def _replace_stuck(self, start: Start) -> None:
+        """Replace an agent that waits for the ranks of nodes that are gone."""
+        if self._forming is start:
+            self._replace()
+
+    def _replace(self) -> None:
+        self.close()
+        self.begin()
+
+    def _on_event(self, event: AgentEvent) -> None:
+        match event:
+            case AgentJoined() | WorkersRequested():
+                self._forming = None
+            case StopRequested():
+                self._stopped = True
+        self._emit(event)
+        if isinstance(event, StopRequested):
+            held, self._held = self._held or [], None
+            for local, code in held:
+                self.ended(local, code)

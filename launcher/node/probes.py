@@ -1,0 +1,256 @@
+"""PROBE: which addresses of another node can be reached, tried without blocking.
+
+The loop must go on meanwhile, as the runner counts this node's silence. A name service may take
+minutes to answer and cannot be asked without blocking, and threads are ruled out where workers are
+forked. So each name is resolved by a forked child.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections import deque
+from contextlib import suppress
+from functools import partial
+
+from ..common.errors import reason
+from ..control import frames, messages
+from . import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any, TypeAlias
+
+    from ..common.loop import Loop
+
+    Target: TypeAlias = tuple[Any, ...]
+    Resolved: TypeAlias = Callable[[str, int, Target], None]
+
+SECONDS = 5.0
+"""For all addresses of a probe to answer."""
+
+NO_ANSWER = "no answer"
+_KILLED = json.dumps(["does not resolve (its process was killed)", 0, []])
+UNRESOLVED = "does not resolve (the name service does not answer)"
+
+
+class Probes:
+    """Answers the PROBEs of one run, in their order."""
+
+    def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
+        self._loop = loop
+        self._send = send
+        self._probes: deque[Probe] = deque()
+
+    @property
+    def pids(self) -> list[int]:
+        """The children that resolve names."""
+        return [pid for probe in self._probes for pid in probe.pids]
+
+    def begin(self, message: messages.Probe) -> None:
+        """Try these addresses, and answer within `SECONDS`."""
+        probe = Probe(self._loop, message.candidates, message.port, self._answer)
+        self._probes.append(probe)
+        probe.begin()
+
+    def close(self) -> None:
+        """Give no more answers."""
+        while self._probes:
+            self._probes.popleft().close()
+
+    def _answer(self) -> None:
+        while self._probes and self._probes[0].done:
+            verdicts = tuple(self._probes.popleft().verdicts)
+            self._send(messages.pack(frames.PROBED, messages.Probed(verdicts)))
+
+
+class Probe:
+    """One attempt to connect to a port at several addresses at once.
+
+    Attributes:
+        verdicts: for each address "" if it has answered, else the reason.
+        done: all verdicts are final.
+    """
+
+    def __init__(
+        self, loop: Loop, candidates: Sequence[str], port: int, ended: Callable[[], None]
+    ) -> None:
+        """Prepare an attempt; `ended` is called once when all verdicts are final."""
+        self.verdicts = [NO_ANSWER] * len(candidates)
+        self.done = False
+        self._loop = loop
+        self._candidates = candidates
+        self._port = port
+        self._ended = ended
+        self._connecting: dict[int, socket.socket] = {}
+        self._resolving: dict[int, Resolver] = {}
+        self._timer = loop.call_later(SECONDS, self._end)
+
+    @property
+    def pids(self) -> list[int]:
+        """The children that resolve names."""
+        return [one.pid for one in self._resolving.values()]
+
+    def begin(self) -> None:
+        """Try all addresses."""
+        for at, address in enumerate(self._candidates):
+            self._try(at, address)
+        self._settle()
+
+    def close(self) -> None:
+        """End the attempt without a call of `ended`."""
+        self.done = True
+        self._timer.cancel()
+        for one in self._connecting.values():
+            self._loop.remove(one.fileno())
+            one.close()
+        for resolver in self._resolving.values():
+            resolver.close()
+        self._connecting, self._resolving = {}, {}
+
+    def _try(self, at: int, address: str) -> None:
+        try:
+            family, target = _numeric(address, self._port)
+        except socket.gaierror:
+            self._resolve(at, address)
+        except UnicodeError:
+            self.verdicts[at] = "does not resolve (not a valid host name)"
+        else:
+            self._connect(at, family, target)
+
+    def _resolve(self, at: int, name: str) -> None:
+        self.verdicts[at] = UNRESOLVED
+        try:
+            resolver = Resolver(self._loop, name, self._port, partial(self._resolved, at))
+        except OSError as error:
+            self.verdicts[at] = f"does not resolve ({reason(error)})"
+        else:
+            self._resolving[at] = resolver
+
+    def _resolved(self, at: int, problem: str, family: int, target: Target) -> None:
+        del self._resolving[at]
+        self.verdicts[at] = problem
+        if not problem:
+            self._connect(at, family, target)
+        self._settle()
+
+    def _connect(self, at: int, family: int, target: Target) -> None:
+        self.verdicts[at] = NO_ANSWER
+        try:
+            one = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        except OSError as error:
+            self.verdicts[at] = reason(error)
+            return
+        try:
+            one.connect(target)
+        except BlockingIOError:
+            self._connecting[at] = one
+            self._loop.add_writer(one.fileno(), lambda: self._connected(at, one))
+            return
+        except OSError as error:
+            self.verdicts[at] = reason(error)
+        else:
+            self.verdicts[at] = ""
+        one.close()
+
+    def _connected(self, at: int, one: socket.socket) -> None:
+        number = one.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        self.verdicts[at] = os.strerror(number).lower() if number else ""
+        del self._connecting[at]
+        self._loop.remove(one.fileno())
+        one.close()
+        self._settle()
+
+    def _settle(self) -> None:
+        if not self._connecting and not self._resolving:
+            self._end()
+
+    def _end(self) -> None:
+        if not self.done:
+            self.close()
+            self._ended()
+
+
+class Resolver:
+    """A child that resolves one name.
+
+    Attributes:
+        pid: the child's.
+    """
+
+    def __init__(self, loop: Loop, name: str, port: int, resolved: Resolved) -> None:
+        """Fork the child; `resolved` is given a problem, or the family and the socket address.
+
+        Raises:
+            OSError: no more processes or descriptors can be had.
+        """
+        self._loop = loop
+        self._resolved = resolved
+        self._data = b""
+        self._fd, theirs = os.pipe2(os.O_CLOEXEC)
+        parent = os.getpid()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            os.close(self._fd)
+            os.close(theirs)
+            raise
+        if self.pid == 0:
+            _resolve(name, port, theirs, parent)
+        os.close(theirs)
+        os.set_blocking(self._fd, False)
+        loop.add_reader(self._fd, self._read)
+
+    def close(self) -> None:
+        """End the child."""
+        processes.send(self.pid, signal.SIGKILL)
+        self._close()
+
+    def _close(self) -> None:
+        self._loop.remove(self._fd)
+        os.close(self._fd)
+        # At once, so that no group of workers ever takes it for an orphan of its own.
+        with suppress(ChildProcessError):
+            os.waitpid(self.pid, 0)
+
+    def _read(self) -> None:
+        data = os.read(self._fd, 65536)
+        self._data += data
+        if not data:
+            self._close()
+            problem, family, target = json.loads(self._data or _KILLED)
+            self._resolved(problem, family, tuple(target))
+
+
+def _numeric(address: str, port: int) -> tuple[int, Target]:
+    """Return the family and the socket address of a numeric address.
+
+    Raises:
+        gaierror: it is a name.
+        UnicodeError: it cannot be a name.
+    """
+    flags = socket.AI_NUMERICHOST
+    found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=flags)
+    return found[0][0], found[0][4]
+
+
+def _resolve(name: str, port: int, answer: int, parent: int) -> None:
+    """Write what a name resolves to, as JSON, and end; never returns."""
+    try:
+        signal.set_wakeup_fd(-1)  # the pipe is the parent's as well
+        processes.die_with_parent(signal.SIGKILL)
+        if os.getppid() == parent:
+            os.write(answer, json.dumps(_resolution(name, port)).encode())
+    finally:
+        os._exit(0)
+
+
+def _resolution(name: str, port: int) -> tuple[str, int, Target]:
+    try:
+        family, _, _, _, target = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
+    except OSError as error:
+        return f"does not resolve ({error.strerror})", 0, ()
+    return "", family, target

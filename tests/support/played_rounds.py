@@ -1,0 +1,110 @@
+"""A node's rounds as a test plays them: frames in, events and frames out; no run, no workers."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from dsrun.launcher.control import frames
+from dsrun.launcher.control.messages import Start
+from dsrun.launcher.node.elastic.events import StartWorkers
+from dsrun.launcher.node.elastic.rounds import NodeRounds
+from dsrun.launcher.node.workers.prepare import NodeSetup
+
+from .clock import Clock
+from .fake_nodes import NAMES
+
+if TYPE_CHECKING:
+    from dsrun.launcher.control.messages import Task
+
+    from .fake_agent import FakeAgents
+
+START = Start(0, (0, 1), 2, 0, 1, "h", 1, 1)
+ROUND = Start(4, (0, 1), 6, 2, 3, "h0", 77, 1, generation=1, otherwise=("h1",))
+GRACE = 12.0
+
+
+class PlayedRounds:
+    """The rounds of a node with two workers, and what has come of them."""
+
+    def __init__(self, task: Task) -> None:
+        self.clock = Clock()
+        self.out: list[Any] = []
+        self.setup = NodeSetup(task, print)
+        self.rounds = NodeRounds(self.clock.loop, self.setup, START, self._send, self.out.append)
+        self.rounds.begin()
+
+    def _send(self, frame: bytes) -> None:
+        ((kind, body),) = frames.Decoder().feed(frame)
+        self.out.append((NAMES[kind], json.loads(body)))
+
+    def came(self, seconds: float = 0.0) -> list[Any]:
+        """What has come of it since the last time, and so many seconds more."""
+        self.clock.settle()
+        self.clock.go(seconds)
+        self.clock.settle()
+        out = self.out[:]
+        self.out.clear()
+        return out
+
+    def forms(self, start: Start = ROUND) -> None:
+        """The runner has formed a round."""
+        self.rounds.handlers[frames.ROUND](json.dumps(start._asdict()).encode())
+
+    def change(self) -> None:
+        """The runner wants another round."""
+        self.rounds.handlers[frames.CHANGE](b"")
+
+    def notice(self) -> None:
+        """The runner will want one soon."""
+        self.rounds.handlers[frames.NOTICE](b"")
+
+
+class TorchRounds(PlayedRounds):
+    """Rounds with torch's agent: its process is real, and the test says what it says."""
+
+    def __init__(self, agents: FakeAgents, **task: Any) -> None:
+        self.agents = agents
+        super().__init__(agents.task(grace=GRACE, **task))
+        self.agent = agents.accept()
+
+    @property
+    def pid(self) -> int:
+        """The pid of the agent that there is now."""
+        (pid,) = self.rounds.agents
+        return pid
+
+    def joins(self) -> None:
+        """The agent joins a round."""
+        self.agent.says(join=4711)
+        assert self.came() == [("JOIN", {"port": 4711, "probe": 4711})]
+
+    def started(self, start: Start = ROUND) -> None:
+        """The agent has joined, and requested the workers of a round, which were started."""
+        self.joins()
+        self.forms(start)
+        self.agent.told()
+        self.requests()
+        assert self.came() == [StartWorkers(found(start))]
+
+    def requests(self) -> None:
+        """The agent requests its workers."""
+        self.agent.requests(0, 1, MASTER_ADDR="h1")
+
+    def codes(self) -> list[int | None]:
+        """How the shims of the newest round were told to end."""
+        return [shim.code for shim in self.agent.shims[-2:]]
+
+    def next_agent(self) -> None:
+        """Another agent has taken the place of this one."""
+        self.agent = self.agents.accept()
+
+
+def found(start: Start) -> Start:
+    """A round with what torch's agent has said of it."""
+    return start._replace(master_addr="h1", agent_variables=({}, {}))
+
+
+def finished(generation: int = 1) -> tuple[str, dict[str, int]]:
+    """What the runner is told once all workers of a round have ended well here."""
+    return ("FINISHED", {"generation": generation})
