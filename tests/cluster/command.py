@@ -113,11 +113,13 @@ class Dsrun:
     Args:
         cluster: it runs at the login of this one.
         cwd: in this folder, unless a call says otherwise.
+        options: given to every call, before its own arguments.
     """
 
-    def __init__(self, cluster: Cluster, cwd: Path) -> None:
+    def __init__(self, cluster: Cluster, cwd: Path, *options: str) -> None:
         self._cluster = cluster
         self._cwd = cwd
+        self._options = options
         self._started: list[Running] = []
 
     def __call__(
@@ -139,7 +141,11 @@ class Dsrun:
     ) -> Running:
         """Start dsrun with these arguments, variables besides ours, and options for Popen."""
         process = self._cluster.login.popen(
-            [*COMMAND, *arguments], env=env, cwd=cwd or self._cwd, text=False, **options
+            [*COMMAND, *self._options, *arguments],
+            env=env,
+            cwd=cwd or self._cwd,
+            text=False,
+            **options,
         )
         self._started.append(Running(process))
         return self._started[-1]

@@ -106,6 +106,18 @@ def dsrun(cluster: Cluster, tmp_path: Path) -> Iterator[Dsrun]:
         yield dsrun
 
 
+@pytest.fixture(params=["dsrun", pytest.param("torch", marks=pytest.mark.tier("all"))])
+def agent(request: pytest.FixtureRequest) -> str:
+    """Whose agent starts the workers of an elastic job; below the tier `all` dsrun's alone.
+
+    A test that is to be run with torch's agent in other tiers names the agents itself
+    (`rounds.both_agents`, `rounds.torchs_agent`).
+    """
+    if request.param == "torch":
+        need_modules("torch")
+    return str(request.param)
+
+
 @pytest.fixture
 def big_dsrun(big_cluster: Cluster, tmp_path: Path) -> Iterator[Dsrun]:
     """`dsrun` at the login of `big_cluster`, in `tmp_path`, which all hosts see; see `Dsrun`."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from .scripts import TRACEBACK
 
 if TYPE_CHECKING:
@@ -13,8 +15,16 @@ if TYPE_CHECKING:
     from .command import Dsrun, Running
     from .hosts import Cluster
 
+both_agents = pytest.mark.parametrize(
+    "agent", ["dsrun", pytest.param("torch", marks=pytest.mark.tier("ci"))], indirect=True
+)
+"""Also with torch's agent in CI: for one test of each thing that an agent has to do."""
+
+torchs_agent = pytest.mark.parametrize("agent", ["torch"], indirect=True)
+"""For what only torch's agent does."""
+
 IMPORT = 40.0
-"""Seconds for torch to be imported once a node, on a machine with more to do than cores."""
+"""Seconds for torch's agent to import torch on each node of a busy machine."""
 
 WORKER = """
 import os, signal, sys, time
@@ -76,8 +86,8 @@ def node_launcher(cluster: Cluster, host: str) -> int:
     return max(found)
 
 
-def agent(cluster: Cluster, host: str) -> int:
-    """The agent of torch on a host."""
+def torch_agent(cluster: Cluster, host: str) -> int:
+    """Torch's agent on a host."""
     (found,) = [
         p.pid
         for p in cluster.processes()

@@ -1,4 +1,4 @@
-"""Elastic jobs on real hosts, with torch's agents: workers and nodes die, the job goes on."""
+"""Elastic jobs on real hosts, with either agent: workers and nodes die, the job goes on."""
 
 from __future__ import annotations
 
@@ -6,23 +6,41 @@ import os
 import re
 import signal
 import time
+from contextlib import closing
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
+from .command import Dsrun
 from .jobs import LOST, PROMPT, options
 from .machines import wait_for
 from .reaching import UNUSABLE, ssh_file
-from .rounds import IMPORT, WORKER, agent, elastic, ended, node_launcher, placed, up
+from .rounds import (
+    IMPORT,
+    WORKER,
+    both_agents,
+    elastic,
+    ended,
+    node_launcher,
+    placed,
+    torch_agent,
+    torchs_agent,
+    up,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from .command import Dsrun
     from .hosts import Cluster
 
-pytestmark = pytest.mark.usefixtures("torch_is_here")
+
+@pytest.fixture
+def dsrun(cluster: Cluster, tmp_path: Path, agent: str) -> Iterator[Dsrun]:
+    """`dsrun` with one of the two agents."""
+    with closing(Dsrun(cluster, tmp_path, "--elastic_agent", agent)) as dsrun:
+        yield dsrun
 
 
 @pytest.fixture
@@ -33,6 +51,7 @@ def work(tmp_path: Path) -> str:
 
 
 @pytest.mark.tier("test")
+@both_agents
 @pytest.mark.parametrize("launcher", ["ssh", "pdsh"])
 def test_a_failure_restarts_all(dsrun: Dsrun, tmp_path: Path, work: str, launcher: str) -> None:
     where = options(launcher)
@@ -68,14 +87,15 @@ def test_some_failures_are_not_worth_a_restart(dsrun: Dsrun, tmp_path: Path, wor
 
 
 @pytest.mark.parametrize("lost", ["n1", "n2"])
-@pytest.mark.parametrize("what", ["node launcher", "agent"])
+@both_agents
 def test_a_node_is_lost(
-    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, lost: str, what: str
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, lost: str, agent: str
 ) -> None:
+    """Its node launcher is killed, or torch's agent if there is one."""
     running = elastic(dsrun, work, "n1:1,n2:2,n3:1", "--elastic_training")
     up(running, 4, 4)
-    victim = node_launcher(cluster, lost) if what == "node launcher" else agent(cluster, lost)
-    os.kill(victim, signal.SIGKILL)
+    victim = torch_agent if agent == "torch" else node_launcher
+    os.kill(victim(cluster, lost), signal.SIGKILL)
     left = {"n1": ("n2", "n2", "n3"), "n2": ("n1", "n3")}[lost]
     assert sorted(up(running, len(left), len(left))) == sorted(placed(*left))
     running.wait_for_output(rf"{lost} is back", IMPORT)
@@ -140,6 +160,7 @@ def test_names_that_only_ssh_knows(
         ended(running, tmp_path)
 
 
+@torchs_agent
 def test_a_node_that_does_not_reach_the_first_one(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -160,6 +181,7 @@ def test_a_node_that_does_not_reach_the_first_one(
 
 
 @pytest.mark.tier("test")
+@both_agents
 def test_a_node_without_power_is_left_behind(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -204,6 +226,7 @@ def test_a_node_that_stands_still_has_no_workers_in_the_next_round(
     assert "dsrun: n2 is back" in ended(running, tmp_path)
 
 
+@torchs_agent
 @pytest.mark.parametrize(
     ("torch", "said"),
     [

@@ -19,17 +19,15 @@ if TYPE_CHECKING:
     from .command import Running
     from .hosts import Cluster
 
-pytestmark = pytest.mark.usefixtures("torch_is_here")
-
 engines = pytest.mark.parametrize("launcher", [*BY_NAME, "slurm"])
 
 
 @pytest.fixture
-def running(site: Cluster, tmp_path: Path, launcher: str) -> Iterator[Running]:
+def running(site: Cluster, tmp_path: Path, launcher: str, agent: str) -> Iterator[Running]:
     """A job on two nodes that may go on with one."""
     work = tmp_path / "train.py"
     work.write_text(WORKER)
-    dsrun = Dsrun(site, tmp_path)
+    dsrun = Dsrun(site, tmp_path, "--elastic_agent", agent)
     where = (*options(launcher), "--elastic_training", "--max_restarts", "2")
     job = elastic(dsrun, str(work), "n1:1,n2:1", *where)
     up(job, 2, 2)

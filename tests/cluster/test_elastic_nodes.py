@@ -8,26 +8,36 @@ import re
 import signal
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
 
-from .command import CHECKOUT
+from .command import CHECKOUT, Dsrun
 from .jobs import PROMPT
 from .machines import wait_for
 from .reaching import on, remote
-from .rounds import IMPORT, WORKER, agent, elastic, ended, node_launcher, placed, up
+from .rounds import (
+    IMPORT,
+    WORKER,
+    both_agents,
+    elastic,
+    ended,
+    node_launcher,
+    placed,
+    torch_agent,
+    torchs_agent,
+    up,
+)
 
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from .command import Dsrun, Running
+    from .command import Running
     from .hosts import Cluster
-
-pytestmark = pytest.mark.usefixtures("torch_is_here")
 
 TOO_FEW = 76
 
@@ -35,6 +45,13 @@ SAVING = """
 import os, signal, sys
 signal.signal(signal.SIGUSR1, lambda *_: print("saves", os.environ["RANK"], flush=True))
 """
+
+
+@pytest.fixture
+def dsrun(cluster: Cluster, tmp_path: Path, agent: str) -> Iterator[Dsrun]:
+    """`dsrun` with one of the two agents."""
+    with closing(Dsrun(cluster, tmp_path, "--elastic_agent", agent)) as dsrun:
+        yield dsrun
 
 
 @pytest.fixture
@@ -69,6 +86,7 @@ def job_of(running: Running) -> str:
 # -- hosts that come and go -----------------------------------------------------------------------
 
 
+@both_agents
 def test_a_watched_hostfile_adds_and_takes_away(dsrun: Dsrun, tmp_path: Path, work: str) -> None:
     """With other device counts; without a restart."""
     hosts = tmp_path / "hosts"
@@ -311,12 +329,13 @@ def test_a_failure_that_a_lost_node_has_caused_is_none(
     assert "next round: 2 workers on n2, n3" in ended(running, tmp_path)
 
 
+@torchs_agent
 def test_a_frozen_agent_costs_its_node(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
     running = elastic(dsrun, work, "n1:1,n2:1,n3:1", "--elastic_training")
     up(running, 3, 3)
-    frozen = agent(cluster, "n2")
+    frozen = torch_agent(cluster, "n2")
     os.kill(frozen, signal.SIGSTOP)
     (tmp_path / "fail-0-0").touch()
     assert sorted(up(running, 2, 2, 1)) == placed("n1", "n3")

@@ -19,7 +19,7 @@ import pytest
 
 from .command import CHECKOUT
 from .machines import wait_for
-from .rounds import agent, node_launcher
+from .rounds import node_launcher, torch_agent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,7 +139,7 @@ def worker(cluster: Cluster, host: str) -> int:
 WHAT: dict[str, Callable[[Cluster, str], AbstractContextManager[None]]] = {
     "worker killed": lambda cluster, host: kills(worker(cluster, host)),
     "node launcher killed": lambda cluster, host: kills(node_launcher(cluster, host)),
-    "agent killed": lambda cluster, host: kills(agent(cluster, host)),
+    "torch's agent killed": lambda cluster, host: kills(torch_agent(cluster, host)),
     "node launcher frozen": lambda cluster, host: freezes(node_launcher(cluster, host), cluster),
     "cable out": lambda cluster, host: cluster.host(host).unplugged(),
     "cable out for a moment": blinks,
@@ -148,9 +148,9 @@ WHAT: dict[str, Callable[[Cluster, str], AbstractContextManager[None]]] = {
 
 
 def in_the_job(cluster: Cluster) -> list[str]:
-    """The hosts on which there is an agent."""
-    agents = [p.host for p in cluster.processes() if any("agent.py" in a for a in p.argv)]
-    return sorted(set(agents) & set(HOSTS))
+    """The hosts on which there is a worker."""
+    workers = [p.host for p in cluster.processes() if p.job and EXAMPLE in p.argv]
+    return sorted(set(workers) & set(HOSTS))
 
 
 def reference(steps: int) -> dict[int, float]:
@@ -165,7 +165,7 @@ def reference(steps: int) -> dict[int, float]:
 
 @pytest.mark.usefixtures("torch_is_here")
 def test_a_training_survives_what_happens_to_it(
-    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, agent: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No hang, the whole world size at the end, and every loss is that of an undisturbed run."""
     chance = random.Random(SEED)
@@ -173,15 +173,16 @@ def test_a_training_survives_what_happens_to_it(
         "--host", ",".join(f"{host}:1" for host in HOSTS), "--elastic_training",
         "--min_wait", "60", "--restart_window", "5", "--cool_down", "10",
         "--heartbeat_timeout", f"{LEASE:g}",
-        "--grace", "5", "--graceful_term_ok", "--accelerator", "cpu",
+        "--elastic_agent", agent, "--grace", "5", "--graceful_term_ok", "--accelerator", "cpu",
         "--export", f"TORCHINDUCTOR_CACHE_DIR={tmp_path}/inductor",
         EXAMPLE, *SMALL, "--steps", "1000000", "--checkpoint", str(tmp_path / "model.pt"),
         "--checkpoint_every", "1",
     )  # fmt: skip
+    faults = [name for name in WHAT if agent == "torch" or not name.startswith("torch")]
     watch = Watch(running)
     watch.goes_on("the start")
     for number in range(FAULTS):
-        happen(chance, cluster, watch, number, capsys)
+        happen(chance, cluster, watch, number, faults, capsys)
     watch.wait(lambda: watch.world == len(HOSTS), "all hosts", BACK)
     watch.goes_on("all hosts are back")
     running.process.terminate()
@@ -196,6 +197,7 @@ def happen(
     cluster: Cluster,
     watch: Watch,
     number: int,
+    faults: list[str],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Let one or two things happen at once, to different hosts, and see the training go on."""
@@ -207,7 +209,7 @@ def happen(
 
     watch.wait(enough, "two hosts in a round, and no others on their way", BACK)
     victims = chance.sample(there, min(chance.choice((1, 1, 2)), len(there) - 1))
-    named = {host: chance.choice(list(WHAT)) for host in victims}
+    named = {host: chance.choice(faults) for host in victims}
     text = ", ".join(f"{what} on {host}" for host, what in named.items())
     with ExitStack() as whole:
         for host, what in named.items():

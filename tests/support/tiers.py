@@ -10,7 +10,7 @@ Each tier has all tests of the one before. The rules:
 3. Below `all`, such a test is run with one launcher of each kind (`KINDS`), and one about engines
    alone with one engine of each family (`FAMILIES`), unless it is marked `each_launcher`.
 4. Below `all`, a test on hosts with several parameters is run with every value of each of them, not
-   with every combination.
+   with every combination. A value that is marked with a later tier is left out first.
 """
 
 from __future__ import annotations
@@ -45,19 +45,23 @@ def divide(items: Sequence[pytest.Item], tier: str) -> tuple[list[pytest.Item], 
 
 
 def _in_tier(items: Sequence[pytest.Item], tier: str) -> list[pytest.Item]:
-    """Return those variants of one test that are in this tier."""
-    variants = [_variant(item) for item in items]
-    default = "test"
-    if "cluster" in items[0].path.parts:
-        default = "test" if over_all_launchers(variants) else "ci"
-        each = items[0].get_closest_marker("each_launcher") is not None
-        items = [items[place] for place in choose(variants, tier, each_launcher=each)]
-    return [item for item in items if TIERS.index(_first(item, default)) <= TIERS.index(tier)]
+    """Return those variants of one test that are in this tier, or in one before."""
+    hosts, default = "cluster" in items[0].path.parts, "test"
+    if hosts and not over_all_launchers([_variant(item) for item in items]):
+        default = "ci"
+    each = items[0].get_closest_marker("each_launcher") is not None
+    kept: list[pytest.Item] = []
+    for place, name in enumerate(TIERS[: TIERS.index(tier) + 1]):
+        some = [item for item in items if TIERS.index(_first(item, default)) <= place]
+        chosen = choose([_variant(item) for item in some], name, each_launcher=each)
+        kept += [some[one] for one in chosen] if hosts else some
+    return kept
 
 
 def _first(item: pytest.Item, default: str) -> str:
-    """Return the first tier that has this test."""
-    mark = item.get_closest_marker("tier")
+    """Return the first tier that has this test; a mark of a parameter's value goes before all."""
+    marks = [mark for mark in item.own_markers if mark.name == "tier"]
+    mark = marks[-1] if marks else item.get_closest_marker("tier")
     return mark.args[0] if mark else default
 
 
