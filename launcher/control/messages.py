@@ -148,7 +148,6 @@ class Start(NamedTuple):
 
     Attributes:
         only: the one local rank that is started by this node launcher, None for all.
-        otherwise: more addresses of the master, for a node that does not reach it at the first.
         generation: which round of an elastic job this is, from 1 on; 0 where there are none.
         restarts: how often the job's workers were restarted after a failure.
         max_restarts: how often they may be.
@@ -166,7 +165,6 @@ class Start(NamedTuple):
     master_port: Port
     credit: Size
     only: int | None = None
-    otherwise: tuple[Name, ...] = ()
     generation: int = 0
     restarts: int = 0
     max_restarts: int = 0

@@ -160,7 +160,6 @@ def test_names_that_only_ssh_knows(
         ended(running, tmp_path)
 
 
-@torchs_agent
 def test_a_node_that_does_not_reach_the_first_one(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:

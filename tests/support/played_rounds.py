@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .fake_agent import FakeAgents
 
 START = Start(0, (0, 1), 2, 0, 1, "h", 1, 1)
-ROUND = Start(4, (0, 1), 6, 2, 3, "h0", 77, 1, generation=1, otherwise=("h1",))
+ROUND = Start(4, (0, 1), 6, 2, 3, "h0", 77, 1, generation=1)
 GRACE = 12.0
 
 
@@ -89,7 +89,7 @@ class TorchRounds(PlayedRounds):
 
     def requests(self) -> None:
         """The agent requests its workers."""
-        self.agent.requests(0, 1, MASTER_ADDR="h1")
+        self.agent.requests(0, 1)
 
     def codes(self) -> list[int | None]:
         """How the shims of the newest round were told to end."""
@@ -102,7 +102,7 @@ class TorchRounds(PlayedRounds):
 
 def found(start: Start) -> Start:
     """A round with what torch's agent has said of it."""
-    return start._replace(master_addr="h1", agent_variables=({}, {}))
+    return start._replace(agent_variables=({}, {}))
 
 
 def finished(generation: int = 1) -> tuple[str, dict[str, int]]:

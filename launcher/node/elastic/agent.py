@@ -18,10 +18,7 @@ import os
 import select
 import socket
 import sys
-import time
-from contextlib import suppress
 from importlib.metadata import entry_points
-from itertools import cycle
 from typing import Any
 
 logging.disable(logging.ERROR)
@@ -59,9 +56,6 @@ except ImportError as error:
 MANY = 1 << 30
 """Restarts that torch is given in the runner's rounds: the job's own budget is kept there."""
 
-TRY, PAUSE = 1.0, 0.05
-"""Seconds for an address to answer, and between two attempts."""
-
 UNUSABLE = (ValueError, TypeError, AttributeError, LookupError, ImportError)
 """What is raised where the options, or what is installed here, are at fault."""
 
@@ -96,17 +90,12 @@ class Messages:
         return b"\n" in self._rest or bool(select.select([self._socket], [], [], 0)[0])
 
 
-class FirstNodeUnreachable(LookupError):
-    """This node does not reach the first one of its round, and need not try again."""
-
-
 class RoundHandler(RendezvousHandler):
     """Joins the rounds that the runner forms; membership is the runner's alone."""
 
-    def __init__(self, line: Messages, run_id: str, patience: float) -> None:
+    def __init__(self, line: Messages, run_id: str) -> None:
         self._line = line
         self._run_id = run_id
-        self._patience = patience
         self._changed = False
 
     def get_backend(self) -> str:
@@ -119,13 +108,11 @@ class RoundHandler(RendezvousHandler):
         return True
 
     def next_rendezvous(self) -> RendezvousInfo:
-        """Join the next round, and wait until it is formed and its first node is found."""
+        """Join the next round, and wait until it is formed."""
         # Whoever becomes the first of the round has the store; its port must be known before.
         own = TCPStore("0.0.0.0", 0, is_master=True, wait_for_workers=False)
         place = self._join(own.port)
-        while not (host := self._find(place["hosts"], place["port"])):
-            place = self._join(own.port)
-        port = place["port"]
+        host, port = place["host"], place["port"]
         store = own if place["rank"] == 0 else TCPStore(host, port, wait_for_workers=False)
         where = RendezvousStoreInfo(host, port)
         return RendezvousInfo(store, place["rank"], place["nodes"], where)
@@ -139,25 +126,6 @@ class RoundHandler(RendezvousHandler):
         self._changed = False
         place: dict[str, Any] = found["round"]
         return place
-
-    def _find(self, hosts: list[str], port: int) -> str:
-        """Return the first of these that answers; "" where the round is over before.
-
-        Raises:
-            FirstNodeUnreachable: none has for too long.
-        """
-        last = time.monotonic() + self._patience
-        for host in cycle(hosts):
-            with suppress(OSError), socket.create_connection((host, port), TRY):
-                return host
-            if self.num_nodes_waiting():
-                return ""
-            if time.monotonic() >= last:
-                break
-            time.sleep(PAUSE)
-        raise FirstNodeUnreachable(
-            f"cannot reach the first node of the round at {', '.join(hosts)}, port {port}"
-        )
 
     def is_closed(self) -> bool:
         """Tell that there is always another round."""
@@ -268,9 +236,7 @@ def run(line: Messages, settings: dict[str, Any]) -> RunResult | None:
         Exception: whatever torch or a plugin raises.
     """
     rdzv = settings["rendezvous"]
-    handler = (
-        rendezvous(rdzv) if rdzv else RoundHandler(line, settings["job"], settings["patience"])
-    )
+    handler = rendezvous(rdzv) if rdzv else RoundHandler(line, settings["job"])
     spec = WorkerSpec(
         role=settings["role"],
         local_world_size=settings["workers"],

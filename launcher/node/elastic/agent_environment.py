@@ -41,11 +41,9 @@ def round_of(order: Start, environments: Sequence[Environment], number: int) -> 
 
 
 def of_agent(start: Start, environments: Sequence[Environment]) -> Start:
-    """Return a round of the runner's, with the files and the address that torch's agent names."""
-    if not environments:
-        return start
+    """Return a round of the runner's, with the log files that torch's agent names, if any."""
     files = ({name: one[name] for name in _FILES & one.keys()} for one in environments)
-    return start._replace(master_addr=environments[0]["MASTER_ADDR"], agent_variables=tuple(files))
+    return start._replace(agent_variables=tuple(files))
 
 
 def ranks(start: Start) -> Ranks:

@@ -25,9 +25,6 @@ BOOT = (
 INTERVAL = 0.05
 """Seconds between two looks of torch's agent at its workers; it can only look."""
 
-PATIENCE = 2.0
-"""Leases for the first node of a round to answer; if it is lost, the runner knows by then."""
-
 BARRIER = 300.0
 """Seconds for which an agent that is done waits for the others, which is torch's own default."""
 
@@ -63,7 +60,6 @@ def _settings(task: Task, workers: int) -> dict[str, object]:
         "shim": [sys.executable, "-E", "-S", os.path.join(_FOLDER, "shim.py")],
         "interval": INTERVAL,
         "barrier": BARRIER,
-        "patience": PATIENCE * task.lease,
         "rendezvous": rendezvous,
         "logs": task.logs_specs,
     }

@@ -67,7 +67,7 @@ class TorchAgent:
                 {
                     "rank": start.node_rank,
                     "nodes": start.nodes,
-                    "hosts": [start.master_addr, *start.otherwise],
+                    "host": start.master_addr,
                     "port": start.master_port,
                 }
             )

@@ -80,9 +80,9 @@ class Launcher:
         assert data.endswith(b"\n")
         return [json.loads(line) for line in data.splitlines()]
 
-    def forms(self, rank: int, port: int, *hosts: str, nodes: int = 2) -> dict[str, object]:
+    def forms(self, rank: int, port: int, host: str, nodes: int = 2) -> dict[str, object]:
         """Return the place in a round whose first node has its store at this port."""
-        return {"round": {"rank": rank, "nodes": nodes, "hosts": list(hosts), "port": port}}
+        return {"round": {"rank": rank, "nodes": nodes, "host": host, "port": port}}
 
     def close(self) -> None:
         """Close both ends."""
@@ -96,9 +96,9 @@ def launcher(agent: ModuleType) -> Iterator[Launcher]:
         yield one
 
 
-def handler(agent: ModuleType, launcher: Launcher, patience: float = 10.0) -> Any:
+def handler(agent: ModuleType, launcher: Launcher) -> Any:
     """Return what joins the runner's rounds."""
-    return agent.RoundHandler(launcher.messages, "job7", patience)
+    return agent.RoundHandler(launcher.messages, "job7")
 
 
 # -- the line -----------------------------------------------------------------------------------
@@ -162,29 +162,6 @@ def test_what_torch_asks_of_a_handler(agent: ModuleType, launcher: Launcher) -> 
     assert (rounds.get_backend(), rounds.get_run_id()) == ("dsrun", "job7")
     rounds.set_closed()
     assert (rounds.is_closed(), rounds.use_agent_store, rounds.shutdown()) == (False, True, True)
-
-
-def test_the_first_address_that_answers_is_taken(agent: ModuleType, launcher: Launcher) -> None:
-    rounds = handler(agent, launcher)
-    with socket.create_server((HERE, 0)) as server:
-        port = server.getsockname()[1]
-        assert rounds._find([HERE, "127.0.0.2"], port) == HERE
-        assert rounds._find(["127.0.0.2", HERE], port) == HERE
-
-
-def test_a_round_that_is_over_is_looked_for_no_more(agent: ModuleType, launcher: Launcher) -> None:
-    launcher.says({"change": 1})
-    assert handler(agent, launcher)._find([HERE], _free()) == ""
-
-
-def test_a_first_node_that_is_not_reached_is_named(agent: ModuleType, launcher: Launcher) -> None:
-    port = _free()
-    with pytest.raises(agent.FirstNodeUnreachable) as caught:
-        handler(agent, launcher, patience=0.01)._find([HERE, "127.0.0.2"], port)
-    assert str(caught.value) == (
-        f"cannot reach the first node of the round at {HERE}, 127.0.0.2, port {port}"
-    )
-    assert isinstance(caught.value, agent.UNUSABLE)
 
 
 def _meanwhile(call: Callable[[], Any], other: Callable[[], None]) -> Any:
@@ -321,7 +298,6 @@ class Program:
             "shim": [sys.executable, "-c", "import sys; sys.exit(int(sys.argv[1]))", "0"],
             "interval": 0.02,
             "barrier": 5.0,
-            "patience": 10.0,
             "rendezvous": None,
             "logs": [],
         }
@@ -348,7 +324,7 @@ class Program:
 
     def form(self) -> None:
         """Have it be alone in the round that it joins."""
-        place = {"rank": 0, "nodes": 1, "hosts": [HERE], "port": self.next()["join"]}
+        place = {"rank": 0, "nodes": 1, "host": HERE, "port": self.next()["join"]}
         self.line.sendall(json.dumps({"round": place}).encode() + b"\n")
 
     def close(self) -> None:

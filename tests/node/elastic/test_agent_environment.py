@@ -23,9 +23,7 @@ TORCHS = [
     }
     for local in range(2)
 ]
-ROUND = Start(
-    4, ("a", "b"), 8, 2, 3, "h2", 78, 99, None, (), 7, 5, 6, tuple(map(dict, TORCHS)), "w"
-)
+ROUND = Start(4, ("a", "b"), 8, 2, 3, "h2", 78, 99, None, 7, 5, 6, tuple(map(dict, TORCHS)), "w")
 
 
 def test_a_round_that_torch_has_formed() -> None:
@@ -36,11 +34,12 @@ def test_the_ranks_of_a_round() -> None:
     assert agent_environment.ranks(ROUND) == Ranks(4, 8, 2, 3, "h2", 78, 5, 6)
 
 
-def test_a_round_of_the_runners_has_the_address_and_the_files_that_the_agent_has_found() -> None:
+def test_a_round_of_the_runners_has_the_files_that_the_agent_names() -> None:
     found = agent_environment.of_agent(TEMPLATE, TORCHS)
     files = tuple({"DSRUN_LOG_OUT": f"out{local}", "DSRUN_LOG_ERR": ""} for local in range(2))
-    assert found == TEMPLATE._replace(master_addr="h2", agent_variables=files)
+    assert found == TEMPLATE._replace(agent_variables=files)
     assert agent_environment.of_agent(TEMPLATE, [{"MASTER_ADDR": "x"}]).agent_variables == ({},)
+    assert agent_environment.of_agent(TEMPLATE, []) == TEMPLATE
 
 
 def test_variables_are_the_agents_but_for_what_is_ours() -> None:

@@ -48,7 +48,6 @@ def test_the_agent_of_the_runners_rounds() -> None:
         "shim": [sys.executable, "-E", "-S", str(FOLDER / "shim.py")],
         "interval": 0.05,
         "barrier": 300.0,
-        "patience": 40.0,
         "rendezvous": None,
         "logs": ["name", "dir", "", "", ""],
     }

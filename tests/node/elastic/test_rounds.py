@@ -53,7 +53,7 @@ def test_a_round_from_the_join_to_its_workers(played: TorchRounds) -> None:
     played.joins()
     played.forms()
     assert played.came() == []
-    place = {"rank": 2, "nodes": 3, "hosts": ["h0", "h1"], "port": 77}
+    place = {"rank": 2, "nodes": 3, "host": "h0", "port": 77}
     assert played.agent.told() == [{"round": place}]
     played.requests()
     assert played.came() == [StartWorkers(found(ROUND))]
