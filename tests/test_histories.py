@@ -136,7 +136,7 @@ def the_only_node_is_lost_and_its_guard_says_later_that_all_is_swept(nodes: Node
     workers = messages.Started((0, 1), (4001, 4002))
     node.says(messages.pack(frames.STARTED, workers))
     node.leaves()
-    node.ends("the node launcher was killed by SIGKILL; its workers were swept", after=0.05)
+    node.ends("the node launcher was killed by SIGKILL; its workers were stopped", after=0.05)
 
 
 def the_only_node_is_lost_and_nobody_says_why(nodes: Nodes) -> Steps:

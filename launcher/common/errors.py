@@ -13,7 +13,7 @@ LOST = 75
 TOO_FEW = 76
 """Exit code: an elastic job had too few nodes for longer than --min_wait."""
 
-SWEPT = "its workers were swept"
+SWEPT = "its workers were stopped"
 """Part of a guard's message about its node launcher's death: nothing is left on that node."""
 
 

@@ -55,7 +55,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
 
 SILENT = (
     f"the node launcher showed no sign of life for {PATIENCE} s, and was killed;"
-    " its workers were swept\n"
+    " its workers were stopped\n"
 )
 
 
@@ -101,7 +101,7 @@ def test_a_fork_bomb_is_ended_with_its_node_launcher(tmp_path: Path) -> None:
             pass
         os.kill(launcher, signal.SIGKILL)
         errors = guard.communicate(timeout=20)[1]
-    assert errors == "the node launcher was killed by SIGKILL; its workers were swept\n"
+    assert errors == "the node launcher was killed by SIGKILL; its workers were stopped\n"
     assert time.monotonic() - began < BOMB_LASTS
 
 

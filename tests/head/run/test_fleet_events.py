@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 CLOSED = "closed by the other end"
 LINE = f"the connection to its node launcher ended ({CLOSED})"
-SWEPT = "the node launcher was killed by SIGKILL; its workers were swept"
+SWEPT = "the node launcher was killed by SIGKILL; its workers were stopped"
 
 
 # -- before the start -----------------------------------------------------------------------------
