@@ -44,13 +44,6 @@ AREAS = {
 }
 """Every area, by the name of its file, with its heading; in the order of the page."""
 
-INCOMPLETE = frozenset(
-    {
-        "node",
-    }
-)
-"""Areas that the page does not show yet, as messages of theirs are not in the catalogue."""
-
 
 class Message(NamedTuple):
     """An entry of the catalogue.

@@ -229,9 +229,15 @@ def test_a_node_that_stands_still_has_no_workers_in_the_next_round(
 @pytest.mark.parametrize(
     ("torch", "said"),
     [
-        ("raise ModuleNotFoundError(name='torch')", r"there is no torch in \S+; elastic jobs need"),
-        ("__version__ = '2.1.0'", r"elastic jobs need torch 2\.3 or newer; \S+ has 2\.1\.0 \("),
-        ("raise ImportError('libcudnn.so.9: oh')", r"torch of \S+ does not load: libcudnn\.so\.9"),
+        (
+            "raise ModuleNotFoundError(name='torch')",
+            r"there is no torch in \S+; torch's agent needs",
+        ),
+        ("__version__ = '2.1.0'", r"torch's agent needs torch 2\.3 or newer; \S+ has 2\.1\.0 \("),
+        (
+            "raise ImportError('libcudnn.so.9: oh')",
+            r"torch of \S+ cannot be imported: libcudnn\.so\.9",
+        ),
     ],
 )
 def test_a_torch_that_does_not_do_is_refused(

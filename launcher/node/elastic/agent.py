@@ -25,14 +25,14 @@ logging.disable(logging.ERROR)
 
 
 def unfit(error: ImportError) -> str:
-    """Say what is wrong with the torch that is here, or that none is."""
+    """Return what is wrong with the torch of this Python, or that it has none."""
     version = getattr(sys.modules.get("torch"), "__version__", "")
     if error.name == "torch" and not version:
-        return f"there is no torch in {sys.executable}; elastic jobs need torch 2.3 or newer"
+        return f"there is no torch in {sys.executable}; torch's agent needs torch 2.3 or newer"
     if not version:
-        return f"the torch of {sys.executable} does not load: {error}"
+        return f"the torch of {sys.executable} cannot be imported: {error}"
     lacking = str(error).partition(" (/")[0]
-    return f"elastic jobs need torch 2.3 or newer; {sys.executable} has {version} ({lacking})"
+    return f"torch's agent needs torch 2.3 or newer; {sys.executable} has {version} ({lacking})"
 
 
 try:

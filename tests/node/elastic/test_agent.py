@@ -249,15 +249,19 @@ def test_too_few_nodes_are_told_with_what_waits_longer(
 @pytest.mark.parametrize(
     ("error", "loaded", "said"),
     [
-        (ImportError("x", name="torch"), "", "there is no torch in PY; elastic jobs need torch"),
-        (ImportError("libx.so"), "", "the torch of PY does not load: libx.so"),
+        (ImportError("x", name="torch"), "", "there is no torch in PY; torch's agent needs torch"),
+        (ImportError("libx.so"), "", "the torch of PY cannot be imported: libx.so"),
         (
             ImportError("cannot import name 'A' from 'torch.b' (/x)", name="torch.b"),
             "1.0",
-            "elastic jobs need torch 2.3 or newer; PY has 1.0"
+            "torch's agent needs torch 2.3 or newer; PY has 1.0"
             " (cannot import name 'A' from 'torch.b')",
         ),
-        (ImportError("y", name="torch"), "1.0", "elastic jobs need torch 2.3 or newer; PY has 1.0"),
+        (
+            ImportError("y", name="torch"),
+            "1.0",
+            "torch's agent needs torch 2.3 or newer; PY has 1.0",
+        ),
     ],
 )
 def test_what_is_wrong_with_torch(
