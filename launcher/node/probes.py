@@ -1,6 +1,6 @@
 """PROBE: which addresses of another node can be reached, tried without blocking.
 
-The loop must go on meanwhile, as the runner counts this node's silence. A name service may take
+The loop must keep running, as the runner counts this node's silence. A name service may take
 minutes to answer and cannot be asked without blocking, and threads are ruled out where workers are
 forked. So each name is resolved by a forked child.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Resolved: TypeAlias = Callable[[str, int, Target], None]
 
 SECONDS = 5.0
-"""For all addresses of a probe to answer."""
+"""Seconds for all addresses of a probe to answer."""
 
 NO_ANSWER = "no answer"
 _KILLED = json.dumps(["does not resolve (its process was killed)", 0, []])
@@ -178,14 +178,14 @@ class Resolver:
     """A child that resolves one name.
 
     Attributes:
-        pid: the child's.
+        pid: the pid of the child.
     """
 
     def __init__(self, loop: Loop, name: str, port: int, resolved: Resolved) -> None:
-        """Fork the child; `resolved` is given a problem, or the family and the socket address.
+        """Fork the child; `resolved` is called with a problem, or with family and socket address.
 
         Raises:
-            OSError: no more processes or descriptors can be had.
+            OSError: there are too many processes or descriptors.
         """
         self._loop = loop
         self._resolved = resolved
@@ -212,7 +212,7 @@ class Resolver:
     def _close(self) -> None:
         self._loop.remove(self._fd)
         os.close(self._fd)
-        # At once, so that no group of workers ever takes it for an orphan of its own.
+        # Immediately, so that no group of workers takes it for one of its orphans.
         with suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
 
@@ -233,8 +233,8 @@ def _numeric(address: str, port: int) -> tuple[int, Target]:
         UnicodeError: it cannot be a name.
     """
     flags = socket.AI_NUMERICHOST
-    found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=flags)
-    return found[0][0], found[0][4]
+    info = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM, flags=flags)[0]
+    return info[0], info[4]
 
 
 def _resolve(name: str, port: int, answer: int, parent: int) -> None:

@@ -38,11 +38,11 @@ ROUND_FRAMES = (frames.ROUND, frames.CHANGE, frames.NOTICE)
 """What the runner sends to a node of an elastic job."""
 
 UNLIMITED = 1 << 62
-"""Credit for output that nobody counts any more."""
+"""Credit for output that is discarded."""
 
 
 class Phase(Enum):
-    """How far a run is; it never goes back.
+    """The phase of a run; phases only go forward.
 
     Attributes:
         PREPARED: its checks are made; a port may be reserved for it.
@@ -61,9 +61,9 @@ class NodeRun:
     """One task on this node.
 
     Attributes:
-        former: children that runs before this one have left; they are none of its business.
-        left: what could not be ended, in words.
-        leaves_background: what it has left running may go on.
+        former: children that earlier runs have left running; this run leaves them alone.
+        left: processes that could not be ended, as texts.
+        leaves_background: whether processes that it has left running may stay.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class NodeRun:
         send: Callable[[bytes], None],
         ended: Callable[[], None],
     ) -> None:
-        """Make every check for a task; frames go out by `send`, and `ended` is called once."""
+        """Make every check for a task; frames are sent with `send`, and `ended` is called once."""
         self.task = task
         self.phase = Phase.PREPARED
         self.former = frozenset(processes.children())
@@ -98,7 +98,7 @@ class NodeRun:
 
     @property
     def active(self) -> bool:
-        """Whether anything of it may run."""
+        """Whether processes of it may be running."""
         return self.phase in {Phase.RUNNING, Phase.DISMISSING}
 
     @property
@@ -111,7 +111,7 @@ class NodeRun:
         return self._setup.hello()
 
     def open_to_store(self) -> None:
-        """Stop listening on the master port, where rank 0's store is to listen."""
+        """Stop listening on the master port, so that rank 0's store can."""
         self._setup.open_to_store()
 
     def start(self, start: messages.Start) -> None:
@@ -126,10 +126,10 @@ class NodeRun:
             self._note(f"left over on {self.task.host}: {text}")
 
     def receive(self, kind: int, body: bytes) -> None:
-        """Act on a frame of the runner's; one that comes late is of no use any more.
+        """Handle a frame of the runner; ignore one that comes late.
 
         Raises:
-            BadFrame: it makes no sense.
+            BadFrame: the frame is not valid in this run.
         """
         if self.phase in {Phase.DISMISSING, Phase.ENDED}:
             return
@@ -160,9 +160,9 @@ class NodeRun:
             self._group.signal_all(number)
 
     def stop(self, number: int, grace: float, *, reason: str = "", delivered: bool = False) -> None:
-        """Stop the workers, and let there be no other round; a run that has none ends at once.
+        """Stop the workers and start no other round; a run without workers ends at once.
 
-        With `delivered`, somebody else has sent the workers the signal.
+        With `delivered`, the workers have already got the signal.
         """
         self._reason = reason or self._reason
         if self.phase is Phase.PREPARED:
@@ -171,7 +171,7 @@ class NodeRun:
             self._stop_running(number, grace, delivered=delivered)
 
     def abandon(self, reason: str) -> None:
-        """Go on without the runner: stop the workers, keep nothing of their output."""
+        """Continue without the runner: stop the workers and discard their output."""
         if self._group is not None:
             self._group.grant(UNLIMITED)
         if self._queues is not None:
@@ -186,7 +186,7 @@ class NodeRun:
             processes.reap()
 
     def close(self) -> None:
-        """Let go of all that was reserved or opened for it."""
+        """Release everything that was reserved or opened for it."""
         self.phase = Phase.ENDED
         opened = (self._setup, self._specs, self._queues, self._port_watch, self._warm)
         for one in (*opened, self._probes):
@@ -220,20 +220,20 @@ class NodeRun:
             self._warm.fill(specs)
 
     def _cannot_start(self, group: WorkerGroup, start: messages.Start, reason: str) -> None:
-        """Report the worker that did not start as one that ended with 126, the shell's code."""
+        """Report the worker that did not start as one that exited with 126, as shells do."""
         rank = start.first_rank + (start.only or 0) + len(group.processes)
         failed = messages.Exit(rank, 0, 126, False, time.monotonic(), f"not started: {reason}")
         self._send(messages.pack(frames.EXIT, failed))
         if self._rounds is not None:
             for missing in range(rank, start.first_rank + len(start.slots)):
                 self._rounds.exited(missing, 126)
-        # Not at once: whoever wants these workers has not seen yet that there are none.
+        # Not at once: the caller that requested these workers does not know yet that they failed.
         self._loop.call_later(0.0, lambda: group.stop(signal.SIGTERM, 0))
 
     def _with_queues(
         self, specs: Sequence[WorkerSpec], generation: int
     ) -> AbstractContextManager[Sequence[WorkerSpec]]:
-        """Give the workers lines to the shard queues, where those are asked for."""
+        """Give the workers lines to the shard queues, if the job has any."""
         if not self.task.shard_queue:
             return nullcontext(specs)
         if self._queues is None:
@@ -243,14 +243,14 @@ class NodeRun:
         return self._queues.given(specs, generation)
 
     def _excluded(self) -> set[int]:
-        """Return the children that are none of the workers' group."""
+        """Return the children that do not belong to the group of workers."""
         agents = () if self._rounds is None else self._rounds.agents
         warm = [] if self._warm is None else self._warm.pids
         probes = [] if self._probes is None else self._probes.pids
         return {*self.former, *agents, *warm, *probes}
 
     def _watch_port(self, port: int) -> None:
-        """See whose store the workers meet at, if rank 0 here has it: torch's may be elsewhere."""
+        """Watch which program listens on the port, if rank 0 is here and has the store itself."""
         ranks = {process.spec.rank: process for process in self.workers}
         if (rank0 := ranks.get(0)) and self.task.rendezvous is None:
             from .port_watch import PortWatch
@@ -258,20 +258,20 @@ class NodeRun:
             self._port_watch = PortWatch(self._loop, port, rank0, self._on_port_taken)
 
     def _on_port_taken(self, text: str) -> None:
-        """End the job: workers would meet in a stranger's store."""
+        """End the job: the workers would connect to another user's program."""
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
         self.stop(signal.SIGTERM, self.task.grace, reason=text)
 
     def _watch_affinity(self, start: messages.Start) -> None:
-        """Report what the workers are bound to, where that is asked for."""
+        """Report what the workers are bound to, if requested."""
         if not self._setup.policy.report:
             return
         from .workers.observed_affinity import AffinityWatch, placed
 
         bound = self._specs.bound(start, self.workers)
 
-        def report(found: Sequence[tuple[str, str]]) -> None:
-            workers = placed(bound.workers, found)
+        def report(values: Sequence[tuple[str, str]]) -> None:
+            workers = placed(bound.workers, values)
             self._send(messages.pack(frames.BOUND, bound._replace(workers=workers)))
 
         self._affinity = AffinityWatch(self._loop, self.workers, report)
@@ -350,7 +350,7 @@ class NodeRun:
             self._group.stop(number, grace, delivered=delivered)
 
     def _on_group_end(self, left: list[int]) -> None:
-        """Go on to what comes after a group: the next round, the agent's end, or this run's."""
+        """Continue after a group's end: with the next round, or the agent's or this run's end."""
         if self._rounds is not None and not self._rounds.over:
             self._rounds.workers_gone()
             return
@@ -375,9 +375,9 @@ class NodeRun:
         self._group.reap()  # an agent that had ended while there was no group
 
     def _finish(self, left: list[int]) -> None:
-        """Report that nothing is left here, and be over."""
+        """End the run and report what is left."""
         self.left = tuple(map(processes.stuck, left))
-        self.close()  # who hears of the end may run the next job at once
+        self.close()  # first: the next job may start as soon as the end is reported
         done = messages.Done(self.left, **self._failures._asdict(), reason=self._reason)
         self._send(messages.pack(frames.DONE, done))
         self._ended()

@@ -36,7 +36,7 @@ ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 """Signals of a scheduler that end this node's part of the job."""
 
 RUN_FRAMES = (frames.PROBE, frames.CREDIT, frames.INPUT, frames.ANSWER, *ROUND_FRAMES)
-"""What the run itself acts on."""
+"""Frames that the run handles itself."""
 
 
 class Phase(Enum):
