@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
 
-DEEPSPEEDS = 100
+DEEPSPEED_RESTARTS = 100
 """Default of --max_restarts with `--elastic_training`, as in DeepSpeed (0.19, launch.py)."""
 
 MARGIN = 10.0
@@ -22,11 +22,11 @@ processes that SIGKILL does not end."""
 GROWING = ("watch_hostfile", "host_discovery_script")
 """Options that can add hosts to a running job."""
 
-OURS = (
+ELASTIC_ONLY = (
     *("min_wait", "restart_window", "min_uptime", "no_restart_codes"),
     *("change_notice", "warm_workers", "elastic_agent", *GROWING),
 )
-"""Options that only an elastic job has a use for."""
+"""Options that have an effect only in an elastic job."""
 
 
 def has_own_logs(options: Options) -> bool:
@@ -41,37 +41,37 @@ def has_private_logs(options: Options) -> bool:
 
 
 def is_elastic(options: Options) -> bool:
-    """Return whether the job has rounds: workers may be restarted, or nodes come and go."""
-    some = options.min_elastic_nodes, options.max_elastic_nodes
+    """Return whether the job has rounds: workers may be restarted, nodes may join and leave."""
+    limits = options.min_elastic_nodes, options.max_elastic_nodes
     wanted = options.elastic_training or options.max_restarts or nodes_range(options)
     wanted = wanted or not has_own_logs(options)
-    return bool(wanted or any(number is not None for number in some))
+    return bool(wanted or any(number is not None for number in limits))
 
 
 def elastic_agent(options: Options, backend: str = "") -> str:
-    """Return whose agent starts the workers on each node, `dsrun` or `torch`.
+    """Return which agent starts the workers on each node, `dsrun` or `torch`.
 
     Args:
-        options: what the user asked for.
+        options: the command line's.
         backend: the --rdzv_backend if torch's rendezvous forms the rounds.
 
     Raises:
-        UsageError: dsrun's is asked for together with what only torch's can do.
+        UsageError: dsrun's agent is requested with an option that needs torch's.
     """
     needs = {
         f"--rdzv_backend {backend}": bool(backend),
         f"--logs_specs {options.logs_specs}": not has_own_logs(options),
     }
-    torchs = next((name for name, needed in needs.items() if needed), "")
-    if torchs and options.elastic_agent == "dsrun":
+    flag = next((name for name, needed in needs.items() if needed), "")
+    if flag and options.elastic_agent == "dsrun":
         raise UsageError(
-            f"--elastic_agent dsrun and {torchs}: needs torch's agent; leave out one of them"
+            f"--elastic_agent dsrun: {flag} needs torch's agent; leave out one of the two"
         )
-    return options.elastic_agent or ("torch" if torchs else "dsrun")
+    return options.elastic_agent or ("torch" if flag else "dsrun")
 
 
 def grows(options: Options) -> bool:
-    """Return whether hosts can come that were not there at the start."""
+    """Return whether hosts can be added while the job runs."""
     return any(getattr(options, name) for name in GROWING)
 
 
@@ -94,7 +94,7 @@ def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
     least, most = _nodes(options, nodes)
     if (options.max_restarts or 0) < 0:
         raise UsageError(f"--max_restarts: expected 0 or more, not {options.max_restarts}")
-    restarts = DEEPSPEEDS if options.elastic_training else 0
+    restarts = DEEPSPEED_RESTARTS if options.elastic_training else 0
     notice_by = _notice_by(options)
     return ElasticPolicy(
         least=least,
@@ -163,7 +163,7 @@ def bounds(nnodes: str) -> tuple[int, int]:
 
 
 def _check_static(options: Options) -> None:
-    names = [name for name in OURS if getattr(options, name)]
+    names = [name for name in ELASTIC_ONLY if getattr(options, name)]
     if names:
         raise UsageError(
             f"--{names[0]}: only in an elastic job; add --elastic_training, --max_restarts N or"

@@ -21,8 +21,8 @@ class ElasticPolicy(NamedTuple):
         gain_delay: how long nodes that could join wait after the start of a round, unless one of
             its workers prints something before.
         notice_by: how they are notified: a signal's name, or a file's path; "" for not at all.
-        agent: what starts and stops the workers on each node: `dsrun` for the node launcher itself,
-            `torch` for torch's elastic agent.
+        agent: what starts and stops the workers on each node: `dsrun` (the node launcher) or
+            `torch` (torch's elastic agent).
     """
 
     least: int

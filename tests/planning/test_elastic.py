@@ -65,13 +65,13 @@ def test_dsrun_has_an_agent_of_its_own_unless_torchs_is_needed(
 
 def test_what_only_torchs_agent_can_do_is_refused_with_the_other() -> None:
     assert refused(logs_specs="mine", elastic_agent="dsrun") == (
-        "--elastic_agent dsrun and --logs_specs mine: needs torch's agent; leave out one of them"
+        "--elastic_agent dsrun: --logs_specs mine needs torch's agent; leave out one of the two"
     )
 
 
 @pytest.mark.parametrize("agent", ["dsrun", "torch"])
 def test_an_agent_is_for_elastic_jobs(agent: str) -> None:
-    assert refused(elastic_agent=agent).startswith("--elastic_agent: only with an elastic job")
+    assert refused(elastic_agent=agent).startswith("--elastic_agent: only in an elastic job")
 
 
 ELASTIC: list[tuple[dict[str, Any], ElasticPolicy]] = [

@@ -216,7 +216,7 @@ def test_torchs_rendezvous_needs_torchs_agent() -> None:
     with pytest.raises(UsageError) as caught:
         command(f"{C10D} --elastic_agent dsrun")
     words = (
-        "--elastic_agent dsrun and --rdzv_backend c10d: needs torch's agent; leave out one of them"
+        "--elastic_agent dsrun: --rdzv_backend c10d needs torch's agent; leave out one of the two"
     )
     assert str(caught.value) == words
     assert command(f"{C10D} --elastic_agent torch").rendezvous == command(C10D).rendezvous
