@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...backends.events import EngineEnded
     from ...control.messages import Exit
     from .run_node import RunNode
 
@@ -93,6 +94,14 @@ class JobRecord:
             return
         others = [one for one in self._losses if one != cut]
         self._losses = [*others, Loss(cut.at, cut.host, cause, code)]
+
+    def explain_by_engine(self, engine: EngineEnded | None, at: float) -> None:
+        """Record the end of an engine, known once it is closed, if it is the cause."""
+        if engine is None:
+            return
+        by_engine = engine.killed and self.discard_node_signal()
+        if by_engine or self.cut_off:
+            self.engine_ended(engine.cause, engine.code, at)
 
     def gave_up(self, reason: str, at: float) -> None:
         """Record that the job gave up because too few nodes were left."""

@@ -129,17 +129,8 @@ class Run:
         """
         if self.error is not None:
             raise self.error
-        self._explain_by_engine()
+        self.record.explain_by_engine(self.fleet.engine_end, self.loop.clock())
         return self._report()
-
-    def _explain_by_engine(self) -> None:
-        """Record the end of an engine that reports it only when it is closed."""
-        engine = self.fleet.engine_end
-        if engine is None:
-            return
-        by_engine = engine.killed and self.record.discard_node_signal()
-        if by_engine or self.record.cut_off:
-            self.record.engine_ended(engine.cause, engine.code, self.loop.clock())
 
     def end_message(self) -> messages.End:
         """Return END: the exit code, and the report for node launchers started with --no_ssh."""
