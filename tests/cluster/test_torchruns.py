@@ -410,7 +410,11 @@ def test_what_torch_does_not_want_is_told_in_one_line(cluster: Cluster, tmp_path
 
 
 @pytest.mark.parametrize(
-    ("words", "who"), [(C10D, "--rdzv_backend c10d"), (("--max_restarts", "1"), "localhost")]
+    ("words", "who"),
+    [
+        (C10D, "--rdzv_backend c10d"),
+        (("--max_restarts", "1", "--elastic_agent", "torch"), "localhost"),
+    ],
 )
 def test_without_torch(cluster: Cluster, tmp_path: Path, words: tuple[str, ...], who: str) -> None:
     (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(name='torch')")
