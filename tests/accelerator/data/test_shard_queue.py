@@ -333,7 +333,7 @@ GARBAGE = {
     "empty": (r'mine.sendall(b"\n")', "an empty request"),
     "endless": (r'mine.sendall(b"x" * (8 << 20))', "a request of more than 1048576 bytes"),
     "flood": (r'mine.sendall(b"{}\n" * 1_000_000)', "more than one request at a time"),
-    "lines": (r"[line(desk) for _ in range(999)]", "more than 64 lines"),
+    "lines": (r"[line(desk) for _ in range(999)]", "more than 64 connections"),
     "a file": (r"socket.send_fds(desk, [b'x'], [1])", ""),
     "nothing": (r"desk.send(b'')", ""),
 }
