@@ -23,7 +23,7 @@ words of the message that do not change from job to job: a name in braces stands
 as `{host}` for the name of a host. Messages are built from parts, so what you see may be two or
 three of these lines joined: a place, a cause and a hint.
 
-Errors of the command line and of files that you name end dsrun with code 2 before anything is
+Errors of the command line and of files that you name end dsrun with code 2 before a worker is
 started. [failures.md](failures.md) explains the other exit codes.
 """
 
@@ -47,8 +47,9 @@ def _section(area: Area) -> Iterator[str]:
 def _entry(message: Message) -> str:
     """Return one entry: the message as code, its two sentences, and its variants."""
     lines = [f"* {code(message.text)}", f"  {message.cause} **Do:** {message.do}"]
-    if message.also:
-        lines.append(f"  Parts and variants: {', '.join(map(code, message.also))}.")
+    variants = list(dict.fromkeys(code(text) for text in message.also))
+    if variants:
+        lines.append(f"  Parts and variants: {', '.join(variants)}.")
     return "<br>\n".join(lines) + "\n"
 
 
