@@ -198,8 +198,9 @@ def _hello(rank: int, _body: bytes) -> list[bytes]:
     return [messages.pack(frames.HELLO, said)]
 
 
-def _probed(_rank: int, _body: bytes) -> list[bytes]:
-    return [frames.pack_json(frames.PROBED, {"verdicts": ["", "", ""]})]
+def _probed(_rank: int, body: bytes) -> list[bytes]:
+    candidates = messages.unpack(messages.Probe, body).candidates
+    return [messages.pack(frames.PROBED, messages.Probed(("",) * len(candidates)))]
 
 
 _WELL: dict[int, Answer] = {frames.JOB: _hello, frames.PROBE: _probed}
