@@ -67,7 +67,8 @@ class Nodes:
         place = messages.unpack(messages.Start, body)
         self._first_ranks[rank] = place.first_rank
         if place.generation > ROUNDS:
-            return [simulated.done()]
+            finished = messages.Finished(place.generation)
+            return [messages.pack(frames.FINISHED, finished)]
         self._waiting -= 1
         if self._waiting:
             return []
@@ -86,6 +87,10 @@ def _exit(rank: int, code: int) -> bytes:
 
 def _join() -> bytes:
     return messages.pack(frames.JOIN, messages.Join(PORT, PORT))
+
+
+def _stop(_rank: int, _body: bytes) -> list[bytes]:
+    return [simulated.done()]
 
 
 def _note() -> None:
@@ -122,7 +127,7 @@ def main() -> None:
     """Measure each number of nodes."""
     if sys.argv[1:2] == ["--simulate"]:
         nodes = Nodes(int(sys.argv[2]))
-        told = {frames.CHANGE: nodes.change, frames.ROUND: nodes.round}
+        told = {frames.CHANGE: nodes.change, frames.ROUND: nodes.round, frames.STOP: _stop}
         simulated.simulate(sys.argv[2:], {frames.START: nodes.start, **told})
         return
     heads = ("first", "runner's", "median", "runner's", "job: runner's", "nodes'")

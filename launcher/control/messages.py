@@ -333,19 +333,31 @@ def unpack(shape: type[M], body: bytes) -> M:
     Raises:
         BadFrame: fields are missing, unknown or not valid.
     """
-    fields = {name: _frozen(value) for name, value in frames.unpack_json(body).items()}
+    fields = frames.unpack_json(body)
+    for name, value in fields.items():
+        if isinstance(value, list):
+            fields[name] = tuple(value)
     try:
-        message = shape(**fields)
+        # As `pack` orders them, which is the rule, no field has to be looked up.
+        in_order = tuple(fields) == tuple(shape.__annotations__)
+        message = tuple.__new__(shape, fields.values()) if in_order else shape(**fields)
     except TypeError as error:
         raise frames.BadFrame(f"{error}") from None
-    for value, (name, field_type) in zip(message, shape.__annotations__.items(), strict=True):
-        if not _CHECKS[field_type](value):
+    for value, (check, name, field_type) in zip(message, _checks(shape), strict=True):
+        if not check(value):
             raise frames.BadFrame(f"{name}: expected {field_type}")
     return message
 
 
-def _frozen(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
+def _checks(shape: type[M]) -> list[tuple[field_types.Check, str, str]]:
+    """Return the check of every field of a message, with the field's name and type."""
+    checks = _CHECKS_OF.get(shape)
+    if checks is None:
+        types = shape.__annotations__
+        checks = [(_CHECKS[field_type], name, field_type) for name, field_type in types.items()]
+        _CHECKS_OF[shape] = checks
+    return checks
 
 
+_CHECKS_OF: dict[type, list[tuple[field_types.Check, str, str]]] = {}
 _CHECKS = field_types.CHECKS | {"tuple[WorkerBinding, ...]": field_types.rows(WorkerBinding)}

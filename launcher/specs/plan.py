@@ -67,6 +67,12 @@ class Node(NamedTuple):
         """Return the local rank of one of this node's ranks."""
         return rank - (self.first_rank or 0) + (self.share.local_rank if self.share else 0)
 
+    @property
+    def ranks(self) -> range:
+        """The ranks of its workers; none while its slots or ranks are unknown."""
+        first = self.first_rank
+        return range(0) if first is None else range(first, first + len(self.slots or ()))
+
     def workers(self) -> Iterator[Worker]:
         """Yield the workers of this node; none while its slots or ranks are unknown."""
         if self.slots is None or self.first_rank is None:

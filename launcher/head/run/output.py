@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from ...control import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...specs.plan import Node, Plan
     from ..output.console import Console
     from ..output.filter import OutputFilter
@@ -20,18 +24,28 @@ class RunOutput:
         self._console = console
         self._filter = shown
         self._window = window
+        self._nodes: Sequence[Node] = ()
+        self._labelled: set[int] = set()
 
     def label(self, plan: Plan) -> None:
         """Label the ranks of a plan from now on."""
-        for node in plan.nodes:
-            self.label_node(node)
+        self._nodes = plan.nodes
+        self._labelled.clear()
 
     def label_node(self, node: Node) -> None:
-        """Label the ranks of a node from now on."""
-        for worker in node.workers():
-            text = self._filter.label(node, worker.rank, worker.local_rank)
-            streams = self._filter.shown(worker.rank, worker.local_rank)
-            self._console.label(worker.rank, text, streams)
+        """Label the ranks of a node from now on, and no others anew."""
+        self._nodes = (node,)
+        self._labelled.clear()
+
+    def _label(self, rank: int) -> None:
+        """Label a rank when it first prints something: of many thousands few may."""
+        self._labelled.add(rank)
+        at = bisect_right(self._nodes, rank, key=lambda node: node.first_rank or 0)
+        node = self._nodes[at - 1] if at else None
+        if node is not None and rank in node.ranks:
+            local = node.local_rank(rank)
+            streams = self._filter.shown(rank, local)
+            self._console.label(rank, self._filter.label(node, rank, local), streams)
 
     def on_output(self, node: RunNode, body: bytes) -> None:
         """Print what a worker has written.
@@ -43,4 +57,6 @@ class RunOutput:
         size = len(data)
         node.check_rank(rank)
         node.on_output(size, self._window)
+        if rank not in self._labelled:
+            self._label(rank)
         self._console.feed(rank, stream, data, lambda: node.on_printed(size, self._window))

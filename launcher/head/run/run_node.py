@@ -65,7 +65,7 @@ class RunNode:
     def assign(self, node: Node) -> None:
         """Set its place in the job, or in another round of it."""
         self.node = node
-        self._ranks.update(worker.rank for worker in node.workers())
+        self._ranks.update(node.ranks)
         self._ends = 0
 
     def forget(self) -> None:

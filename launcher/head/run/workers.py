@@ -52,7 +52,7 @@ class Workers:
 
     def started(self, node: RunNode, message: Started) -> None:
         """Record the workers of a node; ranks that are not on this node are ignored."""
-        theirs = {worker.rank for worker in node.node.workers()}
+        theirs = node.node.ranks
         now = self._loop.clock()
         for rank, pid in zip(message.ranks, message.pids, strict=False):
             if rank in theirs:

@@ -189,9 +189,11 @@ def test_a_loss_is_followed_by_a_round_of_the_others(fleet_of: FleetOf) -> None:
     assert (first["generation"], first["restarts"], first["world_size"]) == (2, 0, 4)
     assert [(one["first_rank"], one["node_rank"]) for one in (first, second)] == [(0, 0), (2, 1)]
     assert (first["master_addr"], first["master_port"]) == ("n1", 4001)
-    assert job.fleet.console.labels[0][0] == "n1:0| "
-    assert job.fleet.console.labels[3][0] == "n2:3| "
     job.up("n1", "n2")
+    job.fleet.node("n1").prints(0, "x")
+    job.fleet.node("n2").prints(3, "x")
+    job.fleet.step()
+    assert job.fleet.console.labels == {0: ("n1:0| ", {1, 2}), 3: ("n2:3| ", {1, 2})}
     end_well(job, "n1", "n2")
     end = story(job.run)
     assert (end["exit_code"], end["world_size"], end["lost"]) == (0, 4, [])

@@ -78,15 +78,12 @@ def test_the_start_says_whom_it_waits_for(fleet_of: FleetOf) -> None:
 def test_the_ranks_that_torch_gives_are_those_that_are_shown(job: Job) -> None:
     job.ranks()
     assert job.fleet.said() == ["ranks 4-5 of 8 here, node 2 of 4, master h0:29500"]
-    assert {rank: text for rank, (text, _) in job.fleet.console.labels.items() if rank > 3} == {
-        4: "n0:4| ",
-        5: "n0:5| ",
-    }
     job.fleet.up("n0", 4, 5)
     assert job.run.progress().startswith("running: 2 of 2 ranks here\n")
     job.node.prints(5, "hello")
     job.fleet.step()
     assert job.fleet.console.printed == [(5, 1, b"hello")]
+    assert job.fleet.console.labels == {5: ("n0:5| ", {1, 2})}
     for rank in (4, 5):
         job.node.exits(rank, 0)
     job.node.done()

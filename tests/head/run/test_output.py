@@ -11,8 +11,9 @@ from dsrun.launcher.head.output.filter import OutputFilter
 from dsrun.launcher.head.run.output import RunOutput
 from dsrun.launcher.head.run.run_node import OVERDRAFT
 from dsrun.launcher.specs.job import JobSpec
+from dsrun.launcher.specs.plan import lay_out
 
-from ...support.run_nodes import plan_of, sent_nodes
+from ...support.run_nodes import SentNode, plan_of, sent_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,11 +25,11 @@ class Shown:
     """A console that keeps what it is given, and prints when it is told to."""
 
     def __init__(self) -> None:
-        self.labels: dict[int, tuple[str, frozenset[int]]] = {}
+        self.labels: dict[int, tuple[str, set[int]]] = {}
         self.fed: list[tuple[int, int, bytes]] = []
         self.printed: list[Callable[[], None]] = []
 
-    def label(self, rank: int, text: str, streams: frozenset[int]) -> None:
+    def label(self, rank: int, text: str, streams: set[int]) -> None:
         self.labels[rank] = (text, streams)
 
     def feed(self, rank: int, stream: int, data: bytes, printed: Callable[[], None]) -> None:
@@ -40,11 +41,11 @@ def test_output_is_shown_and_granted_back_when_it_is_printed() -> None:
     plan, console = plan_of(2), Shown()
     output = RunOutput(console, OutputFilter(JobSpec("j", plan, "/")), WINDOW)  # type: ignore[arg-type]
     output.label(plan)
-    assert sorted(console.labels) == [0, 1, 2, 3]
     node = sent_nodes(plan)[1]
     ((_, body),) = frames.Decoder().feed(frames.pack_output(3, 2, b"x" * WINDOW))
     output.on_output(node, body)
     assert console.fed == [(3, 2, b"x" * WINDOW)]
+    assert console.labels == {3: ("n1:3| ", {1, 2})}
     assert node.sink.sent == []
     console.printed[0]()
     assert node.kinds == [frames.CREDIT]
@@ -58,3 +59,25 @@ def test_what_a_node_may_not_send_is_not_shown(rank: int, size: int) -> None:
     with pytest.raises(frames.BadFrame):
         output.on_output(sent_nodes(plan)[1], body)
     assert console.fed == []
+
+
+def test_a_rank_is_labelled_when_it_first_prints_something_in_a_round() -> None:
+    plan, console = plan_of(2), Shown()
+    output = RunOutput(console, OutputFilter(JobSpec("j", plan, "/")), WINDOW)  # type: ignore[arg-type]
+    output.label(plan)
+    first, node = sent_nodes(plan)
+
+    def prints(node: SentNode, rank: int) -> dict[int, tuple[str, set[int]]]:
+        console.labels = {}
+        ((_, body),) = frames.Decoder().feed(frames.pack_output(rank, 1, b"x"))
+        output.on_output(node, body)
+        return console.labels
+
+    assert prints(node, 2) == {2: ("n1:2| ", {1, 2})}
+    assert prints(node, 2) == {}
+    output.label(plan._replace(nodes=lay_out([node.node.host])))
+    assert prints(node, 2) == {}, "no rank of this round"
+    node.assign(lay_out([node.node.host])[0])
+    assert prints(node, 0) == {0: ("n1:0| ", {1, 2})}
+    output.label_node(first.node)
+    assert prints(first, 1) == {1: ("n0:1| ", {1, 2})}

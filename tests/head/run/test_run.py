@@ -85,6 +85,9 @@ def test_what_starts_is_said_with_debug(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     job.start()
     assert job.said("debug") == ["4 workers on 2 nodes; n0: master n0:29500"]
+    for rank in range(4):
+        job.node(f"n{rank // 2}").prints(rank, "x")
+    job.step()
     assert job.console.labels == {rank: (f"n{rank // 2}:{rank}| ", {1, 2}) for rank in range(4)}
 
 
@@ -212,7 +215,7 @@ def test_slots_that_only_the_nodes_know(fleet_of: FleetOf) -> None:
     job.step()
     assert (run.phase, run.plan.world_size) == (Phase.RUNNING, 5)
     assert [len(node.node.slots or ()) for node in run.nodes] == [2, 3]
-    assert set(job.console.labels) == set(range(5))
+    assert [node.node.ranks for node in run.nodes] == [range(2), range(2, 5)]
 
 
 @pytest.fixture
