@@ -73,11 +73,6 @@ def _(node: ast.FunctionDef) -> list[ast.AST]:
 
 
 @_for_machines.register
-def _(node: ast.AsyncFunctionDef) -> list[ast.AST]:
-    return [node.returns] if node.returns else []
-
-
-@_for_machines.register
 def _(node: ast.If) -> list[ast.AST]:
     return [*node.body] if _name(node.test) == "TYPE_CHECKING" else []
 
@@ -137,7 +132,7 @@ def placeholder(node: ast.expr) -> str:
 
 def _inner(node: ast.expr) -> ast.expr | None:
     """Return the part of an expression that names it best."""
-    if isinstance(node, (ast.Subscript, ast.Starred, ast.Await)):
+    if isinstance(node, (ast.Subscript, ast.Starred)):
         return node.value
     if isinstance(node, ast.IfExp):
         return node.body

@@ -74,6 +74,8 @@ def test_what_is_called_with_words_is_looked_at_still() -> None:
         ("a or b", "a"),
         ("seconds / 60", "seconds"),
         ("join(x for x in names)", "names"),
+        ("f(*names)", "names"),
+        ("a + b", "a"),
         ("{}", "value"),
         ("_", "value"),
     ],
