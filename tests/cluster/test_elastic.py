@@ -253,6 +253,21 @@ def test_a_torch_that_does_not_do_is_refused(
     assert re.match(rf"dsrun: n\d: .*{said}", last)
 
 
+@pytest.mark.parametrize("agent", ["dsrun"], indirect=True)
+def test_a_job_without_python_and_torch_is_restarted(dsrun: Dsrun, tmp_path: Path) -> None:
+    """Nothing on the nodes imports torch, which cannot be imported here."""
+    (tmp_path / "torch.py").write_text("raise ImportError('not here')")
+    script = tmp_path / "work.sh"
+    script.write_text("#!/bin/sh\necho up $RANK $TORCHELASTIC_RESTART_COUNT\n"
+                      "exit $((RANK == 1 && TORCHELASTIC_RESTART_COUNT == 0))\n")  # fmt: skip
+    script.chmod(0o755)
+    where = ("--host", "n1:1,n2:1", "--accelerator", "cpu", "--no_python", "--max_restarts", "1")
+    done = dsrun(*where, str(script), env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    up_lines = sorted(line for line in done.stdout.splitlines() if "up" in line)
+    assert up_lines == ["n1:0| up 0 0", "n1:0| up 0 1", "n2:1| up 1 0", "n2:1| up 1 1"]
+
+
 def test_a_spare_takes_the_place_of_a_lost_node(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
 ) -> None:
@@ -365,12 +380,20 @@ def test_a_cable_is_cut_and_mended(
     if shorter:
         time.sleep(4)
     else:
+        mended = time.monotonic()
         running.wait_for_output(r"(?s)(n2:1\| up 1 2 .*){2}", IMPORT)
+        wait_for(lambda: steps(tmp_path, "n2")[-1] > mended, "steps of the node that is back")
     said = ended(running, tmp_path)
     assert ("lost" in said) != shorter
-    alive = [float(at) for at in (tmp_path / "alive-n2-0").read_text().split()]
+    alive = steps(tmp_path, "n2")
     silences = [later - sooner for sooner, later in pairwise(alive)]
     assert (max(silences) < 1.5) == shorter
+
+
+def steps(folder: Path, host: str) -> list[float]:
+    """When the worker of a host was alive, so far."""
+    lines = (folder / f"alive-{host}-0").read_text().splitlines(keepends=True)
+    return [float(line) for line in lines if line.endswith("\n")]
 
 
 def test_an_ssh_client_is_killed(cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str) -> None:

@@ -103,7 +103,7 @@ def test_a_watched_hostfile_adds_and_takes_away(dsrun: Dsrun, tmp_path: Path, wo
     running.wait_for_output(r"(?s)(n1:\d\| up \d 4 .*){2}", IMPORT)
     said = ended(running, tmp_path)
     assert "dsrun: n3 is here" in said
-    assert "dsrun: n1 is taken out" in said
+    assert "dsrun: removing n1 from the job" in said
 
 
 def test_a_program_names_the_hosts(dsrun: Dsrun, tmp_path: Path, work: str) -> None:
@@ -313,7 +313,7 @@ def test_a_node_where_workers_fail_again_and_again_is_put_aside(
         (tmp_path / f"fail-1-{restart}").touch()
     assert up(running, 1, 1, 3) == placed("n1")
     why = "3 failures within 10 minutes began on n2, and none elsewhere"
-    assert f"dsrun: {why}: going on without it for 300 s" in ended(running, tmp_path)
+    assert f"dsrun: {why}: excluding it for 300 s (--cool_down)" in ended(running, tmp_path)
 
 
 def test_a_failure_that_a_lost_node_has_caused_is_none(
@@ -339,4 +339,4 @@ def test_a_frozen_agent_costs_its_node(
     os.kill(frozen, signal.SIGSTOP)
     (tmp_path / "fail-0-0").touch()
     assert sorted(up(running, 2, 2, 1)) == placed("n1", "n3")
-    assert "lost n2: torch's agent there does not stop its workers" in ended(running, tmp_path)
+    assert "lost n2: it did not stop its workers within 12 s" in ended(running, tmp_path)
