@@ -1,4 +1,4 @@
-"""The failures of a job: what they cost, and on which nodes they begin again and again."""
+"""The failures of a job: what they cost, and on which nodes they begin repeatedly."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Failures:
     @property
     def excluded(self) -> set[int]:
         """The nodes that are excluded now."""
-        return self._excluded.aside()
+        return self._excluded.excluded()
 
     def survive(self, what: str, code: int, lasted: float) -> bool:
         """Spend a restart on a failure, if there is one left and it is worth it."""
@@ -65,8 +65,8 @@ class Failures:
     def blame(self, node: int, nodes: NodeStates) -> bool:
         """Record where a failure began; return whether that node is excluded from now on.
 
-        It is if failures begin there, again and again, and on no other, and the job can do without
-        it. A failure elsewhere brings excluded nodes back.
+        It is if failures begin there repeatedly, and on no other node, and the other nodes are
+        enough. A failure elsewhere brings excluded nodes back.
         """
         name = self._name(node)
         for other in self._excluded.blame(node):
@@ -75,7 +75,7 @@ class Failures:
         away = [one for one in self.excluded | {node} if one in nodes]
         if not self._excluded.is_bad(node) or len(nodes) - len(away) < self._limits.least:
             return False
-        self._excluded.put_aside(node)
+        self._excluded.exclude(node)
         cool = self._limits.cool
         why = f"{FAILURES} failures within {WINDOW / 60:g} minutes began on {name}"
         self._warn(f"{why}, and none elsewhere: excluding it for {cool:g} s (--cool_down)")

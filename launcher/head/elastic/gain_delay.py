@@ -48,7 +48,7 @@ class GainDelay:
         self._until = self._loop.clock() + self._seconds
 
     def wait(self, nodes: int) -> None:
-        """Have `over` called at its end, for a next round of so many nodes."""
+        """Call `over` at its end, when a round of so many nodes can begin."""
         if self._timer is None:
             when = f"in {self.left:.0f} s, or when a worker prints something"
             self._warn(f"a round of {counted(nodes, 'node')} begins {when} (--gain_delay)")

@@ -1,7 +1,7 @@
-"""Keeps an eye on where an elastic job's hosts come from: a hostfile, or a program that names them.
+"""Watches where the hosts of an elastic job come from: a hostfile, or a program that prints them.
 
-Looks every second, as Horovod does. A list that cannot be read or understood is told once, and the
-hosts stay as they are: an editor may be half-way through its work.
+Reads it every second, as Horovod does. A list that cannot be read or parsed causes one warning, and
+the hosts stay as they are: an editor may be in the middle of writing it.
 """
 
 from __future__ import annotations
@@ -22,34 +22,35 @@ if TYPE_CHECKING:
     from ...specs.host import Host
 
     Answer = Callable[[bytes, str], None]
-    Ask = Callable[[Answer], None]
+    Source = Callable[[Answer], None]
 
 EVERY = 1.0
-"""Seconds from an answer to the next question."""
+"""Seconds from an answer to the next request."""
 
 
 class HostWatch:
-    """Asks again and again, and tells what is new."""
+    """Reads the source periodically, and passes on lists that differ from the one before."""
 
     def __init__(
         self,
         loop: Loop,
-        ask: Ask,
+        source: Source,
         read: Callable[[bytes], list[Host]],
         take: Callable[[Sequence[Host]], bool],
         warn: Callable[[str], None],
     ) -> None:
-        """Begin.
+        """Start watching.
 
         Args:
-            loop: that it runs on.
-            ask: has its argument called with the text, or with what went wrong.
-            read: makes hosts of a text, and raises UsageError where it cannot.
-            take: is given the hosts whenever they are others; False: not now, ask again.
-            warn: a line for the user.
+            loop: runs the timers.
+            source: calls its argument with the text of the list, or with an error message.
+            read: parses a text, and raises UsageError if it is not valid.
+            take: gets every list that differs from the last; returns False if it has to get it
+                again later.
+            warn: prints a warning for the user.
         """
         self._loop = loop
-        self._ask = ask
+        self._source = source
         self._read = read
         self._take = take
         self._warn = warn
@@ -60,7 +61,7 @@ class HostWatch:
         self._again()
 
     def close(self) -> None:
-        """Ask no more."""
+        """Stop watching."""
         self._closed = True
 
     def _again(self) -> None:
@@ -69,22 +70,22 @@ class HostWatch:
 
     def _ask_now(self) -> None:
         if not self._closed:
-            self._ask(self._answered)
+            self._source(self._answered)
 
     def _answered(self, text: bytes, wrong: str) -> None:
         if self._closed:
             return
         if wrong or text != self._text:
-            wrong = wrong or self._take_in(text)
+            wrong = wrong or self._update(text)
         if wrong and wrong != self._wrong:
             self._warn(f"{wrong}; the hosts stay as they are")
         self._wrong = wrong
         self._again()
 
-    def _take_in(self, text: bytes) -> str:
-        """Have another list's hosts taken in; returns what is wrong with it.
+    def _update(self, text: bytes) -> str:
+        """Pass on the hosts of a list; return what is wrong with it, "" for nothing.
 
-        One that is as it was is not read again: of thousands of hosts that takes its time.
+        A text that has not changed is not parsed again, as that is slow for thousands of hosts.
         """
         try:
             hosts = self._read(text)
@@ -95,34 +96,36 @@ class HostWatch:
         return ""
 
 
-def of_file(path: str) -> Ask:
-    """Return what asks a file."""
+def of_file(path: str) -> Source:
+    """Return a source that reads a file."""
 
-    def ask(answer: Answer) -> None:
+    def read(answer: Answer) -> None:
         try:
             text, wrong = files.read(path, pipes=False), ""
         except OSError as error:
             text, wrong = b"", f"{path}: {reason(error)}"
         answer(text, wrong)
 
-    return ask
+    return read
 
 
-def of_program(command: str, loop: Loop) -> Ask:
-    """Return what asks a program, which is run each time."""
+def of_program(command: str, loop: Loop) -> Source:
+    """Return a source that runs a program each time."""
     argv = discovery.argv(command)
 
-    def ask(answer: Answer) -> None:
+    def run(answer: Answer) -> None:
         try:
-            _Question(argv, loop, lambda text, wrong: answer(text, wrong and f"{command}: {wrong}"))
+            _ProgramRun(
+                argv, loop, lambda text, wrong: answer(text, wrong and f"{command}: {wrong}")
+            )
         except OSError as error:
             answer(b"", f"{command}: {reason(error)}")
 
-    return ask
+    return run
 
 
-class _Question:
-    """One run of a program."""
+class _ProgramRun:
+    """One run of the program."""
 
     def __init__(self, argv: Sequence[str], loop: Loop, answer: Answer) -> None:
         self._loop = loop
@@ -132,10 +135,10 @@ class _Question:
         self._end: tuple[int, str] | None = None
         self._child = Child(spawn(argv, os.environ), loop, self._ended)
         os.close(self._child.stdin)
-        loop.add_reader(self._child.stdout, self._heard)
+        loop.add_reader(self._child.stdout, self._read_output)
         self._last = loop.call_later(discovery.PATIENCE, lambda: self._stop(discovery.LATE))
 
-    def _heard(self) -> None:
+    def _read_output(self) -> None:
         data = os.read(self._child.stdout, 65536)
         self._text += data
         if not data:
@@ -144,7 +147,7 @@ class _Question:
             self._stop(f"its answer is longer than {files.LIMIT >> 20} MiB")
 
     def _stop(self, wrong: str) -> None:
-        """End it, with what it has started itself, and wait for nothing more that it may say."""
+        """Kill it with its children, and ignore the rest of its output."""
         self._wrong = wrong
         self._child.signal_children(signal.SIGKILL)
         self._child.send_signal(signal.SIGKILL)
@@ -155,14 +158,14 @@ class _Question:
             self._loop.remove(self._child.stdout)
             os.close(self._child.stdout)
             self._child.stdout = -1
-            self._tell()
+            self._answer_when_ended()
 
     def _ended(self, code: int, errors: str) -> None:
         self._end = code, errors
-        self._tell()
+        self._answer_when_ended()
 
-    def _tell(self) -> None:
-        """Answer once the program has ended, and all that it has written is here."""
+    def _answer_when_ended(self) -> None:
+        """Answer once the program has ended and all of its output has been read."""
         if self._end is not None and self._child.stdout < 0:
             self._last.cancel()
             code, errors = self._end

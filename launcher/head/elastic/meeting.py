@@ -39,7 +39,7 @@ class Meeting:
     ) -> None:
         """Wait `patience` seconds for answers.
 
-        `give_up` is told why each node is given up, and which of them are so for good.
+        `give_up` gets the reason for each node to give up, and the nodes not to reach again.
         """
         self.points = MeetingPoints(table.addresses, act)
         self.members: list[int] = []

@@ -1,7 +1,7 @@
-"""Nodes that are not in an elastic job are reached: lost ones again, and those that were added.
+"""Reaches nodes for an elastic job: lost ones again, and those of hosts that were added.
 
-That goes on in the background, and costs the job little however many hosts are listed: few at a
-time, one begun after the other, and no host more often than all of them together allow.
+That happens in the background and costs the job little, however many hosts are listed: few attempts
+at a time, with a pause between their starts, and a limited rate over all hosts.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ FIRST = 5.0
 """Seconds from the loss of a node to the first attempt; each failure doubles it."""
 
 LONGEST = 30.0
-"""Seconds between two attempts at most, but for what `RETRIES` has many hosts wait."""
+"""Longest delay between two attempts, in seconds, unless `RETRIES` requires a longer one."""
 
 RETRIES = 5.0
-"""Attempts a second, in the long run, on hosts that have never been in the job."""
+"""Attempts per second, in the long run, on hosts that have never been in the job."""
 
 AT_ONCE = 16
-"""Attempts that go on at the same time: each has a thread or a client of its own."""
+"""Attempts at the same time: each needs a thread or an ssh client."""
 
 PACE = 0.05
-"""Seconds from the beginning of an attempt to that of the next."""
+"""Seconds between the starts of two attempts."""
 
 PATIENCE = 120.0
-"""Seconds after which an attempt does not keep another one waiting any more."""
+"""Seconds after which an attempt no longer counts towards `AT_ONCE`."""
 
 
 class Reconnector:
-    """Has nodes reached, one attempt at a time for each."""
+    """Reaches nodes, with one attempt at a time for each."""
 
     def __init__(
         self,
@@ -42,13 +42,13 @@ class Reconnector:
         room: Callable[[], int],
         fresh: Callable[[], RunNode | None],
     ) -> None:
-        """Be ready.
+        """Start with nothing to reach.
 
         Args:
-            loop: that it runs on.
-            reach: begins one attempt, whose end `failed` or `back` is told of.
-            room: how many nodes the job has a use for beside those that are there.
-            fresh: gives the next host that was added and never tried, each once.
+            loop: runs the timers.
+            reach: starts one attempt; its outcome is reported to `failed` or `back`.
+            room: returns how many more nodes the job can use.
+            fresh: returns a node for the next host that was added and not tried yet.
         """
         self._loop = loop
         self._reach = reach
@@ -67,21 +67,21 @@ class Reconnector:
         self._closed = False
 
     def begin(self, node: RunNode) -> None:
-        """Look for a node as soon as there is room for that."""
+        """Reach a node as soon as possible."""
         self._dropped.discard(node)
         self._is_due(node)
 
     def drop(self, node: RunNode) -> None:
-        """Do not look for a node any more."""
+        """Stop reaching a node."""
         self._dropped.add(node)
         self._due_of(node).pop(node, None)
         self._stop_pause(node)
 
     def expect(self, node: RunNode) -> None:
-        """Begin to look for a node that was lost, unless it is looked for already.
+        """Reach a lost node after a delay, unless that is under way already.
 
-        One that is lost again soon is looked for later and later. That is forgotten once it has
-        stayed for longer than it was given up for.
+        The delay grows each time. It is reset when the node has stayed connected for twice as long
+        as the delay was.
         """
         self._dropped.discard(node)
         looked_for = self._pausing, self._due_of(node), self._trying
@@ -91,7 +91,7 @@ class Reconnector:
         self.look()
 
     def failed(self, node: RunNode) -> None:
-        """Take in that an attempt has failed."""
+        """Handle an attempt that has failed."""
         if node not in self._trying:
             return
         self._leave(node)
@@ -99,17 +99,17 @@ class Reconnector:
             self.expect(node)
 
     def back(self, node: RunNode) -> None:
-        """Take in that it is there."""
+        """Handle a node that has been reached."""
         self._strangers.discard(node)
         self._since[node] = self._loop.clock()
         self._leave(node)
 
     def close(self) -> None:
-        """Look for nobody any more."""
+        """Start no more attempts."""
         self._closed = True
 
     def look(self) -> None:
-        """Begin the next attempt, if it is time for it."""
+        """Start the next attempt, if one is due."""
         if self._closed or self._next is not None or len(self._places) >= AT_ONCE:
             return
         node = self._choose()
@@ -122,7 +122,7 @@ class Reconnector:
         self.look()
 
     def _choose(self) -> RunNode | None:
-        """Return who is next: those that have been in, then those never tried, then the others."""
+        """Return the next node: those lost from the job, then those never tried, then the rest."""
         if self._due:
             return _first_of(self._due)
         if self._room() <= len(self._places):
@@ -163,7 +163,7 @@ class Reconnector:
             self._pausing.pop(node).cancel()
 
     def _pause(self, node: RunNode) -> float:
-        """Return how long to wait for a node from now on; the next time it is longer."""
+        """Return the delay before the next attempt on a node, and increase the one after it."""
         pause = self._pauses.get(node, FIRST)
         if self._loop.clock() - self._since.pop(node, float("inf")) > 2 * pause:
             pause = FIRST
@@ -172,7 +172,7 @@ class Reconnector:
 
 
 def _first_of(nodes: dict[RunNode, None]) -> RunNode | None:
-    """Take the first out, if there is one."""
+    """Remove and return the first node, if there is one."""
     first = next(iter(nodes), None)
     if first is not None:
         del nodes[first]

@@ -9,15 +9,15 @@ if TYPE_CHECKING:
     from ...specs.elastic_policy import ElasticPolicy
 
 LONGEST = 60.0
-"""Seconds at most between a failure and the next round. The first restart waits for nothing, the
-second for 1 s, and each one for twice as long as the one before it."""
+"""Longest delay between a failure and the next round, in seconds. The first restart is not delayed,
+the second by 1 s, and each further one by twice as long as the one before."""
 
 
 class RestartBudget:
     """The restarts of one job.
 
     Attributes:
-        restarts: how many there have been, whenever that was.
+        restarts: how many there have been in the whole job.
     """
 
     def __init__(self, limits: ElasticPolicy, clock: Callable[[], float]) -> None:
@@ -27,7 +27,7 @@ class RestartBudget:
         self.restarts = 0
 
     def spend(self, code: int, lasted: float) -> bool:
-        """Take a restart for a round that has failed, if there is one left and it is worth it.
+        """Spend a restart on a round that has failed, if there is one left and it is worth it.
 
         Args:
             code: the failed worker's exit code.
@@ -42,7 +42,7 @@ class RestartBudget:
         return True
 
     def refund(self) -> None:
-        """Take the last restart back: it was no failure that made it necessary."""
+        """Take the last restart back: its cause was not a failure."""
         self._times.pop()
         self.restarts -= 1
 
@@ -54,11 +54,11 @@ class RestartBudget:
 
     @property
     def count(self) -> str:
-        """How much of it is spent: `1/3`."""
+        """How much of the budget is spent, as in `1/3`."""
         return f"{len(self._recent())}/{self._limits.restarts}"
 
     def _recent(self) -> list[float]:
-        """When the restarts were that count."""
+        """Return the times of the restarts that count now."""
         window = self._limits.window
         since = self._clock() - window if window else 0.0
         return [time for time in self._times if time >= since]

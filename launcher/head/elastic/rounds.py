@@ -285,7 +285,7 @@ class Rounds:
         self._loop.call_later(self._limits.notice, due)
 
     def _change(self, but: int | None = None) -> None:
-        """Have the nodes that still run leave the round, all but one that does so by itself."""
+        """Call the nodes that still run to leave the round, except one that leaves by itself."""
         if self._present.phase is RoundPhase.ENDING:
             return
         self._present.phase = RoundPhase.ENDING

@@ -286,7 +286,7 @@ class RunnerRounds:
         return f"rounds of at most {counted(nodes, 'node')} from now on{more}"
 
     def list_hosts(self, hosts: Sequence[Host]) -> bool:
-        """Let these hosts take part and no others: new ones are reached, others are released.
+        """Use these hosts and no others: reach new ones, and release the others.
 
         Returns:
             False where it is not the time for that, before the start.

@@ -1,7 +1,7 @@
-"""What other commands of the same user may ask of a running job: the runner's half of dsrun-scale.
+"""The socket on which a running job takes requests of dsrun-scale.
 
-The socket is an abstract one (unix(7)): it has no file that could be left behind, and nobody can
-reach it from another machine or network namespace. Who asks is what the kernel says.
+It is an abstract socket (unix(7)): no file can be left behind, and it cannot be reached from
+another machine or network namespace. The kernel reports which user is at the other end.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ LIMIT = 4096
 """Bytes of a request, or of an answer."""
 
 MOST = 9_999_999
-"""Nodes that may be asked for: no job has as many."""
+"""Largest number of nodes in a request."""
 
 PATIENCE = 5.0
-"""Seconds for a caller to say what it wants."""
+"""Seconds for a caller to send its request."""
 
 AT_ONCE = 16
-"""Callers who have not said it yet."""
+"""Callers that may be connected without having sent a request."""
 
 REST = 1.0
-"""Seconds after a caller could not be taken in: without descriptors each attempt would fail."""
+"""Seconds to wait after accept() has failed: without free descriptors it fails again at once."""
 
 JOB = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
-"""How the id of a job is formed, as a pattern."""
+"""Pattern of a job id."""
 
 
 def name(job_id: str = "") -> str:
-    """Return the name of a job's socket, or what the names of all of this user's begin with."""
+    """Return the name of a job's socket; without an id, the prefix of all sockets of this user."""
     return f"dsrun-{os.getuid()}-{job_id}"
 
 
 def trusted(line: socket.socket) -> bool:
-    """Tell whether the other end is this user's, or root's (SO_PEERCRED of unix(7)).
+    """Return whether the other end belongs to this user or root (SO_PEERCRED of unix(7)).
 
     Raises:
-        OSError: there is no other end.
+        OSError: the socket is not connected.
     """
     size = struct.calcsize("3i")
     _, uid, _ = struct.unpack("3i", line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size))
@@ -56,10 +56,10 @@ def trusted(line: socket.socket) -> bool:
 
 
 def listener(job_id: str) -> socket.socket:
-    """Return a job's socket, which listens.
+    """Return the listening socket of a job.
 
     Raises:
-        OSError: it cannot be had.
+        OSError: it cannot be made.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     try:
@@ -72,10 +72,10 @@ def listener(job_id: str) -> socket.socket:
 
 
 class ScaleSocket:
-    """Listens until it is closed."""
+    """Answers requests until it is closed."""
 
     def __init__(self, loop: Loop, listener: socket.socket, resize: Callable[[int], str]) -> None:
-        """Begin; `resize` is given a number of nodes, and returns or raises words for the asker."""
+        """Start to listen; `resize` gets a number of nodes, and returns the answer or raises it."""
         self._loop = loop
         self._resize = resize
         self._callers: dict[socket.socket, Timer] = {}
@@ -83,7 +83,7 @@ class ScaleSocket:
         self._listen()
 
     def close(self) -> None:
-        """Listen no more, and leave those who wait for an answer."""
+        """Stop listening, and close all connections."""
         self._loop.remove(self._listener.fileno())
         self._listener.close()
         for caller in tuple(self._callers):
@@ -109,7 +109,7 @@ class ScaleSocket:
             caller.close()
 
     def _serve(self, caller: socket.socket) -> None:
-        # Who has left, or takes no answer, is no matter.
+        # A caller that has left, or reads no answer, does not matter.
         with suppress(OSError):
             request = caller.recv(LIMIT + 1)
             if request:
@@ -129,12 +129,12 @@ class ScaleSocket:
 
 
 def _nodes(request: bytes) -> int:
-    """Return the number of nodes that a request asks for."""
+    """Return the number of nodes in a request."""
     try:
-        asked = json.loads(request) if len(request) <= LIMIT else None
+        content = json.loads(request) if len(request) <= LIMIT else None
     except (ValueError, RecursionError):
-        asked = None
-    nodes = asked.get("nodes") if isinstance(asked, dict) else None
+        content = None
+    nodes = content.get("nodes") if isinstance(content, dict) else None
     if type(nodes) is not int or not 0 <= nodes <= MOST:
         raise DsrunError(f'invalid request: expected {{"nodes": N}} with N up to {MOST}')
     return nodes

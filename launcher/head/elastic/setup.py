@@ -1,4 +1,4 @@
-"""What an elastic job hears of while it runs: other hosts, another number of nodes."""
+"""Connects the rounds of an elastic job with what changes them: the list of hosts, dsrun-scale."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def runner_rounds(run: Run, limits: ElasticPolicy, console: Console) -> RunnerRounds:
-    """Return the runner's rounds of a run, which hear of all this."""
+    """Return the restart policy of an elastic run, connected with these."""
     rounds, updates = RunnerRounds(run, limits), run.spec.updates
     if updates is not None:
         _watch(rounds, updates, run)
@@ -28,14 +28,14 @@ def runner_rounds(run: Run, limits: ElasticPolicy, console: Console) -> RunnerRo
 
 
 def _watch(rounds: RunnerRounds, updates: HostUpdates, run: Run) -> None:
-    ask = (
+    source = (
         host_watch.of_program(updates.script, run.loop)
         if updates.script
         else host_watch.of_file(updates.hostfile)
     )
     watch = host_watch.HostWatch(
         run.loop,
-        ask,
+        source,
         lambda text: read_update(updates, text),
         rounds.list_hosts,
         run.warn,

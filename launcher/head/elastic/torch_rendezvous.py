@@ -1,7 +1,7 @@
-"""Torch's rendezvous brings the nodes of a job together: a restart policy for this machine's part.
+"""The restart policy of a job whose rounds torch's rendezvous forms, for the part on this machine.
 
-torch's agent decides here: which ranks this node has, what a worker's failure means, and when it is
-over. The runner shows it, and knows which worker failed.
+torch's agent decides which ranks this node has, whether a failure leads to a restart, and when the
+job is over. The runner reports that, and which worker has failed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from ..run.run_node import RunNode
 
 NO_REASON = "torch's agent ended its workers"
-"""Why the job is over, where the agent says no more and no worker here has failed."""
+"""Why the job is over if the agent gives no reason and no worker here has failed."""
 
 
 class TorchRendezvous(NoRestarts):
-    """Follows torch's agent on one node, from round to round: the runner restarts nothing."""
+    """Follows torch's agent on one node from round to round; the runner itself restarts nothing."""
 
     def __init__(self, run: Run, rendezvous: Rendezvous) -> None:
         super().__init__(run)
@@ -34,16 +34,16 @@ class TorchRendezvous(NoRestarts):
         run.workers.place = " here"
 
     def on_start(self) -> None:
-        """Say whom it waits for."""
-        met = self._rendezvous
-        self._run.log(f"{met.words}, --rdzv_id {met.run_id}: waiting for {met.nodes}")
+        """Log what it waits for."""
+        rdzv = self._rendezvous
+        self._run.log(f"{rdzv.words}, --rdzv_id {rdzv.run_id}: waiting for {rdzv.nodes}")
 
     def world_size(self, planned: int) -> int:
-        """Return the number of workers on all nodes, once torch has said it."""
+        """Return the number of workers on all nodes, once torch has reported it."""
         return self._world_size or planned
 
     def _on_ranks(self, node: RunNode, body: bytes) -> None:
-        """Give the node the ranks that it has from now on; those of former rounds are forgotten."""
+        """Give the node its ranks in another round."""
         self._run.check_started()
         ranks = messages.unpack(messages.Ranks, body)
         self._run.begin_round()
@@ -53,11 +53,11 @@ class TorchRendezvous(NoRestarts):
         self._run.log(_place(ranks, len(node.node.slots or ())))
 
     def on_failure(self, node: RunNode, ended: messages.Exit) -> None:
-        """Note the end of a worker; torch's agent says what follows from it."""
+        """Record the end of a worker; torch's agent decides what follows from it."""
         self._run.record.exited(node, ended)
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
-        """Stop: the agent has ended, and not well."""
+        """Stop: the agent has failed."""
         self._run.check_started()
         failure, record = messages.unpack(messages.AgentFailure, body), self._run.record
         text = f"{self._rendezvous.words}: {failure.reason}"
@@ -72,7 +72,7 @@ class TorchRendezvous(NoRestarts):
 
 
 def _place(ranks: Ranks, count: int) -> str:
-    """Return which ranks are here, and where all of them meet."""
+    """Return which ranks are on this node, and the master's address."""
     last = ranks.first_rank + count - 1
     here = f"ranks {ranks.first_rank}-{last}" if count > 1 else f"rank {last}"
     again = f"; restart {ranks.restarts}/{ranks.max_restarts}" if ranks.restarts else ""
