@@ -186,6 +186,40 @@ def last_step(folder: Path, host: str) -> float:
     return float((folder / f"alive-{host}-0").read_text().split()[-1])
 
 
+IMPORTING = """
+import os, sys, time
+
+folder, restart = os.path.dirname(sys.argv[0]), os.environ["TORCHELASTIC_RESTART_COUNT"]
+world, host = os.environ["WORLD_SIZE"], os.uname().nodename
+with open(f"{folder}/starts-{host}", "a") as file:
+    file.write(world)
+while not os.path.exists(f"{folder}/imported-{world}"):
+    time.sleep(0.02)
+print("up", os.environ["RANK"], world, flush=True)
+while not os.path.exists(f"{folder}/end"):
+    time.sleep(0.02)
+"""
+
+
+def test_a_host_that_is_back_while_the_others_import_costs_them_one_start(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    """It waits until they have printed something: one start for the loss, one for the return."""
+    work, starts = tmp_path / "train.py", tmp_path / "starts-n1"
+    work.write_text(IMPORTING)
+    (tmp_path / "imported-3").touch()
+    running = elastic(dsrun, str(work), "n1:1,n2:1,n3:1", "--nnodes", "1:3")
+    for rank in range(3):
+        running.wait_for_output(rf"up {rank} 3", IMPORT)
+    with cluster.host("n3").powered_off():
+        wait_for(lambda: starts.read_text() == "32", "the round without n3", IMPORT)
+    running.wait_for_output(r"a round of 3 nodes begins in \d+ s, or when a worker", IMPORT)
+    (tmp_path / "imported-2").touch()
+    running.wait_for_output(r"(?s)up [01] 2\n.*(up [012] 3\n.*){3}", IMPORT)
+    ended(running, tmp_path)
+    assert starts.read_text() == "323"
+
+
 # -- dsrun-scale ----------------------------------------------------------------------------------
 
 
