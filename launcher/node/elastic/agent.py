@@ -1,4 +1,4 @@
-"""torch's elastic agent for the workers of one node: it decides, the node launcher carries out.
+"""torch's elastic agent for the workers of one node; the node launcher carries out its decisions.
 
 A program of its own, run by the Python that the workers have, since torch is to be found there:
 
@@ -54,17 +54,17 @@ except ImportError as error:
     sys.exit(unfit(error))
 
 MANY = 1 << 30
-"""Restarts that torch is given in the runner's rounds: the job's own budget is kept there."""
+"""The restarts that torch may do in the runner's rounds, as the runner counts them itself."""
 
 UNUSABLE = (ValueError, TypeError, AttributeError, LookupError, ImportError)
-"""What is raised where the options, or what is installed here, are at fault."""
+"""Raised if the options, or what is installed here, are the cause."""
 
 
 class Messages:
     """Messages to and from the node launcher, a line of JSON each."""
 
     def __init__(self, entry: socket.socket) -> None:
-        """Send the node launcher the other end of a new line, over `entry`."""
+        """Send the node launcher the other end of a new connection, over `entry`."""
         self._socket, theirs = socket.socketpair()
         socket.send_fds(entry, [b'{"agent": true}'], [theirs.fileno()])
         theirs.close()
@@ -75,7 +75,7 @@ class Messages:
         self._socket.sendall(json.dumps(message).encode() + b"\n")
 
     def wait(self) -> dict[str, Any]:
-        """Return the next message; without a node launcher there is nothing left to do here."""
+        """Return the next message; end this process if the node launcher has ended."""
         while b"\n" not in self._rest:
             data = self._socket.recv(65536)
             if not data:
@@ -86,12 +86,12 @@ class Messages:
         return found
 
     def waiting(self) -> bool:
-        """Return whether a message, or the end of the line, can be read at once."""
+        """Return whether a message, or the end of the connection, can be read at once."""
         return b"\n" in self._rest or bool(select.select([self._socket], [], [], 0)[0])
 
 
 class RoundHandler(RendezvousHandler):
-    """Joins the rounds that the runner forms; membership is the runner's alone."""
+    """Joins the rounds that the runner forms; the runner alone decides which nodes are in them."""
 
     def __init__(self, line: Messages, run_id: str) -> None:
         self._line = line
@@ -104,7 +104,7 @@ class RoundHandler(RendezvousHandler):
 
     @property
     def use_agent_store(self) -> bool:
-        """Have the workers meet in the agents' store: its port is taken, and nobody else's."""
+        """Have the workers use the agents' store, whose port is taken already."""
         return True
 
     def next_rendezvous(self) -> RendezvousInfo:
@@ -128,14 +128,14 @@ class RoundHandler(RendezvousHandler):
         return place
 
     def is_closed(self) -> bool:
-        """Tell that there is always another round."""
+        """Return False: there is always another round."""
         return False
 
     def set_closed(self) -> None:
-        """Leave it to the runner to end the job."""
+        """Do nothing: the runner ends the job."""
 
     def num_nodes_waiting(self) -> int:
-        """Return 1 where the runner wants another round."""
+        """Return 1 if the runner wants another round."""
         while self._line.waiting():
             self._changed |= "change" in self._line.wait()
         return int(self._changed)
@@ -145,15 +145,15 @@ class RoundHandler(RendezvousHandler):
         return self._run_id
 
     def shutdown(self) -> bool:
-        """Do nothing: the stores go with this process."""
+        """Do nothing: the stores end with this process."""
         return True
 
 
 class NoLogsSpecs(LogsSpecs):
-    """Shims write nothing: the workers' output is the node launcher's."""
+    """No files for the shims: the node launcher handles the output of the workers."""
 
     def reify(self, envs: dict[int, dict[str, str]]) -> LogsDest:
-        """Return no file for any rank, and none to follow: torch would look for it all the time."""
+        """Return no file for any rank, and none to follow, which torch would poll."""
         none = dict.fromkeys(envs, "")
         return LogsDest(stdouts=none, stderrs=none, error_files=none)
 
@@ -164,7 +164,7 @@ class NoLogsSpecs(LogsSpecs):
 
 
 class NamedLogsSpecs(NoLogsSpecs):
-    """Has another LogsSpecs name the files, which the node launcher writes then."""
+    """Has another LogsSpecs name the files, which the node launcher then writes."""
 
     def __init__(self, named: LogsSpecs) -> None:
         super().__init__()
@@ -230,7 +230,7 @@ def rendezvous(rdzv: dict[str, Any]) -> RendezvousHandler:
 
 
 def run(line: Messages, settings: dict[str, Any]) -> RunResult | None:
-    """Run the agent to its end; without a result torch had no place for this node.
+    """Run the agent to its end; return None if torch had no place for this node.
 
     Raises:
         Exception: whatever torch or a plugin raises.
@@ -261,7 +261,7 @@ def run(line: Messages, settings: dict[str, Any]) -> RunResult | None:
 
 
 def too_few(handler: RendezvousHandler, rdzv: dict[str, Any]) -> str:
-    """Say that not enough nodes came in time; the handlers differ in what they wait for."""
+    """Return a text for too few nodes; the handlers differ in which timeout they use."""
     timeout = getattr(getattr(handler, "settings", None), "timeout", None)
     name, seconds = "timeout", float(rdzv["conf"]["timeout"])
     if timeout is not None:

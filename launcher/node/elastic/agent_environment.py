@@ -1,4 +1,4 @@
-"""What torch's agent tells of its workers, by the environment of its shims. Pure."""
+"""What torch's agent decides about its workers, from the environment of its shims. Pure."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ if TYPE_CHECKING:
     Environment = Mapping[str, str]
 
 LOGS = {1: "DSRUN_LOG_OUT", 2: "DSRUN_LOG_ERR"}
-"""For each stream where the agent puts the name of its log file, if --logs_specs gives it one."""
+"""For each stream the variable with the name of its log file, if --logs_specs names one."""
 
 _OURS = {"LOCAL_RANK", "TORCHELASTIC_ERROR_FILE", *LOGS.values()}
 _FILES = {*LOGS.values()}
 
 
 def round_of(order: Start, environments: Sequence[Environment], number: int) -> Start:
-    """Return the round that torch's rendezvous has formed, as the agent tells it.
+    """Return the round that torch's rendezvous has formed.
 
     Args:
-        order: the START of this node, from which are its slots.
-        environments: what each shim has in its environment, by local rank.
+        order: the START of this node, which has its slots.
+        environments: the environment of each shim, by local rank.
         number: how many rounds there have been, with this one.
     """
     first = environments[0]
@@ -61,12 +61,12 @@ def ranks(start: Start) -> Ranks:
 
 
 def variables(start: Start, local: int) -> dict[str, str]:
-    """Return what a worker's environment has from torch's agent: it wins over our own words."""
+    """Return the variables that torch's agent sets for a worker; they override dsrun's own."""
     found = start.agent_variables[local] if start.agent_variables else {}
     return {name: value for name, value in found.items() if name not in _OURS}
 
 
 def log_files(start: Start, local: int) -> dict[int, str]:
-    """Return the log file of each stream that the agent has named one for."""
+    """Return the log file of each stream for which the agent has named one."""
     found = start.agent_variables[local] if start.agent_variables else {}
     return {stream: found[name] for stream, name in LOGS.items() if found.get(name)}

@@ -1,8 +1,8 @@
-"""torch's agent as a process of its own, and the lines on which it and its shims report.
+"""The process of torch's agent, and the connections on which it and its shims report.
 
-The agent's standard input is a socket. The agent, and every shim that it starts in a worker's
-place, sends one end of a new line over it: nobody else can come, and nothing of it has a name in
-the file system.
+The agent's standard input is a socket. The agent, and every shim that it starts instead of a
+worker, sends one end of a new connection over it. So no other process can connect, and nothing has
+a name in the file system.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ LIMIT = 65536
 """Bytes of one message, at most."""
 
 KEPT = 4096
-"""Bytes kept of the end of what the agent prints."""
+"""How many of the last bytes that the agent prints are kept."""
 
 NO_REASON = AgentFailure("?")
-"""Until the agent says why it ends."""
+"""Stands for the reason until the agent reports one."""
 
 
 class AgentProcess:
@@ -52,7 +52,7 @@ class AgentProcess:
         """Start the agent; `agent` is given the descriptor of its standard input.
 
         Args:
-            loop: where its lines are read.
+            loop: where its connections are read.
             agent: returns what to execute.
             emit: takes its events.
             workers: how many the agent requests in each round.
@@ -88,23 +88,23 @@ class AgentProcess:
             raise
 
     def form(self, place: dict[str, object]) -> None:
-        """Tell the agent its place in a round."""
+        """Send the agent its place in a round."""
         self._shims, self._requested = {}, {}
         self._tell({"round": place})
 
     def change(self) -> None:
-        """Tell the agent to leave its round."""
+        """Have the agent leave its round."""
         self._tell({"change": True})
 
     def ended(self, local: int, code: int) -> None:
-        """End the shim of a worker as the worker has ended."""
+        """End the shim of a worker in the same way as the worker."""
         line = self._shims.pop(local, None)
         if line is not None:
             _send(line, code.to_bytes(4, "big", signed=True))
             self._close(line)
 
     def close(self) -> None:
-        """End the agent and the shims, which is the end of everything that it has decided."""
+        """End the agent and its shims."""
         processes.send(self.pid, signal.SIGKILL)
         for line in tuple(self._open):
             self._close(line)
@@ -147,7 +147,7 @@ class AgentProcess:
     # -- what comes on them -----------------------------------------------------------------
 
     def _read_shim(self, local: int, line: socket.socket) -> None:
-        """Read the signals that a shim got; its end means that torch has killed it."""
+        """Read the signals that a shim received; the end of data means that torch killed it."""
         data = _received(line, 64)
         of_this_round = self._shims.get(local) is line
         if not data:
@@ -184,7 +184,7 @@ class AgentProcess:
     # -- its end ----------------------------------------------------------------------------
 
     def _end(self) -> None:
-        """Emit why the agent has ended, in its own last line where it has not said it."""
+        """Emit why the agent has ended: its last line of output, if it has reported no reason."""
         failure = self._failure
         if failure is NO_REASON:
             printed, unusable = self._last_line(), self._line is None
@@ -209,7 +209,7 @@ class AgentProcess:
 
 
 def _send(line: socket.socket, data: bytes) -> None:
-    """Send a few bytes, if there is anybody to read them."""
+    """Send a few bytes, unless the other end is closed."""
     try:
         line.send(data)
     except OSError:
@@ -217,8 +217,8 @@ def _send(line: socket.socket, data: bytes) -> None:
 
 
 def _received(line: socket.socket, size: int) -> bytes:
-    """Return what has come, b"" at the end of the line."""
+    """Return the data that has arrived, b"" at the end of the connection."""
     try:
         return line.recv(size)
     except OSError:
-        return b""  # it has died with something unread
+        return b""  # the other process died with unread data

@@ -1,4 +1,4 @@
-"""Tells the workers of this node that the nodes of their job will change, so that they can save."""
+"""Notifies the workers of this node that the nodes of their job will change, so they can save."""
 
 from __future__ import annotations
 
@@ -14,41 +14,41 @@ if TYPE_CHECKING:
 
 
 class ChangeNotice:
-    """A signal, or a file that is there from the notice until its round is over."""
+    """A signal, or a file that exists from the notice until its round is over."""
 
-    def __init__(self, how: str, folder: bytes, tell: Callable[[str], None]) -> None:
-        """Be ready.
+    def __init__(self, how: str, folder: bytes, note: Callable[[str], None]) -> None:
+        """Prepare the notice.
 
         Args:
-            how: a signal's name, a path, or "" for nothing at all.
+            how: the name of a signal, a path, or "" for no notice.
             folder: where a relative path begins.
-            tell: a line for the user.
+            note: takes a line for the user.
         """
         self._number = signal.Signals[how] if how in signal.Signals.__members__ else 0
         self._path = b"" if self._number or not how else os.path.join(folder, os.fsencode(how))
-        self._tell = tell
+        self._note = note
         self._made = False
 
     def give(self, pass_on: Callable[[int], None]) -> None:
-        """Give the notice; `pass_on` sends a signal to all workers."""
+        """Notify the workers; `pass_on` sends a signal to all of them."""
         if self._number:
             pass_on(self._number)
         elif self._path:
             self._make()
 
     def end(self) -> None:
-        """Take back what is this node's to take back."""
+        """Remove the file, if this node has created it."""
         if self._made:
             self._made = False
             with suppress(OSError):
                 os.unlink(self._path)
 
     def _make(self) -> None:
-        """Make the file; on a shared file system the first node's is everybody's."""
+        """Create the file; on a shared file system another node may have done so."""
         try:
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC))
             self._made = True
         except FileExistsError:
             return
         except OSError as error:
-            self._tell(f"--change_notice {os.fsdecode(self._path)}: {reason(error)}")
+            self._note(f"--change_notice {os.fsdecode(self._path)}: {reason(error)}")

@@ -1,4 +1,4 @@
-"""What runs beside an elastic job's workers: torch's agent, and workers that are to be."""
+"""The commands of torch's agent and of spare workers, which run beside an elastic job's workers."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ BOOT = (
     b"import sys; sys.path[:] = [p for p in sys.path if p]; del sys.argv[0];"
     b"import runpy; runpy.run_path(sys.argv[0], run_name='__main__')"
 )
-"""Runs a file without its own folder, or the user's, among those that modules come from."""
+"""Runs a file with neither its own folder nor the current one on `sys.path`."""
 
 INTERVAL = 0.05
-"""Seconds between two looks of torch's agent at its workers; it can only look."""
+"""Seconds between two checks of torch's agent on its workers; it can only poll."""
 
 BARRIER = 300.0
-"""Seconds for which an agent that is done waits for the others, which is torch's own default."""
+"""Seconds for which an agent that has finished waits for the others: torch's own default."""
 
 _FOLDER = os.path.dirname(__file__)
 
 
 def agent(setup: NodeSetup, start: Start, stdin: int) -> WorkerSpec:
-    """Return torch's agent for this node, whose standard input is the socket to the launcher."""
+    """Return the command of torch's agent; its standard input is the socket to the launcher."""
     task = setup.task
     env = {**setup.base, **task.env}
     if task.rendezvous is None:
@@ -51,7 +51,7 @@ def agent(setup: NodeSetup, start: Start, stdin: int) -> WorkerSpec:
 
 
 def _settings(task: Task, workers: int) -> dict[str, object]:
-    # What the agents of the other nodes were given for a rendezvous holds here as well.
+    # The JSON list of a rendezvous becomes an object for the agent.
     rendezvous = Rendezvous(*task.rendezvous)._asdict() if task.rendezvous is not None else None
     return {
         "role": task.role,
@@ -66,7 +66,7 @@ def _settings(task: Task, workers: int) -> dict[str, object]:
 
 
 def warm_worker(setup: NodeSetup, worker: WorkerSpec, stdin: int) -> WorkerSpec:
-    """Return what imports beforehand for such a worker, and awaits its order at `stdin`."""
+    """Return the command of a spare for this worker; `stdin` is the socket for its order."""
     own = setup.program.argv(text(setup.python), 0)
     at = len(worker.argv) - len(own) + 2  # behind the interpreter and its -u
     program = os.fsencode(os.path.join(_FOLDER, "warm_process.py"))

@@ -97,7 +97,7 @@ class NodeRounds:
 
     @property
     def agents(self) -> Sequence[int]:
-        """The agent's processes; they may be others in the midst of a round."""
+        """The agent's processes, which may be replaced during a round."""
         return self._agent.pids
 
     @property
@@ -202,7 +202,7 @@ class NodeRounds:
                 self._agent.ended(local, -number)
 
     def _on_finished(self) -> None:
-        """Tell the runner, which ends the job when all nodes of the round have finished."""
+        """Report it to the runner, which ends the job when all nodes of the round have finished."""
         if self._phase is Phase.RUNNING and self._start is not None and self._template is None:
             finished = messages.Finished(self._start.generation)
             self._send(messages.pack(frames.FINISHED, finished))

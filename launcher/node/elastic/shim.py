@@ -1,7 +1,8 @@
-"""What torch's agent starts in a worker's place: it has the node launcher start the real one.
+"""What torch's agent starts instead of a worker: it has the node launcher start the real one.
 
-It sends the node launcher a line of its own over its standard input, passes on the signals that it
-gets, and ends as the worker does. If it is killed, the worker is: its line ends.
+It sends the node launcher a new connection over its standard input, passes on the signals that it
+receives, and ends in the same way as the worker. If it is killed, so is the worker, as the
+connection ends.
 """
 
 import json
@@ -17,11 +18,11 @@ NAMES = (
     *("TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_TIMER_FILE"),
     *("DSRUN_LOG_OUT", "DSRUN_LOG_ERR"),
 )
-"""What torch's agent tells of a worker (torch 2.13, `local_elastic_agent.py`), and ours of it."""
+"""The variables of torch's agent for a worker (torch 2.13, `local_elastic_agent.py`), and ours."""
 
 
 def main() -> None:
-    """Wait in the place of one worker until it ends."""
+    """Wait instead of one worker until it ends."""
     entry = socket.socket(fileno=0)
     mine, theirs = socket.socketpair()
 

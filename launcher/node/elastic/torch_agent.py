@@ -1,4 +1,4 @@
-"""torch's elastic agent as the agent of this node, replaced where it does not heed a change."""
+"""torch's elastic agent as the agent of this node, replaced when it cannot act on a change."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TorchAgent:
         code 0 because of the change, and its work is not done.
         """
         if self._finished():
-            # It waits for the other agents, and heeds nothing else.
+            # It waits for the other agents, and reads no message.
             self._replace()
             return
         if self._held is None:

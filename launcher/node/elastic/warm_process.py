@@ -1,18 +1,18 @@
-"""A worker that has done its imports already: it waits for its order, and becomes the worker.
+"""The program of a spare worker: it imports modules, waits for its order, and becomes the worker.
 
-A program of its own, run by the Python that the workers have. Its two words stand within the
-worker's own command, from which it takes them out again:
+It is run by the Python of the workers. Its two arguments are inserted into the worker's own
+command, and it removes them again:
 
     python -u warm_process.py MODULES [-m] SCRIPT ARGUMENTS...
 
-Standard input is a socket. One byte goes out when the modules are imported. What comes in, up to
-the end of the stream, is the order: the variables of the worker's round, as JSON, with null for
-the one that names the descriptor which comes with it. An end without an order means that no worker
-is needed.
+Standard input is a socket. It sends one byte when the modules are imported. What it receives up to
+the end of the stream is the order: the variables of the worker's round as JSON, with null for the
+one that names the descriptor which comes with it. The end of the stream without an order means that
+the worker is not needed.
 
-The script finds what `python script.py` would have given it: a `__main__` of its own, its folder
-first on `sys.path`, its arguments; tracebacks and exit codes are the same. Where that cannot be
-had, `python script.py` takes over this process, and imports for itself.
+The script runs as with `python script.py`: with a new `__main__`, its folder first on `sys.path`
+and its arguments; tracebacks and exit codes are the same. If that is not possible, this process
+executes `python script.py`, which imports for itself.
 """
 
 import importlib
@@ -61,7 +61,7 @@ def _folder() -> str:
 
 
 def _import(name: str) -> bool:
-    """Import a module; False if it failed, and nobody knows what it has left behind."""
+    """Import a module; return False if it failed, as it may have left something half done."""
     try:
         importlib.import_module(name)
     except ModuleNotFoundError:
@@ -121,7 +121,7 @@ def _be_main(**more: object) -> "dict[str, object]":
 
 
 def _leave_us_out(error: BaseException) -> None:
-    """Let the traceback begin where it begins without this file."""
+    """Remove the frames of this file from the traceback."""
     shown, show = error.__traceback__, sys.excepthook
     while shown is not None and shown.tb_frame.f_code.co_filename == __file__:
         shown = shown.tb_next

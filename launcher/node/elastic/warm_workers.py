@@ -1,4 +1,4 @@
-"""Warm workers for an elastic job's next round, which have imported what takes long to import."""
+"""Spare workers for an elastic job's next round, which have done the slow imports already."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 DELAY = 5.0
-"""Seconds from a round's start to the first spare's: the round's own start-up comes first."""
+"""Seconds from the start of a round to that of the first spare, which must not slow it down."""
 
 
 class WarmWorker(NamedTuple):
-    """One worker to be.
+    """One spare.
 
     Attributes:
-        model: the worker that it was made after.
-        line: where it says that it is ready, and awaits its order.
+        model: the worker for which it was started.
+        line: the socket on which it reports that it is ready, and waits for its order.
     """
 
     model: WorkerSpec
@@ -38,12 +38,15 @@ class WarmWorker(NamedTuple):
 
 
 class WarmWorkers:
-    """A node's spares, one for every worker, started one after another."""
+    """The spares of a node, one for every worker, started one after another."""
 
     def __init__(
         self, loop: loops.Loop, made: Callable[[WorkerSpec, int], WorkerSpec], delay: float = DELAY
     ) -> None:
-        """Be empty; `made` turns a worker and a descriptor for standard input into its spare."""
+        """Begin without spares.
+
+        `made` returns the command of a spare, given the worker and a descriptor for its stdin.
+        """
         self._loop = loop
         self._made = made
         self._delay = delay
@@ -54,27 +57,27 @@ class WarmWorkers:
 
     @property
     def pids(self) -> list[int]:
-        """Those of the spares."""
+        """The pids of the spares."""
         return [spare.process.pid for spare in self._spares()]
 
     @property
     def ready(self) -> int:
-        """How many of them could become workers now."""
+        """How many spares could become workers now."""
         return len(self._ready)
 
     def fill(self, workers: Sequence[WorkerSpec]) -> None:
-        """Start a spare for each of these workers soon, and end those for anybody else."""
+        """Start a spare for each of these workers soon, and end all present ones."""
         self.close()
         self._wanted = [worker for worker in workers if not worker.keep_stdin]
         self._timer = self._loop.call_later(self._delay, self._start_next)
 
     def spawn(self, worker: WorkerSpec) -> Process:
-        """Return this worker, started: a spare that is ready, where it could have been this worker.
+        """Return this worker, started: from a spare that is ready and fits, else a new process.
 
-        One that still imports is not waited for: a module that hangs would stop the job for ever.
+        A spare that is still importing is not waited for: a module that hangs would stop the job.
 
         Raises:
-            SpawnFailed: there is none, and it cannot be started.
+            SpawnFailed: there is no such spare, and the worker cannot be started.
         """
         for spare in [one for one in self._ready if _fits(one, worker)]:
             self._forget(spare)
@@ -125,7 +128,7 @@ class WarmWorkers:
             self._start_next()
 
     def _let_go(self, line: socket.socket) -> None:
-        """Close a line once the worker has: closed too early, it would take the order with it."""
+        """Close a socket once the worker has; before, the order would be lost."""
 
         def heard() -> None:
             if not _received(line):
@@ -143,7 +146,7 @@ class WarmWorkers:
 
 
 def _fits(spare: WarmWorker, worker: WorkerSpec) -> bool:
-    """Return whether all that counts before the order is the same."""
+    """Return whether the spare was started just as this worker would be."""
     return _lasting(spare.model) == _lasting(worker)
 
 
@@ -161,7 +164,7 @@ def _lives(process: Process) -> bool:
 
 
 def _order(line: socket.socket, worker: WorkerSpec) -> bool:
-    """Send a spare the variables of its round, and its descriptors; False if it has just died."""
+    """Send a spare its order and its descriptors; return False if it has just died."""
     order = json.dumps(_of_round(worker.env)).encode()
     try:
         sent = socket.send_fds(line, [order], worker.fds)
@@ -176,11 +179,11 @@ def _received(line: socket.socket) -> bytes:
     try:
         return line.recv(1)
     except OSError:
-        return b""  # it has died with an order unread
+        return b""  # it died with an unread order
 
 
 def _of_round(env: Mapping[bytes, bytes]) -> dict[str, str | None]:
-    """Return the variables of a round; the number of a descriptor is another one over there."""
+    """Return the variables of a round; a descriptor has another number in the spare."""
     order: dict[str, str | None] = {
         name: env[key].decode("utf-8", "surrogateescape")
         for name in ROUND
@@ -190,7 +193,7 @@ def _of_round(env: Mapping[bytes, bytes]) -> dict[str, str | None]:
 
 
 def _end(spare: WarmWorker) -> None:
-    """Kill a spare, if that has not happened."""
+    """Kill a spare unless it has ended, and close its files."""
     if _lives(spare.process):
         processes.send(spare.process.pid, signal.SIGKILL)
     spare.line.close()
