@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import socket
+from contextlib import suppress
 
 from ..common.network import any_address, lines_of
 from ..common.values import NamedTuple
@@ -116,11 +117,18 @@ def taken_problem(port: int) -> str:
 
 def _holder(inode: str) -> str:
     for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            fds = os.listdir(f"/proc/{name}/fd")
-            if any(os.readlink(f"/proc/{name}/fd/{fd}") == f"socket:[{inode}]" for fd in fds):
+        with suppress(OSError):
+            if any(
+                _target(name, fd) == f"socket:[{inode}]" for fd in os.listdir(f"/proc/{name}/fd")
+            ):
                 with open(f"/proc/{name}/comm", encoding="utf-8", errors="replace") as file:
                     return f" by {file.read().strip()} (pid {name})"
-        except OSError:
-            continue
     return ""
+
+
+def _target(pid: str, fd: str) -> str:
+    """Return what a descriptor refers to, "" if it has been closed."""
+    try:
+        return os.readlink(f"/proc/{pid}/fd/{fd}")
+    except OSError:
+        return ""

@@ -1,7 +1,8 @@
-"""The master port: held, handed over, proved reachable."""
+"""The master port: reserved, released to rank 0, and found to be taken."""
 
 from __future__ import annotations
 
+import os
 import socket
 import subprocess
 import sys
@@ -144,3 +145,12 @@ def test_a_port_that_is_taken_names_its_holder() -> None:
     assert ports.taken_problem(port) == (
         f"port {port} is taken: choose another --master_port, or omit it to get a free port"
     )
+
+
+def test_a_descriptor_that_is_closed_meanwhile_does_not_hide_a_holder() -> None:
+    """The folder of descriptors that is read has one itself, here before that of the socket."""
+    low = os.open(os.devnull, os.O_RDONLY)
+    with socket.create_server(("", 0)) as server:
+        port = server.getsockname()[1]
+        os.close(low)
+        assert f"(pid {os.getpid()})" in ports.taken_problem(port)
