@@ -12,7 +12,7 @@ from .events import AgentEnded, AgentJoined, RoundFinished, StopRequested, Worke
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Loop
     from ...control.messages import Start
     from .events import EmitAgent
 
@@ -52,7 +52,6 @@ class DsrunAgent:
         self._phase = Phase.IDLE
         self._ports: RoundPorts | None = None
         self._running: set[int] = set()
-        self._stop_timer: Timer | None = None
 
     def begin(self) -> None:
         """Join the first round."""
@@ -60,11 +59,10 @@ class DsrunAgent:
 
     def form(self, _start: Start) -> None:
         """Request the workers of a round, in which they take the place that the runner gave."""
-        if self._phase is not Phase.JOINED or self._ports is None:
-            return
+        assert self._ports is not None
+        self._ports.stop_listening()
         self._phase = Phase.RUNNING
         self._running = set(range(self._workers))
-        self._ports.stop_listening()
         self._emit(WorkersRequested(()))
 
     def change(self) -> None:
@@ -82,7 +80,6 @@ class DsrunAgent:
 
     def workers_gone(self) -> None:
         """Join the next round, unless all workers have ended with code 0."""
-        self._cancel_stop()
         if self._phase is Phase.RUNNING and not self._running:
             self._phase = Phase.FINISHED
             self._emit(RoundFinished())
@@ -92,20 +89,16 @@ class DsrunAgent:
     def close(self) -> None:
         """Release the ports."""
         self._phase = Phase.IDLE
-        self._cancel_stop()
         self._release()
 
     def _leave(self) -> None:
         self._phase = Phase.STOPPING
         # Not at once: the workers' group may be reporting the end of several of them.
-        self._stop_timer = self._loop.call_later(0.0, self._stop)
+        self._loop.call_later(0.0, self._stop)
 
     def _stop(self) -> None:
-        self._emit(StopRequested(signal.SIGTERM))
-
-    def _cancel_stop(self) -> None:
-        if self._stop_timer is not None:
-            self._stop_timer.cancel()
+        if self._phase is Phase.STOPPING:
+            self._emit(StopRequested(signal.SIGTERM))
 
     def _join(self) -> None:
         """Join the next round with new ports, reserved before the old ones are released.

@@ -138,7 +138,7 @@ class NodeRounds:
     def _on_round(self, body: bytes) -> None:
         """Take this node's place in a round."""
         start = messages.unpack(messages.Start, body)
-        if self.over:
+        if self._phase is not Phase.JOINED:
             return
         self._phase = Phase.FORMING
         self._start = start

@@ -121,8 +121,8 @@ def test_workers_that_are_gone_when_one_has_failed_need_no_stop(played: Played) 
     played.started()
     played.exits(0, 7)
     played.rounds.workers_gone()
-    played.joined()
-    assert played.came(1.0) == []
+    played.forms(SECOND)
+    assert [type(one).__name__ for one in played.came(1.0)] == ["tuple", "StartWorkers"]
 
 
 def test_a_failure_after_others_have_ended_well(played: Played) -> None:
@@ -229,6 +229,9 @@ def test_a_round_that_the_node_has_not_joined_starts_nothing(played: Played) -> 
     played.started()
     played.forms(SECOND)
     assert played.came() == []
+    played.exits(0, 0)
+    played.rounds.workers_gone()
+    assert played.came() == [finished()]
 
 
 def test_an_exit_after_the_round_is_nobodys(played: Played) -> None:
