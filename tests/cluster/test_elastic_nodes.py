@@ -374,37 +374,3 @@ def test_a_frozen_agent_costs_its_node(
     (tmp_path / "fail-0-0").touch()
     assert sorted(up(running, 2, 2, 1)) == placed("n1", "n3")
     assert "lost n2: it did not stop its workers within 12 s" in ended(running, tmp_path)
-
-
-IMPORTING = """
-import os, sys, time
-folder = os.path.dirname(sys.argv[0])
-with open(f"{folder}/starts-{os.uname().nodename}", "a") as file:
-    file.write(os.environ["WORLD_SIZE"] + "\\n")
-while not os.path.exists(f"{folder}/imported"):
-    time.sleep(0.02)
-"""
-
-
-def test_power_cuts_cost_a_start_for_the_loss_and_one_for_the_return(
-    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
-) -> None:
-    """The workers that are left import while one node after the other comes back."""
-    work, imported = tmp_path / "slow.py", tmp_path / "imported"
-    work.write_text(IMPORTING + WORKER)
-    imported.touch()
-    running = elastic(
-        dsrun, str(work), "n1:1,n2:1,n3:1", "--elastic_training", "--gain_delay", "300"
-    )
-    up(running, 3, 3)
-    with cluster.host("n3").powered_off():
-        with cluster.host("n2").powered_off():
-            imported.unlink()
-            for name in ("n2", "n3"):
-                running.wait_for_output(f"lost {name}", IMPORT)
-        running.wait_for_output("n2 is back", IMPORT)
-    running.wait_for_output("n3 is back", IMPORT)
-    assert (tmp_path / "starts-n1").read_text().split() == ["3", "1"], "n2 has to wait"
-    imported.touch()
-    assert sorted(up(running, 6, 3)[-3:]) == placed("n1", "n2", "n3")
-    ended(running, tmp_path)

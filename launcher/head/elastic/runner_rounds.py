@@ -8,6 +8,7 @@ from ...common.errors import DsrunError, NodeError
 from ...common.exit_codes import as_shell
 from ...common.wording import counted
 from ...control import frames, messages
+from ..fleet.hosts import some_of
 from ..run.phase import Phase
 from ..run.run_node import assigned
 from .arrivals import Arrivals
@@ -172,7 +173,7 @@ class RunnerRounds:
         """Show who is in the round, and forget how workers of former ones have ended."""
         self._run.begin_round()
         self._run.label(plan)
-        hosts = ", ".join(node.host.name for node in plan.nodes)
+        hosts = some_of([node.host.name for node in plan.nodes])
         level = "info" if self._rounds.generation > 1 else "debug"
         size = counted(plan.world_size or 0, "worker")
         self._run.log(f"next round: {size} on {hosts}", level)

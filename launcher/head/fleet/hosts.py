@@ -24,7 +24,7 @@ def by_cause(causes: Mapping[str, str]) -> list[str]:
     for host, cause in causes.items():
         hosts.setdefault(_nameless(cause, host), []).append(host)
     return [
-        f"{_some(names)}: {cause if len(names) > 1 else causes[names[0]]}"
+        f"{some_of(names)}: {cause if len(names) > 1 else causes[names[0]]}"
         for cause, names in hosts.items()
     ]
 
@@ -38,7 +38,8 @@ def _nameless(cause: str, host: str) -> str:
     return re.sub(r"\b(?:[0-9]{1,3}\.){3}[0-9]{1,3}\b", "ADDRESS", named)
 
 
-def _some(names: Sequence[str]) -> str:
+def some_of(names: Sequence[str]) -> str:
+    """Return hosts in few words, as in `n1 .. n9, login` or `a, b and 12 more`."""
     runs = runs_of(names)
     rest = sum(len(run) for run in runs[NAMED:])
     named = ", ".join(spell(run) for run in runs[:NAMED])
@@ -47,5 +48,5 @@ def _some(names: Sequence[str]) -> str:
 
 def waiting_line(total: int, waiting: Sequence[str]) -> str:
     """Return e.g. "61/64 hosts, waiting for node7, node9, node41"."""
-    more = f", waiting for {_some(waiting)}" if waiting else " are ready"
+    more = f", waiting for {some_of(waiting)}" if waiting else " are ready"
     return f"{total - len(waiting)}/{total} hosts{more}"
