@@ -21,6 +21,7 @@ from dsrun.launcher.backends.base import BOOT
 from dsrun.launcher.resources import world_info
 
 from .recorded import Record
+from .support import schemas
 from .support.checkout import CHECKOUT
 
 if TYPE_CHECKING:
@@ -152,6 +153,7 @@ LINES: list[tuple[str, ...]] = [
     (*TWO, "--elastic_training", "--change_notice", "SIGUSR1", "train.py"),
     (*TWO, "--elastic_config", "ds.json", "train.py"),
     ("--watch_hostfile", *TWO, "train.py"),
+    ("--watch_hostfile", "--elastic_training", *TWO, "train.py"),
     ("--no_ssh", "--host", "w0:2,w1:2", "--node_rank", "0", "train.py"),
     ("--no_ssh", "--nnodes", "2", "--node_rank", "1", "--master_addr", "w0", "train.py"),
     ("--nnodes=2", "--node_rank=0", "--nproc_per_node=2", "--master_addr=w0", "train.py"),
@@ -227,6 +229,8 @@ def test_a_dry_run_says_what_it_said(
     for kind, more in {"text": (), "json": ("--json",)}.items():
         code = runner.main(["--dry_run", *more, *line])
         output = capfd.readouterr()
+        if kind == "json" and code == 0:
+            assert schemas.faults("dry_run", json.loads(output.out)) == []
         machine = Machine(folder)
         printed = (
             machine.without(json.loads(output.out))

@@ -12,6 +12,7 @@ import pytest
 
 from dsrun.launcher.resources.world_info import encode
 
+from ..support import schemas
 from ..support.checkout import BIN, IMPORTABLE
 
 SMALL = {"max_train_batch_size": 64, "micro_batch_sizes": [4, 6], "max_gpus": 4, "version": 0.1}
@@ -103,6 +104,8 @@ def test_json_has_the_names_of_a_config(folder: Path, words: list[str]) -> None:
 
 def test_json_of_a_whole_plan_has_a_share_for_each_size(folder: Path) -> None:
     told = json.loads(shown(folder, "-cpairs.json", "--json"))
+    assert schemas.faults("elastic_plan", told) == []
+    assert schemas.faults("elastic_plan", {**told, "more": 1}) != []
     assert [share["world_size"] for share in told["shares"]] == told["valid"] == [4, 8, 12, 16]
 
 

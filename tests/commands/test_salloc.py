@@ -13,6 +13,8 @@ from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.commands import salloc
 from dsrun.launcher.common.errors import UsageError
 
+from ..support import schemas
+
 
 @pytest.fixture
 def tool(tmp_path: Path) -> str:
@@ -118,5 +120,8 @@ def test_a_dry_run_shows_the_command() -> None:
     argv = ["/bin/salloc", "--nodes=2", "python", "dsrun", "x y"]
     shown = salloc.shown(argv, Options())
     assert shown.endswith("\n\n  /bin/salloc --nodes=2 python dsrun 'x y'\n")
-    (run,) = json.loads(salloc.shown(argv, Options(json=True)))["commands"]
+    told = json.loads(salloc.shown(argv, Options(json=True)))
+    assert schemas.faults("dry_run", told) == []
+    assert schemas.faults("dry_run", {**told, "more": 1}) != []
+    (run,) = told["commands"]
     assert run["argv"] == argv

@@ -21,6 +21,8 @@ from dsrun.launcher.backends.spec import BackendSpec
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.stream import FrameStream
 
+from . import schemas
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -265,6 +267,7 @@ def play(
         code = runner.main(["--launcher", "fake", "--report_file", str(report), *words])
     output = capfd.readouterr()
     ended = json.loads(report.read_text()) if report.exists() else {}
+    assert not ended or schemas.faults("report", ended) == []
     return Told(code, output.out, output.err, ended, fake.nodes)
 
 

@@ -1,0 +1,163 @@
+"""The JSON schemas describe every field of what dsrun prints for programs, and no other."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from dsrun.launcher.control.messages import WorkerBinding
+from dsrun.launcher.head.report.report import crash_json
+from dsrun.launcher.planning.dry_run import POLICIES
+from dsrun.launcher.specs.backend import BackendSettings
+from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
+from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.dial_in import DialIn
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.host_updates import HostFilter, HostUpdates
+from dsrun.launcher.specs.job import WorkerPolicy
+from dsrun.launcher.specs.origin import Origin
+from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
+from dsrun.launcher.specs.plan import Worker
+from dsrun.launcher.specs.rendezvous import Rendezvous
+from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+
+from ..support import schemas
+from ..support.checkout import CHECKOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+RECORDED = CHECKOUT / "tests" / "recorded"
+PLAN = schemas.schema("dry_run")["$defs"]
+RECORDS: tuple[tuple[type, dict[str, Any]], ...] = (
+    (Worker, PLAN["worker"]),
+    (Rendezvous, PLAN["rendezvous"]),
+    (WorkerPolicy, PLAN["workers"]),
+    (BackendSettings, PLAN["backend"]),
+    (BindingPolicy, PLAN["binding"]),
+    (SupervisionPolicy, PLAN["supervision"]),
+    (Streams, PLAN["streams"]),
+    (OutputPolicy, PLAN["output"]),
+    (ElasticPolicy, PLAN["elastic"]),
+    (HostUpdates, PLAN["updates"]),
+    (HostFilter, PLAN["updates"]["properties"]["hosts"]),
+    (BatchPlan, PLAN["batches"]),
+    (BatchSettings, PLAN["batches"]["properties"]["settings"]),
+    (DialIn, PLAN["dial_in"]),
+    (Origin, PLAN["origin"]),
+)
+"""Records that are printed with all their fields, and the schemas of these."""
+
+
+def recorded(name: str) -> dict[str, Any]:
+    return dict(json.loads((RECORDED / f"{name}.json").read_text(encoding="utf-8")))
+
+
+def dry_runs() -> dict[str, dict[str, Any]]:
+    """Return what all recorded dry runs with --json have printed; world info is decoded there."""
+    runs = {name: run["json"] for name, run in recorded("dry_runs").items()}
+    return {
+        name: {**plan, "world_info": plan["world_info"] and "eyJ9"}
+        for name, (code, plan, _) in runs.items()
+        if code == 0
+    }
+
+
+def reports() -> list[dict[str, Any]]:
+    """Return the reports of all recorded histories; times are left out there."""
+    told = [history for history in recorded("histories").values() if isinstance(history, dict)]
+    return [history["report"] for history in told if "report" in history]
+
+
+def parts(value: object) -> Iterator[dict[str, Any]]:
+    """Yield every object within a schema."""
+    if isinstance(value, dict):
+        yield value
+    for one in (
+        value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    ):
+        yield from parts(one)
+
+
+def fields() -> dict[str, dict[str, Any]]:
+    """Return the schema of every field of every object, by where it is."""
+    return {
+        f"{name}:{at}:{field}": described
+        for name in schemas.names()
+        for at, part in enumerate(parts(schemas.schema(name)))
+        for field, described in part.get("properties", {}).items()
+    }
+
+
+@pytest.mark.parametrize("name", schemas.names())
+def test_a_schema_is_one(name: str) -> None:
+    Draft202012Validator.check_schema(schemas.schema(name))
+    assert schemas.schema(name)["$id"] == f"urn:dsrun:schema:{name}"
+
+
+@pytest.mark.parametrize("name", schemas.names())
+def test_no_object_has_other_fields(name: str) -> None:
+    objects = [part for part in parts(schemas.schema(name)) if part.get("type") == "object"]
+    assert objects
+    for part in objects:
+        if "properties" in part:
+            assert part["additionalProperties"] is False
+            assert set(part["required"]) <= set(part["properties"])
+        else:
+            assert part["additionalProperties"] == {"type": "string"}, "a map"
+
+
+@pytest.mark.parametrize("described", fields().values(), ids=list(fields()))
+def test_every_field_is_described_and_times_have_a_unit(described: dict[str, Any]) -> None:
+    text = described.get("description") or PLAN[described["$ref"].removeprefix("#/$defs/")]
+    assert text
+    if described.get("type") == "number":
+        assert "econds" in str(text)
+
+
+@pytest.mark.parametrize(("record", "part"), RECORDS, ids=[one.__name__ for one, _ in RECORDS])
+def test_a_record_is_described_with_all_its_fields(record: type, part: dict[str, Any]) -> None:
+    assert list(record._fields) == list(part["properties"])  # type: ignore[attr-defined]
+    assert list(part["properties"]) == part["required"]
+
+
+def test_a_plan_is_described_with_all_its_policies() -> None:
+    assert {*POLICIES, "core_lists"} < set(PLAN["plan"]["properties"])
+
+
+def test_bindings_are_described_with_all_their_fields() -> None:
+    described = schemas.schema("report")["$defs"]["binding"]["properties"]
+    assert set(WorkerBinding._fields) | {"host", "accelerator"} == set(described)
+
+
+@pytest.mark.parametrize("plan", dry_runs().values(), ids=list(dry_runs()))
+def test_recorded_dry_runs_are_valid(plan: dict[str, Any]) -> None:
+    assert schemas.faults("dry_run", plan, "plan") == []
+    assert schemas.faults("dry_run", plan) == []
+    assert schemas.faults("dry_run", {**plan, "more": 1}) != []
+    assert schemas.faults("dry_run", {**plan, "dial_in": {**plan["dial_in"], "more": 1}}) != []
+
+
+def test_there_are_recorded_dry_runs_and_reports_of_every_kind() -> None:
+    plans, ends = list(dry_runs().values()), reports()
+    for field in ("rendezvous", "notes"):
+        assert any(field in plan for plan in plans)
+    for field in ("elastic", "updates", "batches"):
+        assert any(plan[field] for plan in plans)
+    assert {end["cause"] for end in ends if "cause" in end} >= {"none", "failure", "lost", "signal"}
+    assert any("error" in end for end in ends)
+
+
+def test_a_crash_of_dsrun_is_valid() -> None:
+    crash = crash_json("20261122-120000-abcdef", ValueError("boom"))
+    assert schemas.faults("report", crash, "crashed") == []
+    assert schemas.faults("report", crash) == []
+
+
+def test_the_page_names_every_schema() -> None:
+    page = (schemas.FOLDER / "README.md").read_text(encoding="utf-8")
+    for name in schemas.names():
+        assert f"({name}{schemas.SUFFIX})" in page
