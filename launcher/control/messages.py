@@ -333,31 +333,31 @@ def unpack(shape: type[M], body: bytes) -> M:
     Raises:
         BadFrame: fields are missing, unknown or not valid.
     """
-    fields = frames.unpack_json(body)
+    fields, (names, checks) = frames.unpack_json(body), _checks(shape)
     for name, value in fields.items():
         if isinstance(value, list):
             fields[name] = tuple(value)
     try:
         # As `pack` orders them, which is the rule, no field has to be looked up.
-        in_order = tuple(fields) == tuple(shape.__annotations__)
+        in_order = tuple(fields) == names
         message = tuple.__new__(shape, fields.values()) if in_order else shape(**fields)
     except TypeError as error:
         raise frames.BadFrame(f"{error}") from None
-    for value, (check, name, field_type) in zip(message, _checks(shape), strict=True):
-        if not check(value):
-            raise frames.BadFrame(f"{name}: expected {field_type}")
+    for at, value in enumerate(message):
+        if not checks[at](value):
+            raise frames.BadFrame(f"{names[at]}: expected {shape.__annotations__[names[at]]}")
     return message
 
 
-def _checks(shape: type[M]) -> list[tuple[field_types.Check, str, str]]:
-    """Return the check of every field of a message, with the field's name and type."""
-    checks = _CHECKS_OF.get(shape)
-    if checks is None:
+def _checks(shape: type[M]) -> tuple[tuple[str, ...], list[field_types.Check]]:
+    """Return the names of a message's fields, and the check for each."""
+    known = _CHECKS_OF.get(shape)
+    if known is None:
         types = shape.__annotations__
-        checks = [(_CHECKS[field_type], name, field_type) for name, field_type in types.items()]
-        _CHECKS_OF[shape] = checks
-    return checks
+        known = tuple(types), [_CHECKS[field_type] for field_type in types.values()]
+        _CHECKS_OF[shape] = known
+    return known
 
 
-_CHECKS_OF: dict[type, list[tuple[field_types.Check, str, str]]] = {}
+_CHECKS_OF: dict[type, tuple[tuple[str, ...], list[field_types.Check]]] = {}
 _CHECKS = field_types.CHECKS | {"tuple[WorkerBinding, ...]": field_types.rows(WorkerBinding)}
