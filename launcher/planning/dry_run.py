@@ -85,7 +85,7 @@ def as_table(spec: JobSpec, commands: Commands) -> str:
         ("hosts", origin.source),
         ("launcher", origin.choice),
         ("workers", _workers(plan)),
-        ("master", _master(plan)),
+        ("master", _master(spec)),
         ("program", shlex.join(program)),
         ("folder", spec.workdir),
         *rows(spec),
@@ -97,12 +97,15 @@ def as_table(spec: JobSpec, commands: Commands) -> str:
     return "\n".join([*head, "", *_nodes(plan), "", *variables, "", *_commands(commands)])
 
 
-def _master(plan: Plan) -> str:
+def _master(spec: JobSpec) -> str:
+    plan = spec.plan
     if plan.rendezvous is not None:
         met = plan.rendezvous
         return (
             f"chosen by torch, as are the ranks: {met.words}, --rdzv_id {met.run_id}, {met.nodes}"
         )
+    if spec.elastic is not None:
+        return f"{plan.master_addr or 'the first node'} in each round, on a free port"
     if plan.master_addr is not None and plan.master_port is not None:
         return f"{plan.master_addr}:{plan.master_port}"
     port = "a free port" if plan.master_port is None else f"port {plan.master_port}"

@@ -140,6 +140,18 @@ def _notes(inventory: source.Source, program: Program, command: Command) -> list
         *repeats(inventory.hosts, inventory.words),
         *slips.notes(program, command.given),
         *_hidden(program, command.options),
+        *_unused_port(command),
+    ]
+
+
+def _unused_port(command: Command) -> list[str]:
+    """Return a note on a port that the rounds of an elastic job do not use."""
+    port = command.options.master_port
+    if not (port and is_elastic(command.options)) or command.rendezvous is not None:
+        return []
+    return [
+        f"--master_port {port} has no effect on workers of an elastic job: each round uses a"
+        " free port"
     ]
 
 

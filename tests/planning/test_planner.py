@@ -227,6 +227,24 @@ def test_this_machine_alone_needs_no_launcher_unless_forced() -> None:
 TORCHRUN = ("--nnodes=3", "--node-rank=1", "--nproc-per-node=2", "--master-addr=10.0.0.1")
 
 
+@pytest.mark.parametrize(
+    ("words", "noted"),
+    [
+        (["--max_restarts", "1", "--master_port", "29501"], True),
+        (["--master_port", "29501"], False),
+        (["--max_restarts", "1"], False),
+        (["--max_restarts", "1", "--rdzv_backend", "c10d", "--master_port", "29501"], False),
+    ],
+)
+def test_a_port_that_rounds_do_not_use_is_noted(words: list[str], noted: bool) -> None:
+    _, (*_, notes, _quiet), *_ = planned(*words, "x.py")
+    text = (
+        "--master_port 29501 has no effect on workers of an elastic job: each round uses a"
+        " free port"
+    )
+    assert (text in notes) == noted
+
+
 def test_torchruns_static_form_needs_no_hosts() -> None:
     plan, (*words, _notes, _quiet), *_ = planned(*TORCHRUN, "--master-port=1234")
     assert [node.host.name for node in plan.nodes] == ["node-0", "node-1", "node-2"]
