@@ -425,6 +425,7 @@ def test_without_torch(cluster: Cluster, tmp_path: Path, words: tuple[str, ...],
     assert f"dsrun: {who}: there is no torch in " in ended.stderr
 
 
+@pytest.mark.tier("all")
 def test_etcd_that_cannot_be_reached(cluster: Cluster, tmp_path: Path) -> None:
     need_modules("etcd")
     with Site(cluster, tmp_path) as site:

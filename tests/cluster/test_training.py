@@ -74,6 +74,7 @@ def test_four_uneven_hosts_train_one_model(
     assert trained == uneven.setdefault("losses", trained)
 
 
+@pytest.mark.tier("all")
 def test_slurm_trains_the_same(
     slurm: Slurm, tmp_path: Path, alone: Losses, uneven: dict[str, Losses]
 ) -> None:

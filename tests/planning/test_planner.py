@@ -233,7 +233,6 @@ TORCHRUN = ("--nnodes=3", "--node-rank=1", "--nproc-per-node=2", "--master-addr=
         (["--max_restarts", "1", "--master_port", "29501"], True),
         (["--master_port", "29501"], False),
         (["--max_restarts", "1"], False),
-        (["--max_restarts", "1", "--rdzv_backend", "c10d", "--master_port", "29501"], False),
     ],
 )
 def test_a_port_that_rounds_do_not_use_is_noted(words: list[str], noted: bool) -> None:
