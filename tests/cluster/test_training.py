@@ -32,6 +32,14 @@ UNEVEN = "n1 slots=2\nn2 slots=3\nn3 slots=2\nn4 slots=1\n"
 Losses = dict[int, float]
 
 
+OTHERS = [
+    pytest.param(name, marks=pytest.mark.tier("all"))
+    for name in EVERYWHERE
+    if name not in {"local", "ssh"}
+]
+"""What is trained does not depend on them; other tests start jobs with each."""
+
+
 @pytest.fixture(scope="module")
 def alone() -> Losses:
     """The losses of one process, to which any number of ranks comes close."""
@@ -58,7 +66,7 @@ def losses(output: str, label: str = r"n1:0\| ") -> Losses:
 
 
 @pytest.mark.tier("ci")
-@pytest.mark.parametrize("launcher", [name for name in EVERYWHERE if name != "local"])
+@pytest.mark.parametrize("launcher", ["ssh", *OTHERS])
 def test_four_uneven_hosts_train_one_model(
     launcher: str, dsrun: Dsrun, tmp_path: Path, alone: Losses, uneven: dict[str, Losses]
 ) -> None:
