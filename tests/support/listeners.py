@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
@@ -27,7 +28,7 @@ class Runner:
     Attributes:
         admitted: the credentials of those that entered.
         verdict: what it says to each with the token: yes, wait (False), or why not.
-        complete: whether all are here.
+        expected: how many there are; once so many have entered, all are here.
         told: lines on those that it rejected.
     """
 
@@ -40,11 +41,15 @@ class Runner:
         self.told: list[str] = []
         self.asked = threading.Event()
         self.verdict: bool | str = True
-        self.complete = False
+        self.expected = sys.maxsize
         self.rejections = Rejections(self.loop, self.told.append)
         self.listener = Listener(self.loop, context, HERE, 0, self, self.rejections.add)
         self._thread = threading.Thread(target=self.loop.run)
         self._thread.start()
+
+    @property
+    def complete(self) -> bool:
+        return len(self.admitted) >= self.expected
 
     def verify(self, credentials: auth.Credentials) -> bool:
         self.asked.set()

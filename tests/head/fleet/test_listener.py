@@ -248,9 +248,9 @@ def test_a_port_that_is_taken() -> None:
 
 
 def test_the_port_is_closed_once_all_are_here(runner: Runner) -> None:
+    runner.expected = 2
     with dialled(runner) as line:
         enter(line)
-        runner.complete = True
         with dialled(runner) as last:
             enter(last)
             for _ in range(2):
