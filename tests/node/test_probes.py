@@ -18,6 +18,7 @@ from dsrun.launcher.node import ports, probes, processes
 
 from ..support.fake_nodes import NAMES
 from ..support.leaks import open_files
+from ..support.played_run import run_until
 from ..support.silent_port import silent_port
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.usefixtures("adopting")
 
-PATIENCE = 20.0
 
 INVALID = "no-such-host.invalid"
 HANGS = "name-service-hangs"
@@ -48,17 +48,7 @@ class Played:
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Run the loop until this holds."""
-        late = time.monotonic() + PATIENCE
-
-        def look() -> None:
-            assert time.monotonic() < late, f"late: {self.answers}"
-            if condition():
-                self.loop.stop()
-            else:
-                self.loop.call_later(0.001, look)
-
-        self.loop.call_later(0.0, look)
-        self.loop.run()
+        run_until(self.loop, condition, lambda: self.answers)
 
     def skip(self, seconds: float) -> None:
         """Let so much time pass."""

@@ -22,6 +22,21 @@ PATIENCE = 20.0
 """Real seconds after which what does not come is given up."""
 
 
+def run_until(loop: Loop, condition: Callable[[], bool], progress: Callable[[], object]) -> None:
+    """Run a loop until a condition holds; if it is late, `progress` says how far it has come."""
+    late = time.monotonic() + PATIENCE
+
+    def look() -> None:
+        assert time.monotonic() < late, f"late: {progress()}"
+        if condition():
+            loop.stop()
+        else:
+            loop.call_later(0.001, look)
+
+    loop.call_later(0.0, look)
+    loop.run()
+
+
 class Played:
     """A run, and the frames that have come of it; time is real, but that some may be skipped."""
 
@@ -41,17 +56,7 @@ class Played:
 
     def until(self, condition: Callable[[], bool]) -> None:
         """Run the loop until this holds."""
-        late = time.monotonic() + PATIENCE
-
-        def look() -> None:
-            assert time.monotonic() < late, f"late: {self.names()}"
-            if condition():
-                self.loop.stop()
-            else:
-                self.loop.call_later(0.001, look)
-
-        self.loop.call_later(0.0, look)
-        self.loop.run()
+        run_until(self.loop, condition, self.names)
 
     def skip(self, seconds: float) -> None:
         """Let what is ready happen, then so much time pass, and what is due by then happen."""
