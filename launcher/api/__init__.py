@@ -1,0 +1,1 @@
+"""Jobs from Python: launch, Fleet, Job."""

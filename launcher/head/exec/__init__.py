@@ -1,0 +1,1 @@
+"""Commands on all nodes: how they are sent, and how their output is shown."""

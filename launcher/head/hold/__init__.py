@@ -1,0 +1,1 @@
+"""Held nodes: a fleet that one program after another uses."""

@@ -1,0 +1,1 @@
+"""Requests of this user on this machine to a running job or hold."""

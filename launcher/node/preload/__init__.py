@@ -1,0 +1,1 @@
+"""Workers that are forked from one process, which has imported their modules."""
