@@ -20,7 +20,7 @@ from .workers.worker_specs import WorkerSpecs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from ..common.loop import Loop
@@ -178,12 +178,10 @@ class NodeRun:
             self._queues.close()
         self.stop(signal.SIGTERM, self.task.last_grace, reason=reason)
 
-    def reap(self) -> None:
-        """Reap every child that has ended."""
+    def on_reaped(self, reaped: Mapping[int, int]) -> None:
+        """Handle the end of children, given the wait status of each by pid."""
         if self._group is not None:
-            self._group.reap()
-        else:
-            processes.reap()
+            self._group.on_reaped(reaped)
 
     def close(self) -> None:
         """Release everything that was reserved or opened for it."""
@@ -372,7 +370,6 @@ class NodeRun:
             self._loop, StopPolicy(), self._on_group_event, lambda: self.former
         )
         self._group.stop(signal.SIGKILL, 0)
-        self._group.reap()  # an agent that had ended while there was no group
 
     def _finish(self, left: list[int]) -> None:
         """End the run and report what is left."""

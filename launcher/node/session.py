@@ -263,12 +263,16 @@ class Session:
             act()
 
     def _on_own_signal(self, number: int) -> None:
-        if number != signal.SIGCHLD:
-            self._signals.received(number, "launcher")
-        elif self._run is not None:
-            self._run.reap()
+        if number == signal.SIGCHLD:
+            self._reap()
         else:
-            processes.reap()
+            self._signals.received(number, "launcher")
+
+    def _reap(self) -> None:
+        """Reap every child that has ended, and tell whoever may have started it."""
+        reaped = processes.reap()
+        if self._run is not None:
+            self._run.on_reaped(reaped)
 
     def _on_signal(self, number: int, delivered: bool) -> None:
         """Act on a scheduler's signal; with `delivered`, the workers have got it as well."""

@@ -19,7 +19,7 @@ from .spawn import Process, WorkerSpec, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from .events import Emit
     from .logs import RankLog
@@ -205,9 +205,13 @@ class WorkerGroup:
 
     # -- exits ------------------------------------------------------------------------------
 
-    def reap(self) -> None:
-        """Reap every child that has ended: workers, and orphans that became ours."""
-        reaped, by_pid = processes.reap(), {p.pid: p for p in self.running()}
+    def on_reaped(self, reaped: Mapping[int, int]) -> None:
+        """Handle the end of children: workers, and orphans that became ours.
+
+        Args:
+            reaped: the wait status of every child that this process has reaped, by pid.
+        """
+        by_pid = {p.pid: p for p in self.running()}
         self._killed.difference_update(reaped)
         ended = [by_pid[pid] for pid in reaped if pid in by_pid]
         for process in ended:  # all of them first: these pids may be reused from now on

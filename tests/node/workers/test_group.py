@@ -54,7 +54,9 @@ class Watched:
         self.left: list[int] | None = None
         self.says: bytes | None = None
         self.group = WorkerGroup(self.loop, policy or StopPolicy(), self._on_event)
-        self.loop.on_signals([signal.SIGCHLD], lambda _number: self.group.reap())
+        self.loop.on_signals(
+            [signal.SIGCHLD], lambda _number: self.group.on_reaped(processes.reap())
+        )
         self.group.start(specs, {}, credit)
 
     def _on_event(self, event: GroupEvent) -> None:
@@ -378,7 +380,7 @@ class Timed:
             assert time.monotonic() < last, self.events
             time.sleep(0.001)
             self.clock.go(0.0)
-            self.group.reap()
+            self.group.on_reaped(processes.reap())
 
     def prints(self, text: bytes) -> None:
         """Wait until this has been printed."""
@@ -455,7 +457,7 @@ def test_orphans_have_a_moment_between_sigterm_and_sigkill() -> None:
     timed = Timed(python(text))
     timed.prints(b"asked")
     timed.clock.go(ORPHAN_GRACE - 0.1)
-    timed.group.reap()
+    timed.group.on_reaped(processes.reap())
     assert not timed.group.over
     assert len(processes.children()) == 1
     timed.clock.go(0.2)
@@ -508,7 +510,7 @@ def test_what_is_known_of_failed_workers(tmp_path: Path) -> None:
         assert time.monotonic() < last
         time.sleep(0.001)
         clock.go(0.0)
-        group.reap()
+        group.on_reaped(processes.reap())
     found = group.failures()
     assert found.tails == {str(rank): ["", f"{rank}\n"] for rank in range(1, 5)}
     assert found.recorded == {str(rank): ["", ""] for rank in range(1, 5)}
