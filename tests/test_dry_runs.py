@@ -150,6 +150,8 @@ LINES: list[tuple[str, ...]] = [
     (*TWO, "--elastic_training", "--max_elastic_nodes", "1", "train.py"),
     (*TWO, "--nnodes", "1:2", "--max_restarts", "2", "train.py"),
     (*TWO, "--elastic_training", "--warm_workers", "train.py"),
+    (*TWO, "--preload", "torch,torch._dynamo", "train.py"),
+    (*TWO, "--preload", "torch", "--no_python", "train.py"),
     (*TWO, "--elastic_training", "--change_notice", "SIGUSR1", "train.py"),
     (*TWO, "--elastic_config", "ds.json", "train.py"),
     ("--watch_hostfile", *TWO, "train.py"),

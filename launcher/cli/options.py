@@ -66,6 +66,7 @@ class Options:
     no_local_rank: bool = option(False, "bool", also=("use_env",))
     start_method: str = option("", "str", "NAME", choices=("spawn", "fork", "forkserver"))
     venv_script: str = option("", "str", "FILE")
+    preload: str | None = option(None, "str", "LIST")
     role: str = option("default", "str", "NAME")
     shard_queue: bool = option(False, "bool")
     virtual_local_rank: bool = option(False, "bool")

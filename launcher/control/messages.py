@@ -57,7 +57,11 @@ class Task(NamedTuple):
         logs_specs: for torchrun's --logs_specs: the entry point, the folder, redirects, tee and
             the local ranks that are shown; () for dsrun's own log files.
         run_id: TORCHELASTIC_RUN_ID of the workers, "" for the job's id.
-        warm: modules that spare workers of an elastic job import beforehand, if any.
+        preload: modules that one process here imports, from which the workers are forked; () for
+            workers that import for themselves.
+        warm: whether such a fork waits for each worker of an elastic job's next round.
+        held: whether other runs are expected on this control line, so that what has been
+            preloaded is kept for them.
     """
 
     dsrun: str
@@ -89,7 +93,9 @@ class Task(NamedTuple):
     logs_specs: tuple[str, ...] = ()
     run_id: str = ""
     shard_queue: bool = False
-    warm: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    warm: bool = False
+    held: bool = False
 
     @property
     def stillness(self) -> float:

@@ -125,24 +125,6 @@ def _notice_by(options: Options) -> str:
     return notice
 
 
-def warm_modules(options: Options) -> tuple[str, ...]:
-    """Return the modules that spare workers import in advance, () without --warm_workers.
-
-    Raises:
-        UsageError: the program is not run by Python, or a module's name is invalid.
-    """
-    if not options.warm_workers:
-        return ()
-    if options.no_python:
-        raise UsageError("--warm_workers: not with --no_python, which imports no modules")
-    names = tuple(options.warm_modules.split(","))
-    if not all(part.isidentifier() for name in names for part in name.split(".")):
-        raise UsageError(
-            f"--warm_modules {options.warm_modules!r}: expected module names, such as torch,numpy"
-        )
-    return names
-
-
 def nodes_range(options: Options) -> tuple[int, int] | None:
     """Return torchrun's --nnodes MIN:MAX, None if it is one number."""
     least, most = bounds(options.nnodes or "1")

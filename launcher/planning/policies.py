@@ -9,8 +9,9 @@ from ..specs.dial_in import DialIn
 from ..specs.job import WorkerPolicy
 from ..specs.output_policy import NUMBERS, PREFIX_FIELDS, OutputPolicy, Streams
 from ..specs.supervision_policy import SupervisionPolicy
-from .elastic import has_own_logs, has_private_logs, warm_modules
+from .elastic import has_own_logs, has_private_logs
 from .folders import from_here
+from .preload import preloaded
 from .rendezvous import UNNAMED
 
 TYPE_CHECKING = False
@@ -117,7 +118,7 @@ def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:
     """Return how workers are started, apart from program, folder and variables.
 
     Raises:
-        UsageError: --warm_workers or --warm_modules is invalid, or the current folder is gone.
+        UsageError: modules cannot be preloaded as requested, or the current folder is gone.
     """
     named = options.nproc_per_node in {"gpu", "xpu"}
     return WorkerPolicy(
@@ -126,7 +127,8 @@ def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:
         run_id="" if options.rdzv_id == UNNAMED else options.rdzv_id,
         one_device=options.virtual_local_rank,
         shard_queue=options.shard_queue,
-        warm_modules=warm_modules(options),
+        preload=preloaded(options),
+        warm=options.warm_workers,
         expects_devices=_expects_devices(options, plan),
         needs_devices=f"--nproc_per_node {options.nproc_per_node}" if named else "",
     )

@@ -58,8 +58,9 @@ def _setup(spec: JobSpec) -> Iterator[str]:
     yield f"run id {workers.run_id}" if workers.run_id else ""
     yield "each rank sees only its own device" if workers.one_device else ""
     yield "shard queues" if workers.shard_queue else ""
-    imports = ", ".join(workers.warm_modules)
-    yield f"workers of the next round import {imports} in advance" if imports else ""
+    imports = ", ".join(workers.preload)
+    yield f"workers are forked from a process that has imported {imports}" if imports else ""
+    yield "forks wait for the next round" if workers.warm else ""
 
 
 def _binding(spec: JobSpec) -> Iterator[str]:

@@ -34,7 +34,8 @@ class WorkerPolicy(NamedTuple):
         run_id: their TORCHELASTIC_RUN_ID; "" for the job's id.
         one_device: each worker sees one device only, as LOCAL_RANK 0.
         shard_queue: workers can take shards of data from the runner.
-        warm_modules: modules that spare workers for the next round import in advance.
+        preload: modules that one process on each node imports, from which the workers are forked.
+        warm: for each worker of an elastic job such a fork waits for the next round.
         expects_devices: accelerators are expected; print a line if there are none.
         needs_devices: the option that requires accelerators; "" for none.
     """
@@ -44,7 +45,8 @@ class WorkerPolicy(NamedTuple):
     run_id: str = ""
     one_device: bool = False
     shard_queue: bool = False
-    warm_modules: tuple[str, ...] = ()
+    preload: tuple[str, ...] = ()
+    warm: bool = False
     expects_devices: bool = False
     needs_devices: str = ""
 

@@ -163,7 +163,9 @@ def test_what_a_task_is_when_nothing_is_said() -> None:
         "logs_specs": (),
         "run_id": "",
         "shard_queue": False,
-        "warm": (),
+        "preload": (),
+        "warm": False,
+        "held": False,
     }
 
 

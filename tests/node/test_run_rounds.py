@@ -197,7 +197,7 @@ def test_spare_workers_are_started_and_end_with_the_run(
     monkeypatch.setattr(warm.WarmWorkers.__init__, "__defaults__", (0.0,))
     agents.folder.joinpath("train.py").write_text("import time; time.sleep(60)")
     python3 = Program("train.py", python=str(agents.python))
-    played = Played(agents.task(program=python3, warm=("json",)))
+    played = Played(agents.task(program=python3, preload=("json",), warm=True))
     played.run.start(TWO)
     agent = agents.accept()
     agent_forms(played, agent)
@@ -423,7 +423,7 @@ def test_spare_workers_become_the_next_rounds(
     )
     agents.folder.joinpath("train.py").write_text(text)
     program = Program("train.py", python=sys.executable)
-    played = without_torch(agents, "", program=program, warm=("fractions",))
+    played = without_torch(agents, "", program=program, preload=("fractions",), warm=True)
     forms(played)
     first = played.all(frames.JOIN)[-1]["port"]
     played.until(lambda: played.output().count(f"up {first} False") == 2)

@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.planning.elastic import elastic_policy, is_elastic, warm_modules
+from dsrun.launcher.planning.elastic import elastic_policy, is_elastic
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 
 
@@ -158,25 +158,3 @@ def test_what_is_worth_a_restart() -> None:
 def test_a_most_alone_makes_spares() -> None:
     assert asked(max_elastic_nodes=2) == allowed(2, 2, 0)
     assert asked(max_elastic_nodes=2, max_restarts=1) == allowed(2, 2, 1)
-
-
-def test_workers_start_cold_unless_that_is_asked_for() -> None:
-    assert warm_modules(Options(max_restarts=1, warm_modules="numpy")) == ()
-    assert "torch" in warm_modules(Options(max_restarts=1, warm_workers=True))
-    given = Options(nnodes="1:2", warm_workers=True, warm_modules="torch,a.b")
-    assert warm_modules(given) == ("torch", "a.b")
-
-
-WARM: list[tuple[dict[str, Any], str]] = [
-    ({"max_restarts": 1, "no_python": True}, "--warm_workers: not with --no_python"),
-    ({"max_restarts": 1, "warm_modules": ""}, "--warm_modules '': expected module names"),
-    ({"max_restarts": 1, "warm_modules": "a, b"}, "--warm_modules 'a, b': expected module names"),
-    ({"max_restarts": 1, "warm_modules": "a..b"}, "--warm_modules 'a..b': expected module names"),
-]
-
-
-@pytest.mark.parametrize(("given", "words"), WARM)
-def test_what_cannot_be_warm(given: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        warm_modules(Options(warm_workers=True, **given))
-    assert str(caught.value).startswith(words)

@@ -68,10 +68,11 @@ def test_every_option_finds_its_policy(folder: Path) -> None:
         *("--redirects", "0:1", "--console_ranks", "0-2", "--quiet", "--grace", "5"),
         *("--control_port", "7", "--token_file", "t", "--ssh_port", "22", "--launcher_args", "-v"),
         *("--force_multi", "--accept_new_host_keys", "--export", "A=1", "--shard_queue"),
+        *("--preload", "torch,re"),
     )
     made = spec(*REMOTE, *words)
     assert made.workers == WorkerPolicy(
-        str(folder / "x.py"), "r", "id", one_device=True, shard_queue=True
+        str(folder / "x.py"), "r", "id", True, True, ("torch", "re")
     )
     assert made.binding == BindingPolicy("core", smt=False)
     assert made.core_lists == (("w0", "0-3"), ("w1", "4-7"))

@@ -42,10 +42,13 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             "this machine is reached over the launcher, too; new host keys are accepted",
         ),
         (
-            SPEC._replace(workers=WorkerPolicy("/v.sh", "r", "id", True, True, ("torch",))),
+            SPEC._replace(
+                workers=WorkerPolicy("/v.sh", "r", "id", True, True, ("torch", "re"), True)
+            ),
             "setup",
             "venv script /v.sh; role r; run id id; each rank sees only its own device;"
-            " shard queues; workers of the next round import torch in advance",
+            " shard queues; workers are forked from a process that has imported torch, re;"
+            " forks wait for the next round",
         ),
         (
             SPEC._replace(binding=BindingPolicy("core", "0-3", smt=False, nics=True, report=True)),

@@ -53,8 +53,8 @@ OPTIONS = {
     ),
     "change_delay": Description("Time between the notice and the restart of the workers."),
     "warm_workers": Description(
-        "Keep a spare process for each worker that has imported --warm_modules already, so that a"
-        " restart is faster."
+        "Preload --warm_modules, as --preload does, and keep a process waiting for each worker of"
+        " the next round, so that a restart is faster."
     ),
-    "warm_modules": Description("Modules that spare processes import."),
+    "warm_modules": Description("Modules that --warm_workers preloads, beside those of --preload."),
 }

@@ -32,6 +32,11 @@ OPTIONS = {
         " venv/bin/activate.",
         default="none",
     ),
+    "preload": Description(
+        "Import these modules once on each node, and fork the workers from that process:"
+        " torch,torch._dynamo. Not with --no_python.",
+        default="every worker imports for itself",
+    ),
     "role": Description("Value of ROLE_NAME in the environment of the workers."),
     "shard_queue": Description(
         "Serve shards of the training data to the workers, which take them with"

@@ -70,5 +70,5 @@ def warm_worker(setup: NodeSetup, worker: WorkerSpec, stdin: int) -> WorkerSpec:
     own = setup.program.argv(text(setup.python), 0)
     at = len(worker.argv) - len(own) + 2  # behind the interpreter and its -u
     program = os.fsencode(os.path.join(_FOLDER, "warm_process.py"))
-    words = [program, ",".join(setup.task.warm).encode()]
+    words = [program, ",".join(setup.task.preload).encode()]
     return worker._replace(argv=[*worker.argv[:at], *words, *worker.argv[at:]], stdin=stdin)

@@ -10,7 +10,7 @@ function __dsrun_options --description 'Test whether an option may come next'
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case _H __hostfile __host __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __start_method __venv_script __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __grace __shutdown_timeout __heartbeat_timeout __requeue_on __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __elastic_agent __restart_window __min_uptime __no_restart_codes __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory _h __help
+            case _H __hostfile __host __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __start_method __venv_script __preload __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __grace __shutdown_timeout __heartbeat_timeout __requeue_on __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __elastic_agent __restart_window __min_uptime __no_restart_codes __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory _h __help
                 set value yes
             case '_*'
             case '*'
@@ -55,6 +55,7 @@ complete -c dsrun -n __dsrun_options -l start_method -x -a 'spawn fork forkserve
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l start-method -x -a 'spawn fork forkserver' -d 'Accepted for compatibility with torchrun; has no effect'
 complete -c dsrun -n __dsrun_options -l venv_script -r -F -d 'Shell script that every node sources with bash before it starts the ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l venv-script -r -F -d 'Shell script that every node sources with bash before it starts the ...'
+complete -c dsrun -n __dsrun_options -l preload -x -d 'Import these modules once on each node, and fork the workers from ...'
 complete -c dsrun -n __dsrun_options -l role -x -d 'Value of ROLE_NAME in the environment of the workers'
 complete -c dsrun -n __dsrun_options -l shard_queue -d 'Serve shards of the training data to the workers, which take them ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l shard-queue -d 'Serve shards of the training data to the workers, which take them ...'
@@ -169,10 +170,10 @@ complete -c dsrun -n __dsrun_options -l change_notice -x -a 'SIGUSR1 SIGUSR2' -d
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l change-notice -x -a 'SIGUSR1 SIGUSR2' -d 'Notify the workers before nodes join or leave, by a signal such as ...'
 complete -c dsrun -n __dsrun_options -l change_delay -x -d 'Time between the notice and the restart of the workers'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l change-delay -x -d 'Time between the notice and the restart of the workers'
-complete -c dsrun -n __dsrun_options -l warm_workers -d 'Keep a spare process for each worker that has imported ...'
-complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l warm-workers -d 'Keep a spare process for each worker that has imported ...'
-complete -c dsrun -n __dsrun_options -l warm_modules -x -d 'Modules that spare processes import'
-complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l warm-modules -x -d 'Modules that spare processes import'
+complete -c dsrun -n __dsrun_options -l warm_workers -d 'Preload --warm_modules, as --preload does, and keep a process ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l warm-workers -d 'Preload --warm_modules, as --preload does, and keep a process ...'
+complete -c dsrun -n __dsrun_options -l warm_modules -x -d 'Modules that --warm_workers preloads, beside those of --preload'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l warm-modules -x -d 'Modules that --warm_workers preloads, beside those of --preload'
 complete -c dsrun -n __dsrun_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of devices to use: cuda, rocm, xpu, npu, hpu, mlu, musa, sdaa, ...'
 complete -c dsrun -n __dsrun_options -l bind_cores_to_rank -d 'Bind each rank to cores of its own near its device'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l bind-cores-to-rank -d 'Bind each rank to cores of its own near its device'

@@ -32,7 +32,7 @@ TASK = Task(
     role="trainer",
     lease=20.0,
     logs_specs=("name", "dir", "", "", ""),
-    warm=("json", "re"),
+    preload=("json", "re"),
 )
 
 
