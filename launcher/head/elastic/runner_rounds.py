@@ -168,6 +168,8 @@ class RunnerRounds:
         frames_of = round_frames(start, [node.node for node in nodes])
         for node, frame in zip(nodes, frames_of, strict=True):
             node.send(frame)
+        if run.observers:
+            run.observers.round(start.generation, start, [node.name for node in nodes])
 
     def _show_round(self, plan: Plan) -> None:
         """Show who is in the round, and forget how workers of former ones have ended."""

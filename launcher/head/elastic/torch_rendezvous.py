@@ -30,7 +30,7 @@ class TorchRendezvous(NoRestarts):
         super().__init__(run)
         self.handlers = {frames.RANKS: self._on_ranks, frames.AGENT_FAILED: self._on_agent_failure}
         self._rendezvous = rendezvous
-        self._world_size = 0
+        self._world_size = self._number = 0
         run.workers.place = " here"
 
     def on_start(self) -> None:
@@ -48,9 +48,12 @@ class TorchRendezvous(NoRestarts):
         ranks = messages.unpack(messages.Ranks, body)
         self._run.begin_round()
         self._world_size = ranks.world_size
+        self._number += 1
         node.assign(node.node._replace(rank=ranks.node_rank, first_rank=ranks.first_rank))
         self._run.label_node(node.node)
         self._run.log(_place(ranks, len(node.node.slots or ())))
+        if self._run.observers:
+            self._run.observers.round(self._number, ranks, [node.name])
 
     def on_failure(self, node: RunNode, ended: messages.Exit) -> None:
         """Record the end of a worker; torch's agent decides what follows from it."""

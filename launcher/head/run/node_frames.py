@@ -28,7 +28,7 @@ class NodeFrames:
             frames.STARTED: self._on_started,
             frames.EXIT: self._on_exit,
             frames.NOTE: self._on_note,
-            frames.TOOK: run.on_took,
+            frames.TOOK: self._on_took,
             frames.DONE: self._on_done,
             frames.ASK: self._on_ask,
             frames.BOUND: self._on_bound,
@@ -68,10 +68,19 @@ class NodeFrames:
         node.connection.read_clock(ended.clock, run.loop.clock())
         run.shards.worker_exited(node, ended.rank)
         run.workers.ended(ended)
+        if run.observers:
+            run.observers.exited(node, ended)
         if ended.failed:
             run.restarts.on_failure(node, ended)
         else:
             run.record.exited(node, ended)
+
+    def _on_took(self, node: RunNode, body: bytes) -> None:
+        """Count standard input that rank 0 has read."""
+        size, stdin = frames.unpack_count(body), self._run.stdin
+        if stdin is None or node is not self._run.staged.first:
+            raise frames.BadFrame("input read, but none sent")
+        stdin.took(size)
 
     def _on_ask(self, node: RunNode, body: bytes) -> None:
         node.check_rank(frames.unpack_ask(body)[0])

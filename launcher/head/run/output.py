@@ -13,14 +13,20 @@ if TYPE_CHECKING:
     from ...specs.plan import Node, Plan
     from ..output.console import Console
     from ..output.filter import OutputFilter
+    from .events import Observers
     from .run_node import RunNode
 
 
 class RunOutput:
-    """Labels the lines of every rank, and grants its node more credit as they are printed."""
+    """Labels the lines of every rank, and grants its node more credit as they are printed.
+
+    Attributes:
+        observers: are told of all output, before it is printed; None for nobody.
+    """
 
     def __init__(self, console: Console, shown: OutputFilter, window: int) -> None:
         """Grant each node at most `window` bytes at a time."""
+        self.observers: Observers | None = None
         self._console = console
         self._filter = shown
         self._window = window
@@ -57,6 +63,8 @@ class RunOutput:
         size = len(data)
         node.check_rank(rank)
         node.on_output(size, self._window)
+        if self.observers:
+            self.observers.output(rank, node, stream, data)
         if rank not in self._labelled:
             self._label(rank)
         self._console.feed(rank, stream, data, lambda: node.on_printed(size, self._window))

@@ -5,14 +5,13 @@ from __future__ import annotations
 import signal
 
 from ...common.errors import UsageError
-from ...common.wording import counted
 from ...control import frames, messages
 from ...specs.plan import Node
-from ..fleet.hosts import by_cause
 from ..fleet.unreached import folded
 from ..output.filter import OutputFilter
 from ..report.report import words
 from ..shards.requests import ShardRequests
+from . import start_words
 from .fleet_events import FleetEvents
 from .output import RunOutput
 from .phase import Phase
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from ..fleet.node_connection import NodeConnection
     from ..output.console import Console
     from ..report.report import Report
+    from .events import Observer, Observers
     from .restart_policy import RestartPolicy
     from .startup import StartupEvent
 
@@ -47,8 +47,6 @@ LAST_MARGIN = 35.0
 
 CAUSE_WAIT = 0.5
 """Seconds for a backend to report why a connection has ended; the guard is done before that."""
-
-NO_DEVICES = "no accelerator found: workers run on the CPU (--accelerator cpu hides this message)"
 
 
 class Run:
@@ -64,6 +62,8 @@ class Run:
         workers: the running workers.
         shards: the shard queues of its workers.
         abandoned: whether a third interrupt has ended it without waiting for its nodes.
+        observers: of its events; None if there are none (see `observe`).
+        stdin: forwards standard input to rank 0, if that was requested and the run has started.
     """
 
     def __init__(
@@ -82,13 +82,14 @@ class Run:
         self.nodes = members(spec.plan, fleet)
         self._of = {node.connection: node for node in self.nodes}
         self._task, self._console, self.loop = tasks(spec), console, fleet.loop
+        self.observers: Observers | None = None
         self.record = JobRecord(spec.job_id, self.loop.clock())
         self.workers = Workers(self.loop, self.warn)
         self.shards = ShardRequests(console)
         self._window = window(len(self.nodes))
         self.output = RunOutput(console, OutputFilter(spec), self._window)
         self.staged = StagedStart(self.nodes[0])
-        self._stdin: Stdin | None = None
+        self.stdin: Stdin | None = None
         self._cpu_only = False
         self.error: DsrunError | None = None
         self.restarts = restarts(self)
@@ -154,6 +155,14 @@ class Run:
         """Print a warning for the user."""
         self._console.log(text, "warning")
 
+    def observe(self, observer: Observer) -> None:
+        """Call `observer` from the loop with every event of this run (`events`) from now on."""
+        if self.observers is None:
+            from .events import Observers
+
+            self.observers = self.output.observers = Observers(self)
+        self.observers.add(observer)
+
     def node_of(self, connection: NodeConnection) -> RunNode:
         """Return the node of this run that has this connection."""
         return self._of[connection]
@@ -217,10 +226,7 @@ class Run:
         if misfit:
             self.refuse(UsageError(misfit))
             return
-        if self.spec.output.log_private:
-            folders = {n.name: f"log files in {n.hello.log_dir}" for n in self.nodes if n.hello}
-            for line in by_cause(folders):
-                self.log(line)
+        start_words.log_folders(self)
         self._start(plan, master, port)
 
     def _start(self, plan: Plan, master: str, port: int) -> None:
@@ -234,18 +240,13 @@ class Run:
         starts = [self.start_message(node.node, master, port) for node in present]
         packed = [messages.pack(frames.START, start) for start in starts]
         self.staged.send(list(zip(present, packed, strict=True)))
-        self._log_start(master, port)
+        start_words.log_start(self, port, cpu_only=self._cpu_only)
+        if self.observers:
+            self.observers.started(port)
         if self.spec.output.stdin:
-            self._stdin = Stdin(self.loop, self.staged.first.send)
+            self.stdin = Stdin(self.loop, self.staged.first.send)
         self.fleet.watch()
         self.restarts.on_start()
-
-    def _log_start(self, master: str, port: int) -> None:
-        if self.spec.workers.expects_devices and self._cpu_only:
-            self.log(NO_DEVICES)
-        where = f"{self.plan.nodes[0].host.name}: master {master}:{port}"
-        size = counted(self.plan.world_size or 0, "worker")
-        self.log(f"{size} on {counted(len(self.plan.nodes), 'node')}; {where}", "debug")
 
     # -- rounds -----------------------------------------------------------------------------
 
@@ -286,17 +287,6 @@ class Run:
         """
         if not self.started:
             raise frames.BadFrame("the job has not started")
-
-    def on_took(self, node: RunNode, body: bytes) -> None:
-        """Count standard input that rank 0 has read.
-
-        Raises:
-            BadFrame: none was sent, or less.
-        """
-        size = frames.unpack_count(body)
-        if self._stdin is None or node is not self.staged.first:
-            raise frames.BadFrame("input read, but none sent")
-        self._stdin.took(size)
 
     def on_done(self, node: RunNode) -> None:
         """Handle a node on which nothing is left."""
@@ -345,6 +335,8 @@ class Run:
             node.lost = reason
         self.shards.node_lost(node)
         self._note_unseen(node)
+        if self.observers:
+            self.observers.lost(node, reason, survived=survives)
         if survives:
             self.warn(f"lost {node.name}: {reason}; going on without it")
             if node.left and explained:
@@ -392,6 +384,9 @@ class Run:
             self._finish()
 
     def _finish(self) -> None:
-        if self.phase is not Phase.OVER:
-            self.phase = Phase.OVER
-            self.loop.stop()
+        if self.phase is Phase.OVER:
+            return
+        self.phase = Phase.OVER
+        if self.observers:
+            self.observers.ended()
+        self.loop.stop()

@@ -13,7 +13,7 @@ from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import End
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.head.run.run import CAUSE_WAIT, LAST_MARGIN, NO_DEVICES
+from dsrun.launcher.head.run.run import CAUSE_WAIT, LAST_MARGIN
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import WorkerPolicy
@@ -179,30 +179,6 @@ def test_accelerators_that_are_asked_for_by_name(
     if bare:
         with pytest.raises(UsageError, match="--num_gpus 2: the hosts have no accelerator"):
             run.result()
-
-
-@pytest.mark.parametrize(
-    ("expected", "kind", "said"),
-    [(True, "cpu", [NO_DEVICES]), (True, "cuda", []), (False, "cpu", [])],
-)
-def test_workers_without_devices_are_worth_a_line_where_some_were_expected(
-    expected: bool, kind: str, said: list[str], fleet_of: FleetOf
-) -> None:
-    job = fleet_of("n0", "n1")
-    run = job.run(workers=WorkerPolicy(expects_devices=expected))
-    job.ready(run, accelerator=kind)
-    assert run.phase is Phase.RUNNING
-    assert job.said() == said
-
-
-@pytest.mark.parametrize("private", [True, False])
-def test_where_private_log_files_are_is_said_before_the_start(
-    private: bool, fleet_of: FleetOf
-) -> None:
-    job = fleet_of("n0", "n1")
-    run = job.run(output=OutputPolicy(log_private=private))
-    job.ready(run, log_dir="/tmp/logs")
-    assert job.said() == (["n0, n1: log files in /tmp/logs"] if private else [])
 
 
 def test_slots_that_only_the_nodes_know(fleet_of: FleetOf) -> None:

@@ -1,0 +1,147 @@
+"""What happens in a run, for observers inside the runner. Imported only once there is one."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeAlias
+
+    from ...control.messages import Exit, Ranks, Start
+    from .run import Run
+    from .run_node import RunNode
+
+RESULT = 3
+"""The stream of a rank that carries what its function has returned or raised, as opaque bytes."""
+
+
+class JobStarted(NamedTuple):
+    """All nodes were ready, and their workers are being started.
+
+    Attributes:
+        hosts: the names of the nodes in rank order.
+        master: MASTER_ADDR and MASTER_PORT of the workers.
+    """
+
+    job_id: str
+    world_size: int
+    hosts: tuple[str, ...]
+    master: tuple[str, int]
+
+
+class RankOutput(NamedTuple):
+    """A worker has written to its stream 1 (stdout) or 2 (stderr); or `data` is of its `RESULT`.
+
+    Blocks are as they were read, and may end within a line or a character.
+    """
+
+    rank: int
+    host: str
+    stream: int
+    data: bytes
+
+
+class RankExit(NamedTuple):
+    """A worker has ended.
+
+    Attributes:
+        code: its exit code, or minus the number of the signal that ended it.
+        stopped: whether it was being stopped, and did not fail by itself.
+        hint: what its node knows about the cause, in words, or "".
+    """
+
+    rank: int
+    host: str
+    pid: int
+    code: int
+    stopped: bool
+    hint: str
+
+
+class NodeLost(NamedTuple):
+    """A node is gone.
+
+    Attributes:
+        survived: whether the job goes on without it.
+    """
+
+    host: str
+    reason: str
+    survived: bool
+
+
+class RoundBegan(NamedTuple):
+    """The workers of an elastic job are started, for the first time or again.
+
+    Attributes:
+        number: the round, from 1 on.
+        restarts: how often workers were restarted after a failure.
+        hosts: the nodes of the round; if torch's rendezvous forms it, only those of this runner.
+    """
+
+    number: int
+    restarts: int
+    world_size: int
+    hosts: tuple[str, ...]
+
+
+class JobEnded(NamedTuple):
+    """The run is over.
+
+    Attributes:
+        code: its exit code, as far as it is known now: the end of an engine may explain more.
+    """
+
+    job_id: str
+    code: int
+
+
+if TYPE_CHECKING:
+    RunEvent: TypeAlias = JobStarted | RankOutput | RankExit | NodeLost | RoundBegan | JobEnded
+    Observer: TypeAlias = Callable[[RunEvent], None]
+
+
+class Observers:
+    """The observers of one run; the run calls a method here for everything that they may see."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._observers: list[Observer] = []
+
+    def add(self, observer: Observer) -> None:
+        """Call `observer` with every event from now on."""
+        self._observers.append(observer)
+
+    def tell(self, event: RunEvent) -> None:
+        """Pass an event to all observers."""
+        for observe in self._observers:
+            observe(event)
+
+    def started(self, port: int) -> None:
+        """Tell that the workers are being started, with this MASTER_PORT."""
+        run, plan = self._run, self._run.plan
+        hosts = tuple(node.host.name for node in plan.nodes)
+        self.tell(JobStarted(run.spec.job_id, plan.world_size or 0, hosts, (run.master, port)))
+
+    def output(self, rank: int, node: RunNode, stream: int, data: bytes) -> None:
+        """Tell what a worker has written."""
+        self.tell(RankOutput(rank, node.name, stream, data))
+
+    def exited(self, node: RunNode, ended: Exit) -> None:
+        """Tell that a worker has ended."""
+        stopped, hint = ended.signalled, ended.hint
+        self.tell(RankExit(ended.rank, node.name, ended.pid, ended.code, stopped, hint))
+
+    def lost(self, node: RunNode, reason: str, *, survived: bool) -> None:
+        """Tell that a node is gone."""
+        self.tell(NodeLost(node.name, reason, survived))
+
+    def round(self, number: int, place: Ranks | Start, hosts: Iterable[str]) -> None:
+        """Tell that a round begins, given what one of its nodes has as its place in it."""
+        self.tell(RoundBegan(number, place.restarts, place.world_size, tuple(hosts)))
+
+    def ended(self) -> None:
+        """Tell that the run is over."""
+        self.tell(JobEnded(self._run.spec.job_id, self._run.end_message().code))

@@ -1,0 +1,86 @@
+"""What observers of a run are told, and that a run without any makes no events."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.run.events import (
+    JobEnded,
+    JobStarted,
+    NodeLost,
+    RankExit,
+    RankOutput,
+    RoundBegan,
+)
+
+from ...support.elastic_run import Job, started
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsrun.launcher.head.run.events import RunEvent
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+MASTER = ("n0", 29500)
+
+
+def test_observers_see_a_run_from_start_to_end(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.prepare()
+    seen: list[RunEvent] = []
+    also: list[RunEvent] = []
+    run.observe(seen.append)
+    run.observe(also.append)
+    run.begin()
+    job.step()
+    job.ready(run)
+    assert seen == [JobStarted("job", 4, ("n0", "n1"), MASTER)]
+    job.node("n0").beats()
+    job.step()
+    job.up("n1", 2, 3)
+    job.node("n1").says(frames.pack_output(3, 2, b"oops"))
+    job.node("n1").exits(3, 7)
+    job.step()
+    job.node("n1").exits(2, -15, told=True)
+    job.step()
+    run.end()
+    assert seen[1:3] == [RankOutput(3, "n1", 2, b"oops"), RankExit(3, "n1", 4003, 7, False, "")]
+    assert seen[3:] == [RankExit(2, "n1", 4002, -15, True, ""), JobEnded("job", 7)]
+    assert also == seen
+
+
+def test_the_loss_of_a_node_says_whether_the_job_goes_on(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    seen: list[RunEvent] = []
+    run.observe(seen.append)
+    job.node("n1").leaves()
+    job.step()
+    assert seen == [NodeLost("n1", run.nodes[1].lost, False)]
+
+
+def test_rounds_of_an_elastic_job(fleet_of: FleetOf) -> None:
+    job: Job = started(fleet_of("n0", "n1"))
+    seen: list[RunEvent] = []
+    job.run.observe(seen.append)
+    job.fleet.node("n1").leaves()
+    job.fleet.step()
+    job.join("n0")
+    assert seen == [
+        NodeLost("n1", job.run.nodes[1].lost, True),
+        RoundBegan(2, 0, 2, ("n0",)),
+    ]
+
+
+def test_a_run_without_observers_has_nobody_to_tell(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.node("n1").says(frames.pack_output(3, 1, b"fine"))
+    job.end_well(run)
+    assert run.observers is None
+    assert run.output.observers is None
+    assert run.end_message().code == 0
