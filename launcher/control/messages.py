@@ -60,8 +60,8 @@ class Task(NamedTuple):
         preload: modules that one process here imports, from which the workers are forked; () for
             workers that import for themselves.
         warm: whether such a fork waits for each worker of an elastic job's next round.
-        held: whether other runs are expected on this control line, so that what has been
-            preloaded is kept for them.
+        held: whether other runs are expected on this control line: what has been preloaded is kept
+            for them, heartbeats begin with this JOB, and its START may take any length of time.
     """
 
     dsrun: str

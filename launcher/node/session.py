@@ -133,6 +133,9 @@ class Session:
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end)
         self._send(messages.pack(frames.HELLO, self._run.hello()))
         self._count_silence_anew()
+        if task.held:
+            self._start_timer.cancel()
+            self._beat()
 
     def _on_start(self, body: bytes) -> None:
         start, run = messages.unpack(messages.Start, body), self._run
@@ -183,7 +186,10 @@ class Session:
             self._end()
 
     def _beat(self) -> None:
-        """Send a heartbeat, and check those of the runner, from the first START on."""
+        """Send a heartbeat, and check those of the runner, from the first START on.
+
+        A held node does so from its first JOB on.
+        """
         if not self._link.open or self._run is None:
             return
         silent = 0.0 if self._suspended else self._loop.clock() - self._link.last_received

@@ -71,6 +71,7 @@ class JobSpec(NamedTuple):
         dial_in: how node launchers that dial in reach the runner.
         origin: where the plan comes from, as text for the user.
         only: the only node rank that this process starts; None for all.
+        held: it runs on nodes that are kept for other jobs.
     """
 
     job_id: str
@@ -89,6 +90,7 @@ class JobSpec(NamedTuple):
     dial_in: DialIn = DialIn()
     origin: Origin = Origin()
     only: int | None = None
+    held: bool = False
 
     @property
     def settings(self) -> BackendSettings:

@@ -360,6 +360,28 @@ def test_the_first_start_is_waited_for_so_long(runner: FakeRunner) -> None:
     assert runner.names() == ["HELLO"]
 
 
+def test_a_held_node_waits_for_any_start_and_beats_from_its_job_on(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, "exit 0", held=True, lease=10.0 * START_TIMEOUT)
+        yield r.got(frames.BEAT)
+        yield r.skip(START_TIMEOUT + 1.0)
+        r.start()
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.names() == RUN
+
+
+def test_a_held_node_leaves_a_runner_that_falls_silent_before_a_start(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, "exit 0", held=True, lease=10.0)
+        yield r.skip(11.0)
+        yield lambda: False
+
+    assert runner.play(history) == LOST
+
+
 def test_later_starts_are_not(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
         yield from ran(r, "exit 0", lease=10.0 * START_TIMEOUT)

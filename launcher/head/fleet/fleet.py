@@ -48,6 +48,7 @@ class Fleet:
         nodes: all nodes, by the rank that their backend knows them by.
         loop: the event loop.
         on_token: called with every (node, token) that a node launcher announces.
+        on_idle: called with the events of nodes that no run uses, but not with their frames.
         engine_end: how the engine that had started the nodes has ended; None while it runs.
     """
 
@@ -72,6 +73,7 @@ class Fleet:
         self._by_host = {_key(node.origin): node for node in self.nodes.values()}
         self.loop = loop
         self.on_token: Callable[[str, str], None] = lambda _node, _token: None
+        self.on_idle: Callable[[FleetEvent], None] = lambda _event: None
         self.engine_end: EngineEnded | None = None
         self._log = log
         self._lease = lease
@@ -199,8 +201,7 @@ class Fleet:
     def _emit(
         self, event: NodeConnected | NodeSent | NodeDisconnected | NodeSilent | NodeEnded
     ) -> None:
-        if event.node.on_event is not None:
-            event.node.on_event(event)
+        (event.node.on_event or self.on_idle)(event)
 
     # -- frames of nodes --------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
+from .outcome import end_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,4 +145,4 @@ class Observers:
 
     def ended(self) -> None:
         """Tell that the run is over."""
-        self.tell(JobEnded(self._run.spec.job_id, self._run.end_message().code))
+        self.tell(JobEnded(self._run.spec.job_id, end_message(self._run).code))

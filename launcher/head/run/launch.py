@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .outcome import end_message
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +33,7 @@ def launch(run: Run, parts: Sequence[Part], dial: Dial | None = None) -> Report:
         fleet.connect(parts, dial)
         run.wait()
         if not run.abandoned:
-            fleet.close(run.end_message())
+            fleet.close(end_message(run))
     finally:
         fleet.disconnect()
     return run.result()

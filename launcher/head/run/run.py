@@ -9,10 +9,10 @@ from ...control import frames, messages
 from ...specs.plan import Node
 from ..fleet.unreached import folded
 from ..output.filter import OutputFilter
-from ..report.report import words
 from ..shards.requests import ShardRequests
 from . import start_words
 from .fleet_events import FleetEvents
+from .outcome import report
 from .output import RunOutput
 from .phase import Phase
 from .record import JobRecord
@@ -64,6 +64,9 @@ class Run:
         abandoned: whether a third interrupt has ended it without waiting for its nodes.
         observers: of its events; None if there are none (see `observe`).
         stdin: forwards standard input to rank 0, if that was requested and the run has started.
+        on_ready: called once all nodes are ready, with the settled plan and the address and port of
+            the master; starts the program by default.
+        on_over: called when it is over; stops the loop by default.
     """
 
     def __init__(
@@ -98,6 +101,8 @@ class Run:
         self.startup = Startup(self.plan, self.nodes, self.loop, console, limits, self._on_startup)
         self._events = FleetEvents(self).on_event
         self.signals = RunSignals(self)
+        self.on_ready: Callable[[Plan, str, int], None] = self._on_ready
+        self.on_over: Callable[[], None] = self.loop.stop
 
     def begin(self) -> None:
         """Send JOB to every connected node; the others get it when they connect."""
@@ -115,7 +120,13 @@ class Run:
             if self.phase is not Phase.OVER:
                 self.loop.run()
         finally:
-            self.fleet.take_back(self._events)
+            self.leave()
+
+    def leave(self) -> None:
+        """Give its nodes back to the fleet, and read no more standard input."""
+        self.fleet.take_back(self._events)
+        if self.stdin is not None:
+            self.stdin.close()
 
     def release(self) -> None:
         """Make the nodes release ports and log files of a run that was not started."""
@@ -131,21 +142,7 @@ class Run:
         if self.error is not None:
             raise self.error
         self.record.explain_by_engine(self.fleet.engine_end, self.loop.clock())
-        return self._report()
-
-    def end_message(self) -> messages.End:
-        """Return END: the exit code, and the report for node launchers started with --no_ssh."""
-        if self.error is not None:
-            return messages.End(self.error.exit_code, f"dsrun: {self.error}\n")
-        report = self._report()
-        text = words(report)
-        return messages.End(report.exit_code, f"{text}\n" if text else "")
-
-    def _report(self) -> Report:
-        size = self.restarts.world_size(self.plan.world_size or 0)
-        clean = self.spec.supervision.graceful_term_ok
-        report = self.record.report(self.nodes, size, graceful_term_ok=clean)
-        return report._replace(ran=(self.plan.program, self.spec.workdir))
+        return report(self)
 
     def log(self, text: str, level: str = "info") -> None:
         """Print a message for the user."""
@@ -202,7 +199,7 @@ class Run:
     def _on_startup(self, event: StartupEvent) -> None:
         match event:
             case Ready(plan, master, port):
-                self._on_ready(plan, master, port)
+                self.on_ready(plan, master, port)
             case Unfit(causes):
                 self._leave_out(causes)
             case Refused(error):
@@ -389,4 +386,4 @@ class Run:
         self.phase = Phase.OVER
         if self.observers:
             self.observers.ended()
-        self.loop.stop()
+        self.on_over()

@@ -38,6 +38,12 @@ class Stdin:
         if stalled and self._unread < WINDOW:
             self._go_on()
 
+    def close(self) -> None:
+        """Read no more."""
+        if not self._ended:
+            self._ended = True
+            self._loop.remove(0)
+
     def _go_on(self) -> None:
         if self._ended:
             return
@@ -48,6 +54,8 @@ class Stdin:
             self._loop.call_later(0.0, self._read_file)
 
     def _read_file(self) -> None:
+        if self._ended:
+            return
         self._read()
         if self._unread < WINDOW:
             self._go_on()

@@ -50,9 +50,6 @@ def _common(spec: JobSpec) -> Task:
     workers, output, watched = spec.workers, spec.output, spec.supervision
     rounds, heartbeat = spec.elastic is not None, watched.heartbeat_timeout
     rendezvous = spec.plan.rendezvous
-    torch_agent = rendezvous is not None or (
-        spec.elastic is not None and spec.elastic.agent == "torch"
-    )
     last_grace = min(watched.grace, heartbeat * (1 - LEASE)) if rounds else watched.grace
     return Task(
         dsrun=__version__,
@@ -71,7 +68,7 @@ def _common(spec: JobSpec) -> Task:
         grace=watched.grace,
         last_grace=last_grace,
         elastic=rounds or rendezvous is not None,
-        torch_agent=torch_agent,
+        torch_agent=_has_torch_agent(spec),
         notice=to_wire(spec.elastic.notice_by) if spec.elastic else "",
         rendezvous=rendezvous,
         logs_specs=tuple(map(to_wire, output.logs_specs)),
@@ -84,8 +81,15 @@ def _common(spec: JobSpec) -> Task:
         keep_stdin=output.stdin,
         role=workers.role,
         by_engine=BACKENDS[spec.plan.launcher].by_engine,
+        held=spec.held,
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
     )
+
+
+def _has_torch_agent(spec: JobSpec) -> bool:
+    """Return whether torch's agent decides when the workers start and stop."""
+    by_torch = spec.elastic is not None and spec.elastic.agent == "torch"
+    return by_torch or spec.plan.rendezvous is not None
 
 
 def _environment(spec: JobSpec) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import End
+from dsrun.launcher.head.run.outcome import end_message
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.run import CAUSE_WAIT, LAST_MARGIN
 from dsrun.launcher.resources import world_info
@@ -77,7 +78,7 @@ def test_from_start_to_the_report(fleet_of: FleetOf) -> None:
     assert (end["exit_code"], end["cause"], end["hosts"]) == (0, "none", ["n0", "n1"])
     assert (end["world_size"], end["seconds"], end["job_id"]) == (4, 2.0, "job")
     assert job.said() == []
-    assert run.end_message() == End(0, "")
+    assert end_message(run) == End(0, "")
     assert run.result().ran == (Program("x.py"), "/work")
 
 
@@ -146,7 +147,7 @@ def test_a_start_that_is_called_off(fleet_of: FleetOf) -> None:
     assert refusal(run) == ["another answers as node 0"]
     with pytest.raises(NodeError, match="another answers as node 0"):
         run.result()
-    message = run.end_message()
+    message = end_message(run)
     assert (message.code, message.report) == (69, f"dsrun: {run.error}\n")
 
 
@@ -164,7 +165,7 @@ def test_what_is_asked_for_and_cannot_be_had_is_seen_before_the_start(fleet_of: 
     job.ready(run)
     with pytest.raises(UsageError, match=r"--console_ranks 4: the ranks of this job are 0 to 3"):
         run.result()
-    assert run.end_message().code == 2
+    assert end_message(run).code == 2
     assert job.kinds("n0") == ["JOB"], "no START"
 
 
@@ -248,7 +249,7 @@ def test_a_failure_stops_every_node_with_the_grace(fleet_of: FleetOf) -> None:
     end = story(run)
     assert (end["exit_code"], end["cause"], end["stopped"]) == (7, "failure", 3)
     assert [one["rank"] for one in end["failures"]] == [2]
-    message = run.end_message()
+    message = end_message(run)
     assert message.code == 7
     assert message.report.startswith("dsrun: rank 2 (n1, local rank 0, pid 4002) exited with")
     assert message.report.endswith("\n")

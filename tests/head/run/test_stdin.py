@@ -107,3 +107,26 @@ def test_nobody_takes_more_than_was_sent(given: int) -> None:
     with pytest.raises(frames.BadFrame):
         reader.stdin.took(1)
     os.close(given)
+
+
+def test_once_closed_nothing_more_is_read(given: int) -> None:
+    reader = Reader()
+    os.write(given, b"one\n")
+    reader.clock.settle()
+    reader.stdin.close()
+    os.write(given, b"two\n")
+    reader.clock.settle()
+    reader.stdin.took(4)
+    reader.clock.settle()
+    assert reader.sent == [b"one\n"]
+
+
+def test_once_closed_a_file_is_not_read_either(given: int) -> None:
+    with tempfile.TemporaryFile() as file:
+        file.write(bytes(WINDOW))
+        file.seek(0)
+        os.dup2(file.fileno(), 0)
+        reader = Reader()
+        reader.stdin.close()
+        reader.clock.settle()
+    assert reader.sent == []

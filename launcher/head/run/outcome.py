@@ -1,0 +1,28 @@
+"""How a run has ended: its report, and the END of its nodes."""
+
+from __future__ import annotations
+
+from ...control import messages
+from ..report.report import words
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..report.report import Report
+    from .run import Run
+
+
+def report(run: Run) -> Report:
+    """Return the report of a run as of now."""
+    size = run.restarts.world_size(run.plan.world_size or 0)
+    clean = run.spec.supervision.graceful_term_ok
+    known = run.record.report(run.nodes, size, graceful_term_ok=clean)
+    return known._replace(ran=(run.plan.program, run.spec.workdir))
+
+
+def end_message(run: Run) -> messages.End:
+    """Return END: the exit code, and the report for node launchers started with --no_ssh."""
+    if run.error is not None:
+        return messages.End(run.error.exit_code, f"dsrun: {run.error}\n")
+    known = report(run)
+    text = words(known)
+    return messages.End(known.exit_code, f"{text}\n" if text else "")

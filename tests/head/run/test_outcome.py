@@ -1,0 +1,37 @@
+"""How a run has ended, as its nodes and the user are told; test_run has its end in histories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.control.messages import End
+from dsrun.launcher.head.run.outcome import end_message, report
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...support.fake_fleet import FakeFleet
+
+
+def test_a_clean_end_has_no_words_and_a_failure_has_some(
+    fleet_of: Callable[..., FakeFleet],
+) -> None:
+    job = fleet_of("n0")
+    run = job.start()
+    job.end_well(run)
+    assert end_message(run) == End(0, "")
+    failing = job.start()
+    job.node("n0").exits(1, 7)
+    job.node("n0").done()
+    job.go(1)
+    assert report(failing).exit_code == 7
+    assert end_message(failing).code == 7
+    assert end_message(failing).report.endswith("\n")
+    assert "rank 1" in end_message(failing).report
+
+
+def test_a_refusal_is_told_as_it_is(fleet_of: Callable[..., FakeFleet]) -> None:
+    run = fleet_of("n0").run()
+    run.refuse(NodeError("n0: no such folder"))
+    assert end_message(run) == End(69, "dsrun: n0: no such folder\n")
