@@ -71,6 +71,18 @@ def test_every_backend_starts_its_own_nodes_and_each_connection_is_told(fleet_of
     assert (job.backend.closed, other.closed) == (1, 1)
 
 
+def test_events_of_idle_nodes_are_told_as_well(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    idle: list[Any] = []
+    job.fleet.on_idle = idle.append
+    job.listen("n0")
+    job.node("n0").leaves()
+    job.node("n1").leaves()
+    job.step()
+    assert kinds(idle) == [("NodeDisconnected", "n1", None)]
+    assert kinds(job.events) == [("NodeDisconnected", "n0", None)]
+
+
 def test_frames_go_to_the_run_that_uses_the_node_and_to_none_after_it(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1", "n2")
     listen = job.listen("n0")

@@ -35,3 +35,20 @@ def test_a_refusal_is_told_as_it_is(fleet_of: Callable[..., FakeFleet]) -> None:
     run = fleet_of("n0").run()
     run.refuse(NodeError("n0: no such folder"))
     assert end_message(run) == End(69, "dsrun: n0: no such folder\n")
+
+
+def test_runs_share_a_loop_and_each_tells_its_own_end(fleet_of: Callable[..., FakeFleet]) -> None:
+    job = fleet_of("n0", "n1")
+    over: list[str] = []
+    one, other = job.start("n0"), job.start("n1")
+    one.on_over = lambda: over.append("one")
+    other.on_over = lambda: over.append("other")
+    job.end_well(other)
+    assert over == ["other"]
+    other.leave()
+    again = job.run("n1")
+    again.on_ready = lambda plan, _master, _port: over.append(f"{plan.world_size} ready")
+    job.ready(again)
+    job.end_well(one)
+    assert over == ["other", "2 ready", "one"]
+    assert [report(run).exit_code for run in (one, other)] == [0, 0]

@@ -121,7 +121,8 @@ def test_once_closed_nothing_more_is_read(given: int) -> None:
     assert reader.sent == [b"one\n"]
 
 
-def test_once_closed_a_file_is_not_read_either(given: int) -> None:
+@pytest.mark.usefixtures("given")
+def test_once_closed_a_file_is_not_read_either() -> None:
     with tempfile.TemporaryFile() as file:
         file.write(bytes(WINDOW))
         file.seek(0)
