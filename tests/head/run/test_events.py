@@ -13,6 +13,7 @@ from dsrun.launcher.head.run.events import (
     RankOutput,
     RoundBegan,
 )
+from dsrun.launcher.head.run.outcome import end_message
 
 from ...support.elastic_run import Job, started
 
@@ -83,4 +84,4 @@ def test_a_run_without_observers_has_nobody_to_tell(fleet_of: FleetOf) -> None:
     job.end_well(run)
     assert run.observers is None
     assert run.output.observers is None
-    assert run.end_message().code == 0
+    assert end_message(run).code == 0
