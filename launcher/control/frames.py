@@ -61,6 +61,11 @@ STARTED = 45  # the workers on this node are running: ranks and pids
 FINISHED = 46  # an elastic job: all workers of a round on this node have ended with code 0
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
+# local control: a command on this machine <-> a runner or a hold
+REQUEST = 70  # {"do": verb, ...}; may carry descriptors
+ANSWER = 71  # {"ok": true, ...}, or {"ok": false, "error": text, "code": exit code}
+EVENT = 72  # {"event": type, ...}
+CHUNK = 73  # raw bytes, whose meaning depends on the verb
 
 _HEAD = struct.Struct("!BI")
 _OUTPUT = struct.Struct("!IB")
