@@ -43,6 +43,8 @@ ROUND = 11  # an elastic job: this node's place in the next round
 CHANGE = 12  # an elastic job: stop the workers of this round, another one follows
 NOTICE = 13  # an elastic job: a CHANGE follows soon
 ANSWER = 14  # the answer of a shard queue to a worker; an empty one closes its connection
+USAGE_ASK = 19  # report what the workers and this machine use; an empty body
+END_JOB = 20  # end what a job, known by its id, has left on this machine
 # node -> runner
 AUTH = 32
 HELLO = 33
@@ -59,13 +61,10 @@ AGENT_FAILED = 43  # an elastic job: the agent on this node has failed, and why
 ASK = 44  # a request of a worker to a shard queue; an empty one is the end of its connection
 STARTED = 45  # the workers on this node are running: ranks and pids
 FINISHED = 46  # an elastic job: all workers of a round on this node have ended with code 0
+USAGE = 51  # the answer to USAGE_ASK
+ENDED_JOB = 52  # what END_JOB has ended, and what is left
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
-# local control: a command on this machine <-> a runner or a hold
-REQUEST = 70  # {"do": verb, ...}; may carry descriptors
-ANSWER = 71  # {"ok": true, ...}, or {"ok": false, "error": text, "code": exit code}
-EVENT = 72  # {"event": type, ...}
-CHUNK = 73  # raw bytes, whose meaning depends on the verb
 
 _HEAD = struct.Struct("!BI")
 _OUTPUT = struct.Struct("!IB")

@@ -365,5 +365,11 @@ def _checks(shape: type[M]) -> tuple[tuple[str, ...], list[field_types.Check]]:
     return known
 
 
+def allow_rows(shape: type[M]) -> None:
+    """Let messages have a field with a row for each of some values of this shape."""
+    _CHECKS[f"tuple[{shape.__name__}, ...]"] = field_types.rows(shape)
+
+
 _CHECKS_OF: dict[type, tuple[tuple[str, ...], list[field_types.Check]]] = {}
-_CHECKS = field_types.CHECKS | {"tuple[WorkerBinding, ...]": field_types.rows(WorkerBinding)}
+_CHECKS = dict(field_types.CHECKS)
+allow_rows(WorkerBinding)

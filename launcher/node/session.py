@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..control.stream import FrameStream
     from .guard import Guard
+    from .machine_requests import MachineRequests
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the first START."""
@@ -72,6 +73,7 @@ class Session:
         self._joined = joined
         self._phase = Phase.SERVING
         self._run: NodeRun | None = None
+        self._machine: MachineRequests | None = None
         self._suspended = False
         self._beat_timer: loops.Timer | None = None
         self._signals = SignalDeduplicator(loop, self._on_signal)
@@ -86,6 +88,8 @@ class Session:
             frames.SIGNAL: self._on_signal_frame,
             frames.LEASE: self._on_lease,
             frames.END: self._on_end,
+            frames.USAGE_ASK: self._on_usage_ask,
+            frames.END_JOB: self._on_end_job,
             frames.BEAT: lambda _body: None,
             **{kind: partial(self._pass_on, kind) for kind in RUN_FRAMES},
         }
@@ -104,6 +108,8 @@ class Session:
         return self.code
 
     def _end(self) -> None:
+        if self._machine is not None:
+            self._machine.close()
         self._phase = Phase.OVER
         self._loop.stop()
 
@@ -168,6 +174,24 @@ class Session:
             for words in self._run.left:
                 sys.stderr.write(f"dsrun: could not be ended: {words}\n")
             self._end()
+
+    # -- this machine -----------------------------------------------------------------------
+
+    @property
+    def _on_machine(self) -> MachineRequests:
+        """What answers requests about this machine; imported for the first of them."""
+        if self._machine is None:
+            from .machine_requests import MachineRequests
+
+            self._machine = MachineRequests(self._loop, self._send)
+        return self._machine
+
+    def _on_usage_ask(self, _body: bytes) -> None:
+        workers = self._active.workers if self._active else ()
+        self._on_machine.on_usage_ask([(one.spec.rank, one.pid) for one in workers])
+
+    def _on_end_job(self, body: bytes) -> None:
+        self._on_machine.on_end_job(body)
 
     # -- the runner's silence ---------------------------------------------------------------
 
@@ -279,6 +303,8 @@ class Session:
         reaped = processes.reap()
         if self._run is not None:
             self._run.on_reaped(reaped)
+        if self._machine is not None:
+            self._machine.on_reaped(reaped)
 
     def _on_signal(self, number: int, delivered: bool) -> None:
         """Act on a scheduler's signal; with `delivered`, the workers have got it as well."""

@@ -55,5 +55,5 @@ def test_a_process_of_which_nothing_can_be_read_is_not_judged(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "readlink", forbid)
-        assert not leftovers._numbered_as_here("1")
-    assert leftovers._numbered_as_here(str(os.getpid()))
+        assert not leftovers.numbered_as_here("1")
+    assert leftovers.numbered_as_here(str(os.getpid()))

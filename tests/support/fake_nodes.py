@@ -42,7 +42,7 @@ PATIENCE = 10.0
 NAMES = {
     value: name
     for name, value in vars(frames).items()
-    if isinstance(value, int) and not name.endswith("_LIMIT")
+    if isinstance(value, int) and not name.endswith(("_LIMIT", "DIGITS"))
 }
 """What each kind of frame is called."""
 

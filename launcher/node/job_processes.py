@@ -1,0 +1,206 @@
+"""END_JOB: find what a job has left on this machine, and end it.
+
+A process belongs to a job if it was started with the job's id and with pid and start time of a node
+launcher in its environment, as dsrun starts every worker. Names and command lines do not count.
+Other users' processes are left alone, root's as well: so that root ends its own jobs only.
+Signals are sent through pidfds that were open when the process was checked.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+from functools import partial
+
+from ..control.job_messages import EndedJob
+from . import leftovers, processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ..common.loop import Loop
+    from ..control.job_messages import EndJob
+
+LOOK = 0.1
+"""Seconds between two looks for processes that have been forked meanwhile, after SIGKILL."""
+
+LAUNCHER_TIME = 2.0
+"""Seconds for a guard to end what its killed node launcher leaves."""
+
+LAST = 5.0
+"""Seconds of such looks; what is left then is named."""
+
+
+class Found:
+    """A process, held by a pidfd.
+
+    Attributes:
+        text: the process in words.
+    """
+
+    def __init__(self, pid: int) -> None:
+        """Open it.
+
+        Raises:
+            OSError: there is no such process.
+        """
+        self.pid = pid
+        self.fd = os.pidfd_open(pid)
+        self.text = f"pid {pid}{_name(pid)}"
+
+    def send(self, number: int) -> None:
+        """Send a signal; one that has ended gets none."""
+        with suppress(OSError):
+            signal.pidfd_send_signal(self.fd, number)
+
+    def close(self) -> None:
+        """Close its pidfd."""
+        os.close(self.fd)
+
+
+def find(job_id: str) -> list[Found]:
+    """Return the processes of a job, without this process and those above it."""
+    ours, wanted = _line_of(os.getpid()), os.fsencode(job_id)
+    some = [one for one in processes.pids() if one not in ours and _belongs(one, wanted)]
+    return list(_held(some, lambda pid: _belongs(pid, wanted)))
+
+
+def launchers(found: Iterable[Found]) -> list[Found]:
+    """Return the node launchers of these processes that are still running."""
+    owners = {leftovers.launcher_of(str(one.pid)) for one in found} - {None}
+    started = dict(owner for owner in owners if owner is not None)
+    return list(_held(list(started), lambda pid: processes.started(pid) == started[pid]))
+
+
+def _held(pids: list[int], holds: Callable[[int], bool]) -> Iterator[Found]:
+    """Yield those of these processes for which a condition holds once their pidfd is open."""
+    for pid in pids:
+        with suppress(OSError):
+            one = Found(pid)
+            if holds(pid) and _is_mine(pid):
+                yield one
+            else:
+                one.close()
+
+
+def _belongs(pid: int, job_id: bytes) -> bool:
+    name = str(pid)
+    return (
+        _is_mine(pid)
+        and leftovers.variable(name, b"DSRUN_JOB_ID") == job_id
+        and leftovers.launcher_of(name) is not None
+        and leftovers.numbered_as_here(name)
+        and processes.started(pid) != 0
+    )
+
+
+def _is_mine(pid: int) -> bool:
+    return processes.uids(pid) == {os.getuid()}
+
+
+def _line_of(pid: int) -> set[int]:
+    """Return a process and all above it."""
+    line = {pid}
+    while (pid := processes.parent(pid)) > 1:
+        line.add(pid)
+    return line
+
+
+def _name(pid: int) -> str:
+    with suppress(OSError), open(f"/proc/{pid}/comm", errors="surrogateescape") as file:
+        return f" ({file.read().strip()})"
+    return ""
+
+
+class Ending:
+    """Ends one job's processes: first by their node launcher, whose guard misses none."""
+
+    def __init__(self, loop: Loop, order: EndJob, ended: Callable[[EndedJob], None]) -> None:
+        """Prepare; `ended` is called once with the outcome."""
+        self._loop = loop
+        self._order = order
+        self._ended = ended
+        self._running: dict[int, Found] = {}
+        self._gone: list[str] = []
+        self._launchers: list[Found] = []
+        self._timer = loop.call_later(order.grace, self._kill_launchers)
+
+    def begin(self) -> None:
+        """Send the first signal: to the node launchers, which stop their workers with it."""
+        found = find(self._order.job_id)
+        self._launchers = launchers(found)
+        self._watch(found)
+        for one in self._launchers or found:
+            one.send(self._order.number)
+            one.send(signal.SIGCONT)
+        self._wake_guards()
+        self._look()
+
+    def close(self) -> None:
+        """Leave everything as it is, without an outcome."""
+        self._timer.cancel()
+        for one in self._running.values():
+            self._loop.remove(one.fd)
+        for one in (*self._running.values(), *self._launchers):
+            one.close()
+        self._running, self._launchers = {}, []
+
+    def _watch(self, found: Iterable[Found]) -> None:
+        for one in found:
+            if one.pid in self._running:
+                one.close()
+            else:
+                self._running[one.pid] = one
+                self._loop.add_reader(one.fd, partial(self._end_of, one))
+
+    def _end_of(self, one: Found) -> None:
+        self._loop.remove(one.fd)
+        one.close()
+        del self._running[one.pid]
+        self._gone.append(one.text)
+        self._look()
+
+    def _look(self) -> None:
+        """Finish if nothing is left; what was forked meanwhile gets the same signal."""
+        if self._running:
+            return
+        new = find(self._order.job_id)
+        self._watch(new)
+        for one in new:
+            one.send(self._order.number)
+        if not new:
+            self._finish()
+
+    def _kill_launchers(self) -> None:
+        """End the grace: a guard whose node launcher is killed kills all that it has started."""
+        for one in self._launchers:
+            one.send(signal.SIGKILL)
+        self._wake_guards()
+        last = self._loop.clock() + LAST
+        wait = LAUNCHER_TIME if self._launchers else 0.0
+        self._timer = self._loop.call_later(wait, lambda: self._kill(last))
+
+    def _wake_guards(self) -> None:
+        for launcher in self._launchers:
+            guard = processes.parent(launcher.pid)
+            for one in _held([guard] if guard > 1 else [], _is_mine):
+                one.send(signal.SIGCONT)
+                one.close()
+
+    def _kill(self, last: float) -> None:
+        """Kill everything again and again until `last`, as it may fork meanwhile."""
+        self._watch(find(self._order.job_id))
+        for number in (signal.SIGSTOP, signal.SIGKILL):
+            for one in self._running.values():
+                one.send(number)
+        if self._loop.clock() < last:
+            self._timer = self._loop.call_later(LOOK, lambda: self._kill(last))
+        else:
+            self._finish()
+
+    def _finish(self) -> None:
+        left = tuple(processes.stuck(pid) for pid in self._running)
+        self.close()
+        self._ended(EndedJob(tuple(self._gone), left))

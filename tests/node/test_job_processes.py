@@ -1,0 +1,227 @@
+"""What a job has left on a machine is ended; whatever only looks like it is left alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.control.job_messages import EndedJob, EndJob
+from dsrun.launcher.node import job_processes, leftovers, processes
+from dsrun.launcher.node.job_processes import Ending, find, launchers
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+JOB = "20261122-101112-abcdef"
+NAME = "DSRUN_TEST_LAUNCHER"
+"""In place of DSRUN_NODE_LAUNCHER: node launchers in other tests name what is left over."""
+
+GONE = "999999999:5"
+"""A node launcher that is gone."""
+
+WAIT = "import signal, sys; print(flush=True); signal.pause()"
+STUBBORN = f"import signal; signal.signal(15, signal.SIG_IGN); {WAIT}"
+FORKS = """
+import os, time
+print(flush=True)
+while True:
+    if os.fork() > 0:
+        os._exit(0)
+    time.sleep(0.001)
+"""
+"""Has another pid every millisecond."""
+
+
+@pytest.fixture(autouse=True)
+def _named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "LAUNCHER", NAME.encode())
+
+
+class Processes:
+    """Starts processes with these variables, and ends them."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+
+    def start(
+        self, job: str = JOB, launcher: str = GONE, code: str = WAIT, user: int | None = None
+    ) -> subprocess.Popen[bytes]:
+        given = {"DSRUN_JOB_ID": job, NAME: launcher}
+        env = {**os.environ, **{name: text for name, text in given.items() if text}}
+        argv = (
+            [sys.executable, "-ISc", code] if user is None else ["sh", "-c", "echo; exec sleep 60"]
+        )
+        child = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, user=user)
+        self._stack.enter_context(child)
+        self._stack.callback(child.kill)
+        assert child.stdout
+        child.stdout.readline()
+        return child
+
+
+@pytest.fixture
+def some() -> Iterator[Processes]:
+    """Processes of a test."""
+    with ExitStack() as stack:
+        yield Processes(stack)
+
+
+def found(job: str = JOB) -> list[int]:
+    held = find(job)
+    for one in held:
+        one.close()
+    return [one.pid for one in held]
+
+
+def ended(grace: float = 20.0, number: int = signal.SIGTERM) -> EndedJob:
+    """End the job, and return the outcome."""
+    loop, outcomes = Loop(), []
+
+    def over(outcome: EndedJob) -> None:
+        outcomes.append(outcome)
+        loop.stop()
+
+    ending = Ending(loop, EndJob(JOB, number, grace), over)
+    ending.begin()
+    if not outcomes:
+        loop.run()
+    return outcomes[0]
+
+
+def test_processes_are_found_by_the_whole_id(some: Processes) -> None:
+    mine, _ = some.start(), some.start(job=JOB + "0")
+    some.start(job=JOB[:-1])
+    assert found() == [mine.pid]
+    assert found("") == []
+
+
+def test_what_only_looks_like_the_job_is_left_alone(some: Processes) -> None:
+    """A variable of that name alone, another job's, the id among the arguments, the name."""
+    others = [
+        some.start(launcher=""),
+        some.start(launcher="1"),
+        some.start(launcher="x:y"),
+        some.start(job="", launcher=GONE),
+        some.start(job="", code=f"'DSRUN_JOB_ID={JOB} {NAME}={GONE}';{WAIT}"),
+    ]
+    mine = some.start()
+    outcome = ended()
+    assert outcome.left == ()
+    assert [text.split()[1] for text in outcome.ended] == [str(mine.pid)]
+    assert mine.wait() == -signal.SIGTERM
+    assert [one.poll() for one in others] == [None] * len(others)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="root is needed to be another user")
+def test_other_users_are_left_alone(some: Processes) -> None:
+    other, mine = some.start(user=65534), some.start()
+    assert found() == [mine.pid]
+    ended()
+    assert mine.wait() == -signal.SIGTERM
+    assert other.poll() is None
+
+
+def test_this_process_and_those_above_it_are_left_alone() -> None:
+    """Somebody runs the command in a terminal that a worker has opened."""
+    code = f"""
+import sys
+sys.path[:] = {sys.path!r}
+from dsrun.launcher.node import leftovers
+from dsrun.launcher.node.job_processes import find
+leftovers.LAUNCHER = {NAME.encode()!r}
+print(find({JOB!r}))
+"""
+    env = {**os.environ, "DSRUN_JOB_ID": JOB, NAME: GONE}
+    argv = ["sh", "-c", '"$@"; true', "sh", sys.executable, "-c", code]
+    ran = subprocess.run(argv, env=env, capture_output=True, text=True, check=True)
+    assert ran.stdout == "[]\n"
+
+
+def test_a_stopped_process_is_continued_to_end(some: Processes) -> None:
+    mine = some.start()
+    os.kill(mine.pid, signal.SIGSTOP)
+    assert ended().left == ()
+    assert mine.wait() == -signal.SIGTERM
+
+
+def test_a_stubborn_process_is_killed_after_the_grace(some: Processes) -> None:
+    mine = some.start(code=STUBBORN)
+    began = time.monotonic()
+    assert len(ended(grace=0.3).ended) == 1
+    assert time.monotonic() - began >= 0.3
+    assert mine.wait() == -signal.SIGKILL
+
+
+def test_processes_that_change_their_pid_are_killed(some: Processes) -> None:
+    some.start(code=FORKS)
+    outcome = ended(grace=0.2)
+    assert (outcome.left, found()) == ((), [])
+
+
+def test_nothing_to_end_is_an_outcome() -> None:
+    assert ended() == EndedJob((), ())
+
+
+# -- the node launcher ----------------------------------------------------------------------------
+
+
+def test_a_node_launcher_is_found_by_pid_and_start_time(some: Processes) -> None:
+    launcher = some.start(job="", launcher="")
+    begun = processes.started(launcher.pid)
+    some.start(launcher=f"{launcher.pid}:{begun}")
+    assert [one.pid for one in launchers(find(JOB))] == [launcher.pid]
+    assert ended(grace=0.3).left == ()
+    assert launcher.wait() == -signal.SIGTERM
+
+
+def test_a_process_with_the_pid_of_a_dead_node_launcher_is_left_alone(some: Processes) -> None:
+    other = some.start(job="", launcher="")
+    begun = processes.started(other.pid)
+    mine = some.start(launcher=f"{other.pid}:{begun - 1}")
+    assert launchers(find(JOB)) == []
+    ended()
+    assert mine.wait() == -signal.SIGTERM
+    assert other.poll() is None
+
+
+def test_workers_get_no_signal_while_their_node_launcher_stops_them(some: Processes) -> None:
+    """It gives them its own grace; only once it is killed, and has no guard, are they killed."""
+    launcher = some.start(job="", launcher="", code=STUBBORN)
+    worker = some.start(launcher=f"{launcher.pid}:{processes.started(launcher.pid)}")
+    outcome = ended(grace=0.2)
+    assert len(outcome.ended) == 1
+    assert launcher.wait() == -signal.SIGKILL
+    assert worker.wait() == -signal.SIGKILL
+
+
+def test_a_process_that_cannot_be_ended_is_named(
+    some: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    some.start()
+    monkeypatch.setattr(job_processes, "LAST", 0.2)
+    deaf: Callable[..., None] = lambda _self, _number: None  # noqa: E731
+    monkeypatch.setattr(job_processes.Found, "send", deaf)
+    outcome = ended(grace=0.1)
+    assert outcome.ended == ()
+    assert len(outcome.left) == 1
+    assert outcome.left[0].startswith("pid ")
+
+
+def test_closing_leaves_everything_as_it_is(some: Processes) -> None:
+    mine = some.start(code=STUBBORN)
+    loop = Loop()
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    ending = Ending(loop, EndJob(JOB, signal.SIGTERM, 5.0), lambda _: None)
+    ending.begin()
+    ending.close()
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert mine.poll() is None
