@@ -27,6 +27,7 @@ class Connection:
     Attributes:
         last_received: when the last frame arrived, on the loop's clock.
         fault: how the other end violated the protocol, "" if it did not.
+        on_drained: called when bytes that had to wait have all been sent.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Connection:
         self._on_closed = on_closed
         self.last_received = loop.clock()
         self.fault = ""
+        self.on_drained: Callable[[], None] = _nothing
         loop.add_reader(line.read_fd, self._receive)
         self._await_room()
         loop.call_later(0.0, lambda: self._take(line.take_buffered()))
@@ -50,6 +52,11 @@ class Connection:
     def open(self) -> bool:
         """Whether the connection is open."""
         return self._line is not None
+
+    @property
+    def pending(self) -> int:
+        """The number of bytes that wait for the other end to read."""
+        return self._line.pending if self._line is not None else 0
 
     def send(self, frame: bytes) -> None:
         """Send one packed frame; do nothing on a closed connection."""
@@ -124,10 +131,16 @@ class Connection:
         if line is None:
             return
         if not line.pending:
-            self._loop.remove_writer(line.write_fd)
+            if self._loop.has_writer(line.write_fd):
+                self._loop.remove_writer(line.write_fd)
+                self.on_drained()
         elif not self._loop.has_writer(line.write_fd):
             self._loop.add_writer(line.write_fd, self._flush)
 
     def _lose(self, reason: str) -> None:
         self.close()
         self._on_closed(reason)
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -65,6 +65,11 @@ USAGE = 51  # the answer to USAGE_ASK
 ENDED_JOB = 52  # what END_JOB has ended, and what is left
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
+# local control: a command on this machine <-> a runner or a hold
+REQUEST = 70  # {"do": verb, ...}; may carry descriptors
+ANSWER = 71  # {"ok": true, ...}, or {"ok": false, "error": text, "code": exit code}
+EVENT = 72  # {"event": type, ...}
+CHUNK = 73  # raw bytes, whose meaning depends on the verb
 
 _HEAD = struct.Struct("!BI")
 _OUTPUT = struct.Struct("!IB")

@@ -1,0 +1,245 @@
+"""The client's end of local control: asks a runner or a hold on this machine."""
+
+from __future__ import annotations
+
+import re
+import select
+import time
+from _socket import AF_UNIX, SOCK_STREAM, socket
+
+from ..common.errors import (
+    INTERNAL,
+    LOST,
+    NODE_UNUSABLE,
+    USAGE,
+    DsrunError,
+    LostError,
+    NodeError,
+    UsageError,
+)
+from ..common.values import NamedTuple
+from . import frames, local
+from .stream import StreamClosed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any, TypeAlias
+
+    Message: TypeAlias = dict[str, Any]
+
+PATIENCE = 5.0
+"""Seconds to get through to a socket that is busy."""
+
+LOOK = 1.0
+"""Seconds to get through to all sockets that are listed; any user can make any number of them."""
+
+PAUSE = 0.02
+"""Seconds between two attempts to connect to a socket that is busy."""
+
+LISTENS = 0x10000
+"""Flag of a listening socket in /proc/net/unix (__SO_ACCEPTCON of linux/net.h)."""
+
+_ERRORS = {USAGE: UsageError, NODE_UNUSABLE: NodeError, LOST: LostError}
+
+
+class Arrived(NamedTuple):
+    """A frame from the server.
+
+    Attributes:
+        kind: ANSWER, EVENT or CHUNK of `control/frames`.
+        message: of an answer or an event; empty for a chunk.
+        data: of a chunk; empty otherwise.
+    """
+
+    kind: int
+    message: Message
+    data: bytes = b""
+
+
+class LocalClient:
+    """A connection to a runner or a hold; blocking, except for `receive`."""
+
+    def __init__(self, line: socket) -> None:
+        """Take over a connected socket."""
+        self._line = local.LocalStream(line)
+        self._arrived: list[Arrived] = []
+        self._count = 0
+
+    def __enter__(self) -> LocalClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the connection; may be called twice."""
+        self._line.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for before `receive`."""
+        return self._line.read_fd
+
+    def send(self, message: Message, fds: Sequence[int] = ()) -> int:
+        """Send a request with descriptors, and return its number: `id` in its answer.
+
+        Raises:
+            LostError: the server is gone.
+        """
+        self._count += 1
+        request = {**message, "id": self._count, **({"fds": len(fds)} if fds else {})}
+        try:
+            self._line.send_with(frames.pack_json(frames.REQUEST, request), fds)
+            while self._line.pending:
+                _wait(self.fileno(), select.POLLOUT, None)
+                self._line.flush()
+        except StreamClosed as closed:
+            raise LostError(f"no answer: the connection has ended ({closed})") from None
+        return self._count
+
+    def ask(
+        self, message: Message, fds: Sequence[int] = (), seconds: float | None = None
+    ) -> Message:
+        """Send a request, wait for its answer and return it; other frames are kept.
+
+        Raises:
+            DsrunError: the answer is an error; the class and the exit code are those of the server.
+            LostError: the server is gone, or does not answer in time.
+        """
+        number = self.send(message, fds)
+        kept: list[Arrived] = []
+        try:
+            for one in self.frames(seconds):
+                if one.kind == frames.ANSWER and one.message.get("id") == number:
+                    return checked(one.message)
+                kept.append(one)
+        finally:
+            self._arrived[:0] = kept
+        raise LostError("no answer: the connection has ended")
+
+    def frames(self, seconds: float | None = None) -> Iterator[Arrived]:
+        """Yield what arrives until the server ends the connection, or for so many seconds.
+
+        Raises:
+            LostError: nothing more has arrived in time, or it is not valid.
+        """
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while True:
+            while self._arrived:
+                yield self._arrived.pop(0)
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            if not _wait(self.fileno(), select.POLLIN, left):
+                raise LostError(f"no answer within {seconds:g} s")
+            arrived = self.receive()
+            if arrived is None:
+                return
+            self._arrived += arrived
+
+    def receive(self) -> list[Arrived] | None:
+        """Return the frames that have arrived, without waiting; None once the server is gone.
+
+        Raises:
+            LostError: what has arrived is not valid.
+        """
+        kept, self._arrived = self._arrived, []
+        try:
+            return [*kept, *(_arrived(kind, body) for kind, body in self._line.receive())]
+        except frames.BadFrame as error:
+            raise LostError(f"invalid answer: {error}") from None
+        except StreamClosed:
+            return kept or None
+
+
+def checked(answer: Message) -> Message:
+    """Return an answer.
+
+    Raises:
+        DsrunError: it is an error; the class and the exit code are those of the server.
+    """
+    if answer.get("ok") is True:
+        return answer
+    code = answer.get("code")
+    code = code if type(code) is int and 0 < code < 256 else INTERNAL
+    error = _ERRORS.get(code, DsrunError)(str(answer.get("error", "refused without a reason")))
+    error.exit_code = code
+    raise error
+
+
+def connect(kind: str, name: str, seconds: float = PATIENCE) -> LocalClient | None:
+    """Connect to a runner or a hold; return None if there is none of this user."""
+    if not local.is_name(name):
+        return None
+    found = _connect_all(kind, [name], seconds)
+    return LocalClient(found[name]) if found else None
+
+
+def running(kind: str) -> list[str]:
+    """Return the names of this user's runners or holds on this machine, in order.
+
+    Source: proc_net(5); an abstract name is shown after an `@`.
+    """
+    pattern = re.compile(rf" @{re.escape(local.address(kind))}({local.NAME})$")
+    with open("/proc/net/unix", encoding="ascii", errors="replace") as file:
+        rows = [
+            (line.split(None, 4)[3], found[1]) for line in file if (found := pattern.search(line))
+        ]
+    names = {name for flags, name in rows if int(flags, 16) & LISTENS}
+    lines = _connect_all(kind, sorted(names), LOOK)
+    for line in lines.values():
+        line.close()
+    return sorted(lines)
+
+
+def _connect_all(kind: str, names: Sequence[str], seconds: float) -> dict[str, socket]:
+    """Connect to those of these sockets that belong to this user; a full backlog is tried again."""
+    deadline, found = time.monotonic() + seconds, {}
+    while True:
+        busy = []
+        for name in names:
+            try:
+                line = _connect(local.address(kind, name))
+            except BlockingIOError:
+                busy.append(name)
+                continue
+            if line is not None:
+                found[name] = line
+        if not busy or time.monotonic() > deadline:
+            return found
+        names = busy
+        time.sleep(PAUSE)
+
+
+def _connect(address: str) -> socket | None:
+    """Connect to a socket; return None if nobody listens there, or another user does.
+
+    Raises:
+        BlockingIOError: its backlog is full.
+    """
+    line = socket(AF_UNIX, SOCK_STREAM)
+    line.setblocking(False)
+    try:
+        line.connect(f"\0{address}")
+        if local.trusted(line):
+            return line
+    except BlockingIOError:
+        line.close()
+        raise
+    except OSError:
+        pass
+    line.close()
+    return None
+
+
+def _arrived(kind: int, body: bytes) -> Arrived:
+    if kind == frames.CHUNK:
+        return Arrived(kind, {}, body)
+    if kind not in {frames.ANSWER, frames.EVENT}:
+        raise frames.BadFrame(f"unexpected kind {kind}")
+    return Arrived(kind, frames.unpack_json(body))
+
+
+def _wait(fd: int, event: int, seconds: float | None) -> bool:
+    """Wait until a descriptor is ready; return whether it is."""
+    poll = select.poll()
+    poll.register(fd, event)
+    return bool(poll.poll(None if seconds is None else seconds * 1000))

@@ -1,0 +1,250 @@
+"""The client's end of local control, with servers that answer, fail, vanish or are strangers'."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import ExitStack, closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.common.errors import DsrunError, LostError, NodeError, UsageError
+from dsrun.launcher.control import frames, local, local_client
+from dsrun.launcher.control.local_client import LocalClient, connect, running
+
+from ..support.leaks import open_files
+from ..support.local_control import NOBODY, needs_root, new_name, serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsrun.launcher.head.local.server import Caller
+
+
+def echo(_: Caller, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
+    texts = [os.read(fd, 99).decode() for fd in fds]
+    for fd in fds:
+        os.close(fd)
+    return {"text": message["text"], "texts": texts}
+
+
+def talk(caller: Caller, message: dict[str, Any], _: list[int]) -> None:
+    caller.event({"event": "first"})
+    caller.chunk(b"\0bytes")
+    caller.answer({"said": 2}, message)
+
+
+def refuse(_: Caller, message: dict[str, Any], __: list[int]) -> None:
+    kinds = {2: UsageError, 69: NodeError, 75: LostError, 70: DsrunError}
+    raise kinds[message["code"]]("because")
+
+
+def leave(caller: Caller, _: dict[str, Any], __: list[int]) -> None:
+    caller.close()
+
+
+def silent(_: Caller, __: dict[str, Any], ___: list[int]) -> None:
+    """Never answer."""
+
+
+VERBS = {"echo": echo, "talk": talk, "refuse": refuse, "leave": leave, "silent": silent}
+
+
+@pytest.fixture
+def client() -> Iterator[LocalClient]:
+    with serving(VERBS) as served:
+        made = connect(served.kind, served.name)
+        assert made is not None
+        with made:
+            yield made
+
+
+@contextmanager
+def one_that_sends(data: bytes) -> Iterator[LocalClient]:
+    """A client whose server sends these bytes whatever it is asked, and leaves."""
+    near, far = socket.socketpair()
+    with LocalClient(near) as client:
+        far.sendall(data)
+        far.shutdown(socket.SHUT_WR)
+        with far:
+            yield client
+
+
+def test_a_request_and_its_answer(client: LocalClient) -> None:
+    answer = client.ask({"do": "echo", "text": "é \udcff"})
+    assert (answer["ok"], answer["text"]) == (True, "é \udcff")
+
+
+def test_a_request_with_descriptors(client: LocalClient) -> None:
+    read_fd, write_fd = os.pipe()
+    os.write(write_fd, b"piped")
+    assert client.ask({"do": "echo", "text": ""}, [read_fd])["texts"] == ["piped"]
+    os.close(read_fd)
+    os.close(write_fd)
+
+
+def test_a_large_request(client: LocalClient) -> None:
+    text = "x" * (8 << 20)
+    assert client.ask({"do": "echo", "text": text})["text"] == text
+
+
+def test_what_comes_before_the_answer_is_kept(client: LocalClient) -> None:
+    assert client.ask({"do": "talk"})["said"] == 2
+    number = client.send({"do": "echo", "text": "next"})
+    kept = []
+    for one in client.frames(5):
+        kept.append(one)
+        if one.kind == frames.ANSWER:
+            break
+    assert kept[0] == (frames.EVENT, {"event": "first"}, b"")
+    assert kept[1] == (frames.CHUNK, {}, b"\0bytes")
+    assert (kept[2].message["id"], kept[2].message["text"]) == (number, "next")
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"), [(2, UsageError), (69, NodeError), (75, LostError), (70, DsrunError)]
+)
+def test_an_error_is_raised_as_it_was(
+    client: LocalClient, code: int, kind: type[DsrunError]
+) -> None:
+    with pytest.raises(kind, match=r"^because$") as caught:
+        client.ask({"do": "refuse", "code": code})
+    assert (type(caught.value), caught.value.exit_code) == (kind, code)
+
+
+@pytest.mark.parametrize("code", [None, "2", [], 0, 256, -1, True])
+def test_an_error_with_an_impossible_code(code: object) -> None:
+    with pytest.raises(DsrunError, match=r"^why$") as caught:
+        local_client.checked({"ok": False, "error": "why", "code": code})
+    assert caught.value.exit_code == 70
+
+
+def test_a_server_that_leaves(client: LocalClient) -> None:
+    with pytest.raises(LostError, match=r"^no answer: the connection has ended$"):
+        client.ask({"do": "leave"})
+    with pytest.raises(LostError, match="the connection has ended"):
+        client.ask({"do": "echo", "text": ""})
+    assert client.receive() is None
+
+
+def test_a_server_that_does_not_answer(client: LocalClient) -> None:
+    with pytest.raises(LostError, match=r"^no answer within 0.05 s$"):
+        client.ask({"do": "silent"}, seconds=0.05)
+    assert client.ask({"do": "echo", "text": "still there"})["text"] == "still there"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"HTTP/1.1 400 Bad Request\r\n\r\n",
+        b"\xff" * 64,
+        frames.pack(frames.ANSWER, b"{"),
+        frames.pack(frames.ANSWER, b"[]"),
+        frames.pack(frames.ANSWER, b"[" * 100_000),
+        frames.pack(frames.HELLO, b"{}"),
+        frames.pack_json(frames.ANSWER, {"id": [], "ok": True}),
+    ],
+)
+def test_garbage_from_a_server_is_one_error(data: bytes) -> None:
+    with one_that_sends(data) as client, pytest.raises(LostError):
+        client.ask({"do": "echo"}, seconds=5)
+
+
+def test_frames_that_are_complete_when_the_server_leaves() -> None:
+    sent = frames.pack(frames.CHUNK, b"last") + frames.pack(frames.CHUNK, b"cut")[:6]
+    with one_that_sends(sent) as client:
+        assert [one.data for one in client.frames(5)] == [b"last"]
+
+
+def test_nobody_is_there() -> None:
+    before = open_files()
+    assert connect(local.JOB, new_name()) is None
+    assert connect(local.JOB, "no such\nname") is None
+    assert open_files() == before
+
+
+def test_those_that_run_are_listed_once_while_they_do() -> None:
+    with ExitStack() as stack:
+        one = stack.enter_context(serving(VERBS, local.HOLD))
+        other = stack.enter_context(serving(VERBS, local.HOLD))
+        for _ in range(3):
+            client = connect(local.HOLD, one.name)
+            assert client is not None
+            stack.enter_context(client)
+        mine = [name for name in running(local.HOLD) if name in {one.name, other.name}]
+        assert mine == sorted([one.name, other.name])
+        assert one.name not in running(local.JOB)
+    assert not {one.name, other.name} & {*running(local.HOLD)}
+
+
+def accept(listener: socket.socket) -> None:
+    listener.accept()[0].close()
+
+
+def test_a_full_backlog_is_waited_for() -> None:
+    name = new_name()
+    with ExitStack() as stack:
+        listener = socket.socket(socket.AF_UNIX)
+        stack.enter_context(listener)
+        listener.bind(f"\0{local.address(local.JOB, name)}")
+        listener.listen(0)
+        first = connect(local.JOB, name)
+        assert first is not None
+        stack.enter_context(first)
+        assert connect(local.JOB, name, seconds=0.05) is None
+        accepting = threading.Timer(0.1, accept, [listener])
+        accepting.start()
+        second = connect(local.JOB, name)
+        accepting.join()
+        assert second is not None
+        second.close()
+
+
+SQUATTER = """
+import os, socket, sys
+os.setgid({nobody})
+os.setuid({nobody})
+made = []
+for address in sys.argv[1:]:
+    line = socket.socket(socket.AF_UNIX)
+    line.bind("\\0" + address)
+    line.listen(0)
+    made.append(line)
+    if address != sys.argv[1]:
+        made.append(socket.socket(socket.AF_UNIX))
+        made[-1].connect("\\0" + address)
+print("up", flush=True)
+sys.stdin.read()
+"""
+
+
+@needs_root
+def test_another_user_who_has_the_name_is_nobody() -> None:
+    """Its socket is not asked, whether it accepts or its backlog is full; listing is not slow."""
+    names = [new_name() for _ in range(20)]
+    argv = [local.address(local.HOLD, name) for name in names]
+    source = SQUATTER.format(nobody=NOBODY)
+    with subprocess.Popen(
+        [sys.executable, "-c", source, *argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout
+        assert process.stdin
+        assert process.stdout.readline() == b"up\n"
+        assert connect(local.HOLD, names[0]) is None
+        began = time.monotonic()
+        assert connect(local.HOLD, names[1], seconds=0.1) is None
+        assert not {*names} & {*running(local.HOLD)}
+        assert time.monotonic() - began < 10 * local_client.LOOK
+        with pytest.raises(OSError, match=re.escape("Address already in use")):
+            local.listener(local.HOLD, names[0])
+        process.stdin.close()
+    assert process.returncode == 0
+    with closing(local.listener(local.HOLD, names[0])):
+        assert names[0] in running(local.HOLD)
