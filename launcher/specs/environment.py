@@ -283,3 +283,8 @@ def to_wire(text: str) -> str:
 def from_wire(text: str) -> bytes:
     """Return the bytes of the string that `to_wire` was given, for exec."""
     return text.encode("utf-8", "surrogateescape")
+
+
+def text_from_wire(text: str) -> str:
+    """Return the string that `to_wire` was given."""
+    return os.fsdecode(from_wire(text))
