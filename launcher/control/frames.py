@@ -122,7 +122,10 @@ _JSON = json.JSONDecoder(parse_int=_whole, parse_constant=_not_a_number)
 
 
 def pack_output(rank: int, stream: int, data: bytes) -> bytes:
-    """Return an OUTPUT frame: bytes that `rank` wrote to its stream 1 (stdout) or 2 (stderr)."""
+    """Return an OUTPUT frame: bytes that `rank` wrote to its stream 1 (stdout), 2 (stderr) or 3.
+
+    Stream 3 has the report of a worker that calls a function; only the user's program unpickles it.
+    """
     return _HEAD.pack(OUTPUT, _OUTPUT.size + len(data)) + _OUTPUT.pack(rank, stream) + data
 
 
@@ -135,7 +138,7 @@ def unpack_output(body: bytes) -> tuple[int, int, bytes]:
     if len(body) < _OUTPUT.size:
         raise BadFrame("OUTPUT is too short")
     rank, stream = _OUTPUT.unpack_from(body)
-    if stream not in {1, 2}:
+    if stream not in {1, 2, 3}:
         raise BadFrame(f"unknown stream {stream}")
     return rank, stream, body[_OUTPUT.size :]
 

@@ -62,6 +62,8 @@ class Task(NamedTuple):
         warm: whether such a fork waits for each worker of an elastic job's next round.
         held: whether other runs are expected on this control line: what has been preloaded is kept
             for them, heartbeats begin with this JOB, and its START may take any length of time.
+        payload: what the workers call instead of running a program, pickled, as base64; "" for
+            nothing.
     """
 
     dsrun: str
@@ -96,6 +98,7 @@ class Task(NamedTuple):
     preload: tuple[str, ...] = ()
     warm: bool = False
     held: bool = False
+    payload: str = ""
 
     @property
     def stillness(self) -> float:

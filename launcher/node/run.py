@@ -204,8 +204,11 @@ class NodeRun:
         )
         try:
             specs, logs = self._specs.make(start)
-            with self._with_queues(specs, start.generation) as given:
-                group.start(given, logs, credit)
+            with (
+                self._with_queues(specs, start.generation) as given,
+                self._with_calls(given, group) as called,
+            ):
+                group.start(called, logs, credit)
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:
             self._cannot_start(group, start, str(error))
             return
@@ -239,6 +242,16 @@ class NodeRun:
 
             self._queues = QueueLines(self._loop, self._send, self._note)
         return self._queues.given(specs, generation)
+
+    def _with_calls(
+        self, specs: Sequence[WorkerSpec], group: WorkerGroup
+    ) -> AbstractContextManager[Sequence[WorkerSpec]]:
+        """Give the workers the function that they call, if the job is one."""
+        if not self.task.payload:
+            return nullcontext(specs)
+        from .workers.calls import given
+
+        return given(specs, self.task.payload, lambda: [one.fd for one in group.pumps.values()])
 
     def _excluded(self) -> set[int]:
         """Return the children that do not belong to the group of workers."""

@@ -72,6 +72,8 @@ class JobSpec(NamedTuple):
         origin: where the plan comes from, as text for the user.
         only: the only node rank that this process starts; None for all.
         held: it runs on nodes that are kept for other jobs.
+        payload: what the workers call instead of running a program, pickled, as base64; "" for
+            nothing. Only the workers unpickle it.
     """
 
     job_id: str
@@ -91,6 +93,7 @@ class JobSpec(NamedTuple):
     origin: Origin = Origin()
     only: int | None = None
     held: bool = False
+    payload: str = ""
 
     @property
     def settings(self) -> BackendSettings:

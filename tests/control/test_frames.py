@@ -55,7 +55,7 @@ def test_output_frames() -> None:
         (b"", "OUTPUT is too short"),
         (b"\0\0\0\0", "OUTPUT is too short"),
         (b"\0\0\0\0\0", "unknown stream 0"),
-        (b"\0\0\0\0\3x", "unknown stream 3"),
+        (b"\0\0\0\0\4x", "unknown stream 4"),
     ],
 )
 def test_bad_output_frames(body: bytes, message: str) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -82,6 +85,23 @@ def test_workers_start_print_and_end(make: Callable[..., Played]) -> None:
     assert started == {"ranks": [4, 5], "pids": [one.pid for one in played.run.workers]}
     assert done["tails"] == {"5": ["5 1 6\n", ""]}
     assert (done["left"], played.run.left) == ([], ())
+
+
+def test_workers_may_call_a_function(make: Callable[..., Played]) -> None:
+    head = json.dumps({"path": [], "python": sys.version_info[:2]}).encode()
+    payload = base64.b64encode(head + b"\n" + pickle.dumps((os.getenv, ("RANK",), {})))
+    played = make(Program("call.py"), payload=payload.decode())
+    played.run.start(TWO)
+    played.done()
+    assert sorted(played.exits()) == [(0, 0, False), (1, 0, False)]
+    reports = {0: b"", 1: b""}
+    for kind, body in played.received:
+        if kind == frames.OUTPUT:
+            rank, stream, data = frames.unpack_output(body)
+            assert stream == 3
+            reports[rank] += data
+    values = [pickle.loads(report.partition(b"\n")[2]) for report in reports.values()]
+    assert values == ["0", "1"]
 
 
 def test_one_worker_of_a_node_may_be_enough(make: Callable[..., Played]) -> None:

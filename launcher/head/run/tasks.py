@@ -82,6 +82,7 @@ def _common(spec: JobSpec) -> Task:
         role=workers.role,
         by_engine=BACKENDS[spec.plan.launcher].by_engine,
         held=spec.held,
+        payload=spec.payload,
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
     )
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Output(NamedTuple):
-    """A worker has written to its stream 1 (stdout) or 2 (stderr)."""
+    """A worker has written to its stream 1 (stdout) or 2 (stderr), or 3 (its report)."""
 
     rank: int
     stream: int

@@ -131,9 +131,10 @@ class WorkerGroup:
         for spec in specs:
             process = self._spawn(spec)
             self.processes.append(process)
-            for stream, fd in ((1, process.stdout), (2, process.stderr)):
-                self.pumps[spec.rank, stream] = OutputPipe(fd, logs.get(spec.rank), stream)
-                self._watch_pump(spec.rank, stream)
+            for stream, fd in ((1, process.stdout), (2, process.stderr), (3, spec.report)):
+                if fd >= 0:
+                    self.pumps[spec.rank, stream] = OutputPipe(fd, logs.get(spec.rank), stream)
+                    self._watch_pump(spec.rank, stream)
             if not spec.keep_stdin:
                 os.close(process.stdin)
                 process.stdin = -1

@@ -40,7 +40,7 @@ class NodeSetup:
         """Make every check; `note` is called with messages for the user."""
         self.task = task
         self.policy = BindingPolicy(*task.binding)
-        self.program = Program(*task.program)
+        self.program = _program(task)
         self.folder: JobFolder | None = None
         self.base = _own_environment()
         self._note = note
@@ -177,6 +177,15 @@ class NodeSetup:
         except OSError as error:
             where = self.task.log_dir or self.folder.path
             self._check(f"--log_dir {where}: {reason(error)}")
+
+
+def _program(task: messages.Task) -> Program:
+    program = Program(*task.program)
+    if not task.payload:
+        return program
+    from . import calls
+
+    return calls.program(program)
 
 
 def text(data: bytes) -> str:

@@ -28,6 +28,7 @@ class WorkerSpec(NamedTuple):
         keep_stdin: whether its standard input is a pipe instead of /dev/null.
         stdin: a descriptor to use as its standard input, -1 for none.
         fds: further descriptors that it inherits under the same numbers.
+        report: where its report can be read, if it calls a function; -1 for nowhere.
     """
 
     rank: int
@@ -38,6 +39,7 @@ class WorkerSpec(NamedTuple):
     keep_stdin: bool = False
     stdin: int = -1
     fds: tuple[int, ...] = ()
+    report: int = -1
 
 
 class Process:

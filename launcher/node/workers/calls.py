@@ -1,0 +1,73 @@
+"""Workers that call a function: their command, and the descriptors of payload and report."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import fcntl
+import os
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from ...specs.program import Program
+    from .spawn import WorkerSpec
+
+REPORT = 3
+"""The stream of a worker on which its report is sent; beside 1 (stdout) and 2 (stderr)."""
+
+CALL = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "call.py")
+"""The program that workers run: the one of this node, wherever dsrun is on the runner."""
+
+
+def program(given: Program) -> Program:
+    """Return the program of workers that call a function."""
+    return given._replace(script=CALL, args=(), module=False, local_rank=False)
+
+
+@contextmanager
+def given(
+    specs: Sequence[WorkerSpec], payload: str, taken: Callable[[], Collection[int]]
+) -> Iterator[Sequence[WorkerSpec]]:
+    """Give each worker the payload and a pipe; after the start keep only our ends of the pipes.
+
+    Args:
+        specs: the workers.
+        payload: what they call (base64), which nothing here looks into.
+        taken: returns the descriptors that somebody else closes.
+
+    Raises:
+        OSError: there are too few descriptors, or there is too little memory.
+        ValueError: the payload is not base64.
+    """
+    source = _in_memory(payload)
+    pipes: list[tuple[int, int]] = []
+    try:
+        for _ in specs:
+            pipes.append(os.pipe2(os.O_CLOEXEC))
+        yield [_with(spec, source, *pipe) for spec, pipe in zip(specs, pipes, strict=True)]
+    finally:
+        ours = [read for read, _ in pipes if read not in taken()]
+        for fd in (source, *(write for _, write in pipes), *ours):
+            os.close(fd)
+
+
+def _in_memory(payload: str) -> int:
+    """Return a file in memory with the payload, which no worker can change."""
+    try:
+        data = memoryview(base64.b64decode(payload, validate=True))
+    except binascii.Error as error:
+        raise ValueError(f"the payload is not base64: {error}") from None
+    fd = os.memfd_create("dsrun-call", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    while data:
+        data = data[os.write(fd, data) :]
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    return fd
+
+
+def _with(spec: WorkerSpec, source: int, read: int, write: int) -> WorkerSpec:
+    os.set_blocking(read, False)
+    argv = [*spec.argv, b"%d" % source, b"%d" % write]
+    return spec._replace(argv=argv, fds=(*spec.fds, source, write), report=read)
