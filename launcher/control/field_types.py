@@ -26,6 +26,7 @@ Size = int
 Count = int
 Rank = int
 Pid = int
+Id = int
 Code = int
 Signal = int
 Name = str
@@ -112,6 +113,7 @@ CHECKS: dict[str, Check] = {
     "Count": _between(0, MOST_SLOTS),
     "Rank": _between(0, MOST_RANKS),
     "Pid": _between(0, MOST_RANKS),
+    "Id": _between(0, MOST_RANKS - 1),
     "Port": _between(0, 65535),
     "Code": _between(-64, 255),
     "Signal": lambda value: type(value) is int and value in _SIGNALS,

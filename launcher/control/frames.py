@@ -43,8 +43,13 @@ ROUND = 11  # an elastic job: this node's place in the next round
 CHANGE = 12  # an elastic job: stop the workers of this round, another one follows
 NOTICE = 13  # an elastic job: a CHANGE follows soon
 ANSWER = 14  # the answer of a shard queue to a worker; an empty one closes its connection
+LANE = 15  # bytes for a further node launcher on this node; an empty body closes its line
+EXEC = 16  # start this command, whatever else runs here
+EXEC_INPUT = 17  # bytes for a command's standard input; an empty body is its end
+EXEC_STOP = 18  # signal a command, and kill what is left of it soon
 USAGE_ASK = 19  # report what the workers and this machine use; an empty body
 END_JOB = 20  # end what a job, known by its id, has left on this machine
+EXEC_CREDIT = 21  # this many more bytes of a command's output may be sent
 # node -> runner
 AUTH = 32
 HELLO = 33
@@ -61,8 +66,13 @@ AGENT_FAILED = 43  # an elastic job: the agent on this node has failed, and why
 ASK = 44  # a request of a worker to a shard queue; an empty one is the end of its connection
 STARTED = 45  # the workers on this node are running: ranks and pids
 FINISHED = 46  # an elastic job: all workers of a round on this node have ended with code 0
+FROM_LANE = 47  # bytes from a further node launcher; an empty body: its line has ended
+EXEC_OUTPUT = 48  # what a command has printed
+EXEC_EXIT = 49  # a command has ended, and nothing of it is left
+EXEC_TOOK = 50  # this many bytes of EXEC_INPUT were written to a command
 USAGE = 51  # the answer to USAGE_ASK
 ENDED_JOB = 52  # what END_JOB has ended, and what is left
+LANE_ENDED = 53  # the process of a further node launcher has ended, and why
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
 # local control: a command on this machine <-> a runner or a hold
@@ -76,6 +86,7 @@ _OUTPUT = struct.Struct("!IB")
 _ASK = struct.Struct("!III")
 _ANSWER = struct.Struct("!I")
 _COUNT = struct.Struct("!Q")
+_ID = struct.Struct("!I")
 
 
 class BadFrame(Exception):
@@ -202,6 +213,59 @@ def unpack_signal(body: bytes) -> int:
     if len(body) != 1:
         raise BadFrame("not a signal")
     return body[0]
+
+
+def pack_for(kind: int, number: int, data: bytes = b"") -> bytes:
+    """Return a frame with bytes of the lane, or of the command, that has this number."""
+    return _HEAD.pack(kind, _ID.size + len(data)) + _ID.pack(number) + data
+
+
+def unpack_for(body: bytes) -> tuple[int, bytes]:
+    """Return (number, bytes) of such a frame's body.
+
+    Raises:
+        BadFrame: the body is too short.
+    """
+    if len(body) < _ID.size:
+        raise BadFrame("there is no number")
+    return _ID.unpack_from(body)[0], body[_ID.size :]
+
+
+def unpack_exec_output(body: bytes) -> tuple[int, int, bytes]:
+    """Return (command, stream, data) of an EXEC_OUTPUT frame's body.
+
+    Raises:
+        BadFrame: the body has no data, or the stream is unknown.
+    """
+    number, rest = unpack_for(body)
+    if len(rest) < 2 or rest[0] not in {1, 2}:
+        raise BadFrame("not output of a command")
+    return number, rest[0], rest[1:]
+
+
+def pack_exec_count(kind: int, number: int, count: int) -> bytes:
+    """Return an EXEC_CREDIT or EXEC_TOOK frame: this many bytes of a command's streams."""
+    return pack_for(kind, number, _COUNT.pack(count))
+
+
+def unpack_exec_count(body: bytes) -> tuple[int, int]:
+    """Return (command, count) of an EXEC_CREDIT or EXEC_TOOK frame's body.
+
+    Raises:
+        BadFrame: the body has another length.
+    """
+    number, rest = unpack_for(body)
+    return number, unpack_count(rest)
+
+
+def unpack_exec_stop(body: bytes) -> tuple[int, int]:
+    """Return (command, signal) of an EXEC_STOP frame's body.
+
+    Raises:
+        BadFrame: the body has another length.
+    """
+    number, rest = unpack_for(body)
+    return number, unpack_signal(rest)
 
 
 def pack_beat(clock: float) -> bytes:

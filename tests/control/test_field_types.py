@@ -27,6 +27,7 @@ BOUNDS = {
     "Count": (0, MOST_SLOTS),
     "Rank": (0, MOST_RANKS),
     "Pid": (0, MOST_RANKS),
+    "Id": (0, MOST_RANKS - 1),
     "Port": (0, 65535),
     "Code": (-64, 255),
 }

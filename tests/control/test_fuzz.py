@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.control import auth, frames, messages
+from dsrun.launcher.control import auth, command_messages, frames, messages
 from dsrun.launcher.control.frames import BadFrame, Decoder
 
 if TYPE_CHECKING:
@@ -24,6 +24,19 @@ SHAPES: dict[int, Any] = {
     frames.NOTE: messages.Note,
     frames.DONE: messages.Done,
     frames.AUTH: auth.Credentials,
+    frames.EXEC: command_messages.Command,
+    frames.EXEC_EXIT: command_messages.CommandExit,
+    frames.LANE_ENDED: command_messages.LaneEnd,
+}
+
+NUMBERED: dict[int, Any] = {
+    frames.LANE: frames.unpack_for,
+    frames.FROM_LANE: frames.unpack_for,
+    frames.EXEC_INPUT: frames.unpack_for,
+    frames.EXEC_STOP: frames.unpack_exec_stop,
+    frames.EXEC_CREDIT: frames.unpack_exec_count,
+    frames.EXEC_TOOK: frames.unpack_exec_count,
+    frames.EXEC_OUTPUT: frames.unpack_exec_output,
 }
 
 SAMPLES = (
@@ -37,9 +50,24 @@ SAMPLES = (
     messages.pack(frames.NOTE, messages.Note("left over", 9)),
     messages.pack(frames.DONE, messages.Done(("pid 7",), {"0": ["out", "err"]})),
     messages.pack(frames.AUTH, auth.Credentials("n1", "proof")),
+    messages.pack(
+        frames.EXEC,
+        command_messages.Command(7, ("a", "é \udcff"), {"A": "1"}, "/w", True, 0.5, 1, 15.0),
+    ),
+    messages.pack(frames.EXEC_EXIT, command_messages.CommandExit(7, -9, "it took too long")),
+    messages.pack(frames.LANE_ENDED, command_messages.LaneEnd(3, 69, "killed")),
+    frames.pack_for(frames.LANE, 1, b"bytes"),
+    frames.pack_for(frames.FROM_LANE, 1),
+    frames.pack_for(frames.EXEC_INPUT, 7, b"input"),
+    frames.pack_for(frames.EXEC_STOP, 7, b"\x0f"),
+    frames.pack_exec_count(frames.EXEC_CREDIT, 7, 1 << 16),
+    frames.pack_exec_count(frames.EXEC_TOOK, 7, 1 << 16),
+    frames.pack_for(frames.EXEC_OUTPUT, 7, b"\x01text"),
     frames.pack_output(7, 1, b"hello\n\xff\x00"),
     frames.pack(frames.BEAT, b"1.5"),
 )
+
+MESSAGES = [sample for sample in SAMPLES if sample[0] in SHAPES]
 
 ODD: tuple[Any, ...] = (
     *(None, True, False, 0, -1, 1 << 70, 1e308, float("inf"), "", "x" * 5000, "\0", "\ud800"),
@@ -75,6 +103,8 @@ def understand(decoder: Decoder, data: bytes) -> int:
         elif kind in SHAPES:
             message = messages.unpack(SHAPES[kind], body)
             assert isinstance(message, SHAPES[kind])
+        elif kind in NUMBERED:
+            assert NUMBERED[kind](body)[0] >= 0
         understood += 1
     return understood
 
@@ -123,7 +153,7 @@ def changed(value: Any, other: Any) -> Iterator[Any]:
             yield from ([*value[:at], new, *value[at + 1 :]] for new in changed(one, other))
 
 
-@pytest.mark.parametrize("sample", SAMPLES[:7], ids=lambda sample: str(sample[0]))
+@pytest.mark.parametrize("sample", MESSAGES, ids=lambda sample: str(sample[0]))
 def test_fields_of_a_wrong_kind_are_refused(sample: bytes) -> None:
     ((kind, body),) = Decoder().feed(sample)
     whole = json.loads(body)
@@ -137,7 +167,7 @@ def test_fields_of_a_wrong_kind_are_refused(sample: bytes) -> None:
     assert len(pairs) >= 2 * len(whole)
 
 
-@pytest.mark.parametrize("sample", SAMPLES[:7], ids=lambda sample: str(sample[0]))
+@pytest.mark.parametrize("sample", MESSAGES, ids=lambda sample: str(sample[0]))
 def test_odd_values_anywhere_are_understood_or_refused(sample: bytes) -> None:
     ((kind, body),) = Decoder().feed(sample)
     whole = json.loads(body)
@@ -150,7 +180,7 @@ def test_odd_values_anywhere_are_understood_or_refused(sample: bytes) -> None:
     assert refused > len(ODD) // 2
 
 
-@pytest.mark.parametrize("sample", SAMPLES[:7], ids=lambda sample: str(sample[0]))
+@pytest.mark.parametrize("sample", MESSAGES, ids=lambda sample: str(sample[0]))
 def test_fields_that_are_missing_or_unknown_are_refused(sample: bytes) -> None:
     ((kind, body),) = Decoder().feed(sample)
     whole = json.loads(body)

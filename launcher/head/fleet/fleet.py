@@ -37,6 +37,8 @@ FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
     *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.LEASE, frames.BEAT),
     *(frames.JOIN, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
+    *(frames.FROM_LANE, frames.LANE_ENDED),
+    *(frames.EXEC_OUTPUT, frames.EXEC_EXIT, frames.EXEC_TOOK),
 )
 """Frames that an authenticated node launcher may send."""
 
@@ -47,8 +49,10 @@ class Fleet:
     Attributes:
         nodes: all nodes, by the rank that their backend knows them by.
         loop: the event loop.
+        lease: seconds without a heartbeat after which a node is lost.
         on_token: called with every (node, token) that a node launcher announces.
         on_idle: called with the events of nodes that no run uses, but not with their frames.
+        services: handlers of kinds of frames that are not of runs.
         engine_end: how the engine that had started the nodes has ended; None while it runs.
     """
 
@@ -74,9 +78,10 @@ class Fleet:
         self.loop = loop
         self.on_token: Callable[[str, str], None] = lambda _node, _token: None
         self.on_idle: Callable[[FleetEvent], None] = lambda _event: None
+        self.services: dict[int, Callable[[NodeConnection, bytes], None]] = {}
         self.engine_end: EngineEnded | None = None
         self._log = log
-        self._lease = lease
+        self.lease = lease
         self._backend_for = backend_for
         self._backends: dict[int, Backend] = {}
         self._dial: Dial | None = None
@@ -206,6 +211,9 @@ class Fleet:
     # -- frames of nodes --------------------------------------------------------------------
 
     def _on_frame(self, node: NodeConnection, kind: int, body: bytes) -> None:
+        if kind in self.services:
+            self.services[kind](node, body)
+            return
         if kind == frames.LEASE:
             self._suspension.on_granted(node)
             return
@@ -266,16 +274,16 @@ class Fleet:
         for node in tuple(self.nodes.values()):
             node.reset_notes()
             heard = node.heard()
-            if heard is not None and now - heard >= self._lease:
+            if heard is not None and now - heard >= self.lease:
                 self._lose_silent(node)
             node.send(frames.pack(frames.BEAT))
         last = [heard for node in self.nodes.values() if (heard := node.heard()) is not None]
-        wait = min(self._lease / messages.BEATS, min(last, default=now) + self._lease - now)
+        wait = min(self.lease / messages.BEATS, min(last, default=now) + self.lease - now)
         self.loop.call_later(wait, self._beat)
 
     def _lose_silent(self, node: NodeConnection) -> None:
-        node.close(f"no heartbeat for {self._lease:.0f} s")
-        self._emit_loss(NodeSilent(node, self._lease))
+        node.close(f"no heartbeat for {self.lease:.0f} s")
+        self._emit_loss(NodeSilent(node, self.lease))
 
     def suspend(self) -> None:
         """Suspend this process, for Ctrl-Z."""

@@ -38,6 +38,7 @@ class NodeConnection:
         unanswered: how many JOBs it has not answered with HELLO yet.
         used: how many runs it was part of.
         on_event: the event handler of the run that uses it; None between two runs.
+        on_close: each is called once, with the reason, when its connection is closed.
         offset: seconds to add to its clock to get the runner's; the smallest difference seen is
             the one with the least network delay in it.
     """
@@ -49,6 +50,7 @@ class NodeConnection:
         self.answered = self.beats = False
         self.unanswered = self.used = 0
         self.on_event: Callable[[FleetEvent], None] | None = None
+        self.on_close: list[Callable[[str], None]] = []
         self.offset = float("inf")
         self._connection: Connection | None = None
         self._notes = 0
@@ -81,6 +83,9 @@ class NodeConnection:
         self.state, self.lost = NodeState.LOST, reason
         if connection is not None:
             connection.close()
+            told, self.on_close = self.on_close, []
+            for tell in told:
+                tell(reason)
 
     def try_again(self) -> None:
         """Close the connection, and wait for a new one."""

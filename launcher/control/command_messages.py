@@ -1,0 +1,60 @@
+"""The messages of commands on nodes and of lanes; `messages` packs and unpacks them."""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .field_types import Code, Id, Size
+
+
+class Command(NamedTuple):
+    """EXEC: a command, which runs beside whatever else runs on the node.
+
+    Attributes:
+        id: its number on this control line.
+        argv: texts as `environment.to_wire` makes them.
+        env: variables in addition to the node launcher's own, as in `Task`.
+        workdir: the folder it runs in, "" for the user's home.
+        stdin: whether it gets EXEC_INPUT; else its standard input is /dev/null.
+        seconds: after which it is stopped, 0 for never.
+        credit: bytes of output that it may send at first.
+        lease: seconds without a heartbeat of the runner after which it is stopped, if the node has
+            got no JOB yet.
+    """
+
+    id: Id
+    argv: tuple[str, ...]
+    env: dict[str, str]
+    workdir: str
+    stdin: bool
+    seconds: float
+    credit: Size
+    lease: float
+
+
+class CommandExit(NamedTuple):
+    """EXEC_EXIT: a command has ended.
+
+    Attributes:
+        code: its exit code, or minus the number of the signal that ended it; 126 or 127 if it could
+            not be started, as of a shell.
+        hint: why, in words, or "".
+    """
+
+    id: Id
+    code: Code
+    hint: str
+
+
+class LaneEnd(NamedTuple):
+    """LANE_ENDED: the process of a further node launcher has ended.
+
+    Attributes:
+        errors: the end of its standard error.
+    """
+
+    id: Id
+    code: Code
+    errors: str
