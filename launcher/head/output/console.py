@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import partial
 
 from ...common.text import plain
 from .labels import Labeller, Sanitizer
-from .terminal import StreamOutput, TerminalOutput, may_move
+from .terminal import StreamOutput, TerminalOutput, columns, may_move
 from .writer import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Mapping
 
     from ...common.loop import Loop
 
@@ -20,6 +21,9 @@ COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 """SGR codes of the labels of successive ranks."""
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
+
+OWN = (1, 2)
+"""The descriptors of this process's own standard output and standard error."""
 
 LAST_WRITE = 1.0
 """Seconds for a stalled reader to read the rest at the end of the job."""
@@ -40,23 +44,42 @@ class Console:
         *,
         colour: str = "auto",
         level: str = "info",
+        fds: tuple[int, int] = OWN,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Open both streams."""
+        """Open both streams.
+
+        Args:
+            loop: the event loop.
+            colour: --color.
+            level: --log_level.
+            fds: standard output and standard error; those of another process are closed at the end.
+            environ: of the user who sees the output.
+        """
         self._loop = loop
         self._level = LEVELS.index(level)
         self.on_broken_pipe: Callable[[], None] = _nothing
         loop.open_to_threads()
         # Where both are one file, one writer keeps their order.
-        self._sinks = {1: 1, 2: 1 if _same(1, 2) else 2}
-        self._writers = {sink: Writer(sink, self._failed(sink)) for sink in {*self._sinks.values()}}
-        self._terminals = {stream: os.isatty(sink) for stream, sink in self._sinks.items()}
-        moves = may_move(colour, os.environ)
+        self._sinks = {1: 1, 2: 1 if _same(*fds) else 2}
+        given = dict(zip((1, 2), fds, strict=True))
+        self._writers = {
+            sink: Writer(given[sink], self._failed(sink), owned=fds != OWN)
+            for sink in {*self._sinks.values()}
+        }
+        self._unused = fds[1] if fds != OWN and 2 not in self._writers else -1
+        self._terminals = {stream: os.isatty(given[sink]) for stream, sink in self._sinks.items()}
+        moves = may_move(colour, environ)
         self._coloured = {
             stream: colour == "always" or (terminal and moves)
             for stream, terminal in self._terminals.items()
         }
         live = moves and all(self._terminals.values())
-        self._screen = (TerminalOutput if live else StreamOutput)(loop, self._write)
+        self._screen = (
+            TerminalOutput(loop, self._write, lambda: columns(reversed(fds), environ))
+            if live
+            else StreamOutput(loop, self._write)
+        )
         self._labellers: dict[tuple[int, int], Labeller] = {}
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
         self._painted = False
@@ -112,11 +135,38 @@ class Console:
 
     def close(self) -> None:
         """Print lines without a line end, and wait at most `LAST_WRITE` until all is written."""
+        self._print_rest()
+        for writer in self._writers.values():
+            writer.close(LAST_WRITE)
+
+    def finish(self, then: Callable[[], None]) -> None:
+        """Do the same without waiting: `then` is called from the loop once all is written."""
+        self._print_rest()
+        unwritten = {*self._writers}
+
+        def wrote(sink: int) -> None:
+            if sink in unwritten:
+                unwritten.discard(sink)
+                if not unwritten:
+                    timer.cancel()
+                    then()
+
+        def give_up() -> None:
+            unwritten.clear()
+            then()
+
+        timer = self._loop.call_later(LAST_WRITE, give_up)
+        for sink, writer in self._writers.items():
+            told = partial(wrote, sink)
+            writer.put(b"", partial(self._loop.call_soon_threadsafe, told))
+            writer.close(0.0)
+
+    def _print_rest(self) -> None:
         self._screen.clear()
         for (_, stream), labeller in self._labellers.items():
             self._screen.finish(self._sinks[stream], labeller)
-        for writer in self._writers.values():
-            writer.close(LAST_WRITE)
+        if self._unused >= 0:
+            os.close(self._unused)
 
     def _write(self, stream: int, data: bytes, written: Callable[[], None] | None) -> None:
         self._writers[stream if stream in self._writers else 1].put(data, written)

@@ -13,7 +13,7 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from ...common.loop import Loop
     from .labels import Labeller
@@ -99,11 +99,14 @@ class StreamOutput:
 
 
 class TerminalOutput:
-    """Writes to a terminal."""
+    """Writes to a terminal; `width` returns how many columns it has, by default this process's."""
 
-    def __init__(self, loop: Loop, write: Write) -> None:
+    def __init__(
+        self, loop: Loop, write: Write, width: Callable[[], int] = lambda: columns((2, 1))
+    ) -> None:
         self._loop = loop
         self._write = write
+        self._width = width
         self._lines: dict[Key, Labeller] = {}
         self._status = b""
         self._drawn = 0
@@ -157,7 +160,7 @@ class TerminalOutput:
 
     def _picture(self) -> bytes:
         """Return the live area: the latest unfinished lines and the status, cut to the width."""
-        width = _columns()
+        width = self._width()
         newest = [one for one in self._lines.values() if one.carry][-ROWS:]
         rows = [_cut(one.unfinished, width) for one in newest]
         rows += [_cut(self._status, width)] if self._status else []
@@ -165,12 +168,12 @@ class TerminalOutput:
         return b"\n".join(rows)
 
 
-def _columns() -> int:
-    """Return the width of the terminal; COLUMNS overrides the terminal's own."""
-    columns = os.environ.get("COLUMNS", "")
-    if re.fullmatch("[1-9][0-9]{0,3}", columns):
-        return int(columns)
-    for fd in (2, 1):
+def columns(fds: Iterable[int], environ: Mapping[str, str] = os.environ) -> int:
+    """Return the width of the first terminal among these; COLUMNS overrides its own."""
+    given = environ.get("COLUMNS", "")
+    if re.fullmatch("[1-9][0-9]{0,3}", given):
+        return int(given)
+    for fd in fds:
         try:
             return os.get_terminal_size(fd).columns or 80
         except OSError:

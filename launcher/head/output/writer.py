@@ -23,8 +23,10 @@ class Writer:
     after that, blocks are dropped. Both are called from the thread.
     """
 
-    def __init__(self, fd: int, failed: Callable[[int], None]) -> None:
+    def __init__(self, fd: int, failed: Callable[[int], None], *, owned: bool = False) -> None:
+        """Write to `fd`; if it is `owned`, it is closed once all is written after `close`."""
         self._fd = fd
+        self._owned = owned
         self._failed = failed
         self._blocks: deque[tuple[bytes, Written | None]] = deque()
         self._ready = threading.Condition()
@@ -52,6 +54,8 @@ class Writer:
             for _, written in blocks:
                 if written is not None:
                     written()
+        if self._owned:
+            os.close(self._fd)
 
     def _take(self) -> list[tuple[bytes, Written | None]]:
         """Return the next blocks, up to about `AT_ONCE` bytes; [] at the end."""

@@ -44,10 +44,10 @@ def run(spec: JobSpec, start: Start, backend_for: Callable[[Node], Part]) -> int
     loop = Loop()
     console = Console(loop, colour=spec.output.color, level=spec.output.level)
     try:
-        _open(spec, console)
+        open_console(spec, console)
         lease = spec.supervision.heartbeat_timeout
         fleet = Fleet(_nodes(start), loop, console.log, lease, backend_for)
-        program = _run(spec, fleet, console)
+        program = program_of(spec, fleet, console)
         console.on_broken_pipe = program.signals.on_broken_output
         _handle_signals(program)
         report = _wait(program, start, console)
@@ -71,7 +71,7 @@ def _nodes(start: Start) -> list[Node]:
     return sorted((node for part in start.parts for node in part.nodes), key=lambda one: one.rank)
 
 
-def _open(spec: JobSpec, console: Console) -> None:
+def open_console(spec: JobSpec, console: Console) -> None:
     """Log the opening line, and notes for the user."""
     plan, origin = spec.plan, spec.origin
     console.log(origin.words, "debug")
@@ -86,7 +86,7 @@ def _open(spec: JobSpec, console: Console) -> None:
         )
 
 
-def _run(spec: JobSpec, fleet: Fleet, console: Console) -> Run:
+def program_of(spec: JobSpec, fleet: Fleet, console: Console) -> Run:
     """Return the run with its restart policy."""
     rendezvous, limits = spec.plan.rendezvous, spec.elastic
     if rendezvous is not None:

@@ -64,6 +64,7 @@ class Run:
         abandoned: whether a third interrupt has ended it without waiting for its nodes.
         observers: of its events; None if there are none (see `observe`).
         stdin: forwards standard input to rank 0, if that was requested and the run has started.
+        input_fd: the descriptor of that standard input.
         on_ready: called once all nodes are ready, with the settled plan and the address and port of
             the master; starts the program by default.
         on_over: called when it is over; stops the loop by default.
@@ -93,6 +94,7 @@ class Run:
         self.output = RunOutput(console, OutputFilter(spec), self._window)
         self.staged = StagedStart(self.nodes[0])
         self.stdin: Stdin | None = None
+        self.input_fd = 0
         self._cpu_only = False
         self.error: DsrunError | None = None
         self.restarts = restarts(self)
@@ -241,7 +243,7 @@ class Run:
         if self.observers:
             self.observers.started(port)
         if self.spec.output.stdin:
-            self.stdin = Stdin(self.loop, self.staged.first.send)
+            self.stdin = Stdin(self.loop, self.staged.first.send, self.input_fd)
         self.fleet.watch()
         self.restarts.on_start()
 

@@ -18,7 +18,9 @@ BLOCK = 64 * 1024
 class Stdin:
     """Reads standard input while less than a window of it is unread by rank 0."""
 
-    def __init__(self, loop: loops.Loop, send: Callable[[bytes], None]) -> None:
+    def __init__(self, loop: loops.Loop, send: Callable[[bytes], None], fd: int = 0) -> None:
+        """Begin to read `fd`; `send` takes each frame for rank 0."""
+        self._fd = fd
         self._loop = loop
         self._send = send
         self._unread = 0
@@ -42,13 +44,13 @@ class Stdin:
         """Read no more."""
         if not self._ended:
             self._ended = True
-            self._loop.remove(0)
+            self._loop.remove(self._fd)
 
     def _go_on(self) -> None:
         if self._ended:
             return
         try:
-            self._loop.add_reader(0, self._read)
+            self._loop.add_reader(self._fd, self._read)
         except PermissionError:
             # A plain file is always ready, and epoll(7) refuses to wait for it.
             self._loop.call_later(0.0, self._read_file)
@@ -61,9 +63,9 @@ class Stdin:
             self._go_on()
 
     def _read(self) -> None:
-        data = os.read(0, BLOCK)
+        data = os.read(self._fd, BLOCK)
         self._send(frames.pack(frames.INPUT, data))
         self._unread += len(data)
         self._ended = not data
         if self._ended or self._unread >= WINDOW:
-            self._loop.remove(0)
+            self._loop.remove(self._fd)

@@ -15,6 +15,7 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.output.console import COLOURS, Console
 
+from ...support.clock import Clock
 from ...support.standard_streams import streams
 
 FULL = Path("/dev/full")
@@ -273,3 +274,51 @@ def test_a_standard_error_that_cannot_be_written_is_not_told_of_there(tmp_path: 
         run_until(loop, 1, taken)
         console.close()
     assert out.read_text() == ""
+
+
+# -- the streams of another process ---------------------------------------------------------------
+
+
+def test_another_processs_streams_are_written_and_then_closed() -> None:
+    loop, over = Loop(), list[object]()
+    (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+    console = Console(loop, fds=(out_end, err_end), environ={})
+    console.label(0, "r0| ", {1, 2})
+    console.feed(0, 1, b"one\nunfinished", lambda: None)
+    console.log("said")
+    console.finish(lambda: over.append(1))
+    assert over == [], "it is told from the loop"
+    run_until(loop, 1, over)
+    with os.fdopen(out, "rb") as pipe:
+        assert pipe.read() == b"r0| one\nr0| unfinished\n", "it ends, as the other end is closed"
+    with os.fdopen(err, "rb") as pipe:
+        assert pipe.read() == b"dsrun: said\n"
+
+
+def test_one_file_as_both_of_its_streams_is_closed_twice() -> None:
+    loop, over = Loop(), list[object]()
+    read, write = os.pipe()
+    console = Console(loop, fds=(write, os.dup(write)), environ={})
+    console.log("said")
+    console.finish(lambda: over.append(1))
+    run_until(loop, 1, over)
+    with os.fdopen(read, "rb") as pipe:
+        assert pipe.read() == b"dsrun: said\n"
+
+
+def test_a_reader_that_stalls_delays_the_end_for_a_second() -> None:
+    clock, over = Clock(), list[object]()
+    (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+    console = Console(clock.loop, fds=(out_end, err_end), environ={})
+    console.label(0, "", {1})
+    console.feed(0, 1, b"x" * 200_000 + b"\n", lambda: None)
+    console.finish(lambda: over.append(1))
+    clock.go(0.9)
+    assert over == []
+    clock.go(0.2)
+    assert over == [1]
+    with os.fdopen(out, "rb") as pipe:
+        assert len(pipe.read()) == 200_001, "what was written is read to its end all the same"
+    clock.settle()
+    assert over == [1]
+    os.close(err)
