@@ -43,6 +43,30 @@ def run(spec: JobSpec, start: Start, backend_for: Callable[[Node], Part]) -> int
     """
     loop = Loop()
     console = Console(loop, colour=spec.output.color, level=spec.output.level)
+    return conduct(spec, start, backend_for, loop, console).exit_code
+
+
+def conduct(
+    spec: JobSpec,
+    start: Start,
+    backend_for: Callable[[Node], Part],
+    loop: Loop,
+    console: Console,
+    on_run: Callable[[Run], None] = lambda _: None,
+) -> Report:
+    """Run a job and print its output and its report; return the report.
+
+    Args:
+        spec: the job.
+        start: its plan and its prepared backends.
+        backend_for: returns the backend for a node that joins later.
+        loop: is run until the job has ended.
+        console: is closed at the end.
+        on_run: called with the run before it begins.
+
+    Raises:
+        DsrunError: the job cannot be started; nothing is left running.
+    """
     try:
         open_console(spec, console)
         lease = spec.supervision.heartbeat_timeout
@@ -50,6 +74,7 @@ def run(spec: JobSpec, start: Start, backend_for: Callable[[Node], Part]) -> int
         program = program_of(spec, fleet, console)
         console.on_broken_pipe = program.signals.on_broken_output
         _handle_signals(program)
+        on_run(program)
         report = _wait(program, start, console)
         text = words(report)
         if text:
@@ -64,7 +89,7 @@ def run(spec: JobSpec, start: Start, backend_for: Callable[[Node], Part]) -> int
     finally:
         console.close()
     _write_report(spec, as_json(report))
-    return report.exit_code
+    return report
 
 
 def _nodes(start: Start) -> list[Node]:

@@ -61,7 +61,7 @@ def launch(spec: JobSpec, start: Start | None = None) -> int:
 
     spec = spec._replace(plan=start.plan)
     try:
-        code = run(spec, start, _backend_for(spec))
+        code = run(spec, start, backend_for(spec))
     except DsrunError as error:
         _requeue(error.exit_code, spec)
         raise
@@ -89,18 +89,18 @@ def prepare(plan: Plan, settings: BackendSettings, only: int | None = None) -> S
     return Start(plan, chosen)
 
 
-def _backend_for(spec: JobSpec) -> Callable[[Node], Part]:
+def backend_for(spec: JobSpec) -> Callable[[Node], Part]:
     """Return a function that gives the backend for a later node; all nodes of a kind share one.
 
     If such a backend cannot start the node, it reports that as the cause of the node's end.
     """
     made: dict[type[Backend], Backend] = {}
 
-    def backend_for(node: Node) -> Part:
+    def part(node: Node) -> Part:
         ((backend, nodes),) = _parts(spec.plan._replace(nodes=(node,)), spec.settings)
         return Part(made.setdefault(type(backend), backend), nodes)
 
-    return backend_for
+    return part
 
 
 def _as_started(plan: Plan, settings: BackendSettings) -> Plan:
