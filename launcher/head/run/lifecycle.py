@@ -72,13 +72,8 @@ def conduct(
         lease = spec.supervision.heartbeat_timeout
         fleet = Fleet(_nodes(start), loop, console.log, lease, backend_for)
         program = program_of(spec, fleet, console)
-        console.on_broken_pipe = program.signals.on_broken_output
-        _handle_signals(program)
         on_run(program)
-        report = _wait(program, start, console)
-        text = words(report)
-        if text:
-            console.print_report(text)
+        report = _run(program, start, console)
     except DsrunError as error:
         refusal = {"job_id": spec.job_id, "exit_code": error.exit_code, "error": str(error)}
         _write_report(spec, refusal)
@@ -89,6 +84,17 @@ def conduct(
     finally:
         console.close()
     _write_report(spec, as_json(report))
+    return report
+
+
+def _run(program: Run, start: Start, console: Console) -> Report:
+    """Run a program to its end, and print the report."""
+    console.on_broken_pipe = program.signals.on_broken_output
+    _handle_signals(program)
+    report = _wait(program, start, console)
+    text = words(report)
+    if text:
+        console.print_report(text)
     return report
 
 
