@@ -131,5 +131,7 @@ CHECKS: dict[str, Check] = {
     "BindingPolicy": row(BindingPolicy),
     "Rendezvous": row(Rendezvous),
 }
-CHECKS |= _or_none(CHECKS, ("str", "int", "Port", "Rendezvous", "tuple[Slot, ...]"))
+CHECKS |= _or_none(
+    CHECKS, ("str", "int", "Port", "Rendezvous", "tuple[Slot, ...]", "dict[str, str]")
+)
 """The check for each annotation that a message has."""

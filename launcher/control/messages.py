@@ -62,6 +62,8 @@ class Task(NamedTuple):
         warm: whether such a fork waits for each worker of an elastic job's next round.
         held: whether other runs are expected on this control line: what has been preloaded is kept
             for them, heartbeats begin with this JOB, and its START may take any length of time.
+        base: the environment with which the workers begin, texts as `environment.to_wire` makes
+            them; None for the node launcher's own.
         payload: what the workers call instead of running a program, pickled, as base64; "" for
             nothing.
     """
@@ -99,6 +101,7 @@ class Task(NamedTuple):
     warm: bool = False
     held: bool = False
     payload: str = ""
+    base: dict[str, str] | None = None
 
     @property
     def stillness(self) -> float:

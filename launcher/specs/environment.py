@@ -25,11 +25,16 @@ TRAVEL = (
 )
 """Prefixes of the names that travel by default, beside those of the accelerator."""
 
+MASKS = (
+    *("*_VISIBLE_DEVICES", "*_VISIBLE_MODULES", "*_VISIBLE_CORES", "*_VISIBLE_CHIPS"),
+    *("ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL"),
+)
+"""Patterns of names of variables that hide devices from a process."""
+
 STAY = (
     *("LD_PRELOAD", "LD_AUDIT", "BASH_ENV", "BASH_FUNC_*", "PYTHONSTARTUP", "PYTHONHOME"),
     *("PYTHONEXECUTABLE", "SSH_*", "TORCHELASTIC_*", "NCCL_ASYNC_*"),
-    *("*_VISIBLE_DEVICES", "*_VISIBLE_MODULES", "*_VISIBLE_CORES", "*_VISIBLE_CHIPS"),
-    *("ZE_AFFINITY_MASK", "GPU_DEVICE_ORDINAL"),
+    *MASKS,
 )
 """Patterns of names that belong to one machine, one shell or one job and do not travel."""
 
@@ -91,6 +96,18 @@ def _match(name: str, pattern: str) -> bool:
     if begins and ends:
         return text in name
     return name.startswith(text) if begins else name.endswith(text) if ends else name == text
+
+
+def masks(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that hide devices."""
+    return {name: value for name, value in environ.items() if _matches(name, MASKS)}
+
+
+def rebased(own: Mapping[str, str], other: Mapping[str, str]) -> dict[str, str]:
+    """Return another process's environment with the devices that this one can see."""
+    hidden = masks(other)
+    kept = {name: value for name, value in other.items() if name not in hidden}
+    return kept | masks(own)
 
 
 def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:

@@ -72,6 +72,8 @@ class JobSpec(NamedTuple):
         origin: where the plan comes from, as text for the user.
         only: the only node rank that this process starts; None for all.
         held: it runs on nodes that are kept for other jobs.
+        environ: the environment of the command, if it was not this process that was given it; the
+            workers on this machine begin with it.
         payload: what the workers call instead of running a program, pickled, as base64; "" for
             nothing. Only the workers unpickle it.
     """
@@ -94,6 +96,7 @@ class JobSpec(NamedTuple):
     only: int | None = None
     held: bool = False
     payload: str = ""
+    environ: dict[str, str] | None = None
 
     @property
     def settings(self) -> BackendSettings:

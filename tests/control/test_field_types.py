@@ -66,6 +66,7 @@ GOOD: dict[str, tuple[object, ...]] = {
     "Port | None": (None, 0, 65535),
     "Rendezvous | None": (None, RENDEZVOUS),
     "tuple[Slot, ...] | None": (None, [0, "a"]),
+    "dict[str, str] | None": (None, {}, {"a": "b"}),
 }
 
 BAD: dict[str, tuple[object, ...]] = {
@@ -91,6 +92,7 @@ BAD: dict[str, tuple[object, ...]] = {
     "Port | None": (-1, 65536, "1"),
     "Rendezvous | None": ([], False),
     "tuple[Slot, ...] | None": ([-1], 0),
+    "dict[str, str] | None": ([], {"a": 1}),
 }
 
 

@@ -167,6 +167,7 @@ def test_what_a_task_is_when_nothing_is_said() -> None:
         "warm": False,
         "held": False,
         "payload": "",
+        "base": None,
     }
 
 

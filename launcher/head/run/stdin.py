@@ -1,4 +1,4 @@
-"""Forwards this process's standard input to rank 0, no faster than rank 0 reads it."""
+"""Forwards a standard input to rank 0, no faster than rank 0 reads it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,12 @@ class Stdin:
             self._go_on()
 
     def _read(self) -> None:
-        data = os.read(self._fd, BLOCK)
+        try:
+            data = os.read(self._fd, BLOCK)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""  # a terminal that is gone, or not ours to read
         self._send(frames.pack(frames.INPUT, data))
         self._unread += len(data)
         self._ended = not data

@@ -7,11 +7,12 @@ import os
 from ... import __version__
 from ...backends import BACKENDS
 from ...control.messages import Task
+from ...resources import source
 from ...specs.environment import to_wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ...specs.job import JobSpec
     from ...specs.plan import Node
@@ -31,11 +32,18 @@ The rest of the timeout must suffice to stop the workers of the node (`Task.last
 def tasks(spec: JobSpec) -> Callable[[Node], Task]:
     """Return a function that makes the Task of a node; the common part is made only once."""
     common, lists = _common(spec), dict(spec.core_lists)
+    base = None if spec.environ is None else _wired_variables(spec.environ)
     rest, port = spec.binding.core_list, spec.plan.master_port or 0
+
+    def own(node: Node) -> bool:
+        """Return whether a node is this machine, and its node launcher a child of this process."""
+        by_engine = BACKENDS[spec.plan.launcher].by_engine
+        return not (by_engine or spec.backend.force_multi) and source.is_here(node.host)
 
     def task(node: Node) -> Task:
         first = node.rank == 0 and spec.plan.rendezvous is None
         return common._replace(
+            base=base if base is not None and own(node) else None,
             host=node.host.name,
             slots=node.host.slots,
             port=port if first else None,
@@ -96,7 +104,11 @@ def _has_torch_agent(spec: JobSpec) -> bool:
 def _environment(spec: JobSpec) -> dict[str, str]:
     handled = ",".join(spec.supervision.end_signals)
     sent = {"TORCHELASTIC_SIGNALS_TO_HANDLE": handled, **spec.travel.values}
-    return {to_wire(name): to_wire(value) for name, value in sent.items()}
+    return _wired_variables(sent)
+
+
+def _wired_variables(values: Mapping[str, str]) -> dict[str, str]:
+    return {to_wire(name): to_wire(value) for name, value in values.items()}
 
 
 def _wired(program: Program) -> Program:

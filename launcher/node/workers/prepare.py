@@ -42,7 +42,7 @@ class NodeSetup:
         self.policy = BindingPolicy(*task.binding)
         self.program = _program(task)
         self.folder: JobFolder | None = None
-        self.base = _own_environment()
+        self.base = _environment(task)
         self._note = note
         self._problems: list[str] = []
         self._reservation: ports.Reservation | None = None
@@ -99,9 +99,10 @@ class NodeSetup:
         """Source --venv_script; return the Python that it puts on PATH, b"" for none."""
         if not self.task.venv_script or not os.path.isdir(self.workdir):
             return b""
-        script = environment.from_wire(self.task.venv_script)
+        script, wire = environment.from_wire(self.task.venv_script), environment.from_wire
+        before = {wire(name): wire(value) for name, value in self.base.items()}
         try:
-            environ = venv.environ_after(script, os.environb, self.workdir)
+            environ = venv.environ_after(script, before, self.workdir)
         except OSError as error:
             self._check(f"--venv_script {self.task.venv_script}: {reason(error)}")
             return b""
@@ -109,7 +110,7 @@ class NodeSetup:
             self._check(f"--venv_script {self.task.venv_script}: {error}")
             return b""
         self.base = {text(name): text(value) for name, value in environ.items()}
-        return venv.interpreter(os.environb, environ)
+        return venv.interpreter(before, environ)
 
     def _find_python(self, of_venv: bytes) -> bytes:
         """Return --python, else the Python of --venv_script, else the one that runs this."""
@@ -193,5 +194,7 @@ def text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
-def _own_environment() -> dict[str, str]:
-    return {text(name): text(value) for name, value in os.environb.items()}
+def _environment(task: messages.Task) -> dict[str, str]:
+    """Return the environment that the workers begin with."""
+    own = {text(name): text(value) for name, value in os.environb.items()}
+    return own if task.base is None else environment.rebased(own, task.base)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 class Reader:
     """A standard input that is read; what was sent of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, fd: int = 0) -> None:
         self.clock = Clock()
         self.sent: list[bytes] = []
-        self.stdin = Stdin(self.clock.loop, self.send)
+        self.stdin = Stdin(self.clock.loop, self.send, fd)
 
     def send(self, frame: bytes) -> None:
         ((kind, body),) = frames.Decoder().feed(frame)
@@ -59,6 +59,26 @@ def test_input_is_passed_on_as_it_comes_and_its_end_is_told(given: int) -> None:
     reader.stdin.took(5)
     reader.clock.settle()
     assert reader.sent == [b"line\n", b""], "the end is told once"
+
+
+def test_another_descriptor_is_read_instead() -> None:
+    read_fd, write_fd = os.pipe()
+    reader = Reader(read_fd)
+    os.write(write_fd, b"given")
+    reader.clock.settle()
+    os.close(write_fd)
+    reader.clock.settle()
+    assert reader.sent == [b"given", b""]
+    os.close(read_fd)
+
+
+def test_an_input_that_cannot_be_read_is_at_its_end() -> None:
+    read_fd, write_fd = os.openpty()
+    reader = Reader(read_fd)
+    os.close(write_fd)
+    reader.clock.settle()
+    assert reader.sent == [b""]
+    os.close(read_fd)
 
 
 def test_a_window_is_under_way_and_no_more(given: int) -> None:

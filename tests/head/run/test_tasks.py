@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.head.run.tasks import tasks
+from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
@@ -99,3 +100,15 @@ def test_in_a_slurm_job_signals_take_a_moment(
     for name, value in job.items():
         monkeypatch.setenv(name, value)
     assert tasks(SPEC)(PLAN.nodes[0]).settle == settle
+
+
+def test_workers_on_this_machine_begin_with_the_environment_of_the_command() -> None:
+    nodes = lay_out([Host("localhost", (0,)), Host("w1", (0,)), Host("localhost", (0,), port=22)])
+    environ = {"A": "\udcff", "CUDA_VISIBLE_DEVICES": "3"}
+    spec = SPEC._replace(plan=PLAN._replace(nodes=nodes), environ=environ)
+    assert [tasks(spec)(node).base for node in nodes] == [environ, None, None]
+    assert tasks(spec._replace(environ=None))(nodes[0]).base is None
+    reached = spec._replace(backend=BackendSettings(force_multi=True))
+    assert tasks(reached)(nodes[0]).base is None
+    by_engine = spec._replace(plan=spec.plan._replace(launcher="slurm"))
+    assert tasks(by_engine)(nodes[0]).base is None

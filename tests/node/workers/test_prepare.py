@@ -226,3 +226,26 @@ def test_no_folder_is_made_where_something_is_wrong(
 ) -> None:
     make(dsrun="0", log_dir="logs")
     assert not (tmp_path / "logs").exists()
+
+
+def test_workers_can_begin_with_another_environment_but_see_the_same_devices(
+    make: Callable[..., NodeSetup], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "activate"
+    script.write_text('export SEEN="$GIVEN/$OWN"\n')
+    monkeypatch.setenv("OWN", "1")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,3")
+    base = {
+        "GIVEN": "\udcff",
+        "PATH": "/nowhere",
+        "CUDA_VISIBLE_DEVICES": "0",
+        "GPU_DEVICE_ORDINAL": "1",
+    }
+    assert make(base=base).base == {
+        "GIVEN": "\udcff",
+        "PATH": "/nowhere",
+        "CUDA_VISIBLE_DEVICES": "2,3",
+    }
+    assert make(base=base).path == b"/nowhere"
+    base["PATH"] = os.environ["PATH"]
+    assert make(base=base, venv_script=str(script)).base["SEEN"] == "\udcff/"
