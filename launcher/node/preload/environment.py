@@ -1,0 +1,88 @@
+"""Which variables are read while modules are imported, and which are set."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    Environment = Mapping[bytes, bytes]
+
+PREFIXES = (
+    *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "NUMEXPR_"),
+    *("TORCH_", "PYTORCH_", "NCCL_", "GLOO_", "CUDA_MODULE_LOADING", "CUBLAS_", "CUDNN_"),
+    *("PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", "TZ", "OPENSSL_", "SSL_"),
+)
+"""How the names of variables begin that Python itself and libraries in C read when they load."""
+
+
+@contextmanager
+def observed() -> Iterator[set[str]]:
+    """Give the set of the variables that are read from `os.environ` until the end of the block.
+
+    Who goes through all of them has read those that there are.
+    """
+    names: set[str] = set()
+
+    class Observed(os._Environ):  # type: ignore[type-arg]
+        def __getitem__(self, key: str | bytes) -> str | bytes:
+            names.add(os.fsdecode(key))
+            return super().__getitem__(key)  # type: ignore[no-any-return]
+
+        def __iter__(self) -> Iterator[str | bytes]:
+            for key in super().__iter__():
+                names.add(os.fsdecode(key))
+                yield key
+
+    # Modules may have these objects already, so they must stay the same ones.
+    both, plain = (os.environ, os.environb), type(os.environ)
+    for one in both:
+        one.__class__ = Observed
+    try:
+        yield names
+    finally:
+        for one in both:
+            one.__class__ = plain
+
+
+def current() -> dict[bytes, bytes]:
+    """Return the variables of this process."""
+    return dict(os.environb)
+
+
+def values(names: Iterable[str], environment: Environment) -> dict[str, str | None]:
+    """Return the values of these variables and of all that libraries in C read; null if not set."""
+    taken = {os.fsencode(name) for name in names}
+    taken |= {name for name in environment if os.fsdecode(name).startswith(PREFIXES)}
+    found = {name: environment.get(name) for name in sorted(taken)}
+    return {text(name): None if v is None else text(v) for name, v in found.items()}
+
+
+def changes(before: Environment, after: Environment) -> dict[bytes, bytes | None]:
+    """Return what was set or, with None, removed."""
+    gone = dict.fromkeys(before.keys() - after.keys())
+    return gone | {name: value for name, value in after.items() if before.get(name) != value}
+
+
+def replace(environment: Environment, changed: Mapping[bytes, bytes | None]) -> None:
+    """Give this process these variables, then make these changes."""
+    os.environb.clear()
+    os.environb.update(environment)
+    for name, value in changed.items():
+        if value is None:
+            os.environb.pop(name, None)
+        else:
+            os.environb[name] = value
+
+
+def text(data: bytes) -> str:
+    """Return bytes as they are in messages."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def data(text: str) -> bytes:
+    """Return the bytes of a text from a message."""
+    return text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,131 @@
+"""Imports the modules that the user has named, and reports what that has shown."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import time
+import traceback
+
+from . import environment, safety
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from typing import Any
+
+_SITES = ("/site-packages/", "/dist-packages/")
+_LIBRARY = f"{os.path.dirname(os.__file__)}/"
+
+
+class Preloaded:
+    """What is imported.
+
+    Attributes:
+        report: the answer to the node launcher (see `process`).
+        changed: variables that modules have set, or removed (None).
+        foreign: the modules that a new interpreter would not have, by their names; not those in
+            packages.
+    """
+
+    def __init__(
+        self, report: dict[str, Any], changed: dict[bytes, bytes | None], foreign: set[str]
+    ) -> None:
+        self.report = report
+        self.changed = changed
+        self.foreign = foreign
+
+
+def preload(modules: Sequence[str], folder: str | None, usual: Collection[str]) -> Preloaded:
+    """Import modules; whatever one of them raises is in the report.
+
+    `usual` are the modules that every interpreter has when it begins to run a script.
+    """
+    before, began = environment.current(), time.time_ns()
+    known = safety.open_files()
+    with environment.observed() as read:
+        outcome = _import_all(modules, folder)
+    changed = environment.changes(before, environment.current())
+    report = {
+        **outcome,
+        "unsafe": safety.problem(known),
+        "read": environment.values(read, before),
+        "prefixes": environment.PREFIXES,
+        "cpus": safety.counted_cpus(before),
+        **sources(_imported_files(), began),
+    }
+    return Preloaded(report, changed, _foreign(usual))
+
+
+def _foreign(usual: Collection[str]) -> set[str]:
+    found = set()
+    for name in sys.modules.keys() - {*usual}:
+        origin = getattr(getattr(sys.modules[name], "__spec__", None), "origin", None)
+        # Whatever is first on the path, these two kinds come from the interpreter itself.
+        if "." not in name and origin not in {"built-in", "frozen"}:
+            found.add(name)
+    return found
+
+
+def _import_all(modules: Sequence[str], folder: str | None) -> dict[str, Any]:
+    done: list[str] = []
+    missing: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    for name in modules:
+        try:
+            _import(name, folder)
+        except ModuleNotFoundError as error:
+            missing[name] = str(error)  # the script may know where it is, or do without
+        except BaseException as error:  # a module that calls sys.exit, too
+            failed[name] = traceback.format_exception_only(type(error), error)[-1].strip()
+        else:
+            done.append(name)
+    return {"modules": done, "missing": missing, "failed": failed}
+
+
+def _import(name: str, folder: str | None) -> None:
+    """Import a module, from the workers' folder only if it is nowhere else."""
+    try:
+        importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if folder is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        sys.path.insert(0, folder)
+        try:
+            importlib.import_module(name)
+        finally:
+            sys.path.remove(folder)
+
+
+def _imported_files() -> Iterator[str]:
+    """Return the files of all modules but those of this program."""
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__dict__", {}).get("__file__")
+        if isinstance(file, str) and name != "__main__" and not name.startswith(f"{__package__}"):
+            yield os.path.abspath(file)
+
+
+def sources(files: Iterable[str], began: int) -> dict[str, Any]:
+    """Return where the code of these files comes from, with times: `files` and `folders`.
+
+    The standard library is left out, and of what is installed the folder is enough. A file that has
+    changed since `began` (ns since 1970) may not be what was imported: its time is -1.
+    """
+    found: dict[str, list[int]] = {}
+    folders: dict[str, int] = {}
+    for file in files:
+        site = next((file.partition(one)[0] + one[:-1] for one in _SITES if one in file), "")
+        if site:
+            folders[environment.text(os.fsencode(site))] = _time_and_size(site, began)[0]
+        elif not file.startswith(_LIBRARY):
+            found[environment.text(os.fsencode(file))] = _time_and_size(file, began)
+    return {"files": found, "folders": folders}
+
+
+def _time_and_size(path: str, began: int) -> list[int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return [-1, -1]
+    return [status.st_mtime_ns if status.st_mtime_ns < began else -1, status.st_size]

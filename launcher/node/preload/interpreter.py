@@ -1,0 +1,157 @@
+"""Python's own state: as a newly started interpreter has it when it begins to run a script."""
+
+from __future__ import annotations
+
+import functools
+import io
+import os
+import pkgutil
+import sys
+from importlib.machinery import SourceFileLoader
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any
+
+_OWN = f"{os.path.dirname(os.path.abspath(__file__))}/"
+
+
+class Cold(Exception):
+    """Python has to be executed; the text is the reason for the user, "" for none."""
+
+
+def words(argv: Sequence[bytes], foreign: Collection[str]) -> list[str]:
+    """Return the words of a command, if this process can do what it does.
+
+    `foreign` are the modules that a new interpreter would not have, by their names.
+
+    Raises:
+        Cold: Python runs something else than a file of source code or a module; or the worker would
+            import another module than one of these.
+    """
+    words = [os.fsdecode(word) for word in argv]
+    if words[1:2] != ["-u"] or len(words) < 3 + (words[2:3] == ["-m"]):
+        raise Cold
+    if words[2] != "-m" and not _is_source(words[2]):
+        raise Cold
+    folder = _folder(words[2])
+    if not _is_safe() and (name := hidden(folder, foreign)):
+        raise Cold(f"{folder} has another module {name!r} than the one that was preloaded")
+    return words
+
+
+def _is_source(script: str) -> bool:
+    """Return whether Python runs a file as source: readable, no byte code, archive or folder."""
+    path = os.path.join(os.getcwd(), script)
+    plain = not path.endswith(".pyc") and pkgutil.get_importer(path) is None
+    sys.path_importer_cache.pop(path, None)
+    return plain and os.access(path, os.R_OK)
+
+
+def hidden(folder: str, foreign: Collection[str]) -> str:
+    """Return one of these modules that a folder has, too, and would come from there; or ""."""
+    try:
+        entries = os.listdir(folder)
+    except OSError:
+        return ""
+    for entry in sorted(entries):
+        name, _, ending = entry.partition(".")
+        package = not ending and os.path.exists(os.path.join(folder, name, "__init__.py"))
+        code = package or ending == "py" or ending.endswith("so")
+        if code and name in foreign and not _is_in(folder, name):
+            return name
+    return ""
+
+
+def _is_in(folder: str, name: str) -> bool:
+    file = getattr(sys.modules.get(name), "__file__", None) or ""
+    return os.path.realpath(file).startswith(f"{folder}/")
+
+
+def _is_safe() -> bool:
+    return bool(getattr(sys.flags, "safe_path", False))
+
+
+def _folder(script: str) -> str:
+    """Return where Python looks first: beside the script itself, not beside a link to it."""
+    return os.getcwd() if script == "-m" else os.path.dirname(os.path.realpath(script))
+
+
+def program(words: Sequence[str], fresh: Mapping[str, Any]) -> Callable[[], object]:
+    """Make this interpreter a new one; returns the program of this command.
+
+    `fresh` is what Python puts into the `__main__` of any script.
+    """
+    sys.orig_argv[:] = words
+    sys.argv[:] = words[2:]
+    if not _is_safe():
+        sys.path.insert(0, _folder(words[2]))
+    _forget_folders()
+    _renew_stdin()
+    _renew_modules()
+    for name in [one for one in sys.modules if one.startswith(f"{__package__}")]:
+        del sys.modules[name]
+    main = vars(sys.modules["__main__"])
+    main.clear()
+    main.update({**fresh, "__doc__": None})
+    return functools.partial(_run, main)
+
+
+def _forget_folders() -> None:
+    """Read folders anew when modules are searched, as `importlib.invalidate_caches` does."""
+    for path, finder in list(sys.path_importer_cache.items()):
+        if finder is None:
+            del sys.path_importer_cache[path]
+        elif hasattr(finder, "invalidate_caches"):
+            finder.invalidate_caches()
+
+
+def _renew_stdin() -> None:
+    """Open standard input as Python does at its start (`create_stdio` in pylifecycle.c).
+
+    Standard output and error stay: they write at once (-u), and to a pipe as before.
+    """
+    old = sys.__stdin__
+    if not isinstance(old, io.TextIOWrapper):
+        return
+    file = open(0, "rb", -1, closefd=False)  # noqa: SIM115
+    file.raw.name = "<stdin>"  # type: ignore[attr-defined]
+    new = io.TextIOWrapper(file, old.encoding, old.errors, "\n", write_through=True)
+    new.mode = "r"  # type: ignore[misc]
+    sys.stdin = sys.__stdin__ = new  # type: ignore[misc]
+
+
+def _renew_modules() -> None:
+    """Renew what modules have kept of this process when they were imported."""
+    if process := sys.modules.get("multiprocessing.process"):
+        process.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]
+        process.current_process().authkey = os.urandom(32)
+    if random := sys.modules.get("numpy.random"):
+        random.seed()  # Python's own generator has a fork handler
+
+
+def _run(main: dict[str, Any]) -> None:
+    """Run the program in `__main__`; an exception looks as if only Python had called it."""
+    try:
+        if sys.argv[0] == "-m":
+            import runpy
+
+            runpy._run_module_as_main(sys.argv.pop(1))  # type: ignore[attr-defined]
+        else:
+            path = os.path.join(os.getcwd(), sys.argv[0])
+            main.update(__file__=path, __loader__=SourceFileLoader("__main__", path))
+            with open(path, "rb") as file:
+                code = compile(file.read(), path, "exec", dont_inherit=True)
+            exec(code, main)
+    except BaseException as error:
+        _leave_us_out(error)
+        raise
+
+
+def _leave_us_out(error: BaseException) -> None:
+    """Remove the frames of this program from the traceback."""
+    shown, show = error.__traceback__, sys.excepthook
+    while shown is not None and shown.tb_frame.f_code.co_filename.startswith(_OWN):
+        shown = shown.tb_next
+    sys.excepthook = lambda kind, one, _trace: show(kind, one.with_traceback(shown), shown)

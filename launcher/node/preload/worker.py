@@ -1,0 +1,93 @@
+"""Turns a fork of the preloader into a worker, as if `python -u SCRIPT` had been started."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+from contextlib import suppress
+
+from . import environment, identity, interpreter, safety, title, wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import Any, NoReturn
+
+    from .imports import Preloaded
+
+
+def become(
+    line: socket.socket, preloaded: Preloaded, fresh: Mapping[str, Any]
+) -> Callable[[], object]:
+    """Wait for the order, carry it out, and return the program; ends if there is no order."""
+    wire.send(line, {"pid": os.getpid()})
+    received = wire.receive(line)
+    if received is None:
+        os._exit(0)
+    order, files = received
+    line = _clear_of(order["fds"], line)
+    argv = [environment.data(word) for word in order["argv"]]
+    variables = {environment.data(n): environment.data(v) for n, v in order["env"].items()}
+    try:
+        _set_up(order, files)
+        words = interpreter.words(argv, preloaded.foreign)
+    except interpreter.Cold as reason:
+        _execute(argv, variables, order["fds"], line, str(reason))
+    except BaseException as error:
+        _fail(line, error)
+    title.show(argv, variables)
+    environment.replace(variables, preloaded.changed)
+    line.close()
+    return interpreter.program(words, fresh)
+
+
+def _clear_of(numbers: Sequence[int], line: socket.socket) -> socket.socket:
+    """Move the socket to where it is not in the way of descriptors with these numbers."""
+    above = max([line.fileno(), *numbers]) + 1
+    with line:
+        return socket.socket(fileno=fcntl.fcntl(line, fcntl.F_DUPFD_CLOEXEC, above))
+
+
+def _set_up(order: dict[str, Any], files: Sequence[int]) -> None:
+    numbers = (0, 1, 2, *order["fds"])
+    free = safety.open_files().isdisjoint(set(order["fds"]) - set(files))
+    identity.take_files(files, numbers)
+    os.chdir(environment.data(order["workdir"]))
+    if order["cpus"]:
+        os.sched_setaffinity(0, order["cpus"])
+    identity.set_memory(*order["memory"])
+    if not free:
+        raise interpreter.Cold("a preloaded module has a file open that takes a worker's place")
+
+
+def _execute(
+    argv: list[bytes],
+    variables: Mapping[bytes, bytes],
+    inherited: Collection[int],
+    line: socket.socket,
+    reason: str,
+) -> NoReturn:
+    """Become what the command itself starts, as after `spawn`."""
+    wire.send(line, {"cold": reason})
+    for fd in safety.open_files() - {0, 1, 2, *inherited}:
+        os.set_inheritable(fd, False)
+    for number in signal.valid_signals():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    try:
+        os.execvpe(argv[0], argv, variables)
+    except BaseException as error:
+        _fail(line, error)
+
+
+def _fail(line: socket.socket, error: BaseException) -> NoReturn:
+    """Report why this process cannot be the worker, and end."""
+    reason = repr(error)
+    if isinstance(error, OSError):
+        name = error.filename
+        reason = f"{os.fsdecode(name)}: {error.strerror}" if name else f"{error.strerror}"
+    with suppress(OSError):
+        wire.send(line, {"error": reason})
+    os._exit(127)

@@ -1,0 +1,72 @@
+"""Messages of any length, with descriptors."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.node.preload import wire
+
+from ...support.leaks import open_files
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Line = tuple[socket.socket, socket.socket]
+
+
+@pytest.fixture
+def line() -> Iterator[Line]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        yield ours, theirs
+
+
+@pytest.mark.parametrize("value", [{}, {"a": "caf\udce9"}, {"long": "x" * 3_000_000}])
+def test_a_message_arrives_whole_though_nobody_reads_yet(line: Line, value: dict[str, str]) -> None:
+    wire.send(line[0], value)
+    wire.send(line[0], {"next": 1})
+    assert wire.receive(line[1]) == (value, [])
+    assert wire.receive(line[1]) == ({"next": 1}, [])
+
+
+def test_descriptors_arrive_as_copies_that_no_program_inherits(line: Line) -> None:
+    reading, writing = os.pipe()
+    wire.send(line[0], {}, [writing])
+    os.close(writing)
+    message = wire.receive(line[1])
+    assert message is not None
+    (copy,) = message[1]
+    assert not os.get_inheritable(copy)
+    os.write(copy, b"x")
+    os.close(copy)
+    assert os.read(reading, 9) == b"x"
+    os.close(reading)
+
+
+def test_a_line_that_has_ended_has_no_message(line: Line) -> None:
+    line[0].close()
+    assert wire.receive(line[1]) is None
+
+
+def test_nor_has_one_that_was_closed_with_an_unread_message(line: Line) -> None:
+    wire.send(line[1], {"unread": True})
+    line[0].close()
+    assert wire.receive(line[1]) is None
+
+
+def test_a_line_that_does_not_block_says_that_there_is_none_yet(line: Line) -> None:
+    line[1].setblocking(False)
+    with pytest.raises(BlockingIOError):
+        wire.receive(line[1])
+
+
+def test_a_message_that_cannot_be_sent_leaves_no_descriptor(line: Line) -> None:
+    line[1].close()
+    before = open_files()
+    with pytest.raises(OSError, match="pipe"):
+        wire.send(line[0], {})
+    assert open_files() == before

@@ -1,0 +1,188 @@
+"""A node launcher for tests of the preloader's program: starts it, asks for forks, orders workers.
+
+This process has to be a child subreaper, as a node launcher is.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import socket
+import time
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import dsrun.launcher.node.preload
+from dsrun.launcher.node import processes
+from dsrun.launcher.node.preload import wire
+from dsrun.launcher.node.workers.spawn import WorkerSpec, spawn
+
+from .specs import PYTHON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PROGRAM = Path(dsrun.launcher.node.preload.__file__).with_name("process.py")
+SECONDS = 60.0
+"""For what takes a fraction of a second on an idle machine."""
+
+COMMON = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
+"""The variables of a preloader."""
+
+
+class Ended(NamedTuple):
+    """How a worker has ended; addresses of objects are left out of what it has printed."""
+
+    status: int
+    out: str
+    err: str
+
+
+class Worker(NamedTuple):
+    """A process that was started as a worker, and our ends of its streams."""
+
+    pid: int
+    stdin: int
+    stdout: int
+    stderr: int
+
+    def ends(self, feed: bytes = b"") -> Ended:
+        """Write to its standard input, read its output and wait for its end."""
+        with os.fdopen(self.stdin, "wb", buffering=0) as file, suppress(BrokenPipeError):
+            file.write(feed)
+        out, err = _read_all(self.stdout, self.stderr)
+        _, status = os.waitpid(self.pid, 0)
+        return Ended(os.waitstatus_to_exitcode(status), _plain(out), _plain(err))
+
+
+def _plain(data: bytes) -> str:
+    return re.sub(r"0x[0-9a-f]+", "0x", data.decode("utf-8", "backslashreplace"))
+
+
+def _read_all(*fds: int) -> list[bytes]:
+    texts, deadline = dict.fromkeys(fds, b""), time.monotonic() + SECONDS
+    left = list(fds)
+    while left:
+        ready, _, _ = select.select(left, [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, texts
+        for fd in ready:
+            block = os.read(fd, 65536)
+            texts[fd] += block
+            if not block:
+                left.remove(fd)
+                os.close(fd)
+    return [texts[fd] for fd in fds]
+
+
+def cold(spec: WorkerSpec) -> Worker:
+    """Start a worker as ever."""
+    process = spawn(spec)
+    fds = (process.stdin, process.stdout, process.stderr)
+    for fd in fds:
+        os.set_blocking(fd, True)
+    return Worker(process.pid, *fds)
+
+
+class Fork(NamedTuple):
+    """A fork that waits for its order."""
+
+    pid: int
+    line: socket.socket
+
+    def becomes(self, spec: WorkerSpec, memory: tuple[str, Sequence[int]] = ("", ())) -> Worker:
+        """Give it its order."""
+        if spec.keep_stdin:
+            given, stdin = os.pipe()
+        else:
+            given, stdin = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
+        (stdout, out), (stderr, err) = os.pipe(), os.pipe()
+        wire.send(self.line, order(spec, memory), [given, out, err, *spec.fds])
+        for fd in (given, out, err):
+            os.close(fd)
+        return Worker(self.pid, stdin, stdout, stderr)
+
+    def answer(self) -> dict[str, Any] | None:
+        """Return what it says before its program runs, None if nothing."""
+        message = wire.receive(self.line)
+        return None if message is None else message[0]
+
+
+def order(spec: WorkerSpec, memory: tuple[str, Sequence[int]] = ("", ())) -> dict[str, Any]:
+    """Return the order of a worker."""
+    return {
+        "argv": [_text(word) for word in spec.argv],
+        "env": {_text(name): _text(value) for name, value in spec.env.items()},
+        "workdir": _text(spec.workdir),
+        "cpus": spec.cpus,
+        "memory": memory,
+        "fds": spec.fds,
+    }
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+class Preloader(NamedTuple):
+    """A preloader's process that has imported.
+
+    Attributes:
+        report: its answer.
+    """
+
+    process: Worker
+    line: socket.socket
+    report: dict[str, Any]
+
+    def forks(self, count: int) -> list[Fork]:
+        """Ask for forks; returns them once they wait for their orders."""
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(count)]
+        wire.send(self.line, {"fork": count}, [theirs.fileno() for _, theirs in pairs])
+        forks = []
+        for ours, theirs in pairs:
+            theirs.close()
+            ours.settimeout(SECONDS)
+            message = wire.receive(ours)
+            assert message is not None
+            forks.append(Fork(message[0]["pid"], ours))
+        return forks
+
+    def run(self, spec: WorkerSpec, **more: Any) -> Ended:
+        """Fork a worker, and wait for its end."""
+        (fork,) = self.forks(1)
+        with fork.line:
+            worker = fork.becomes(spec, **more)
+            assert fork.answer() is None
+        return worker.ends()
+
+
+@contextmanager
+def preloader(
+    modules: Sequence[str],
+    workdir: Path,
+    folder: Path | None = None,
+    env: Mapping[str, str] = COMMON,
+    python: bytes = PYTHON,
+) -> Iterator[Preloader]:
+    """Start a preloader, and end it after the block; it must have ended without a word then."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours:
+        ours.settimeout(SECONDS)
+        with theirs:
+            variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+            argv = [python, b"-u", os.fsencode(PROGRAM)]
+            process = cold(
+                WorkerSpec(0, argv, variables, os.fsencode(workdir), stdin=theirs.fileno())
+            )
+        try:
+            wire.send(ours, {"modules": [*modules], "folder": str(folder) if folder else None})
+            message = wire.receive(ours)
+            assert message is not None, process.ends()
+            yield Preloader(process, ours, message[0])
+        except BaseException:
+            processes.send(process.pid, 9)
+            print(process.ends())
+            raise
+    assert process.ends().status == 0
