@@ -1,0 +1,49 @@
+"""Finds the hold that `--on NAME` names."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from ..common.errors import DsrunError, UsageError
+from . import local
+from .local_client import connect, running
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .local_client import LocalClient
+
+LAST = "last"
+"""Names the hold that was started last."""
+
+PATIENCE = 2.0
+"""Seconds for a hold to say when it was started."""
+
+
+def find(name: str, option: str = "--on") -> LocalClient:
+    """Connect to a hold of this user on this machine; `last` is the newest.
+
+    Raises:
+        UsageError: there is none with that name; `option` gave it.
+    """
+    client = _newest() if name == LAST else connect(local.HOLD, name)
+    if client is None:
+        names = ", ".join(running(local.HOLD))
+        known = f"running: {names}" if names else "none is running; start one: dsrun-hold"
+        raise UsageError(f"{option} {name}: no such hold on this machine; {known}")
+    return client
+
+
+def _newest() -> LocalClient | None:
+    began = {name: since for name in running(local.HOLD) if (since := _since(name))}
+    newest = max(began, key=began.__getitem__, default="")
+    return connect(local.HOLD, newest)
+
+
+def _since(name: str) -> float:
+    """Return when a hold was started, in seconds since the epoch; 0 if it does not say."""
+    client = connect(local.HOLD, name)
+    if client is None:
+        return 0.0
+    with client, suppress(DsrunError, TypeError, ValueError):
+        return float(client.ask({"do": "status"}, seconds=PATIENCE)["since"])
+    return 0.0
