@@ -1,4 +1,4 @@
-"""The four commands and their options, as manual pages and completion need them."""
+"""The commands and their options, as manual pages and completion need them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,10 @@ def commands() -> tuple[Command, ...]:
     """Return all commands, dsrun first."""
     options = [row(name) for group in GROUPS.values() for name in group]
     words = {"dsrun-scale": JOB}
-    tools = (Command(name, one.rows, words.get(name, NOTHING)) for name, one in TOOLS.items())
+    tools = (
+        Command(name, (*one.rows, *map(row, one.shared)), words.get(name, NOTHING))
+        for name, one in TOOLS.items()
+    )
     return (Command("dsrun", (*options, HELP, VERSION), PROGRAM), *tools)
 
 

@@ -101,7 +101,7 @@ def _tool(name: str, tool: Tool) -> str:
         ".SH DESCRIPTION",
         *_paragraphs(tool.text),
         ".SH OPTIONS",
-        *(line for one in tool.rows for line in _row(one)),
+        *(line for one in (*tool.rows, *map(row, tool.shared)) for line in _row(one)),
         *([".SH NOTES", *_paragraphs(tool.more)] if tool.more else []),
         *_see_also(".BR dsrun (1)"),
     ]

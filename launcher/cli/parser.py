@@ -68,10 +68,10 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
     names = table()
     torchruns = {name: option for name, option in names.items() if name in PET}
     values = {
-        **_from_environment(
+        **from_environment(
             "PET_", {name: text for name, text in environ.items() if text}, torchruns
         ),
-        **_from_environment("DSRUN_", environ, names),
+        **from_environment("DSRUN_", environ, names),
     }
     at = 0
     while at < len(argv):
@@ -85,7 +85,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
             return Command(Options(), (), frozenset(), help=_page(word, argv[at + 1 : at + 2]))
         if word in {"-V", "--version"}:
             return Command(Options(), (), frozenset(), version=True)
-        at += _take(word, argv[at + 1 : at + 2], names, values)
+        at += take(word, argv[at + 1 : at + 2], names, values)
     template = {"prefix": prefix_of(environ[TEMPLATE])} if environ.get(TEMPLATE) else {}
     options, program = _options({**template, **values}), tuple(argv[at:])
     return Command(options, program, frozenset(values), notes=_notes(values, environ, names))
@@ -137,7 +137,7 @@ def _meant(variable: str) -> str:
     return f" (did you mean DSRUN_{close.upper()}?)" if close else "; see dsrun --help"
 
 
-def _take(
+def take(
     word: str,
     following: Sequence[str],
     names: Mapping[str, tuple[str, Option]],
@@ -238,7 +238,7 @@ def _chosen(spec: Option, text: str, shown: str) -> str:
     return text.lower()
 
 
-def _from_environment(
+def from_environment(
     prefix: str, environ: Mapping[str, str], names: Mapping[str, tuple[str, Option]]
 ) -> dict[str, object]:
     """Return what variables of a prefix set: `DSRUN_NUM_GPUS=2` is `--num_gpus 2`."""

@@ -104,8 +104,8 @@ class JobSpec(NamedTuple):
         return self.backend._replace(
             connect_timeout=self.supervision.connect_timeout,
             keepalive=self.supervision.heartbeat_timeout / 3,
-            bind=self.binding.bind_to != "none",
-            elastic=self.elastic is not None,
+            bind=self.binding.bind_to != "none" or self.held,
+            elastic=self.elastic is not None or self.held,
         )
 
     def misfit(self, plan: Plan, *, bare: bool) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from .rows import Row
+    from .tools import Tool
 
 SHORT, ALL = "short", "all"
 """What `-h` and `--help` ask for; any other word is a topic."""
@@ -33,15 +34,22 @@ def text(page: str) -> str:
 
 
 def of_tool(name: str) -> str:
-    """Return the help of dsrun-topo, dsrun-elastic or dsrun-scale."""
+    """Return the help of a command beside dsrun."""
     tool = TOOLS[name]
     starts = ("usage:", *("      " for _ in tool.usage[1:]))
     usage = [
         f"{start} {name} {one}".rstrip() for start, one in zip(starts, tool.usage, strict=True)
     ]
     rows = [_row(one) for one in tool.rows]
-    parts = ["\n".join(usage), *_wrapped(tool.text), "\n".join(rows), *_wrapped(tool.more)]
+    more = (*tool.more, *([shared_options(tool)] if tool.shared else []))
+    parts = ["\n".join(usage), *_wrapped(tool.text), "\n".join(rows), *_wrapped(more)]
     return "\n\n".join(parts) + "\n"
+
+
+def shared_options(tool: Tool) -> str:
+    """Return a sentence that names the options that a command has in common with dsrun."""
+    names = ", ".join(f"--{name}" for name in tool.shared)
+    return f"Options of dsrun, which `dsrun --help` describes: {names}."
 
 
 def _short() -> str:

@@ -1,4 +1,4 @@
-"""The help of the commands beside dsrun: dsrun-topo, dsrun-elastic and dsrun-scale."""
+"""The help of the commands beside dsrun."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ class Tool(NamedTuple):
         title: what it does, in a few words.
         usage: how it is called, a line for each way.
         text: paragraphs before the options; one that begins with a blank is shown as it is.
-        rows: its options.
+        rows: its own options.
         more: paragraphs after the options.
+        shared: names of the options that it has in common with dsrun.
     """
 
     title: str
@@ -22,6 +23,7 @@ class Tool(NamedTuple):
     text: tuple[str, ...]
     rows: tuple[Row, ...]
     more: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
 
 
 def _of_dsrun(name: str, text: str, otherwise: str = "none") -> Row:
@@ -93,5 +95,47 @@ SCALE = Tool(
     (_HELP,),
 )
 
-TOOLS = {"dsrun-topo": TOPO, "dsrun-elastic": ELASTIC, "dsrun-scale": SCALE}
+HOLD = Tool(
+    "keep nodes connected, so that jobs start on them at once",
+    ("[options]", "--release NAME"),
+    (
+        "Connect nodes, check them, and keep them for any number of jobs, one after another or at"
+        " once on different devices: dsrun --on NAME SCRIPT. The nodes are released by --release,"
+        " Ctrl-C, --idle_timeout, and when this process ends in any other way.",
+    ),
+    (
+        Row(("--name",), "NAME", "Name of the hold, for --on and --release.", "a short one"),
+        Row(
+            ("--idle_timeout",),
+            "DURATION",
+            "Release the nodes after this time without a job.",
+            "never",
+        ),
+        Row(
+            ("--detach",),
+            "",
+            "Return once the nodes are ready; the hold goes on, also after a logout.",
+        ),
+        Row(
+            ("--release",),
+            "NAME",
+            "Stop the jobs of this hold, and release its nodes.",
+        ),
+        _HELP,
+    ),
+    shared=(
+        *("hostfile", "host", "include", "exclude", "num_nodes", "num_gpus", "standalone"),
+        *("accelerator", "preload", "launcher", "launcher_args", "launcher_path", "ssh_port"),
+        *("accept_new_host_keys", "force_multi", "python", "control_port", "export", "env_file"),
+        *("connect_timeout", "start_timeout", "heartbeat_timeout", "grace", "color", "log_level"),
+        "quiet",
+    ),
+)
+
+TOOLS = {
+    "dsrun-topo": TOPO,
+    "dsrun-elastic": ELASTIC,
+    "dsrun-scale": SCALE,
+    "dsrun-hold": HOLD,
+}
 """Every command beside dsrun by its name."""

@@ -47,14 +47,9 @@ class Console:
         fds: tuple[int, int] = OWN,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Open both streams.
+        """Open both streams, for `--color` and `--log_level`, and the user with this environment.
 
-        Args:
-            loop: the event loop.
-            colour: --color.
-            level: --log_level.
-            fds: standard output and standard error; those of another process are closed at the end.
-            environ: of the user who sees the output.
+        `fds` are standard output and error; those of another process are closed at the end.
         """
         self._loop = loop
         self._level = LEVELS.index(level)
@@ -62,7 +57,7 @@ class Console:
         loop.open_to_threads()
         # Where both are one file, one writer keeps their order.
         self._sinks = {1: 1, 2: 1 if _same(*fds) else 2}
-        given = dict(zip((1, 2), fds, strict=True))
+        given = {1: fds[0], 2: fds[1]}
         self._writers = {
             sink: Writer(given[sink], self._failed(sink), owned=fds != OWN)
             for sink in {*self._sinks.values()}
@@ -75,11 +70,8 @@ class Console:
             for stream, terminal in self._terminals.items()
         }
         live = moves and all(self._terminals.values())
-        self._screen = (
-            TerminalOutput(loop, self._write, lambda: columns(reversed(fds), environ))
-            if live
-            else StreamOutput(loop, self._write)
-        )
+        screen = TerminalOutput if live else StreamOutput
+        self._screen = screen(loop, self._write, lambda: columns(reversed(fds), environ))
         self._labellers: dict[tuple[int, int], Labeller] = {}
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
         self._painted = False
@@ -142,6 +134,12 @@ class Console:
     def finish(self, then: Callable[[], None]) -> None:
         """Do the same without waiting: `then` is called from the loop once all is written."""
         self._print_rest()
+        self.flush(then)
+        for writer in self._writers.values():
+            writer.close(0.0)
+
+    def flush(self, then: Callable[[], None]) -> None:
+        """Call `then` once everything so far is written, or after `LAST_WRITE`."""
         unwritten = {*self._writers}
 
         def wrote(sink: int) -> None:
@@ -159,7 +157,6 @@ class Console:
         for sink, writer in self._writers.items():
             told = partial(wrote, sink)
             writer.put(b"", partial(self._loop.call_soon_threadsafe, told))
-            writer.close(0.0)
 
     def _print_rest(self) -> None:
         self._screen.clear()

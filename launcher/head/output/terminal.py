@@ -45,9 +45,9 @@ def may_move(colour: str, environ: Mapping[str, str]) -> bool:
 
 
 class StreamOutput:
-    """Writes to a file or a pipe."""
+    """Writes to a file or a pipe, whose width does not matter."""
 
-    def __init__(self, loop: Loop, write: Write) -> None:
+    def __init__(self, loop: Loop, write: Write, _width: Callable[[], int] = int) -> None:
         self._loop = loop
         self._write = write
         self._waiting: dict[Key, Labeller] = {}

@@ -52,7 +52,7 @@ def announced(
     """
     context, pin = tls.make_certificate()
     nodes = [node for part in parts if part.backend.transport == "dial" for node in part.nodes]
-    returns = spec.elastic is not None
+    returns = spec.elastic is not None or spec.held
     verifier = TokenVerifier(nodes, fleet.on_stream, fleet.on_session_end, returns=returns)
     addresses = addresses_towards([node.host.name for node in nodes]) or ("127.0.0.1",)
     port = spec.dial_in.port or 0

@@ -1,0 +1,85 @@
+"""Parse the command line of a command beside dsrun: its own options, and some of dsrun's."""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+from .options import Options, table
+from .parser import from_environment, take
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+    from typing import Any
+
+    from .option import Option
+
+
+class ToolCommand(NamedTuple):
+    """One parsed command line.
+
+    Attributes:
+        own: the value of every option of its own, given or default.
+        options: the options that it shares with dsrun.
+        given: names of the options that the user set, on the command line or by a variable.
+        rest: the words that are not options.
+        help: whether the help is requested.
+    """
+
+    own: Mapping[str, Any]
+    options: Options
+    given: frozenset[str] = frozenset()
+    rest: tuple[str, ...] = ()
+    help: bool = False
+
+
+def parse(
+    words: Sequence[str],
+    own: Mapping[str, Option],
+    shared: Collection[str],
+    environ: Mapping[str, str],
+    mixing: Collection[str] = (),
+) -> ToolCommand:
+    """Parse a command line; the options it shares may be set by DSRUN_* variables.
+
+    The first word that is not an option ends the options, and so does `--`.
+
+    Args:
+        words: the arguments.
+        own: the command's own options.
+        shared: names of the options of dsrun that it has.
+        environ: the environment.
+        mixing: options after which words and options may come in any order.
+
+    Raises:
+        UsageError: an option is unknown, or has an invalid value.
+    """
+    ours = {name: found for name, found in table().items() if found[0] in shared}
+    names = {**ours, **{name: (name, option) for name, option in own.items()}}
+    values: dict[str, Any] = dict(from_environment("DSRUN_", environ, ours))
+    at, rest = 0, []
+    while at < len(words):
+        word = words[at]
+        if word in {"-h", "--help"}:
+            return ToolCommand({}, Options(), help=True)
+        if word == "--":
+            at += 1
+            break
+        if word.startswith("-") and word != "-":
+            at += take(word, words[at + 1 : at + 2], names, values)
+        elif mixing and not values.keys().isdisjoint(mixing):
+            rest.append(word)
+            at += 1
+        else:
+            break
+    return _command(own, values, (*rest, *words[at:]))
+
+
+def _command(
+    own: Mapping[str, Option], values: Mapping[str, Any], rest: tuple[str, ...]
+) -> ToolCommand:
+    return ToolCommand(
+        own={name: values.get(name, option.default) for name, option in own.items()},
+        options=Options(**{name: value for name, value in values.items() if name not in own}),
+        given=frozenset(values),
+        rest=rest,
+    )

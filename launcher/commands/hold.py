@@ -1,0 +1,97 @@
+"""dsrun-hold: keep nodes connected, so that `dsrun --on NAME` starts on them at once."""
+
+from __future__ import annotations
+
+import os
+
+from ..backends import allocates
+from ..cli.option import Option
+from ..cli.tool_parser import parse
+from ..common import entry
+from ..common.errors import UsageError
+from ..control import local
+from ..planning.hold import SHARED, plan_hold
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..cli.options import Options
+    from ..cli.tool_parser import ToolCommand
+
+OWN = {
+    "name": Option("", "str", "NAME"),
+    "idle_timeout": Option(0.0, "seconds", "DURATION", positive=True),
+    "detach": Option(False, "bool", ""),
+    "release": Option("", "str", "NAME"),
+}
+
+
+def run(words: list[str]) -> int:
+    """Run the command with these arguments; return the exit code.
+
+    Raises:
+        DsrunError: an argument is not valid, or the nodes cannot be held.
+    """
+    command = parse(words, OWN, SHARED, os.environ)
+    if command.help:
+        from ..cli.help.pages import of_tool
+
+        entry.write(of_tool("dsrun-hold"))
+        return 0
+    if command.rest:
+        raise UsageError(
+            f"dsrun-hold: takes no program, as {command.rest[0][:60]!r}; run programs on the held"
+            " nodes with dsrun --on NAME"
+        )
+    return _release(command.own["release"]) if command.own["release"] else _hold(command)
+
+
+def start() -> None:
+    """Run the command `dsrun-hold` and exit."""
+    entry.start(run)
+
+
+def _hold(command: ToolCommand) -> int:
+    from ..head.hold.serve import serve
+
+    _check_allocation(command.options)
+    own = command.own
+    spec = plan_hold(command.options, own["name"], own["idle_timeout"])
+    try:
+        line = local.listener(local.HOLD, spec.name)
+    except OSError as error:
+        why = f"the name is taken on this machine ({error.strerror})"
+        free = f"dsrun-hold --release {spec.name} releases it, if it is yours"
+        raise UsageError(f"--name {spec.name}: {why}; {free}") from None
+    if not own["detach"]:
+        return serve(spec, line)
+    from ..common.detach import detached
+
+    return detached(lambda parent: serve(spec, line, parent))
+
+
+def _check_allocation(options: Options) -> None:
+    if allocates(options.launcher) and "SLURM_JOB_ID" not in os.environ:
+        name = options.launcher.lower()
+        raise UsageError(
+            f"--launcher {name}: this is not a Slurm job; run `salloc dsrun-hold ...`, or start"
+            " dsrun-hold in an sbatch script"
+        )
+
+
+def _release(name: str) -> int:
+    """Have a hold release its nodes, and wait until it has done so.
+
+    Raises:
+        UsageError: there is no such hold of this user.
+    """
+    from ..control.local_client import connect, running
+
+    client = connect(local.HOLD, name)
+    if client is None:
+        known = ", ".join(running(local.HOLD)) or "none"
+        raise UsageError(f"--release {name[:80]}: no such hold on this machine; there are: {known}")
+    with client:
+        client.ask({"do": "release"})
+        for _ in client.frames():
+            pass
+    return 0

@@ -1,0 +1,154 @@
+"""A run on held nodes for a client: its output goes to the client, and its end is the answer."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from ...common import signals
+from ...common.errors import DsrunError
+from ..output.console import Console
+from ..report.report import as_json, words
+from ..run.lifecycle import open_console, program_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from ...specs.job import JobSpec
+    from ..local.server import Caller, Message
+    from ..run.run import Run
+    from .hold import Hold
+
+    Streams = tuple[int, int, int]
+
+STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+"""Signals that end a run even if the job names others: the client is gone, or the hold ends."""
+
+
+class HeldRun:
+    """One request of a client, from its arrival to its answer.
+
+    Attributes:
+        spec: the job.
+        caller: the client.
+        run: the run, once it has begun.
+        since: when it has begun, on the loop's clock; None while it waits.
+    """
+
+    def __init__(
+        self,
+        hold: Hold,
+        spec: JobSpec,
+        caller: Caller,
+        request: Message,
+        streams: Streams,
+    ) -> None:
+        """Prepare it; `streams` are the client's, and are closed at the end."""
+        self.spec = spec
+        self.caller = caller
+        self.run: Run | None = None
+        self.since: float | None = None
+        self._hold = hold
+        self._request = request
+        self._streams = streams
+        self._loop = hold.loop
+        self._ends = {signals.parse("signal", one) for one in spec.supervision.end_signals}
+        output = spec.output
+        self._console = Console(
+            hold.loop,
+            colour=output.color,
+            level=output.level,
+            fds=streams[1:],
+            environ=spec.environ or {},
+        )
+        caller.on_close.append(self._on_client_gone)
+
+    @property
+    def job_id(self) -> str:
+        """The id of its job."""
+        return self.spec.job_id
+
+    def wait(self, blockers: Sequence[str]) -> None:
+        """Tell the user which jobs have the slots that it waits for."""
+        self._console.log(f"waiting for job {', '.join(blockers)} on the same slots")
+
+    def begin(self) -> None:
+        """Start it on its slots, which are free."""
+        self.since = self._loop.clock()
+        open_console(self.spec, self._console)
+        try:
+            self._hold.nodes.check(self.spec.plan)
+            self.run = run = program_of(self.spec, self._hold.fleet, self._console)
+        except DsrunError as error:
+            self._close(error)
+            return
+        run.on_over = self._on_over
+        run.input_fd = self._streams[0]
+        self._console.on_broken_pipe = run.signals.on_broken_output
+        run.begin()
+
+    def signal(self, number: int) -> None:
+        """Handle a signal that the client has got."""
+        if self.run is None:
+            if number in self._ends | STOP_SIGNALS:
+                self._close(_Interrupted(number))
+        elif number in self._ends:
+            self.run.signals.end(number)
+        elif number != signal.SIGTSTP:
+            self.run.signals.pass_on(number)
+
+    def end(self, number: int) -> None:
+        """Stop it, as the hold ends: by this signal, or with 0 because it is released."""
+        if self.run is None:
+            self._close(_Interrupted(number or signal.SIGTERM))
+        else:
+            self.run.signals.end(number or signal.SIGTERM)
+
+    def _on_client_gone(self) -> None:
+        if self.job_id in self._hold.runs:
+            self.end(signal.SIGHUP)
+
+    # -- the end ------------------------------------------------------------------------------
+
+    def _on_over(self) -> None:
+        # Not at once: this is called from within the run.
+        self._loop.call_later(0.0, self._finish)
+
+    def _finish(self) -> None:
+        run = self.run
+        assert run is not None
+        run.leave()
+        run.release()
+        self._hold.nodes.settle(run)
+        try:
+            report = run.result()
+        except DsrunError as error:
+            self._close(error)
+            return
+        text = words(report)
+        if text:
+            self._console.print_report(text)
+        self._close({"code": report.exit_code, "report": as_json(report)})
+
+    def _close(self, end: DsrunError | dict[str, Any]) -> None:
+        """Let the slots go, and answer once all output is written."""
+        self._hold.free(self)
+        os.close(self._streams[0])
+        self._console.finish(lambda: self._answer(end))
+
+    def _answer(self, end: DsrunError | dict[str, Any]) -> None:
+        if isinstance(end, DsrunError):
+            self.caller.refuse(end, self._request)
+        else:
+            self.caller.answer(end, self._request)
+        self._hold.leave()
+
+
+class _Interrupted(DsrunError):
+    """The client has given up waiting, or the hold has ended."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(f"stopped by {signal.Signals(number).name} before it began")
+        self.exit_code = 128 + number

@@ -1,0 +1,200 @@
+"""Nodes that are kept connected, and the runs that use them, in turn or side by side."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from enum import Enum
+
+from ...common.errors import NodeError
+from ...common.wording import counted
+from .nodes import HeldNodes
+from .schedule import Schedule
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ...common.errors import DsrunError
+    from ...common.loop import Timer
+    from ...specs.hold import HoldSpec
+    from ...specs.host import Slot
+    from ...specs.plan import Plan
+    from ..fleet.fleet import Fleet
+    from ..output.console import Console
+    from .held_run import HeldRun
+
+KEPT = 200
+"""Lines of its own messages that are kept for those who ask later."""
+
+
+class Phase(Enum):
+    """The phase of a hold.
+
+    Attributes:
+        STARTING: its nodes are being connected and asked what they are.
+        SERVING: runs can use them.
+        ENDING: its runs are being stopped, or it could not start; no run begins.
+    """
+
+    STARTING = "starting"
+    SERVING = "serving"
+    ENDING = "ending"
+
+
+class Hold:
+    """The held nodes, and what uses them.
+
+    Attributes:
+        spec: what is held.
+        fleet: the connections to the nodes.
+        nodes: what they are, and which are lost.
+        phase: its current phase.
+        since: when it began, in seconds since the epoch.
+        runs: by job id, also those that wait.
+        console: prints its messages.
+        messages: its last lines for the user.
+        error: why it could not start; None if it could.
+        code: the exit code, once it ends.
+    """
+
+    def __init__(self, spec: HoldSpec, fleet: Fleet, console: Console) -> None:
+        """Prepare a hold of all nodes of a fleet."""
+        self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
+        self.phase = Phase.STARTING
+        self.since = time.time()
+        self.runs: dict[str, HeldRun] = {}
+        self.messages: deque[str] = deque(maxlen=KEPT)
+        self.error: DsrunError | None = None
+        self.code = 0
+        self.nodes = HeldNodes(spec, fleet, self.log)
+        self.console = console
+        self._schedule = Schedule()
+        self._waiting: list[Callable[[], None]] = []
+        self._users = 0
+        self._idle: Timer | None = None
+
+    def log(self, text: str, level: str = "info") -> None:
+        """Print a message for the user, and keep it."""
+        self.messages += text.split("\n")
+        self.console.log(text, level)
+
+    # -- the start --------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Ask all nodes what they are, once they are connected."""
+        self.nodes.begin(self.console, self._on_survey)
+
+    def when_ready(self, call: Callable[[], None]) -> None:
+        """Call `call` once runs can use the nodes, or never can: the phase says which."""
+        if self.phase is Phase.STARTING:
+            self._waiting.append(call)
+        else:
+            call()
+
+    def _on_survey(self) -> None:
+        if self.phase is Phase.STARTING:
+            self.error = self.nodes.keep()
+            self.phase = Phase.ENDING if self.error else Phase.SERVING
+        if self.phase is Phase.SERVING:
+            self.log(self._ready_line())
+            self._rest()
+        else:
+            self.loop.stop()
+        calls, self._waiting = self._waiting, []
+        for call in calls:
+            call()
+
+    def _ready_line(self) -> str:
+        name, hosts = self.spec.name, self.nodes.hosts
+        slots = sum(len(host.slots or ()) for host in hosts)
+        return (
+            f"holding {counted(len(hosts), 'node')} with {counted(slots, 'slot')} as {name};"
+            f" use: dsrun --on={name} SCRIPT; release: dsrun-hold --release {name}"
+        )
+
+    # -- what uses it -----------------------------------------------------------------------
+
+    def enter(self) -> None:
+        """Note that something uses the nodes: they are not released meanwhile."""
+        self._users += 1
+        if self._idle is not None:
+            self._idle.cancel()
+
+    def leave(self) -> None:
+        """Note that something uses the nodes no more."""
+        self._users -= 1
+        self._rest()
+
+    def _rest(self) -> None:
+        if self.phase is Phase.ENDING and not self._users:
+            self.loop.stop()
+        elif not self._users and self.spec.idle_timeout:
+            self._idle = self.loop.call_later(self.spec.idle_timeout, self._expire)
+
+    def _expire(self) -> None:
+        self.log(f"no run for {self.spec.idle_timeout:g} s: releasing all nodes")
+        self.end(0)
+
+    # -- runs -------------------------------------------------------------------------------
+
+    def check(self, plan: Plan, *, waits: bool) -> None:
+        """Check that a run can use the nodes now, or once their slots are free if it `waits`.
+
+        Raises:
+            UsageError: a host, or a slot of it, is not held.
+            NodeError: a host is missing, or slots are in use; or the hold is ending.
+        """
+        if self.phase is not Phase.SERVING:
+            raise NodeError(f"hold {self.spec.name} is {self.phase.value}")
+        self.nodes.check(plan)
+        blockers = self._schedule.blockers(places(plan))
+        if blockers and not waits:
+            users = ", ".join(blockers)
+            raise NodeError(f"slots are in use by job {users} (--on_busy wait waits for them)")
+
+    def add(self, run: HeldRun) -> None:
+        """Begin a run, or let it wait until its slots are free."""
+        self.enter()
+        self.runs[run.job_id] = run
+        wanted = places(run.spec.plan)
+        blockers = self._schedule.blockers(wanted)
+        if self._schedule.ask(run.job_id, wanted):
+            run.begin()
+        else:
+            run.wait(blockers)
+
+    def free(self, run: HeldRun) -> None:
+        """Take the slots of a run, which is over or waits no more; others may begin with them."""
+        del self.runs[run.job_id]
+        for job in self._schedule.end(run.job_id):
+            self.runs[job].begin()
+
+    def taken(self, host: str) -> bool:
+        """Return whether a run uses slots of a host."""
+        return bool(self._schedule.taken(host))
+
+    def waits(self, run: HeldRun) -> bool:
+        """Return whether a run waits for its slots."""
+        return run.job_id in self._schedule.waiting
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def end(self, number: int) -> None:
+        """Stop all runs, then release the nodes; `number` is the signal that is the cause, or 0."""
+        if self.phase is not Phase.ENDING:
+            self.code = 128 + number if number else 0
+        starting, self.phase = self.phase is Phase.STARTING, Phase.ENDING
+        self.nodes.close()
+        if starting:
+            self.nodes.cancel(number)
+            return
+        for run in tuple(self.runs.values()):
+            run.end(number)
+        if not self._users:
+            self.loop.stop()
+
+
+def places(plan: Plan) -> dict[str, Sequence[Slot]]:
+    """Return the slots of a plan by host."""
+    return {node.host.name: node.slots or () for node in plan.nodes}

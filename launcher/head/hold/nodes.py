@@ -1,0 +1,159 @@
+"""The nodes of a hold: what they are, which are lost, and how they come back."""
+
+from __future__ import annotations
+
+from ...common.errors import NodeError, UsageError
+from ...common.wording import counted
+from ...specs.plan import lay_out
+from ..fleet.hosts import by_cause, some_of
+from .keeper import Keeper
+from .survey import Survey, muted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...common.errors import DsrunError
+    from ...specs.hold import HoldSpec
+    from ...specs.host import Host
+    from ...specs.plan import Plan
+    from ..fleet.fleet import Fleet
+    from ..fleet.node_connection import NodeConnection
+    from ..output.console import Console
+    from ..run.run import Run
+    from .survey import Facts
+
+LEFT_BEHIND = "its node launcher still had workers of an earlier run"
+"""Why the hold itself ends a connection, after a run that did not wait for its workers."""
+
+
+class HeldNodes:
+    """The nodes of a hold.
+
+    Attributes:
+        facts: what each node is, by the name of its host.
+    """
+
+    def __init__(self, spec: HoldSpec, fleet: Fleet, log: Callable[[str, str], None]) -> None:
+        """Start without facts; `log` prints a message, given its text and level."""
+        self.facts: dict[str, Facts] = {}
+        self._spec = spec
+        self._fleet = fleet
+        self._log = log
+        self._nodes = {node.name: node for node in fleet.nodes.values()}
+        self._keeper = Keeper(fleet.loop, self._reach, lambda text: log(text, "warning"))
+        self._first: Survey | None = None
+
+    # -- the beginning and the end ------------------------------------------------------------
+
+    def begin(self, console: Console, on_over: Callable[[], None]) -> None:
+        """Ask all nodes what they are, once they are connected; `on_over` is called at the end."""
+        self._first = Survey(self._spec.job, self._fleet, console, on_over)
+        self._first.run.begin()
+
+    def cancel(self, number: int) -> None:
+        """Give up asking all nodes, because of this signal."""
+        if self._first is not None:
+            self._first.run.signals.end(number)
+
+    def keep(self) -> DsrunError | None:
+        """Keep the nodes that have been asked; return why that is not possible, None if it is."""
+        assert self._first is not None
+        if self._first.error is not None:
+            return self._first.error
+        self.facts = dict(self._first.facts)
+        self._first = None
+        self._fleet.on_idle = self._keeper.on_event
+        self._fleet.watch()
+        self.look()
+        return None
+
+    def close(self) -> None:
+        """Look for lost nodes no more."""
+        self._keeper.close()
+
+    # -- which there are ----------------------------------------------------------------------
+
+    @property
+    def hosts(self) -> list[Host]:
+        """The hosts in their order, with the slots that they have."""
+        known = [(node.origin.host, self.facts.get(name)) for name, node in self._nodes.items()]
+        return [host._replace(slots=facts.slots) if facts else host for host, facts in known]
+
+    def lost(self, host: str) -> str:
+        """Return why a host is missing, "" if it is not."""
+        return self._keeper.reasons.get(self._nodes[host], "")
+
+    def connections(self, names: Sequence[str]) -> list[NodeConnection]:
+        """Return the connections of these hosts.
+
+        Raises:
+            UsageError: one of them is not held.
+            NodeError: one of them is missing at present.
+        """
+        unknown = [name for name in names if name not in self._nodes]
+        if unknown:
+            held = some_of(list(self._nodes))
+            raise UsageError(f"{some_of(unknown)}: not held by {self._spec.name}, which has {held}")
+        missing = {name: why for name in names if (why := self.lost(name))}
+        if missing:
+            raise NodeError("\n".join(f"{line}; looking for it" for line in by_cause(missing)))
+        return [self._nodes[name] for name in names]
+
+    def check(self, plan: Plan) -> None:
+        """Check that a plan has only nodes that are here, and slots that they have.
+
+        Raises:
+            UsageError: a host, or a slot of it, is not held.
+            NodeError: a host is missing at present.
+        """
+        self.connections([node.host.name for node in plan.nodes])
+        for node in plan.nodes:
+            have = self.facts[node.host.name].slots
+            lacking = [slot for slot in node.slots or () if slot not in have]
+            if lacking or not node.slots:
+                some = ", ".join(map(str, lacking or ["none"]))
+                held = ", ".join(map(str, have))
+                raise UsageError(f"{node.host.name}: no slot {some}; held are {held}")
+
+    # -- lost nodes ---------------------------------------------------------------------------
+
+    def settle(self, run: Run) -> None:
+        """Take care of nodes that a run, which is over, has lost or left with workers on them."""
+        for node in run.nodes if run.started else ():
+            if node.connection.connected and node.done is None:
+                node.connection.close(LEFT_BEHIND)
+        self.look()
+
+    def look(self) -> None:
+        """Look for all nodes that are lost, and that no run uses."""
+        for node in self._nodes.values():
+            if not node.connected and node.on_event is None:
+                self._keeper.lost(node)
+
+    def _reach(self, node: NodeConnection) -> None:
+        """Start a lost node, and ask it what it is."""
+        plan = self._spec.job.plan._replace(nodes=lay_out([node.origin.host]))
+
+        def over() -> None:
+            self._on_reached(node, survey.facts, survey.error)
+
+        survey = Survey(self._spec.job._replace(plan=plan), self._fleet, muted(), over)
+        node.try_again()
+        survey.run.begin()
+        self._fleet.reach(node)
+
+    def _on_reached(
+        self, node: NodeConnection, facts: Mapping[str, Facts], error: DsrunError | None
+    ) -> None:
+        if error is not None or not node.connected:
+            reason = str(error).rpartition("\n")[2].strip() if error else node.lost
+            node.close(reason)
+            self._keeper.failed(node, reason.removeprefix(f"{node.name}: "))
+            return
+        changed = facts[node.name].slots != self.facts[node.name].slots
+        self.facts.update(facts)
+        self._keeper.back(node)
+        if changed:
+            slots = counted(len(facts[node.name].slots), "slot")
+            self._log(f"{node.name} has {slots} now", "warning")

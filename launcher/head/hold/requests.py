@@ -1,0 +1,189 @@
+"""The requests of local control that a hold carries out.
+
+`VERBS` has them all; to add one, write a function of a hold, a caller, the request and its
+descriptors, and add a line.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ...common.errors import UsageError
+from ...specs import codec
+from ...specs.job import JobSpec
+from .held_run import HeldRun
+from .hold import Phase, places
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import TypeAlias
+
+    from ..local.server import Caller, Message, Verb
+    from .hold import Hold
+
+    HoldVerb: TypeAlias = Callable[[Hold, Caller, Message, list[int]], Message | None]
+
+
+def verbs(hold: Hold) -> dict[str, Verb]:
+    """Return the verbs of a hold for its server."""
+    return {name: partial(verb, hold) for name, verb in VERBS.items()}
+
+
+def describe(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message | None:
+    """Answer what is held, once it is known."""
+
+    def answer() -> None:
+        if hold.phase is Phase.SERVING:
+            caller.answer(description(hold), request)
+        else:
+            caller.refuse(hold.error or UsageError(f"hold {hold.spec.name} is ending"), request)
+
+    hold.when_ready(answer)
+    return None
+
+
+def description(hold: Hold) -> Message:
+    """Return what is held, for planning a run on it."""
+    job = hold.spec.job
+    kinds = {facts.accelerator for facts in hold.nodes.facts.values()}
+    return {
+        **_identity(hold),
+        "launcher": job.plan.launcher,
+        "hosts": _hosts(hold),
+        "accelerator": min(kinds, default=""),
+        "preload": list(job.workers.preload),
+        "settings": codec.encode(job.backend),
+    }
+
+
+def _identity(hold: Hold) -> Message:
+    from ... import __version__
+
+    job = hold.spec.job.job_id
+    return {"name": hold.spec.name, "version": __version__, "since": hold.since, "job": job}
+
+
+def _hosts(hold: Hold) -> list[Message]:
+    return [_host(hold, host.name, host.slots or ()) for host in hold.nodes.hosts]
+
+
+def _host(hold: Hold, name: str, slots: tuple[int | str, ...]) -> Message:
+    lost = hold.nodes.lost(name)
+    state = "lost" if lost else "busy" if hold.taken(name) else "free"
+    return {"name": name, "slots": list(slots), "state": state, "reason": lost}
+
+
+def status(hold: Hold, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
+    """Return the state of a hold and of its runs."""
+    return {
+        **_identity(hold),
+        "kind": "hold",
+        "state": hold.phase.value,
+        "launcher": hold.spec.job.plan.launcher,
+        "hosts": _hosts(hold),
+        "runs": [_run(run, waits=hold.waits(run)) for run in hold.runs.values()],
+        "last": hold.messages[-1] if hold.messages else "",
+    }
+
+
+def _run(run: HeldRun, *, waits: bool) -> Message:
+    taken = places(run.spec.plan)
+    return {
+        "job": run.job_id,
+        "state": "waiting" if waits else "running",
+        "hosts": list(taken),
+        "ranks": sum(map(len, taken.values())),
+        "since": run.since,
+    }
+
+
+def logs(hold: Hold, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
+    """Return the last lines that a hold has printed about itself."""
+    return {"lines": list(hold.messages)}
+
+
+def release(hold: Hold, _caller: Caller, _request: Message, _fds: list[int]) -> Message:
+    """Stop all runs and release the nodes; the end of the connection says that it is done."""
+    hold.loop.call_later(0.0, lambda: hold.end(0))
+    return {"name": hold.spec.name, "runs": len(hold.runs)}
+
+
+# -- runs -----------------------------------------------------------------------------------
+
+
+def run(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> None:
+    """Run a job; the answer follows at its end, with the exit code and the report.
+
+    Raises:
+        DsrunError: the request is not valid, or the job cannot run here now.
+    """
+    busy = request.get("busy", "wait")
+    if len(fds) != 3 or busy not in {"wait", "refuse"}:
+        raise UsageError("invalid request to run a job")
+    spec = fitted(hold, codec.decode(JobSpec, request.get("spec")))
+    if spec.job_id in hold.runs:
+        raise UsageError(f"job {spec.job_id[:40]} is on hold {hold.spec.name} already")
+    hold.check(spec.plan, waits=busy == "wait")
+    hold.add(HeldRun(hold, spec, caller, request, (fds[0], fds[1], fds[2])))
+
+
+def fitted(hold: Hold, spec: JobSpec) -> JobSpec:
+    """Return a job as it runs on held nodes, which are reached and watched as the hold does it.
+
+    Raises:
+        UsageError: it is a job that held nodes cannot run.
+    """
+    own, plan = hold.spec.job, spec.plan
+    shared = any(node.share for node in plan.nodes)
+    if plan.rendezvous or spec.updates or spec.only is not None or shared or not plan.nodes:
+        raise UsageError("held nodes cannot run this job: its hosts are not those of the hold")
+    heartbeat = own.supervision.heartbeat_timeout
+    preload = () if plan.program.no_python else spec.workers.preload or own.workers.preload
+    return spec._replace(
+        plan=plan._replace(launcher=own.plan.launcher),
+        workers=spec.workers._replace(preload=preload),
+        backend=own.backend,
+        supervision=spec.supervision._replace(heartbeat_timeout=heartbeat),
+        dial_in=own.dial_in,
+        held=True,
+    )
+
+
+def signal(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message:
+    """Pass a signal to the caller's own runs, or to the one of that job id."""
+    number = request.get("number")
+    if type(number) is not int or not 0 < number < 65:
+        raise UsageError("invalid signal")
+    for one in _named(hold, caller, request):
+        one.signal(number)
+    return {}
+
+
+def stop(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message:
+    """Stop the caller's own runs, or the one of that job id."""
+    for one in _named(hold, caller, request):
+        one.end(0)
+    return {}
+
+
+def _named(hold: Hold, caller: Caller, request: Message) -> list[HeldRun]:
+    job = request.get("job")
+    if job is None:
+        return [one for one in hold.runs.values() if one.caller is caller]
+    if job not in hold.runs:
+        running = ", ".join(hold.runs) or "none"
+        raise UsageError(f"no job {str(job)[:40]} on hold {hold.spec.name}; running: {running}")
+    return [hold.runs[job]]
+
+
+VERBS: Mapping[str, HoldVerb] = {
+    "describe": describe,
+    "run": run,
+    "signal": signal,
+    "stop": stop,
+    "release": release,
+    "status": status,
+    "logs": logs,
+}
+"""Every request by the name that it has as `do`."""

@@ -1,0 +1,118 @@
+"""Hold nodes from their connection to their release."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import nullcontext
+
+from ...common.loop import Loop
+from ...control.messages import End
+from ..fleet.fleet import Fleet
+from ..local.server import LocalServer
+from ..output.console import Console
+from ..run.start import prepare
+from .hold import Hold, Phase
+from .requests import verbs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _socket import socket
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from ...backends.base import Dial, Part
+    from ...common.detach import Parent
+    from ...specs.hold import HoldSpec
+    from ..run.start import Start
+
+ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
+"""Signals that release all nodes."""
+
+IDLE = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
+"""Signals that have no effect: they would end this process and with it all runs."""
+
+
+def serve(spec: HoldSpec, line: socket, parent: Parent | None = None) -> int:
+    """Hold nodes until they are released; return the exit code.
+
+    Args:
+        spec: what is held.
+        line: where requests come from: a listening socket, or one that is connected to a single
+            caller, with whose end the hold ends.
+        parent: is told once the nodes can be used; if it ends before, so does the hold.
+
+    Raises:
+        DsrunError: the nodes cannot be held; nothing is left running on them.
+    """
+    job = spec.job
+    start = prepare(job.plan, job.settings)  # before there is a thread: it forks
+    loop = Loop()
+    console = Console(loop, colour=job.output.color, level=job.output.level)
+    nodes = sorted((node for part in start.parts for node in part.nodes), key=lambda n: n.rank)
+
+    def log(text: str, level: str) -> None:
+        hold.log(text, level)
+
+    fleet = Fleet(nodes, loop, log, job.supervision.heartbeat_timeout)
+    hold = Hold(spec, fleet, console)
+    server = LocalServer(loop, line, verbs(hold))
+    for caller in server.callers:
+        caller.on_close.append(lambda: hold.end(signal.SIGHUP))
+    try:
+        _handle_signals(hold)
+        if parent is not None:
+            _watch(parent, hold, console)
+        _serve(hold, start)
+    finally:
+        server.close()
+        console.close()
+    if hold.error is not None:
+        raise hold.error
+    return hold.code
+
+
+def _handle_signals(hold: Hold) -> None:
+    """Install the signal handlers; a SIGHUP that was ignored at the start stays so (nohup)."""
+    kept = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    ends = ENDS - {signal.SIGHUP} if kept else ENDS
+
+    def act(number: int) -> None:
+        if number in ends:
+            hold.end(number)
+        elif number == signal.SIGTSTP:
+            hold.fleet.suspend()
+
+    hold.loop.on_signals({*ends, *IDLE, signal.SIGTSTP}, act)
+
+
+def _watch(parent: Parent, hold: Hold, console: Console) -> None:
+    """Tell the parent once the nodes can be used; if it ends before, so does the hold."""
+    hold.loop.add_reader(parent.fileno(), lambda: hold.end(signal.SIGHUP))
+
+    def leave() -> None:
+        hold.loop.remove(parent.fileno())
+        parent.leave()
+
+    hold.when_ready(lambda: console.flush(leave) if hold.phase is Phase.SERVING else None)
+
+
+def _serve(hold: Hold, start: Start) -> None:
+    with _dial(hold, start.parts, hold.console) as dial:
+        try:
+            hold.begin()
+            hold.fleet.connect(start.parts, dial)
+            hold.loop.run()
+            hold.fleet.close(End(hold.code, ""))
+        finally:
+            hold.fleet.disconnect()
+
+
+def _dial(
+    hold: Hold, parts: Sequence[Part], console: Console
+) -> AbstractContextManager[Dial | None]:
+    """Return a context with a listener, if node launchers dial in."""
+    if not any(part.backend.transport == "dial" for part in parts):
+        return nullcontext()
+    from ..run.dial_in import announced
+
+    return announced(hold.fleet, parts, hold.spec.job, console)

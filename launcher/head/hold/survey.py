@@ -1,0 +1,100 @@
+"""What held nodes are: their slots and devices, asked with a JOB that is never started."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from ..run.run import Run
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ...common.errors import DsrunError
+    from ...specs.host import Slot
+    from ...specs.job import JobSpec
+    from ...specs.plan import Plan
+    from ..fleet.fleet import Fleet
+    from ..output.console import Console
+
+
+class Facts(NamedTuple):
+    """What a node is.
+
+    Attributes:
+        slots: its slots that may be used.
+        devices: the devices that a worker can see; () without accelerators.
+        accelerator: their kind.
+    """
+
+    slots: tuple[Slot, ...]
+    devices: tuple[str, ...]
+    accelerator: str
+
+
+class Survey:
+    """Asks the nodes of a plan what they are, with all the checks of a start.
+
+    Attributes:
+        run: the run that is not started.
+        facts: by the names of the hosts, once it is over and there is no error.
+    """
+
+    def __init__(
+        self,
+        spec: JobSpec,
+        fleet: Fleet,
+        console: Console,
+        on_over: Callable[[], None],
+    ) -> None:
+        """Prepare it; `on_over` is called from the loop once it is over."""
+        self.run = Run(spec, fleet, console)
+        self.run.on_ready = self._on_ready
+        self.run.on_over = self._on_over
+        self.facts: Mapping[str, Facts] = {}
+        self._tell = on_over
+
+    @property
+    def error(self) -> DsrunError | None:
+        """Why some node cannot be used; None if all can."""
+        return self.run.error
+
+    def _on_ready(self, plan: Plan, _master: str, _port: int) -> None:
+        slots = {node.host.name: node.slots or () for node in plan.nodes}
+        self.facts = {
+            node.name: Facts(slots[node.name], node.hello.devices, node.hello.accelerator)
+            for node in self.run.nodes
+            if node.hello
+        }
+        self.run.end()
+
+    def _on_over(self) -> None:
+        run = self.run
+        run.leave()
+        run.release()
+        for node in run.nodes:
+            if node.connection.connected:
+                run.fleet.expect_beats(node.connection)
+        # Not at once: this is called from within the run.
+        run.loop.call_later(0.0, self._tell)
+
+
+class _Muted:
+    """A console that shows nothing."""
+
+    def log(self, text: str, level: str = "info") -> None:
+        """Print nothing."""
+
+    def shows(self, _level: str) -> bool:
+        """Return False."""
+        return False
+
+    def status(self, text: str) -> None:
+        """Show nothing."""
+
+
+def muted() -> Console:
+    """Return a console for a survey whose outcome alone matters."""
+    made: Any = _Muted()
+    console: Console = made
+    return console

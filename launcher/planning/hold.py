@@ -1,0 +1,54 @@
+"""From the options of dsrun-hold to the nodes that are held."""
+
+from __future__ import annotations
+
+from ..cli.parser import Command
+from ..common.errors import UsageError
+from ..control import local
+from ..specs.hold import HoldSpec
+from ..specs.program import Program
+from .hosts import by_rank
+from .job import job_spec
+from .planner import make_plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..cli.options import Options
+
+SHARED = frozenset(
+    {
+        *("hostfile", "host", "include", "exclude", "num_nodes"),
+        *("num_gpus", "standalone", "accelerator", "launcher", "launcher_args", "launcher_path"),
+        *("ssh_port", "accept_new_host_keys", "force_multi", "control_port", "python", "export"),
+        *("env_file", "preload", "connect_timeout", "start_timeout", "heartbeat_timeout", "grace"),
+        *("log_level", "quiet", "color"),
+    }
+)
+"""The options that dsrun-hold shares with dsrun."""
+
+CHECK = "dsrun-hold"
+"""What stands for the program of the job whose nodes are held: no node looks for a module."""
+
+
+def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> HoldSpec:
+    """Return what is held.
+
+    Args:
+        options: those of `SHARED` that are given.
+        name: by which jobs name it; "" for a short one.
+        idle_timeout: seconds without a run until the nodes are released; 0 for never.
+
+    Raises:
+        UsageError: an option is not valid, or nodes that are reached so cannot be held.
+    """
+    if by_rank(options):
+        raise UsageError("--no_ssh: nodes that join by themselves cannot be held")
+    if name and not local.is_name(name):
+        raise UsageError(f"--name {name[:80]!r}: expected letters, digits, and . _ - within")
+    options = options.changed(module=True)
+    planned = make_plan(Command(options, (CHECK,), frozenset()))
+    job = job_spec(planned, options)
+    python = planned.plan.program.python
+    program = Program(CHECK, module=True, python=python, local_rank=False)
+    job = job._replace(plan=job.plan._replace(program=program), workdir="/", held=True)
+    return HoldSpec(name or job.job_id.rpartition("-")[2], job, idle_timeout)

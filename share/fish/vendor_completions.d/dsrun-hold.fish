@@ -1,0 +1,73 @@
+# Completion of dsrun-hold for fish.
+# Written by `python -m docs.generate` from launcher/cli. Change those files instead.
+
+function __dsrun_hold_options --description 'Test whether an option may come next'
+    set -l value no
+    for word in (commandline -opc)[2..]
+        if test $value = yes
+            set value no
+            continue
+        end
+        switch (string replace --all -- - _ $word)
+            case '__*=*'
+            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __accelerator __preload __launcher __launcher_args __launcher_path __ssh_port __python __control_port __export __env_file __connect_timeout __start_timeout __heartbeat_timeout __grace __shutdown_timeout __color __log_level
+                set value yes
+            case '_*'
+            case '*'
+                return 1
+        end
+    end
+    return 0
+end
+
+function __dsrun_hold_dashes --description 'Test whether an option is typed with dashes'
+    string match --quiet -- '--*-*' (commandline -opc) (commandline -ct)
+end
+
+complete -c dsrun-hold -f
+complete -c dsrun-hold -n __dsrun_hold_options -l name -x -d 'Name of the hold, for --on and --release'
+complete -c dsrun-hold -n __dsrun_hold_options -l idle_timeout -x -d 'Release the nodes after this time without a job'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l idle-timeout -x -d 'Release the nodes after this time without a job'
+complete -c dsrun-hold -n __dsrun_hold_options -l detach -d 'Return once the nodes are ready; the hold goes on, also after a logout'
+complete -c dsrun-hold -n __dsrun_hold_options -l release -x -d 'Stop the jobs of this hold, and release its nodes'
+complete -c dsrun-hold -n __dsrun_hold_options -s h -l help -d 'Print this help'
+complete -c dsrun-hold -n __dsrun_hold_options -s H -l hostfile -r -F -d 'Read the hosts from FILE, one per line, in the order of their ranks: ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l host -x -a '(__fish_print_hostnames)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
+complete -c dsrun-hold -n __dsrun_hold_options -s i -l include -x -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
+complete -c dsrun-hold -n __dsrun_hold_options -s e -l exclude -x -d 'Use all hosts and slots except these'
+complete -c dsrun-hold -n __dsrun_hold_options -l num_nodes -x -d 'Use the first N hosts'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l num-nodes -x -d 'Use the first N hosts'
+complete -c dsrun-hold -n __dsrun_hold_options -l num_gpus -l num_accelerators -x -d 'Use the first N slots of every host'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l num-gpus -l num-accelerators -x -d 'Use the first N slots of every host'
+complete -c dsrun-hold -n __dsrun_hold_options -l standalone -d 'Use this machine only; ignore --host, --hostfile and the allocation ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of devices to use: cuda, rocm, xpu, npu, hpu, mlu, musa, sdaa, ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l preload -x -d 'Import these modules once on each node, and fork the workers from ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l launcher -x -a 'auto local ssh openssh pdsh openmpi mpich impi mvapich slurm' -d 'How the nodes are started: auto, local, ssh, openssh, pdsh, openmpi, ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l launcher_args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l launcher-args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l launcher_path -r -F -d 'Path of the launcher\'s program, or of the directory that contains it'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l launcher-path -r -F -d 'Path of the launcher\'s program, or of the directory that contains it'
+complete -c dsrun-hold -n __dsrun_hold_options -l ssh_port -x -d 'Port of sshd on every host for which the list of hosts has none'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l ssh-port -x -d 'Port of sshd on every host for which the list of hosts has none'
+complete -c dsrun-hold -n __dsrun_hold_options -l accept_new_host_keys -d 'Add unknown host keys to known_hosts'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l accept-new-host-keys -d 'Add unknown host keys to known_hosts'
+complete -c dsrun-hold -n __dsrun_hold_options -l force_multi -d 'Reach this machine over the launcher, like any other host'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l force-multi -d 'Reach this machine over the launcher, like any other host'
+complete -c dsrun-hold -n __dsrun_hold_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l control_port -x -d 'Port on which dsrun accepts connections of node launchers (pdsh, ...'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l control-port -x -d 'Port on which dsrun accepts connections of node launchers (pdsh, ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l export -x -d 'Send this variable to the nodes, with VALUE or else with its current ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l env_file -r -F -d 'Send the variables of FILE, one NAME=VALUE per line'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l env-file -r -F -d 'Send the variables of FILE, one NAME=VALUE per line'
+complete -c dsrun-hold -n __dsrun_hold_options -l connect_timeout -x -d 'Time limit for connecting to a host'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l connect-timeout -x -d 'Time limit for connecting to a host'
+complete -c dsrun-hold -n __dsrun_hold_options -l start_timeout -x -d 'Time limit until all nodes are ready to start their workers'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l start-timeout -x -d 'Time limit until all nodes are ready to start their workers'
+complete -c dsrun-hold -n __dsrun_hold_options -l heartbeat_timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l heartbeat-timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l grace -l shutdown_timeout -x -d 'Time between the stop signal and SIGKILL, for all ranks on all nodes ...'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l shutdown-timeout -x -d 'Time between the stop signal and SIGKILL, for all ranks on all nodes ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l color -x -a 'auto always never' -d 'Use colours, and redraw unfinished lines such as progress bars. ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l log_level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l log-level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
+complete -c dsrun-hold -n __dsrun_hold_options -s q -l quiet -d 'Print none of dsrun\'s own messages but errors'

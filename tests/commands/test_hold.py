@@ -1,0 +1,151 @@
+"""dsrun-hold on this machine, as a user types it: real processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.commands import hold
+from dsrun.launcher.common import entry
+from dsrun.launcher.control import local
+from dsrun.launcher.control.local_client import connect, running
+
+from ..support.checkout import CHECKOUT
+from ..support.local_control import new_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+COMMAND = str(CHECKOUT / "bin" / "dsrun-hold")
+LONG = 30.0
+
+
+def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
+    """Return the line that is printed for words that are not valid."""
+    assert entry.main(hold.run, words) == 2
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    return printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["train.py"], "dsrun-hold: takes no program, as 'train.py'; run programs"),
+        (["--max_restarts", "3"], "--max_restarts: unknown option"),
+        (["--no_ssh"], "--no_ssh: unknown option"),
+        (["--launcher", "slurm"], "--launcher slurm: this is not a Slurm job; run `salloc"),
+        (["--name", "a/b"], "--name 'a/b': expected letters, digits"),
+        (["--idle_timeout", "0"], "--idle_timeout: expected a duration"),
+        (["--release", "nobody-has-this"], "--release nobody-has-this: no such hold on this"),
+    ],
+)
+def test_what_is_not_valid_is_one_line(
+    words: list[str],
+    line: str,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    assert error_of(words, capfd).startswith(f"dsrun: {line}")
+
+
+def test_the_help(capfd: pytest.CaptureFixture[str]) -> None:
+    assert entry.main(hold.run, ["-h"]) == 0
+    assert "dsrun-hold" in capfd.readouterr().out
+
+
+@pytest.fixture
+def name() -> Iterator[str]:
+    """A name for a hold, which is released at the end."""
+    made = new_name()
+    yield made
+    client = connect(local.HOLD, made)
+    if client is not None:
+        with client:
+            client.ask({"do": "release"})
+            for _ in client.frames(LONG):
+                pass
+
+
+def start(name: str, *words: str) -> subprocess.Popen[str]:
+    argv = [COMMAND, "--name", name, "--num_gpus", "2", "--launcher", "local", *words]
+    return subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+
+
+def ready(held: subprocess.Popen[str]) -> str:
+    assert held.stderr is not None
+    return held.stderr.readline()
+
+
+def launchers(pid: int) -> list[int]:
+    """Return the children of a process."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:  # noqa: PTH123
+        return [int(word) for word in file.read().split()]
+
+
+def gone(pid: int) -> bool:
+    """Wait until a process is gone."""
+    end = time.monotonic() + LONG
+    while os.path.exists(f"/proc/{pid}") and time.monotonic() < end:  # noqa: PTH110
+        time.sleep(0.01)
+    return not os.path.exists(f"/proc/{pid}")  # noqa: PTH110
+
+
+def test_a_hold_from_its_line_to_its_release(name: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with start(name) as held:
+        assert ready(held) == (
+            f"dsrun: holding 1 node with 2 slots as {name}; use: dsrun --on={name} SCRIPT;"
+            f" release: dsrun-hold --release {name}\n"
+        )
+        assert name in running(local.HOLD)
+        taken = error_of(["--name", name, "--host", "localhost:1"], capfd)
+        assert taken.startswith(f"dsrun: --name {name}: the name is taken on this machine")
+        nodes = launchers(held.pid)
+        assert nodes
+        assert hold.run(["--release", name]) == 0
+        assert held.wait(LONG) == 0
+        assert all(map(gone, nodes))
+    assert name not in running(local.HOLD)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)]
+)
+def test_a_hold_that_is_ended_leaves_nothing(name: str, number: int, code: int) -> None:
+    with start(name) as held:
+        ready(held)
+        nodes = launchers(held.pid)
+        held.send_signal(number)
+        assert held.wait(LONG) == code
+        assert all(map(gone, nodes))
+
+
+def test_a_hold_in_the_background_outlives_its_command(name: str) -> None:
+    """Its line is the command's; when its nodes are killed, it starts them anew."""
+    held = start(name, "--detach")
+    _, errors = held.communicate(timeout=LONG)
+    assert (held.returncode, errors.count("\n")) == (0, 1)
+    client = connect(local.HOLD, name)
+    assert client is not None
+    with client:
+        state: dict[str, Any] = client.ask({"do": "status"}, seconds=LONG)
+        assert state["state"] == "serving"
+        assert client.ask({"do": "logs"})["lines"] == [errors.rstrip("\n").removeprefix("dsrun: ")]
+
+
+def test_a_hold_that_cannot_start_in_the_background(name: str, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+    python.chmod(0o755)
+    held = start(name, "--detach", "--python", str(python))
+    _, errors = held.communicate(timeout=LONG)
+    assert held.returncode == 69
+    assert "broken" in errors
+    assert name not in running(local.HOLD)

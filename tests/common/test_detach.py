@@ -1,0 +1,77 @@
+"""A program that goes on in the background: what its parent exits with, and what it keeps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from ..support.checkout import CHECKOUT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+START = """
+import os, select, sys, time
+from dsrun.launcher.common import entry
+from dsrun.launcher.common.detach import detached
+from dsrun.launcher.common.errors import NodeError
+
+def program(parent):
+    {}
+
+entry.start(lambda words: detached(program))
+"""
+
+
+def command(body: str) -> list[str]:
+    text = START.format("\n    ".join(body.strip().split("\n")))
+    return [sys.executable, "-c", text]
+
+
+def run(body: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(body), capture_output=True, text=True, check=False, cwd=CHECKOUT, timeout=30
+    )
+
+
+def test_a_program_that_is_ready_goes_on_without_terminal_and_folder(tmp_path: Path) -> None:
+    """Its parent ends with 0; whoever reads the parent's streams sees their end."""
+    ended = run(f"""
+print("before", flush=True)
+parent.leave()
+print("after", flush=True)
+facts = [os.getcwd(), os.readlink("/proc/self/fd/0"), os.getsid(0) == os.getpid()]
+with open({str(tmp_path / "new")!r}, "w") as file:
+    file.write(repr(facts))
+os.rename({str(tmp_path / "new")!r}, {str(tmp_path / "facts")!r})
+return 3
+""")
+    assert (ended.returncode, ended.stdout) == (0, "before\n")
+    while not (tmp_path / "facts").exists():
+        pass
+    assert (tmp_path / "facts").read_text() == "['/', '/dev/null', True]"
+
+
+def test_a_program_that_fails_before_gives_its_line_and_code() -> None:
+    ended = run('raise NodeError("n1: no route")')
+    assert (ended.returncode, ended.stderr) == (69, "dsrun: n1: no route\n")
+    assert run("return 5").returncode == 5
+    assert run("os.kill(os.getpid(), 9)").returncode == 137
+
+
+def test_a_program_learns_that_its_parent_has_been_killed(tmp_path: Path) -> None:
+    body = f"""
+print("up", flush=True)
+select.select([parent], [], [])
+open({str(tmp_path / "told")!r}, "w").close()
+return 0
+"""
+    with subprocess.Popen(command(body), stdout=subprocess.PIPE, cwd=CHECKOUT) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"up\n"
+        os.kill(started.pid, signal.SIGKILL)
+        assert started.stdout.read() == b"", "it has ended as well"
+    assert (tmp_path / "told").exists()

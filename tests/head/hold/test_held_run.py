@@ -1,0 +1,164 @@
+"""A run for a client: its output, its signals, and its answer."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.control import frames
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...support.fake_hold import Client, FakeHold
+
+    HoldOf = Callable[..., FakeHold]
+
+ALL = {"n0": [0, 1]}
+
+
+def started(fake: FakeHold, client: Client) -> None:
+    """Have the client's run start."""
+    client.run("job", ALL)
+    fake.job.ready(fake.run_of("job"))
+    fake.job.news("n0")
+
+
+def test_output_and_report_go_to_the_client_before_the_answer(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    client, other = fake.client(), fake.client()
+    started(fake, client)
+    fake.job.node("n0").prints(1, "out\n")
+    fake.job.node("n0").prints(1, "err without an end", stream=2)
+    fake.job.step()
+    fake.job.node("n0").exits(1, 3)
+    fake.job.step()
+    fake.job.node("n0").stops(0)
+    answer = client.wait(1)
+    printed = client.printed()
+    assert "n0:1| out\n" in printed
+    assert "n0:1| err without an end\n" in printed
+    assert "rank 1" in printed
+    assert answer["code"] == 3
+    assert answer["report"]["exit_code"] == 3
+    assert other.got == []
+    assert all("rank 1" not in text for _, text in fake.job.console.said)
+
+
+def test_each_run_leaves_neither_threads_nor_descriptors(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    client = fake.client()
+    threads, counts = threading.active_count(), []
+    for number in range(1, 6):
+        client.run("job", ALL)
+        run = fake.run_of("job")
+        fake.job.ready(run)
+        fake.job.end_well(run)
+        assert client.wait(number)["code"] == 0
+        fake.wait_for(lambda: threading.active_count() == threads)
+        counts.append(len(list(Path("/proc/self/fd").iterdir())))
+    reads = 2  # the test's own ends of the pipes
+    assert [later - earlier for earlier, later in pairwise(counts)] == [reads] * 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_of_the_client_ends_its_run(hold_of: HoldOf, number: int) -> None:
+    fake = hold_of("n0").ready()
+    client = fake.client()
+    started(fake, client)
+    assert client.ask("signal", number=number) == {"ok": True, "id": 2}
+    ((kind, stop),) = fake.job.news("n0")
+    assert (kind, stop["number"]) == ("STOP", number)
+    fake.job.node("n0").stops(0, 1)
+    assert client.wait(1)["code"] == 128 + number
+
+
+def test_other_signals_are_passed_on_and_ctrl_z_is_not(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    client = fake.client()
+    started(fake, client)
+    for number in (signal.SIGUSR1, signal.SIGTSTP, signal.SIGQUIT):
+        client.ask("signal", number=number)
+    assert fake.job.kinds("n0") == ["SIGNAL"]
+    fake.wait_for(lambda: "running: " in client.printed())
+
+
+def test_a_client_that_is_gone_ends_its_run(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    client = fake.client()
+    started(fake, client)
+    client.leave()
+    fake.job.step()
+    kind, stop = fake.job.news("n0")[0]
+    assert (kind, stop["number"]) == ("STOP", signal.SIGHUP)
+    fake.job.node("n0").stops(0, 1)
+    fake.wait_for(lambda: not fake.hold.runs)
+
+
+def test_one_that_waits_ends_at_once(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    client, interrupted, gone = fake.client(), fake.client(), fake.client()
+    started(fake, client)
+    interrupted.run("second", ALL)
+    gone.run("third", ALL)
+    interrupted.ask("signal", number=signal.SIGUSR1)
+    assert interrupted.answer_to(1) is None
+    interrupted.ask("signal", number=signal.SIGINT)
+    answer = interrupted.wait(1)
+    assert (answer["code"], answer["error"]) == (130, "stopped by SIGINT before it began")
+    gone.leave()
+    fake.job.step()
+    assert list(fake.hold.runs) == ["job"]
+
+
+def test_a_node_that_was_lost_while_it_waited(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    client, second = fake.client(), fake.client()
+    started(fake, client)
+    second.run("second", ALL)
+    fake.job.node("n0").leaves()
+    fake.job.go(1)
+    assert client.wait(1)["code"] == 75
+    answer = second.wait(1)
+    assert answer["code"] == 69
+    assert answer["error"].startswith("n0: ")
+    assert answer["error"].endswith("; looking for it")
+
+
+def test_a_lost_node_ends_the_run_and_is_looked_for(hold_of: HoldOf) -> None:
+    fake = hold_of("n0", "n1").ready()
+    client = fake.client()
+    client.run("job", {"n0": [0], "n1": [0]})
+    fake.job.ready(fake.run_of("job"))
+    fake.job.node("n1").leaves()
+    fake.job.step()
+    fake.job.node("n0").stops(0)
+    fake.job.go(1)
+    assert client.wait(1)["code"] == 75
+    assert fake.hold.nodes.lost("n1")
+    fake.job.go(2)
+    assert fake.job.node("n1").got(frames.JOB)()
+
+
+def test_elastic_jobs_use_the_nodes_of_the_hold(hold_of: HoldOf) -> None:
+    """With as many nodes as there are; a failure forms another round on them."""
+    from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+
+    fake = hold_of("n0", "n1").ready()
+    client = fake.client()
+    limits = ElasticPolicy(least=1, most=2, restarts=1)
+    client.run("job", {"n0": [0], "n1": [0]}, elastic=limits)
+    run = fake.run_of("job")
+    fake.job.ready(run)
+    assert run.started
+    assert "START" in fake.job.kinds("n0")
+    for node in run.nodes:
+        fake.job.node(node.name).done()
+    fake.job.go(1)
+    client.wait(1)
+    assert not fake.hold.runs

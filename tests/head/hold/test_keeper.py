@@ -1,0 +1,89 @@
+"""Lost nodes are looked for, with growing pauses, not too many at once."""
+
+from __future__ import annotations
+
+from dsrun.launcher.head.fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSilent
+from dsrun.launcher.head.fleet.node_connection import NodeConnection
+from dsrun.launcher.head.hold.keeper import AT_ONCE, FIRST, LONGEST, Keeper
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.plan import Node
+
+from ...support.clock import Clock
+
+
+class Lost:
+    """A keeper, and what it does."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.tried: list[tuple[float, str]] = []
+        self.said: list[str] = []
+        self.keeper = Keeper(self.clock.loop, self.reach, self.said.append)
+
+    def node(self, name: str = "n0", lost: str = "closed") -> NodeConnection:
+        made = NodeConnection(Node(0, Host(name), 0, (0,)))
+        made.close(lost)
+        return made
+
+    def reach(self, node: NodeConnection) -> None:
+        self.tried.append((round(self.clock.now - 50.0), node.name))
+
+    def go(self, seconds: float) -> None:
+        for _ in range(round(seconds)):
+            self.clock.go(1.0)
+
+
+def test_pauses_grow_until_the_node_is_back() -> None:
+    lost = Lost()
+    node = lost.node()
+    lost.keeper.on_event(NodeDisconnected(node, "closed", ""))
+    assert lost.keeper.reasons == {node: "closed"}
+    for _ in range(6):
+        tries = len(lost.tried)
+        while len(lost.tried) == tries:
+            lost.go(1)
+        lost.keeper.failed(node, "no route")
+    times = [at for at, _ in lost.tried]
+    pauses = [later - earlier for earlier, later in zip([0, *times], times, strict=False)]
+    assert pauses == [FIRST, 4, 8, 16, 32, LONGEST]
+    assert lost.keeper.reasons == {node: "no route"}
+    assert lost.said == []
+    lost.go(LONGEST)
+    lost.keeper.back(node)
+    assert lost.said == ["n0 is back"]
+    assert lost.keeper.reasons == {}
+    lost.keeper.on_event(NodeSilent(node, 15.0))
+    lost.go(FIRST)
+    assert len(lost.tried) == 8, "the pauses begin anew"
+
+
+def test_the_cause_that_a_backend_knows_is_the_reason() -> None:
+    lost = Lost()
+    node, other = lost.node(), lost.node("n1")
+    lost.keeper.on_event(NodeDisconnected(node, "closed", ""))
+    lost.keeper.on_event(NodeEnded(node, "killed by SIGKILL"))
+    lost.keeper.on_event(NodeEnded(node, ""))
+    lost.keeper.on_event(NodeEnded(other, "not one that is lost"))
+    assert lost.keeper.reasons == {node: "killed by SIGKILL"}
+
+
+def test_few_are_tried_at_a_time() -> None:
+    lost = Lost()
+    nodes = [lost.node(f"n{at}") for at in range(AT_ONCE + 2)]
+    for node in nodes:
+        lost.keeper.lost(node)
+        lost.keeper.lost(node)
+    lost.go(FIRST)
+    assert len(lost.tried) == AT_ONCE
+    lost.keeper.back(nodes[0])
+    lost.keeper.failed(nodes[1], "no route")
+    assert [name for _, name in lost.tried[AT_ONCE:]] == ["n16", "n17"]
+
+
+def test_a_connection_that_nobody_waits_for_is_asked_anew_and_none_once_closed() -> None:
+    lost = Lost()
+    lost.keeper.on_event(NodeConnected(lost.node(lost="")))
+    assert list(lost.keeper.reasons.values()) == ["its connection was lost"]
+    lost.keeper.close()
+    lost.go(FIRST + 1)
+    assert lost.tried == []

@@ -1,0 +1,112 @@
+"""A hold that belongs to one caller, as a program that has one: real processes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.control.local_client import LocalClient
+from dsrun.launcher.specs import codec
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.job import JobSpec
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
+
+from ...support.checkout import CHECKOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LONG = 30.0
+
+SERVE = """
+import socket, sys
+from dsrun.launcher.cli.options import Options
+from dsrun.launcher.common import entry
+
+def run(words):
+    from dsrun.launcher.head.hold.serve import serve
+    from dsrun.launcher.planning.hold import plan_hold
+    return serve(plan_hold(Options(num_gpus=2, launcher="local", standalone=True)), line)
+
+line = socket.socket(fileno=int(sys.argv.pop()))
+entry.start(run)
+"""
+
+TELL = """
+import json, os, sys
+print(json.dumps([os.getpid(), os.environ["RANK"], os.environ["LOCAL_RANK"], sys.argv[2:]]))
+"""
+
+
+class Owned:
+    """A process that holds this machine for the other end of a socket pair."""
+
+    def __init__(self) -> None:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            argv = [sys.executable, "-c", SERVE, str(theirs.fileno())]
+            self.process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], cwd=CHECKOUT)
+        self.client = LocalClient(ours)
+
+    def run(self, script: Path, *args: str) -> tuple[dict[str, Any], list[Any]]:
+        """Run a script on both slots; return the answer, and what its workers have printed."""
+        plan = Plan(
+            lay_out([Host("localhost", (0, 1))]), Program(str(script), args), "", None, None
+        )
+        spec = JobSpec(f"job-{os.urandom(3).hex()}", plan, str(script.parent))
+        read, write = os.pipe()
+        null = os.open(os.devnull, os.O_RDWR)
+        request = {"do": "run", "spec": codec.encode(spec)}
+        number = self.client.send(request, (null, write, null))
+        os.close(write)
+        os.close(null)
+        with os.fdopen(read) as pipe:
+            printed = [json.loads(line.partition("| ")[2]) for line in pipe]
+        return self._answer(number), sorted(printed, key=lambda one: str(one[1]))
+
+    def _answer(self, number: int) -> dict[str, Any]:
+        for one in self.client.frames(LONG):
+            if one.message.get("id") == number:
+                return one.message
+        raise AssertionError("no answer")
+
+
+@pytest.fixture
+def owned() -> Iterator[Owned]:
+    """A hold of this machine."""
+    made = Owned()
+    yield made
+    made.client.close()
+    made.process.wait(LONG)
+
+
+def test_runs_on_a_hold_of_ones_own(owned: Owned, tmp_path: Path) -> None:
+    """Each has its own workers on the same node launcher; the code is the code as it is now."""
+    described = owned.client.ask({"do": "describe"}, seconds=LONG)
+    assert [host["slots"] for host in described["hosts"]] == [[0, 1]]
+    script = tmp_path / "tell.py"
+    script.write_text(TELL)
+    answer, told = owned.run(script, "one")
+    assert answer["code"] == 0
+    assert [one[1:] for one in told] == [["0", "0", ["one"]], ["1", "1", ["one"]]]
+    script.write_text(TELL.replace("sys.argv[2:]", "'changed'"))
+    _, again = owned.run(script)
+    assert [one[3] for one in again] == ["changed", "changed"]
+    assert {one[0] for one in told}.isdisjoint(one[0] for one in again)
+    script.write_text("import sys; sys.exit(3)")
+    assert owned.run(script)[0]["code"] == 3
+
+
+def test_it_ends_with_its_caller(owned: Owned) -> None:
+    owned.client.ask({"do": "describe"}, seconds=LONG)
+    owned.client.close()
+    assert owned.process.wait(LONG) == 128 + signal.SIGHUP
