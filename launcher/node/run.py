@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import time
-from contextlib import nullcontext
 from enum import Enum
 from functools import partial
 
 from ..common.errors import DsrunError
 from ..control import frames, messages
-from . import diagnosis, leftovers, processes
+from . import leftovers, processes
+from .services import Services
+from .watches import Watches
 from .workers.events import Ended, Exited, InputTaken, OrphansStopped, Output
 from .workers.group import FailureDetails, StopPolicy, WorkerGroup
 from .workers.prepare import NodeSetup
@@ -21,18 +22,14 @@ from .workers.worker_specs import WorkerSpecs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     from ..common.loop import Loop
     from .elastic.events import RoundsEvent
     from .elastic.rounds import NodeRounds
-    from .elastic.warm_workers import WarmWorkers
-    from .port_watch import PortWatch
-    from .probes import Probes
-    from .shards import QueueLines
+    from .preload.preloaded_workers import PreloadedWorkers
+    from .preload.preloader import Preloader
     from .workers.events import GroupEvent
-    from .workers.observed_affinity import AffinityWatch
-    from .workers.spawn import Process, WorkerSpec
+    from .workers.spawn import Process
 
 ROUND_FRAMES = (frames.ROUND, frames.CHANGE, frames.NOTICE)
 """What the runner sends to a node of an elastic job."""
@@ -47,7 +44,7 @@ class Phase(Enum):
     Attributes:
         PREPARED: its checks are made; a port may be reserved for it.
         RUNNING: its workers run, or an elastic job's agent does.
-        DISMISSING: its workers are gone; the agent is being ended.
+        DISMISSING: its workers are gone; the agent and the preloader are being ended.
         ENDED: nothing of it is left here, and the runner has been told.
     """
 
@@ -72,11 +69,15 @@ class NodeRun:
         task: messages.Task,
         send: Callable[[bytes], None],
         ended: Callable[[], None],
+        kept: Preloader | None = None,
     ) -> None:
-        """Make every check for a task; frames are sent with `send`, and `ended` is called once."""
+        """Make every check for a task; frames are sent with `send`, and `ended` is called once.
+
+        `kept` is the preloader of an earlier run on this line.
+        """
         self.task = task
         self.phase = Phase.PREPARED
-        self.former = frozenset(processes.children())
+        self.former = frozenset(processes.children()) - (kept.pids if kept else set())
         self.left: tuple[str, ...] = ()
         self.leaves_background = False
         self._loop = loop
@@ -86,15 +87,18 @@ class NodeRun:
         self._specs = WorkerSpecs(self._setup, self._note)
         self._group: WorkerGroup | None = None
         self._rounds: NodeRounds | None = None
-        self._warm: WarmWorkers | None = None
-        self._probes: Probes | None = None
-        self._queues: QueueLines | None = None
-        self._port_watch: PortWatch | None = None
-        self._affinity: AffinityWatch | None = None
+        self._preloaded = self._preload(kept)
+        self._services = Services(loop, send, self._note, shard_queue=task.shard_queue)
+        self._watches = Watches(loop, send, self._on_port_taken)
         self._failures = FailureDetails({}, {}, {})
         self._unended: list[int] = []
         self._reason = ""
-        self._oom_kills = 0
+        self._early_input: list[bytes] = []
+
+    @property
+    def kept(self) -> Preloader | None:
+        """The preloader for the next run of a held node."""
+        return self._preloaded.kept if self._preloaded and self.task.held else None
 
     @property
     def active(self) -> bool:
@@ -117,7 +121,7 @@ class NodeRun:
     def start(self, start: messages.Start) -> None:
         """Start the workers, or the agent that decides when they start."""
         self.phase = Phase.RUNNING
-        self._oom_kills = diagnosis.out_of_memory_kills()
+        self._watches.begin()
         if self.task.elastic:
             self._start_rounds(start)
         else:
@@ -138,21 +142,20 @@ class NodeRun:
                 raise frames.BadFrame("there are no rounds")
             self._rounds.handlers[kind](body)
         elif kind == frames.PROBE:
-            self._probe(messages.unpack(messages.Probe, body))
+            self._services.probe(messages.unpack(messages.Probe, body))
         elif kind == frames.CREDIT and self._group is not None:
             self._group.grant(frames.unpack_count(body))
-        elif kind == frames.INPUT and self._group is not None:
-            self._group.feed(body)
-        elif kind == frames.ANSWER and self._queues is not None:
-            self._queues.answer(*frames.unpack_answer(body))
+        elif kind == frames.INPUT:
+            self._feed(body)
+        elif kind == frames.ANSWER:
+            self._services.answer(*frames.unpack_answer(body))
 
-    def _probe(self, message: messages.Probe) -> None:
-        """Answer which addresses of another node can be reached."""
-        if self._probes is None:
-            from .probes import Probes
-
-            self._probes = Probes(self._loop, self._send)
-        self._probes.begin(message)
+    def _feed(self, data: bytes) -> None:
+        """Pass on standard input, or keep it until the workers have been started."""
+        if self._group is not None:
+            self._group.feed(data)
+        else:
+            self._early_input.append(data)
 
     def signal_all(self, number: int) -> None:
         """Pass a signal to every worker."""
@@ -174,39 +177,54 @@ class NodeRun:
         """Continue without the runner: stop the workers and discard their output."""
         if self._group is not None:
             self._group.grant(UNLIMITED)
-        if self._queues is not None:
-            self._queues.close()
+        self._services.close_queues()
         self.stop(signal.SIGTERM, self.task.last_grace, reason=reason)
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children, given the wait status of each by pid."""
+        if self._preloaded is not None:
+            self._preloaded.on_reaped(reaped)
         if self._group is not None:
             self._group.on_reaped(reaped)
 
     def close(self) -> None:
         """Release everything that was reserved or opened for it."""
         self.phase = Phase.ENDED
-        opened = (self._setup, self._specs, self._queues, self._port_watch, self._warm)
-        for one in (*opened, self._probes):
-            if one is not None:
-                one.close()
-        if self._affinity is not None:
-            self._affinity.finish()
+        for one in (self._setup, self._specs, self._services, self._watches):
+            one.close()
+        if self._preloaded is not None:
+            self._preloaded.close()
 
     # -- workers ----------------------------------------------------------------------------
 
+    def _preload(self, kept: Preloader | None) -> PreloadedWorkers | None:
+        """Let a preloader begin with its imports while the other nodes get ready."""
+        if self.task.preload and self._setup.usable:
+            from .preload.preloaded_workers import PreloadedWorkers
+
+            return PreloadedWorkers(self._loop, self._setup, self._note, kept)
+        if kept is not None:
+            kept.close()
+        return None
+
     def _start_workers(self, start: messages.Start) -> None:
+        if self._preloaded is None:
+            self._start_at_once(start)
+        else:
+            self._preloaded.prepare(len(start.slots), partial(self._start_at_once, start))
+
+    def _start_at_once(self, start: messages.Start) -> None:
         policy = StopPolicy(self._setup.program.no_python, self.task.allow_background)
         credit = start.credit if self._group is None else self._group.credit
-        one = spawn if self._warm is None else self._warm.spawn
+        one = spawn if self._preloaded is None else self._preloaded.spawn
         self._group = group = WorkerGroup(
             self._loop, policy, self._on_group_event, self._excluded, one
         )
         try:
             specs, logs = self._specs.make(start)
             with (
-                self._with_queues(specs, start.generation) as given,
-                self._with_calls(given, group) as called,
+                self._services.with_queues(specs, start.generation) as given,
+                self._services.with_calls(given, self.task.payload, group) as called,
             ):
                 group.start(called, logs, credit)
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:
@@ -215,10 +233,15 @@ class NodeRun:
         pids = tuple(one.pid for one in group.processes)
         ranks = tuple(one.spec.rank for one in group.processes)
         self._send(messages.pack(frames.STARTED, messages.Started(ranks, pids)))
-        self._watch_port(start.master_port)
-        self._watch_affinity(start)
-        if self._warm is not None:
-            self._warm.fill(specs)
+        if self.task.rendezvous is None:  # else rank 0 does not have the store
+            self._watches.watch_port(start.master_port, group.processes)
+        if self._setup.policy.report:
+            self._watches.watch_affinity(self._specs.bound(start, group.processes), group.processes)
+        if self._preloaded is not None:
+            self._preloaded.started(len(specs))
+        for data in self._early_input:
+            group.feed(data)
+        self._early_input.clear()
 
     def _cannot_start(self, group: WorkerGroup, start: messages.Start, reason: str) -> None:
         """Report the worker that did not start as one that exited with 126, as shells do."""
@@ -231,72 +254,25 @@ class NodeRun:
         # Not at once: the caller that requested these workers does not know yet that they failed.
         self._loop.call_later(0.0, lambda: group.stop(signal.SIGTERM, 0))
 
-    def _with_queues(
-        self, specs: Sequence[WorkerSpec], generation: int
-    ) -> AbstractContextManager[Sequence[WorkerSpec]]:
-        """Give the workers lines to the shard queues, if the job has any."""
-        if not self.task.shard_queue:
-            return nullcontext(specs)
-        if self._queues is None:
-            from .shards import QueueLines
-
-            self._queues = QueueLines(self._loop, self._send, self._note)
-        return self._queues.given(specs, generation)
-
-    def _with_calls(
-        self, specs: Sequence[WorkerSpec], group: WorkerGroup
-    ) -> AbstractContextManager[Sequence[WorkerSpec]]:
-        """Give the workers the function that they call, if the job is one."""
-        if not self.task.payload:
-            return nullcontext(specs)
-        from .workers.calls import given
-
-        return given(specs, self.task.payload, lambda: [one.fd for one in group.pumps.values()])
-
     def _excluded(self) -> set[int]:
         """Return the children that do not belong to the group of workers."""
         agents = () if self._rounds is None else self._rounds.agents
-        warm = [] if self._warm is None else self._warm.pids
-        probes = [] if self._probes is None else self._probes.pids
-        return {*self.former, *agents, *warm, *probes}
+        return {*self._not_ours(), *agents, *self._services.pids}
 
-    def _watch_port(self, port: int) -> None:
-        """Watch which program listens on the port, if rank 0 is here and has the store itself."""
-        ranks = {process.spec.rank: process for process in self.workers}
-        if (rank0 := ranks.get(0)) and self.task.rendezvous is None:
-            from .port_watch import PortWatch
-
-            self._port_watch = PortWatch(self._loop, port, rank0, self._on_port_taken)
+    def _not_ours(self) -> set[int]:
+        """Return the children that outlive this run, or that it ends last."""
+        return {*self.former, *(self._preloaded.pids if self._preloaded is not None else ())}
 
     def _on_port_taken(self, text: str) -> None:
         """End the job: the workers would connect to another user's program."""
         self._send(messages.pack(frames.NOTE, messages.Note(text, signal.SIGKILL)))
         self.stop(signal.SIGTERM, self.task.grace, reason=text)
 
-    def _watch_affinity(self, start: messages.Start) -> None:
-        """Report what the workers are bound to, if requested."""
-        if not self._setup.policy.report:
-            return
-        from .workers.observed_affinity import AffinityWatch, placed
-
-        bound = self._specs.bound(start, self.workers)
-
-        def report(values: Sequence[tuple[str, str]]) -> None:
-            workers = placed(bound.workers, values)
-            self._send(messages.pack(frames.BOUND, bound._replace(workers=workers)))
-
-        self._affinity = AffinityWatch(self._loop, self.workers, report)
-
     # -- rounds -----------------------------------------------------------------------------
 
     def _start_rounds(self, start: messages.Start) -> None:
         from .elastic.rounds import NodeRounds
 
-        if self.task.warm:
-            from .elastic import commands
-            from .elastic.warm_workers import WarmWorkers
-
-            self._warm = WarmWorkers(self._loop, partial(commands.warm_worker, self._setup))
         self._rounds = NodeRounds(self._loop, self._setup, start, self._send, self._on_rounds_event)
         self._rounds.begin()
 
@@ -306,12 +282,23 @@ class NodeRun:
         match event:
             case events.StartWorkers(start):
                 self._start_workers(start)
-            case events.StopWorkers(number, grace) if self._group is not None:
-                self._group.stop(number, grace)
+            case events.StopWorkers(number, grace):
+                self._stop_round(number, grace)
             case events.SignalWorkers(number):
                 self.signal_all(number)
             case events.RoundsEnded(reason):
                 self.stop(signal.SIGTERM, 0, reason=reason)
+
+    def _stop_round(self, number: int, grace: float) -> None:
+        """Stop the workers of a round, or do not start them if they still wait for the preloader.
+
+        The rounds do not know yet that there are none.
+        """
+        if self._preloaded is not None and self._preloaded.waiting:
+            self._preloaded.cancel()
+            self._loop.call_later(0.0, lambda: self._on_group_end([]))
+        elif self._group is not None:
+            self._group.stop(number, grace)
 
     # -- events of the workers --------------------------------------------------------------
 
@@ -333,17 +320,12 @@ class NodeRun:
     def _on_exit(self, process: Process) -> None:
         assert process.status is not None
         rank, code = process.spec.rank, os.waitstatus_to_exitcode(process.status)
-        if self._queues is not None:
-            self._queues.ended(rank)
-        hint = diagnosis.hint(-code, self._oom_kills) or self._port_problem(process)
-        ended = messages.Exit(rank, process.pid, code, process.signalled, time.monotonic(), hint)
+        self._services.ended(rank)
+        hint, now = self._watches.hint(process, code), time.monotonic()
+        ended = messages.Exit(rank, process.pid, code, process.signalled, now, hint)
         self._send(messages.pack(frames.EXIT, ended))
         if self._rounds is not None:
             self._rounds.exited(rank, code)
-
-    def _port_problem(self, ended: Process) -> str:
-        watch = self._port_watch
-        return watch.problem() if watch and ended.spec.rank == 0 and ended.status else ""
 
     def _note(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))
@@ -351,8 +333,8 @@ class NodeRun:
     # -- the end ----------------------------------------------------------------------------
 
     def _stop_running(self, number: int, grace: float, *, delivered: bool) -> None:
-        if self._warm is not None:
-            self._warm.close()
+        if self._preloaded is not None:
+            self._preloaded.cancel()
         if self._rounds is not None:
             self._rounds.stop()
         if self._group is None or self._group.over:
@@ -379,12 +361,18 @@ class NodeRun:
         self.phase = Phase.DISMISSING
         rounds.close()
         self._rounds = None
-        self._group = WorkerGroup(
-            self._loop, StopPolicy(), self._on_group_event, lambda: self.former
-        )
+        self._group = WorkerGroup(self._loop, StopPolicy(), self._on_group_event, self._not_ours)
         self._group.stop(signal.SIGKILL, 0)
 
     def _finish(self, left: list[int]) -> None:
+        """End the run once the preloader is gone, unless that is kept."""
+        self.phase = Phase.DISMISSING
+        if self._preloaded is None:
+            self._report_end(left)
+        else:
+            self._preloaded.end(lambda: self._report_end(left))
+
+    def _report_end(self, left: list[int]) -> None:
         """End the run and report what is left."""
         self.left = tuple(map(processes.stuck, left))
         self.close()  # first: the next job may start as soon as the end is reported

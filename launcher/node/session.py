@@ -132,11 +132,13 @@ class Session:
             raise frames.BadFrame("JOB while workers run")
         if self._phase is not Phase.SERVING:
             raise frames.BadFrame("JOB for a node launcher that is leaving")
+        kept = None
         if self._run is not None:
             self._run.close()
+            kept = self._run.kept
         # The checks may take a while: a script is sourced, names are looked up.
         self._guard.keep_alive(self._loop, INITIAL_SILENCE)
-        self._run = NodeRun(self._loop, task, self._send, self._on_run_end)
+        self._run = NodeRun(self._loop, task, self._send, self._on_run_end, kept)
         self._send(messages.pack(frames.HELLO, self._run.hello()))
         self._count_silence_anew()
         if task.held:

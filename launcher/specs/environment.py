@@ -237,6 +237,10 @@ ROUND = frozenset(
 """Those whose values change between the rounds of an elastic job for a worker on the same slot."""
 
 
+SLURM = frozenset({"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_NTASKS", "SLURM_NPROCS"})
+"""The variables that `of_slurm` returns."""
+
+
 def of_slurm(info: RankInfo, base: Mapping[str, str]) -> dict[str, str]:
     """Return Slurm's variables as if srun had started every worker.
 

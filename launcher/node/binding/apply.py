@@ -1,7 +1,8 @@
 """Cores for the workers: planned within what is allowed, then bound.
 
 Cores need only an affinity call before a worker's program starts. A memory policy needs numactl in
-front of the program, because the standard library has no call for it.
+front of the program, because the standard library has no call for it; a worker that is forked from
+a preloader sets it itself.
 """
 
 from __future__ import annotations
@@ -23,14 +24,17 @@ class WorkerCores(NamedTuple):
     """One worker's share of the cores.
 
     Attributes:
-        prefix: the command that binds the worker, to be put before the worker's own.
-        cpus: CPUs to set with an affinity call instead, () for none.
+        prefix: the command that sets the memory policy and the CPUs of the worker, to be put before
+            the worker's own; () without such a policy.
+        cpus: CPUs to stay on, () for all.
         threads: how many threads the worker should use.
+        memory: the memory policy as numactl names it, and its NUMA nodes; None for none.
     """
 
     prefix: tuple[str, ...]
     cpus: tuple[int, ...]
     threads: int
+    memory: tuple[str, tuple[int, ...]] | None = None
 
 
 def check(
@@ -84,7 +88,12 @@ def bound(
     prefixes = numactl.prefixes(plan.bindings, path, note)
     workers_on = Counter(one.cpus for one in plan.bindings)
     return [
-        WorkerCores(prefix, () if prefix else one.cpus, max(1, one.cores // workers_on[one.cpus]))
+        WorkerCores(
+            prefix,
+            one.cpus,
+            max(1, one.cores // workers_on[one.cpus]),
+            (numactl.form(one), one.memory) if prefix else None,
+        )
         for one, prefix in zip(plan.bindings, prefixes, strict=True)
     ]
 

@@ -1,4 +1,4 @@
-"""The commands of torch's agent and of spare workers, which run beside an elastic job's workers."""
+"""The command of torch's agent, which runs beside the workers of an elastic job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import sys
 
 from ...specs import environment
 from ...specs.rendezvous import Rendezvous
-from ..workers.prepare import text
 from ..workers.spawn import WorkerSpec
 
 TYPE_CHECKING = False
@@ -63,12 +62,3 @@ def _settings(task: Task, workers: int) -> dict[str, object]:
         "rendezvous": rendezvous,
         "logs": task.logs_specs,
     }
-
-
-def warm_worker(setup: NodeSetup, worker: WorkerSpec, stdin: int) -> WorkerSpec:
-    """Return the command of a spare for this worker; `stdin` is the socket for its order."""
-    own = setup.program.argv(text(setup.python), 0)
-    at = len(worker.argv) - len(own) + 2  # behind the interpreter and its -u
-    program = os.fsencode(os.path.join(_FOLDER, "warm_process.py"))
-    words = [program, ",".join(setup.task.preload).encode()]
-    return worker._replace(argv=[*worker.argv[:at], *words, *worker.argv[at:]], stdin=stdin)

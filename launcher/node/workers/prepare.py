@@ -59,6 +59,11 @@ class NodeSetup:
         self._make_log_dir()
         self._reserve()
 
+    @property
+    def usable(self) -> bool:
+        """Whether no check has found a problem."""
+        return not self._problems
+
     def hello(self) -> messages.Hello:
         """Return this node's HELLO."""
         port = self._reservation.port if self._reservation else None

@@ -15,20 +15,39 @@ from .. import processes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import TypeAlias
+
+    Streams: TypeAlias = tuple[int, int, int]
 
 _F_SETPIPE_SZ = 1031
 _PIPE_SIZE = 256 * 1024
+
+
+class MemoryPolicy(NamedTuple):
+    """Where the memory of a worker comes from (set_mempolicy(2)).
+
+    Attributes:
+        form: as numactl names it: `bind`, `preferred`, `preferred-many` or `interleave`.
+        nodes: ids of NUMA nodes.
+    """
+
+    form: str
+    nodes: tuple[int, ...]
 
 
 class WorkerSpec(NamedTuple):
     """One worker as it will be executed; the bytes are passed to execve(2).
 
     Attributes:
-        cpus: CPUs to stay on, () for no change (if numactl is used, it is part of `argv`).
+        argv: its own command.
+        cpus: CPUs to stay on, () for no change.
         keep_stdin: whether its standard input is a pipe instead of /dev/null.
         stdin: a descriptor to use as its standard input, -1 for none.
         fds: further descriptors that it inherits under the same numbers.
         report: where its report can be read, if it calls a function; -1 for nowhere.
+        prefix: the command that sets its memory policy, and its CPUs as well, before it executes
+            `argv`; () without such a policy.
+        memory: the same policy for a worker that is not executed by that command.
     """
 
     rank: int
@@ -40,6 +59,8 @@ class WorkerSpec(NamedTuple):
     stdin: int = -1
     fds: tuple[int, ...] = ()
     report: int = -1
+    prefix: tuple[bytes, ...] = ()
+    memory: MemoryPolicy | None = None
 
 
 class Process:
@@ -74,25 +95,36 @@ def spawn(spec: WorkerSpec) -> Process:
     Raises:
         SpawnFailed: exec (or what comes before it) failed; nothing is left running.
     """
-    pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(4)]
-    (in_read, in_write), (out_read, out_write), (err_read, err_write), (failure, report) = pipes
-    _widen(out_write)
-    _widen(err_write)
+    theirs, ours = pipes()
+    failure, report = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _become(spec, parent, (in_read, out_write, err_write), report)
-    for fd in (in_read, out_write, err_write, report):
+        _become(spec, parent, theirs, report)
+    for fd in (*theirs, report):
         os.close(fd)
     reason = _reason_in(failure)
     if reason:
         os.waitpid(pid, 0)
-        for fd in (in_write, out_read, err_read):
+        for fd in ours:
             os.close(fd)
         raise SpawnFailed(reason)
-    for fd in (in_write, out_read, err_read):
+    return started(spec, pid, ours)
+
+
+def pipes() -> tuple[Streams, Streams]:
+    """Return new pipes for the standard streams of a worker: its own ends, and ours."""
+    stdin, stdout, stderr = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+    _widen(stdout[1])
+    _widen(stderr[1])
+    return (stdin[0], stdout[1], stderr[1]), (stdin[1], stdout[0], stderr[0])
+
+
+def started(spec: WorkerSpec, pid: int, ours: Streams) -> Process:
+    """Return a worker that was started, given our ends of its pipes."""
+    for fd in ours:
         os.set_blocking(fd, False)
-    return Process(spec, pid, in_write, out_read, err_read)
+    return Process(spec, pid, *ours)
 
 
 def _widen(fd: int) -> None:
@@ -106,7 +138,7 @@ def _reason_in(fd: int) -> str:
         return pipe.read().decode("utf-8", "replace")
 
 
-def _become(spec: WorkerSpec, parent: int, streams: tuple[int, int, int], report: int) -> None:
+def _become(spec: WorkerSpec, parent: int, streams: Streams, report: int) -> None:
     """Turn the forked child into the worker, or report why not and exit; never returns."""
     try:
         os.setsid()
@@ -116,9 +148,10 @@ def _become(spec: WorkerSpec, parent: int, streams: tuple[int, int, int], report
         _default_signals()
         _take_streams(spec, streams)
         os.chdir(spec.workdir)
-        if spec.cpus:
+        if spec.cpus and not spec.prefix:
             os.sched_setaffinity(0, spec.cpus)
-        os.execvpe(spec.argv[0], spec.argv, spec.env)
+        command = [*spec.prefix, *spec.argv]
+        os.execvpe(command[0], command, spec.env)
     except BaseException as error:
         os.write(report, _reason(spec, error).encode("utf-8", "replace"))
     os._exit(127)
@@ -132,7 +165,7 @@ def _default_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _take_streams(spec: WorkerSpec, streams: tuple[int, int, int]) -> None:
+def _take_streams(spec: WorkerSpec, streams: Streams) -> None:
     stdin, stdout, stderr = streams
     if spec.stdin >= 0:
         stdin = spec.stdin
@@ -145,7 +178,7 @@ def _take_streams(spec: WorkerSpec, streams: tuple[int, int, int]) -> None:
 
 
 def _reason(spec: WorkerSpec, error: BaseException) -> str:
-    program = os.fsdecode(spec.argv[0])
+    program = os.fsdecode((spec.prefix or spec.argv)[0])
     if isinstance(error, OSError) and error.errno == errno.E2BIG:
         name, size = _largest(spec)
         return (

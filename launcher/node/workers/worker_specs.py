@@ -10,13 +10,14 @@ from ..binding import apply
 from ..elastic import agent_environment
 from .log_files import LogFiles
 from .prepare import text
-from .spawn import WorkerSpec
+from .spawn import MemoryPolicy, WorkerSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...control.messages import NodeBindings, Start
+    from ...specs.host import Slot
     from .devices import WorkerDevices
     from .logs import RankLog
     from .prepare import NodeSetup
@@ -49,6 +50,24 @@ class WorkerSpecs:
         ]
         return specs, self._files.open([spec.rank for spec in specs], start)
 
+    def common(self) -> dict[bytes, bytes]:
+        """Return the variables that are known before the start and are equal for all workers here.
+
+        Raises:
+            DsrunError: cores cannot be bound as requested.
+            ValueError: a slot is not one of the visible devices.
+        """
+        slots = self._setup.task.slots or tuple(range(self._setup.slots))
+        self._equipment = self._setup.equip(slots)
+        job = {"DSRUN_JOB_ID": self._setup.task.job_id}
+        every = [
+            self._environment({**self._place(slots, local), **job}, cores.threads).items()
+            for local, cores in enumerate(self._cores())
+        ]
+        ranks = environment.PROMISED.difference(job) | environment.SLURM
+        equal = set(every[0]).intersection(*every[1:])
+        return {name: value for name, value in equal if name.decode(errors="replace") not in ranks}
+
     def bound(self, start: Start, processes: Sequence[Process]) -> NodeBindings:
         """Return the placement of the workers that were made last, without the kernel's values."""
         pids = {one.spec.rank - start.first_rank: one.pid for one in processes}
@@ -70,19 +89,21 @@ class WorkerSpecs:
         argv = setup.program.argv(text(setup.python), 0 if setup.task.one_device else local)
         return WorkerSpec(
             rank=rank,
-            argv=[environment.from_wire(word) for word in (*cores.prefix, *argv)],
-            env=self._environment(start, local, cores.threads),
+            argv=[environment.from_wire(word) for word in argv],
+            env=self._environment(self._contract(start, local), cores.threads),
             workdir=setup.workdir,
             cpus=cores.cpus,
             keep_stdin=setup.task.keep_stdin and rank == 0,
+            prefix=tuple(environment.from_wire(word) for word in cores.prefix),
+            memory=MemoryPolicy(*cores.memory) if cores.memory else None,
         )
 
-    def _environment(self, start: Start, local: int, threads: int) -> dict[bytes, bytes]:
+    def _environment(self, promised: dict[str, str], threads: int) -> dict[bytes, bytes]:
         setup, task = self._setup, self._setup.task
         env = environment.worker(
             setup.base,
             task.env,
-            self._contract(start, local),
+            promised,
             first=task.workdir if setup.program.folder_first else "",
             python="" if setup.program.no_python else text(setup.python),
             threads=threads,
@@ -95,15 +116,19 @@ class WorkerSpecs:
         setup, info = self._setup, self._rank_info(start, local)
         variables = environment.contract(info) | environment.of_slurm(info, setup.base)
         variables |= agent_environment.variables(start, local)
-        variables |= self._mask(start, local)
-        variables |= self._equipment.variables(local, {**setup.base, **setup.task.env})
-        variables["DSRUN_NODE_LAUNCHER"] = f"{os.getpid()}:{kernel.started(os.getpid())}"
-        return variables
+        return variables | self._place(start.slots, local)
 
-    def _mask(self, start: Start, local: int) -> dict[str, str]:
+    def _place(self, slots: Sequence[Slot], local: int) -> dict[str, str]:
+        """Return the variables that follow from a worker's place on this node."""
+        setup, launcher = self._setup, f"{os.getpid()}:{kernel.started(os.getpid())}"
+        variables = self._mask(slots, local)
+        variables |= self._equipment.variables(local, {**setup.base, **setup.task.env})
+        return variables | {"DSRUN_NODE_LAUNCHER": launcher}
+
+    def _mask(self, slots: Sequence[Slot], local: int) -> dict[str, str]:
         """Return the variables that show a worker the devices of this node, or only its own."""
         devices = self._setup.devices
-        entries = devices.entries(start.slots)
+        entries = devices.entries(slots)
         alone = self._setup.task.one_device or devices.alone
         return devices.mask(entries[local : local + 1] if alone else entries)
 

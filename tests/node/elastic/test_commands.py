@@ -32,7 +32,6 @@ TASK = Task(
     role="trainer",
     lease=20.0,
     logs_specs=("name", "dir", "", "", ""),
-    preload=("json", "re"),
 )
 
 
@@ -64,21 +63,3 @@ def test_the_agent_of_torchs_rounds() -> None:
     spec = commands.agent(NodeSetup(task, print), START, 7)
     assert json.loads(spec.argv[-1])["rendezvous"] == rendezvous._asdict()
     assert spec.env[b"TORCH_ELASTIC_WORKER_IDENTICAL"] == b"1"
-
-
-@pytest.mark.parametrize(
-    ("program", "wrapper"),
-    [
-        (TASK.program, []),
-        (TASK.program, [b"numactl", b"-C", b"0"]),
-        (TASK.program._replace(script="pack", module=True), []),
-    ],
-)
-def test_a_spare_is_the_worker_with_two_words_more(program: Program, wrapper: list[bytes]) -> None:
-    setup = NodeSetup(TASK._replace(program=program), print)
-    own = [word.encode() for word in program.argv(sys.executable, 1)]
-    worker = WorkerSpec(5, [*wrapper, *own], {b"A": b"1"}, b"/")
-    spare = commands.warm_worker(setup, worker, 9)
-    words = [os.fsencode(FOLDER / "warm_process.py"), b"json,re"]
-    assert spare.argv == [*wrapper, *own[:2], *words, *own[2:]]
-    assert spare == worker._replace(argv=spare.argv, stdin=9)

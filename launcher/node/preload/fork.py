@@ -1,0 +1,141 @@
+"""One fork of a preloader: it waits for its order, and then becomes a worker."""
+
+from __future__ import annotations
+
+import os
+import signal
+from enum import Enum
+
+from .. import processes
+from ..workers.spawn import pipes, started
+from . import wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+    from typing import Any
+
+    from ...common.loop import Loop
+    from ..workers.spawn import Process, WorkerSpec
+
+
+class Phase(Enum):
+    """The phase of a fork; phases only go forward.
+
+    Attributes:
+        ASKED: the preloader was asked for it.
+        WAITING: it is a child of this process, and waits for its order.
+        ORDERED: it has got its order.
+        CLOSED: its program runs, it has ended, or it was not possible.
+    """
+
+    ASKED = 1
+    WAITING = 2
+    ORDERED = 3
+    CLOSED = 4
+
+
+class Fork:
+    """A fork, as its socket shows it.
+
+    Attributes:
+        pid: of the fork, 0 as long as it is not known.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        line: socket.socket,
+        changed: Callable[[Fork], None],
+        note: Callable[[str], None],
+    ) -> None:
+        """Take the socket; `changed` is called after each change of the phase that is read from it.
+
+        `note` is called with what the user should know about the worker.
+        """
+        self.pid = 0
+        self.phase = Phase.ASKED
+        self._loop = loop
+        self._line = line
+        self._changed = changed
+        self._note = note
+        self._rank = 0
+        line.setblocking(False)
+        loop.add_reader(line.fileno(), self._receive)
+
+    def order(self, spec: WorkerSpec) -> Process | None:
+        """Make it this worker; return None if it has just died."""
+        theirs, ours = pipes()
+        null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        stdin = spec.stdin if spec.stdin >= 0 else theirs[0] if spec.keep_stdin else null
+        try:
+            wire.send(self._line, _order(spec), (stdin, *theirs[1:], *spec.fds))
+        except OSError:
+            for fd in ours:
+                os.close(fd)
+            self.close()
+            return None
+        finally:
+            for fd in (*theirs, null):
+                os.close(fd)
+        self.phase, self._rank = Phase.ORDERED, spec.rank
+        return started(spec, self.pid, ours)
+
+    def end(self) -> None:
+        """End it if it is no worker: it ends by itself if its pid is not known yet."""
+        if self.phase is Phase.WAITING:
+            processes.send(self.pid, signal.SIGKILL)
+        if self.phase is not Phase.ORDERED:
+            self.close()
+
+    def close(self) -> None:
+        """Close the socket."""
+        if self.phase is not Phase.CLOSED:
+            self.phase = Phase.CLOSED
+            self._loop.remove(self._line.fileno())
+            self._line.close()
+
+    def _receive(self) -> None:
+        try:
+            received = wire.receive(self._line)
+        except BlockingIOError:
+            return
+        except (OSError, ValueError, IndexError):
+            received = None
+        if received is None:
+            self.close()
+        elif self.phase is Phase.ORDERED:
+            self._on_remark(received[0])
+        else:
+            self._on_pid(received[0].get("pid"))
+        self._changed(self)
+
+    def _on_pid(self, pid: object) -> None:
+        """Take its pid, if it is a child of this process: only those are signalled."""
+        if isinstance(pid, int) and processes.parent(pid) == os.getpid():
+            self.pid, self.phase = pid, Phase.WAITING
+        else:
+            self.close()
+
+    def _on_remark(self, message: dict[str, Any]) -> None:
+        """Pass on why the worker imports for itself, or could not be started."""
+        if why := message.get("cold"):
+            self._note(f"rank {self._rank} imports its modules itself: {why}")
+        elif why := message.get("error"):
+            self._note(f"rank {self._rank} was not started: {why}")
+
+
+def _order(spec: WorkerSpec) -> dict[str, object]:
+    return {
+        "argv": [_text(word) for word in spec.argv],
+        "env": {_text(name): _text(value) for name, value in spec.env.items()},
+        "workdir": _text(spec.workdir),
+        "cpus": spec.cpus,
+        "memory": spec.memory or ("", ()),
+        "fds": spec.fds,
+    }
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")

@@ -1,0 +1,182 @@
+"""Starts the workers of a run: from forks of the preloader those that fit, the others without."""
+
+from __future__ import annotations
+
+from ..workers.spawn import spawn as spawn_cold
+from . import fitness
+from .preloader import Phase, Preloader
+from .request import request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ...common.loop import Loop
+    from ..workers.prepare import NodeSetup
+    from ..workers.spawn import Process, WorkerSpec
+    from .request import Request
+
+
+class PreloadedWorkers:
+    """The preloader that a run uses, and the one that is kept for later runs of a held node."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        setup: NodeSetup,
+        note: Callable[[str], None],
+        kept: Preloader | None = None,
+        make: Callable[[Loop, Request, Callable[[str], None]], Preloader] = Preloader,
+    ) -> None:
+        """Use the preloader that was kept of an earlier run if it fits, else another one.
+
+        Then the workers of this run do not wait for it.
+
+        Raises:
+            DsrunError, ValueError: the workers cannot be started as requested.
+        """
+        self._task = setup.task
+        self._send = note
+        self._told: set[str] = set()
+        self._preloader: Preloader | None = None
+        self._next: Preloader | None = None
+        self.waiting = False
+        wanted = request(setup)
+        why = misfit(kept, wanted) if kept is not None else ""
+        if kept is not None and not why:
+            self._preloader = kept
+            kept.note = self._note
+            return
+        if kept is not None:
+            kept.close()
+        made = make(loop, wanted, self._note)
+        if kept is None or not setup.task.held:
+            self._preloader = made
+        else:
+            self._next = made
+            self._tell(why)
+
+    @property
+    def pids(self) -> set[int]:
+        """The processes of preloaders, and forks that are no workers yet."""
+        return set().union(*(one.pids for one in self._all()))
+
+    @property
+    def kept(self) -> Preloader | None:
+        """The preloader for the next run of a held node."""
+        return self._next or self._preloader
+
+    def prepare(self, count: int, then: Callable[[], None]) -> None:
+        """Call `then` once so many workers can be started without waiting."""
+        self.waiting = True
+
+        def ready() -> None:
+            self.waiting = False
+            if self._preloader is not None:
+                self._tell(self._preloader.problem)
+            then()
+
+        def settled() -> None:
+            assert self._preloader is not None
+            if path := _changed(self._preloader):
+                self._preloader.give_up(path)
+            self._preloader.when_ready(count, ready)
+
+        if self._preloader is None:
+            ready()
+        else:
+            self._preloader.when_ready(0, settled)
+
+    def spawn(self, spec: WorkerSpec) -> Process:
+        """Return this worker, started.
+
+        Raises:
+            SpawnFailed: it could not be started.
+        """
+        process = None
+        if self._preloader is not None and self._preloader.phase is Phase.READY:
+            why = unfit(self._preloader, spec)
+            self._tell(why)
+            process = None if why else self._preloader.take(spec)
+        return spawn_cold(spec) if process is None else process
+
+    def started(self, count: int) -> None:
+        """Continue after so many workers have been started."""
+        if self._preloader is None:
+            return
+        if self._task.warm:
+            self._preloader.when_ready(count, lambda: None)
+        elif not self._task.elastic and not self._task.held:
+            self._preloader.close()
+
+    def cancel(self) -> None:
+        """Start no worker any more."""
+        self.waiting = False
+        if self._preloader is not None:
+            self._preloader.dismiss()
+
+    def on_reaped(self, reaped: Collection[int]) -> None:
+        """Learn which children of this process have ended."""
+        for one in self._all():
+            one.on_reaped(reaped)
+
+    def end(self, then: Callable[[], None]) -> None:
+        """End what no later run needs, and call `then` once that is gone."""
+        self.cancel()
+        if self._task.held or self._preloader is None:
+            then()
+        else:
+            self._preloader.close(then)
+
+    def close(self) -> None:
+        """End what no later run needs."""
+        self.end(lambda: None)
+
+    def _all(self) -> list[Preloader]:
+        return [one for one in (self._preloader, self._next) if one is not None]
+
+    def _tell(self, why: str) -> None:
+        """Tell the user once why workers import for themselves."""
+        if why and why not in self._told:
+            self._told.add(why)
+            modules = ", ".join(self._task.preload)
+            self._note(f"workers import {modules} themselves: {why}")
+
+    def _note(self, text: str) -> None:
+        self._send(f"{self._task.host}: {text}")
+
+
+def misfit(kept: Preloader, wanted: Request) -> str:
+    """Return why a preloader that was kept cannot be used for this, "" if it can be.
+
+    One that still imports is judged when its workers are started.
+    """
+    if kept.phase in {Phase.UNUSABLE, Phase.CLOSED}:
+        return kept.problem or "it has ended"
+    former, imported = kept.request, kept.imported
+    if (former.python, former.modules) != (wanted.python, wanted.modules):
+        return "earlier runs had another Python, or other modules"
+    if imported is None:
+        return ""
+    if name := fitness.misread(imported, wanted.env):
+        return f"{name}, which was read at their import, is not what it was"
+    if former.folder != wanted.folder and fitness.below(imported, former.folder):
+        return f"they were imported from {former.folder}"
+    return _changed(kept)
+
+
+def unfit(preloader: Preloader, spec: WorkerSpec) -> str:
+    """Return why a worker cannot be forked from a preloader that is ready, "" if it can be."""
+    imported = preloader.imported
+    assert imported is not None
+    if name := fitness.misread(imported, spec.env):
+        return f"{name}, which was read at their import, is different for rank {spec.rank}"
+    if fitness.elsewhere(imported, spec.cpus):
+        return f"libraries have counted other CPUs than those of rank {spec.rank}"
+    return ""
+
+
+def _changed(preloader: Preloader) -> str:
+    imported = preloader.imported
+    path = fitness.changed(imported) if imported is not None else ""
+    return f"{path} has changed since it was imported" if path else ""

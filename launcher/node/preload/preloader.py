@@ -1,0 +1,345 @@
+"""The preloader of this node: a process that imports modules once, and from which workers fork.
+
+It never holds up a start. If it cannot be used, or is no longer, workers are started without it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from enum import Enum
+
+from .. import processes
+from ..workers.output_pipes import OutputPipe
+from ..workers.spawn import SpawnFailed, WorkerSpec, spawn
+from . import fitness, fork, progress, wire
+from .fork import Fork
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ...common.loop import Loop, Timer
+    from ..workers.spawn import Process
+    from .fitness import Imported
+    from .request import Request
+
+PROGRAM = os.fsencode(os.path.join(os.path.dirname(__file__), "process.py"))
+
+FORK_LIMIT = 5.0
+"""Seconds within which forks have to be there."""
+
+BATCH = 200
+"""Forks in one request; a message carries 253 descriptors."""
+
+
+class Phase(Enum):
+    """The phase of a preloader; phases only go forward.
+
+    Attributes:
+        STARTING: it imports.
+        READY: workers can be forked from it.
+        UNUSABLE: it has failed, and was ended.
+        CLOSED: it is not needed any more, and was ended.
+    """
+
+    STARTING = 1
+    READY = 2
+    UNUSABLE = 3
+    CLOSED = 4
+
+
+class Preloader:
+    """The process, and its forks that are no workers yet.
+
+    Attributes:
+        request: what it was started with.
+        problem: why it is unusable, "" if it is not.
+        imported: what it has imported, once it is ready.
+        note: called with what the user should know.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        request: Request,
+        note: Callable[[str], None],
+        start: Callable[[Request], tuple[Process, socket.socket]] | None = None,
+    ) -> None:
+        """Start the process, by `start` if that is given: it returns the process and its socket."""
+        self.request = request
+        self.phase = Phase.STARTING
+        self.problem = ""
+        self.imported: Imported | None = None
+        self.note = note
+        self._loop = loop
+        self._pid = 0
+        self._line: socket.socket | None = None
+        self._outputs: list[OutputPipe] = []
+        self._forks: list[Fork] = []
+        self._workers: set[int] = set()
+        self._dying: set[int] = set()
+        self._wanted = 0
+        self._then: Callable[[], None] | None = None
+        self._gone: Callable[[], None] | None = None
+        self._timer: Timer | None = None
+        try:
+            process, self._line = (start or started)(request)
+        except (SpawnFailed, OSError) as error:
+            self.give_up(f"it was not started: {error}")
+            return
+        self._watch(process)
+
+    @property
+    def pids(self) -> set[int]:
+        """Its pid, and those of forks that are no workers yet.
+
+        A fork that has not sent its pid yet is known by its command line, which is still the
+        preloader's.
+        """
+        known = self._dying | {one.pid for one in self._waiting()}
+        if not self._pid:
+            return known
+        command = _command(self._pid)
+        children = set(processes.children()) - known - self._workers
+        return known | {pid for pid in children if command and _command(pid) == command}
+
+    def when_ready(self, count: int, then: Callable[[], None]) -> None:
+        """Call `then` once so many forks wait for their orders, or will not; replaces another call.
+
+        It is called at once if there is nothing to wait for.
+        """
+        self._then, self._wanted = then, count
+        if self.phase is Phase.READY:
+            self._ask()
+        self._settle()
+
+    def take(self, spec: WorkerSpec) -> Process | None:
+        """Return this worker, started from a fork that waits; None if there is none."""
+        while waiting := self._waiting():
+            process = waiting[0].order(spec)
+            if process is not None:
+                self._workers.add(process.pid)
+                return process
+            self._forks.remove(waiting[0])
+        return None
+
+    def on_reaped(self, reaped: Collection[int]) -> None:
+        """Learn which children of this process have ended."""
+        self._workers.difference_update(reaped)
+        self._dying.difference_update(reaped)
+        for one in [one for one in self._forks if one.pid in reaped]:
+            self._forks.remove(one)
+            one.close()
+        if self._pid in reaped:
+            self._pid = 0
+            self.give_up(self._last_words())
+            self._report_gone()
+
+    def dismiss(self) -> None:
+        """End all forks that wait, and call nothing any more."""
+        self._then, self._wanted = None, 0
+        self._dying.update(one.pid for one in self._waiting())
+        for one in self._forks:
+            one.end()
+        self._forks = [one for one in self._forks if one.phase is fork.Phase.ORDERED]
+
+    def close(self, gone: Callable[[], None] | None = None) -> None:
+        """End it; `gone` is called once its process is gone."""
+        self.dismiss()
+        self._gone = gone
+        if self.phase is not Phase.UNUSABLE:
+            self.phase = Phase.CLOSED
+        self._kill()
+        if not self._pid:
+            self._report_gone()
+
+    def give_up(self, problem: str) -> None:
+        """Become unusable for this reason, and call who waits."""
+        if self.phase in {Phase.UNUSABLE, Phase.CLOSED}:
+            return
+        self.phase, self.problem = Phase.UNUSABLE, problem
+        then = self._then
+        self.dismiss()
+        self._kill()
+        if then is not None:
+            then()
+
+    # -- the process ------------------------------------------------------------------------
+
+    def _watch(self, process: Process) -> None:
+        assert self._line is not None
+        self._pid = process.pid
+        os.close(process.stdin)
+        self._loop.add_reader(self._line.fileno(), self._receive)
+        for stream, fd in ((1, process.stdout), (2, process.stderr)):
+            pipe = OutputPipe(fd, None, stream)
+            self._outputs.append(pipe)
+            self._loop.add_reader(fd, lambda pipe=pipe: self._read(pipe))  # type: ignore[misc]
+        counted = progress.Progress(lambda: progress.activity(self._pid))
+        self._check(counted)
+
+    def _check(self, counted: progress.Progress) -> None:
+        """Check from time to time that the import gets on."""
+        if self.phase is not Phase.STARTING:
+            return
+        if problem := counted.check():
+            self.give_up(problem)
+        else:
+            self._timer = self._loop.call_later(progress.EVERY, lambda: self._check(counted))
+
+    def _receive(self) -> None:
+        """Read what has been imported; there is no further message."""
+        assert self._line is not None
+        try:
+            received = wire.receive(self._line)
+            message = fitness.parse(received[0]) if received is not None else None
+        except BlockingIOError:
+            return
+        except (OSError, ValueError, IndexError, KeyError, TypeError):
+            message = None
+        if message is None:
+            self.give_up(self._last_words())
+        elif self.phase is Phase.STARTING:
+            self._on_imported(message)
+
+    def _on_imported(self, imported: Imported) -> None:
+        for text in imported.missing.values():
+            self.note(f"not preloaded: {text}")
+        failed = next((f"{name}: {text}" for name, text in imported.failed.items()), "")
+        unsafe = f"forking is not safe after that: {imported.unsafe}" if imported.unsafe else ""
+        if problem := failed or unsafe:
+            self.give_up(problem)
+            return
+        self._cancel_timer()
+        self.phase, self.imported = Phase.READY, imported
+        self._ask()
+        self._settle()
+
+    def _read(self, pipe: OutputPipe) -> None:
+        """Keep the end of what it prints, for the case that it fails."""
+        if pipe.read() == b"":
+            self._loop.remove(pipe.fd)
+            pipe.close()
+
+    def _last_words(self) -> str:
+        for pipe in self._outputs:
+            self._loop.remove(pipe.fd)
+            pipe.finish()
+        printed = b"".join(pipe.tail for pipe in self._outputs).decode("utf-8", "replace")
+        lines = printed.strip().splitlines()
+        return f"it has ended: {lines[-1]}" if lines else "it has ended"
+
+    # -- forks ------------------------------------------------------------------------------
+
+    def _waiting(self) -> list[Fork]:
+        return [one for one in self._forks if one.phase is fork.Phase.WAITING]
+
+    def _coming(self) -> int:
+        phases = {fork.Phase.ASKED, fork.Phase.WAITING}
+        return sum(one.phase in phases for one in self._forks)
+
+    def _ask(self) -> None:
+        """Ask for the forks that are lacking."""
+        lacking = self._wanted - self._coming()
+        try:
+            for first in range(0, lacking, BATCH):
+                self._ask_for(min(BATCH, lacking - first))
+        except OSError as error:
+            self.give_up(f"it was not asked to fork: {error}")
+
+    def _ask_for(self, count: int) -> None:
+        assert self._line is not None
+        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(count)]
+        for ours, _ in pairs:
+            self._forks.append(Fork(self._loop, ours, self._on_fork, self._remark))
+        try:
+            wire.send(self._line, {"fork": count}, [theirs.fileno() for _, theirs in pairs])
+        finally:
+            for _, theirs in pairs:
+                theirs.close()
+
+    def _on_fork(self, one: Fork) -> None:
+        if one.phase is fork.Phase.CLOSED and one in self._forks:
+            self._forks.remove(one)
+            if not one.pid:
+                self.give_up("it could not fork")
+        self._settle()
+
+    def _remark(self, text: str) -> None:
+        self.note(text)  # whoever uses this preloader by then
+
+    def _settle(self) -> None:
+        """Call who waits, if there is nothing to wait for; else set the limit."""
+        if self._then is None or self.phase is Phase.STARTING:
+            return
+        if self.phase is Phase.READY and len(self._waiting()) < self._wanted:
+            self._limit_forks()
+            return
+        self._cancel_timer()
+        then, self._then = self._then, None
+        then()
+
+    def _limit_forks(self) -> None:
+        if self._timer is None:
+            text = f"it did not fork within {FORK_LIMIT:.0f} s"
+            self._timer = self._loop.call_later(FORK_LIMIT, lambda: self.give_up(text))
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def _kill(self) -> None:
+        """End the process, and close its files."""
+        self._cancel_timer()
+        if self._pid:
+            processes.send(self._pid, signal.SIGKILL)
+        if self._line is not None and self._line.fileno() >= 0:
+            self._loop.remove(self._line.fileno())
+            self._line.close()
+        for pipe in self._outputs:
+            self._loop.remove(pipe.fd)
+            pipe.close()
+
+    def _report_gone(self) -> None:
+        gone, self._gone = self._gone, None
+        if gone is not None:
+            gone()
+
+
+def started(request: Request) -> tuple[Process, socket.socket]:
+    """Start the process of a preloader; return it and our end of its socket.
+
+    Raises:
+        OSError, SpawnFailed: it was not started.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setblocking(False)
+    spec = WorkerSpec(
+        rank=0,
+        argv=[request.python, b"-u", PROGRAM],
+        env=request.env,
+        workdir=request.workdir,
+        stdin=theirs.fileno(),
+    )
+    try:
+        wire.send(ours, {"modules": request.modules, "folder": request.folder})
+        return spawn(spec), ours
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+
+
+def _command(pid: int) -> bytes:
+    """Return the command line of a process, b"" if it has ended."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""

@@ -1,0 +1,57 @@
+"""What a preloader is to import, and as whom."""
+
+from __future__ import annotations
+
+import os
+
+from ...common.values import NamedTuple
+from ...specs.environment import from_wire
+from ..workers.prepare import text
+from ..workers.worker_specs import WorkerSpecs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..workers.prepare import NodeSetup
+
+
+class Request(NamedTuple):
+    """What a preloader is started with.
+
+    Attributes:
+        python: the interpreter of the workers.
+        modules: what it imports.
+        folder: where Python would look first for the modules of a worker.
+        workdir: the folder in which it runs.
+        env: its variables: those that are the same for all workers.
+    """
+
+    python: bytes
+    modules: tuple[str, ...]
+    folder: str
+    workdir: bytes
+    env: Mapping[bytes, bytes]
+
+
+def request(setup: NodeSetup) -> Request:
+    """Return what the task of a node needs.
+
+    Raises:
+        DsrunError, ValueError: its workers cannot be started as requested.
+    """
+    return Request(
+        python=setup.python,
+        modules=setup.task.preload,
+        folder=text(_folder(setup)),
+        workdir=setup.workdir,
+        env=WorkerSpecs(setup, lambda _: None).common(),
+    )
+
+
+def _folder(setup: NodeSetup) -> bytes:
+    """Return what Python puts first on the path: the folder of the script, not of a link to it."""
+    if setup.program.module:
+        return setup.workdir
+    script = os.path.join(setup.workdir, from_wire(setup.program.script))
+    return os.path.dirname(os.path.realpath(script))

@@ -1,0 +1,93 @@
+"""What a run does for others, or gives its workers, if asked: probes, shard queues, functions."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from contextlib import AbstractContextManager
+
+    from ..common.loop import Loop
+    from ..control.messages import Probe
+    from .probes import Probes
+    from .shards import QueueLines
+    from .workers.group import WorkerGroup
+    from .workers.spawn import WorkerSpec
+
+
+class Services:
+    """The services of one run; their modules are imported at the first use."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        send: Callable[[bytes], None],
+        note: Callable[[str], None],
+        *,
+        shard_queue: bool,
+    ) -> None:
+        """Do nothing yet; frames go to `send`, messages for the user to `note`."""
+        self._loop = loop
+        self._send = send
+        self._note = note
+        self._shard_queue = shard_queue
+        self._probes: Probes | None = None
+        self._queues: QueueLines | None = None
+
+    @property
+    def pids(self) -> Collection[int]:
+        """The processes of the probes."""
+        return () if self._probes is None else self._probes.pids
+
+    def probe(self, message: Probe) -> None:
+        """Answer which addresses of another node can be reached."""
+        if self._probes is None:
+            from .probes import Probes
+
+            self._probes = Probes(self._loop, self._send)
+        self._probes.begin(message)
+
+    def with_queues(
+        self, specs: Sequence[WorkerSpec], generation: int
+    ) -> AbstractContextManager[Sequence[WorkerSpec]]:
+        """Give the workers lines to the shard queues, if the job has any."""
+        if not self._shard_queue:
+            return nullcontext(specs)
+        if self._queues is None:
+            from .shards import QueueLines
+
+            self._queues = QueueLines(self._loop, self._send, self._note)
+        return self._queues.given(specs, generation)
+
+    def with_calls(
+        self, specs: Sequence[WorkerSpec], payload: str, group: WorkerGroup
+    ) -> AbstractContextManager[Sequence[WorkerSpec]]:
+        """Give the workers of a group the function that they call, if the job is one."""
+        if not payload:
+            return nullcontext(specs)
+        from .workers.calls import given
+
+        return given(specs, payload, lambda: [one.fd for one in group.pumps.values()])
+
+    def answer(self, number: int, text: bytes) -> None:
+        """Pass on an answer of the shard queues."""
+        if self._queues is not None:
+            self._queues.answer(number, text)
+
+    def ended(self, rank: int) -> None:
+        """Close the lines of a worker that has ended."""
+        if self._queues is not None:
+            self._queues.ended(rank)
+
+    def close_queues(self) -> None:
+        """Close all lines: the runner, which would answer, is gone."""
+        if self._queues is not None:
+            self._queues.close()
+
+    def close(self) -> None:
+        """End all of them."""
+        self.close_queues()
+        if self._probes is not None:
+            self._probes.close()

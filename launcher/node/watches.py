@@ -1,0 +1,68 @@
+"""What is watched beside the workers themselves: memory, the port of rank 0's store, and cores."""
+
+from __future__ import annotations
+
+from ..control import frames, messages
+from . import diagnosis
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ..common.loop import Loop
+    from ..control.messages import NodeBindings
+    from .port_watch import PortWatch
+    from .workers.observed_affinity import AffinityWatch
+    from .workers.spawn import Process
+
+
+class Watches:
+    """The watches of one run. Their modules are imported only if they are used."""
+
+    def __init__(
+        self, loop: Loop, send: Callable[[bytes], None], taken: Callable[[str], None]
+    ) -> None:
+        """Watch nothing yet; `taken` is called if another user's program listens on the port."""
+        self._loop = loop
+        self._send = send
+        self._taken = taken
+        self._port: PortWatch | None = None
+        self._affinity: AffinityWatch | None = None
+        self._oom_kills = 0
+
+    def begin(self) -> None:
+        """Count from now on how often the kernel kills for lack of memory."""
+        self._oom_kills = diagnosis.out_of_memory_kills()
+
+    def watch_port(self, port: int, workers: Sequence[Process]) -> None:
+        """Watch which program listens on the port, if rank 0 is among these workers."""
+        rank0 = next((one for one in workers if one.spec.rank == 0), None)
+        if rank0 is not None:
+            from .port_watch import PortWatch
+
+            self._port = PortWatch(self._loop, port, rank0, self._taken)
+
+    def hint(self, ended: Process, code: int) -> str:
+        """Return what this node knows about the cause of a worker's end, "" for nothing."""
+        return diagnosis.hint(-code, self._oom_kills) or self._port_problem(ended)
+
+    def _port_problem(self, ended: Process) -> str:
+        watch = self._port
+        return watch.problem() if watch and ended.spec.rank == 0 and ended.status else ""
+
+    def watch_affinity(self, bound: NodeBindings, workers: Sequence[Process]) -> None:
+        """Report what the workers are bound to, as the kernel has it."""
+        from .workers.observed_affinity import AffinityWatch, placed
+
+        def report(values: Sequence[tuple[str, str]]) -> None:
+            found = bound._replace(workers=placed(bound.workers, values))
+            self._send(messages.pack(frames.BOUND, found))
+
+        self._affinity = AffinityWatch(self._loop, workers, report)
+
+    def close(self) -> None:
+        """Watch nothing any more; report what has been seen of the workers' cores."""
+        if self._port is not None:
+            self._port.close()
+        if self._affinity is not None:
+            self._affinity.finish()
