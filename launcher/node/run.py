@@ -150,12 +150,17 @@ class NodeRun:
         elif kind == frames.ANSWER:
             self._services.answer(*frames.unpack_answer(body))
 
+    @property
+    def _waiting(self) -> bool:
+        """Whether workers are to be started once the preloader is ready."""
+        return self._preloaded is not None and self._preloaded.waiting
+
     def _feed(self, data: bytes) -> None:
         """Pass on standard input, or keep it until the workers have been started."""
-        if self._group is not None:
-            self._group.feed(data)
-        else:
+        if self._waiting:
             self._early_input.append(data)
+        elif self._group is not None:
+            self._group.feed(data)
 
     def signal_all(self, number: int) -> None:
         """Pass a signal to every worker."""
@@ -294,7 +299,7 @@ class NodeRun:
 
         The rounds do not know yet that there are none.
         """
-        if self._preloaded is not None and self._preloaded.waiting:
+        if self._preloaded is not None and self._waiting:
             self._preloaded.cancel()
             self._loop.call_later(0.0, lambda: self._on_group_end([]))
         elif self._group is not None:

@@ -188,25 +188,6 @@ def test_a_notice_is_for_the_workers(agents: FakeAgents) -> None:
     played.done()
 
 
-def test_spare_workers_are_started_and_end_with_the_run(
-    agents: FakeAgents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """They are none of the group's, which would wait for them."""
-    import dsrun.launcher.node.elastic.warm_workers as warm
-
-    monkeypatch.setattr(warm.WarmWorkers.__init__, "__defaults__", (0.0,))
-    agents.folder.joinpath("train.py").write_text("import time; time.sleep(60)")
-    python3 = Program("train.py", python=str(agents.python))
-    played = Played(agents.task(program=python3, preload=("json",), warm=True))
-    played.run.start(TWO)
-    agent = agents.accept()
-    agent_forms(played, agent)
-    played.until(lambda: len(processes.children()) > 3)
-    agent.leaves()
-    played.done()
-    assert processes.children() == []
-
-
 # -- without torch's agent ------------------------------------------------------------------------
 
 
@@ -408,36 +389,3 @@ def test_a_stop_ends_the_run_whatever_it_does(
     assert played.names()[-1] == "DONE"
     del played
     assert len(open_files()) <= len(before) + 3  # the loop, and what wakes it
-
-
-def test_spare_workers_become_the_next_rounds(
-    agents: FakeAgents, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    import dsrun.launcher.node.elastic.warm_workers as warm
-
-    monkeypatch.setattr(warm.WarmWorkers.__init__, "__defaults__", (0.0,))
-    text = (
-        "import os, sys, time\n"
-        "print('up', os.environ['MASTER_PORT'], 'fractions' in sys.modules, flush=True)\n"
-        "time.sleep(60)"
-    )
-    agents.folder.joinpath("train.py").write_text(text)
-    program = Program("train.py", python=sys.executable)
-    played = without_torch(agents, "", program=program, preload=("fractions",), warm=True)
-    forms(played)
-    first = played.all(frames.JOIN)[-1]["port"]
-    played.until(lambda: played.output().count(f"up {first} False") == 2)
-    warm_workers = played.run._warm
-    assert warm_workers is not None
-    played.until(lambda: warm_workers.ready == 2)
-    pids = set(warm_workers.pids)
-    played.run.receive(frames.CHANGE, b"")
-    joins(played, 2)
-    assert set(processes.children()) == pids
-    forms(played, 2)
-    second = played.all(frames.JOIN)[-1]["port"]
-    played.until(lambda: played.output().count(f"up {second} True") == 2)
-    assert set(played.pids()) == pids
-    played.run.stop(signal.SIGTERM, 30.0)
-    played.done()
-    assert processes.children() == []

@@ -159,9 +159,9 @@ def misfit(kept: Preloader, wanted: Request) -> str:
     if imported is None:
         return ""
     if name := fitness.misread(imported, wanted.env):
-        return f"{name}, which was read at their import, is not what it was"
+        return f"{name}, which was read at that import, is not what it was"
     if former.folder != wanted.folder and fitness.below(imported, former.folder):
-        return f"they were imported from {former.folder}"
+        return f"earlier runs had imported from {former.folder}"
     return _changed(kept)
 
 
@@ -170,9 +170,9 @@ def unfit(preloader: Preloader, spec: WorkerSpec) -> str:
     imported = preloader.imported
     assert imported is not None
     if name := fitness.misread(imported, spec.env):
-        return f"{name}, which was read at their import, is different for rank {spec.rank}"
+        return f"{name}, which was read at that import, has another value for some of them"
     if fitness.elsewhere(imported, spec.cpus):
-        return f"libraries have counted other CPUs than those of rank {spec.rank}"
+        return "libraries rely on other CPUs than some of them have"
     return ""
 
 

@@ -7,13 +7,10 @@ import os
 import sys
 from pathlib import Path
 
-import pytest
-
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.node.elastic import commands
 from dsrun.launcher.node.workers.prepare import NodeSetup
-from dsrun.launcher.node.workers.spawn import WorkerSpec
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 

@@ -86,6 +86,15 @@ def test_a_worker_stays_on_its_cpus() -> None:
     assert finished(spawn(show))[1].decode() == f"{{{cpu}}}\n"
 
 
+def test_what_comes_before_it_binds_it() -> None:
+    """The command is given its own CPUs by that, and might refuse others."""
+    cpu = min(os.sched_getaffinity(0))
+    show = python("import os, sys; print(sys.argv, len(os.sched_getaffinity(0)))", cpus=(cpu,))
+    spec = show._replace(prefix=(b"/usr/bin/env", b"-u", b"A"), argv=[*show.argv, b"x"])
+    code, out, _ = finished(spawn(spec))
+    assert (code, out) == (0, b"['-c', 'x'] %d\n" % len(os.sched_getaffinity(0)))
+
+
 def test_a_worker_may_keep_its_standard_input() -> None:
     process = spawn(shell("cat", keep_stdin=True))
     os.write(process.stdin, b"word\n")

@@ -12,6 +12,8 @@ import pytest
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.node import processes
+from dsrun.launcher.node.binding import apply
+from dsrun.launcher.node.binding.apply import WorkerCores
 from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
@@ -130,6 +132,17 @@ def test_cores_are_bound_where_that_is_asked_for(make: Callable[..., WorkerSpecs
     assert specs[0].cpus
     threads = int(variables(specs[0], "OMP_NUM_THREADS")[0] or 0)
     assert 1 <= threads <= len(specs[0].cpus)
+
+
+def test_a_memory_policy_is_a_command_and_a_value(
+    make: Callable[..., WorkerSpecs], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command is for a worker that is executed, the value for one that is forked."""
+    cores = WorkerCores(("numactl", "-m", "1", "--"), (2, 3), 2, ("bind", (1,)))
+    monkeypatch.setattr(apply, "bound", lambda *_args, **_more: [cores])
+    (spec,), _ = make(binding=BindingPolicy("numa"), slots=(0,)).make(START._replace(slots=(0,)))
+    assert spec.prefix == (b"numactl", b"-m", b"1", b"--")
+    assert (spec.argv[2], spec.cpus, spec.memory) == (b"train.py", (2, 3), ("bind", (1,)))
 
 
 @pytest.mark.parametrize(

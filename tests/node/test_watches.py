@@ -1,0 +1,74 @@
+"""What is watched beside the workers; `test_port_watch` and `test_observed_affinity` test how."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.control import frames
+from dsrun.launcher.control.messages import NodeBindings, WorkerBinding
+from dsrun.launcher.node import diagnosis
+from dsrun.launcher.node.watches import Watches
+from dsrun.launcher.node.workers.spawn import Process
+
+from ..support.specs import shell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def worker(rank: int, status: int | None = None) -> Process:
+    made = Process(shell("exit 0", rank), os.getpid(), -1, -1, -1)
+    made.status = status
+    return made
+
+
+@pytest.fixture
+def watches() -> Callable[[list[bytes]], Watches]:
+    return lambda sent: Watches(Loop(), sent.append, print)
+
+
+def test_nothing_is_known_of_a_worker_that_nothing_has_happened_to(
+    watches: Callable[[list[bytes]], Watches],
+) -> None:
+    one = watches([])
+    one.begin()
+    assert one.hint(worker(0, 256), 1) == ""
+    one.close()
+
+
+def test_memory_that_ran_out_is_a_cause(
+    watches: Callable[[list[bytes]], Watches], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kills = iter([3, 4])
+    monkeypatch.setattr(diagnosis, "out_of_memory_kills", lambda: next(kills))
+    one = watches([])
+    one.begin()
+    assert "memory" in one.hint(worker(0, signal.SIGKILL), -signal.SIGKILL)
+
+
+def test_only_rank_0_has_the_store(watches: Callable[[list[bytes]], Watches]) -> None:
+    one = watches([])
+    one.watch_port(29500, [worker(1)])
+    assert one._port is None
+    one.watch_port(29500, [worker(1), worker(0)])
+    assert one._port is not None
+    assert one.hint(worker(1, 256), 1) == ""
+    one.close()
+
+
+def test_cores_are_reported_at_the_end_at_the_latest(
+    watches: Callable[[list[bytes]], Watches],
+) -> None:
+    sent: list[bytes] = []
+    one = watches(sent)
+    row = WorkerBinding(0, os.getpid(), "", "", None)
+    one.watch_affinity(NodeBindings("cpu", (row,)), [worker(0)])
+    one.close()
+    ((kind, body),) = frames.Decoder().feed(sent[0])
+    assert kind == frames.BOUND
+    assert b'"cpu"' in body
