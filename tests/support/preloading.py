@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import socket
 import time
 from contextlib import contextmanager, suppress
@@ -91,22 +92,32 @@ class Fork(NamedTuple):
     pid: int
     line: socket.socket
 
-    def becomes(self, spec: WorkerSpec, memory: tuple[str, Sequence[int]] = ("", ())) -> Worker:
-        """Give it its order."""
+    def becomes(
+        self,
+        spec: WorkerSpec,
+        memory: tuple[str, Sequence[int]] = ("", ()),
+        fds: Sequence[int] | None = None,
+    ) -> Worker:
+        """Give it its order; `fds` are descriptors to send in place of those of `spec`."""
         if spec.keep_stdin:
             given, stdin = os.pipe()
         else:
             given, stdin = os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY)
         (stdout, out), (stderr, err) = os.pipe(), os.pipe()
-        wire.send(self.line, order(spec, memory), [given, out, err, *spec.fds])
+        wire.send(
+            self.line, order(spec, memory), [given, out, err, *(spec.fds if fds is None else fds)]
+        )
         for fd in (given, out, err):
             os.close(fd)
         return Worker(self.pid, stdin, stdout, stderr)
 
-    def answer(self) -> dict[str, Any] | None:
-        """Return what it says before its program runs, None if nothing."""
+    def answer(self) -> str | None:
+        """Return what it says before its program runs: why it starts cold; None if nothing."""
         message = wire.receive(self.line)
-        return None if message is None else message[0]
+        if message is not None:
+            assert wire.receive(self.line) is None
+            return str(message[0]["cold"])
+        return None
 
 
 def order(spec: WorkerSpec, memory: tuple[str, Sequence[int]] = ("", ())) -> dict[str, Any]:
@@ -154,7 +165,7 @@ class Preloader(NamedTuple):
         (fork,) = self.forks(1)
         with fork.line:
             worker = fork.becomes(spec, **more)
-            assert fork.answer() is None
+            assert fork.answer() in {None, ""}
         return worker.ends()
 
 
@@ -165,8 +176,12 @@ def preloader(
     folder: Path | None = None,
     env: Mapping[str, str] = COMMON,
     python: bytes = PYTHON,
+    status: int = 0,
 ) -> Iterator[Preloader]:
-    """Start a preloader, and end it after the block; it must have ended without a word then."""
+    """Start a preloader, and end it after the block; it must have ended with this status then.
+
+    If it ends before it has answered, its report is empty.
+    """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         ours.settimeout(SECONDS)
@@ -179,10 +194,10 @@ def preloader(
         try:
             wire.send(ours, {"modules": [*modules], "folder": str(folder) if folder else None})
             message = wire.receive(ours)
-            assert message is not None, process.ends()
-            yield Preloader(process, ours, message[0])
+            yield Preloader(process, ours, message[0] if message else {})
         except BaseException:
-            processes.send(process.pid, 9)
+            processes.send(process.pid, signal.SIGKILL)
             print(process.ends())
             raise
-    assert process.ends().status == 0
+    ended = process.ends()
+    assert ended.status == status, ended

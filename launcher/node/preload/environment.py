@@ -48,6 +48,13 @@ def observed() -> Iterator[set[str]]:
             one.__class__ = plain
 
 
+def initial() -> dict[bytes, bytes]:
+    """Return the variables that this process was started with; Python itself may set LC_CTYPE."""
+    with open("/proc/self/environ", "rb") as file:
+        pairs = [entry.partition(b"=") for entry in file.read().split(b"\0")]
+    return {name: value for name, equals, value in pairs if equals}
+
+
 def current() -> dict[bytes, bytes]:
     """Return the variables of this process."""
     return dict(os.environb)

@@ -42,7 +42,7 @@ def preload(modules: Sequence[str], folder: str | None, usual: Collection[str]) 
 
     `usual` are the modules that every interpreter has when it begins to run a script.
     """
-    before, began = environment.current(), time.time_ns()
+    before, began = environment.initial(), time.time_ns()
     known = safety.open_files()
     with environment.observed() as read:
         outcome = _import_all(modules, folder)

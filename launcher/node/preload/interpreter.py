@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import functools
+import gc
 import io
 import os
 import pkgutil
+import runpy
 import sys
 from importlib.machinery import SourceFileLoader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
+    from types import CodeType
     from typing import Any
 
 _OWN = f"{os.path.dirname(os.path.abspath(__file__))}/"
@@ -21,8 +24,23 @@ class Cold(Exception):
     """Python has to be executed; the text is the reason for the user, "" for none."""
 
 
-def words(argv: Sequence[bytes], foreign: Collection[str]) -> list[str]:
-    """Return the words of a command, if this process can do what it does.
+class Program:
+    """What a command runs.
+
+    Attributes:
+        words: the whole command.
+        code: the script's, None for a module.
+        folder: what Python puts first on `sys.path`; None for nothing.
+    """
+
+    def __init__(self, words: list[str], code: CodeType | None, folder: str | None) -> None:
+        self.words = words
+        self.code = code
+        self.folder = folder
+
+
+def program(argv: Sequence[bytes], foreign: Collection[str]) -> Program:
+    """Return what a command runs, if this process can run it.
 
     `foreign` are the modules that a new interpreter would not have, by their names.
 
@@ -33,20 +51,34 @@ def words(argv: Sequence[bytes], foreign: Collection[str]) -> list[str]:
     words = [os.fsdecode(word) for word in argv]
     if words[1:2] != ["-u"] or len(words) < 3 + (words[2:3] == ["-m"]):
         raise Cold
-    if words[2] != "-m" and not _is_source(words[2]):
-        raise Cold
-    folder = _folder(words[2])
-    if not _is_safe() and (name := hidden(folder, foreign)):
+    code = None if words[2] == "-m" else _code(words[2])
+    folder = None if getattr(sys.flags, "safe_path", False) else _folder(words[2])
+    if folder is not None and (name := hidden(folder, foreign)):
         raise Cold(f"{folder} has another module {name!r} than the one that was preloaded")
-    return words
+    return Program(words, code, folder)
 
 
-def _is_source(script: str) -> bool:
-    """Return whether Python runs a file as source: readable, no byte code, archive or folder."""
+def _code(script: str) -> CodeType:
     path = os.path.join(os.getcwd(), script)
+    if not _is_source(path):
+        raise Cold
+    try:
+        with open(path, "rb") as file:
+            return compile(file.read(), path, "exec", dont_inherit=True)
+    except BaseException:
+        raise Cold from None  # Python says itself what is wrong
+
+
+def _folder(script: str) -> str:
+    """Return where Python looks first: beside the script itself, not beside a link to it."""
+    return os.getcwd() if script == "-m" else os.path.dirname(os.path.realpath(script))
+
+
+def _is_source(path: str) -> bool:
+    """Return whether Python runs a file as source: no byte code, archive or folder."""
     plain = not path.endswith(".pyc") and pkgutil.get_importer(path) is None
     sys.path_importer_cache.pop(path, None)
-    return plain and os.access(path, os.R_OK)
+    return plain
 
 
 def hidden(folder: str, foreign: Collection[str]) -> str:
@@ -69,24 +101,15 @@ def _is_in(folder: str, name: str) -> bool:
     return os.path.realpath(file).startswith(f"{folder}/")
 
 
-def _is_safe() -> bool:
-    return bool(getattr(sys.flags, "safe_path", False))
-
-
-def _folder(script: str) -> str:
-    """Return where Python looks first: beside the script itself, not beside a link to it."""
-    return os.getcwd() if script == "-m" else os.path.dirname(os.path.realpath(script))
-
-
-def program(words: Sequence[str], fresh: Mapping[str, Any]) -> Callable[[], object]:
-    """Make this interpreter a new one; returns the program of this command.
+def renewed(program: Program, fresh: Mapping[str, Any]) -> Callable[[], object]:
+    """Make this interpreter a new one; returns what runs the program.
 
     `fresh` is what Python puts into the `__main__` of any script.
     """
-    sys.orig_argv[:] = words
-    sys.argv[:] = words[2:]
-    if not _is_safe():
-        sys.path.insert(0, _folder(words[2]))
+    sys.orig_argv[:] = program.words
+    sys.argv[:] = program.words[2:]
+    if program.folder is not None:
+        sys.path.insert(0, program.folder)
     _forget_folders()
     _renew_stdin()
     _renew_modules()
@@ -95,7 +118,7 @@ def program(words: Sequence[str], fresh: Mapping[str, Any]) -> Callable[[], obje
     main = vars(sys.modules["__main__"])
     main.clear()
     main.update({**fresh, "__doc__": None})
-    return functools.partial(_run, main)
+    return functools.partial(_run, program.code, main)
 
 
 def _forget_folders() -> None:
@@ -124,6 +147,8 @@ def _renew_stdin() -> None:
 
 def _renew_modules() -> None:
     """Renew what modules have kept of this process when they were imported."""
+    if threading := sys.modules.get("threading"):
+        threading.main_thread()._set_native_id()
     if process := sys.modules.get("multiprocessing.process"):
         process.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]
         process.current_process().authkey = os.urandom(32)
@@ -131,22 +156,20 @@ def _renew_modules() -> None:
         random.seed()  # Python's own generator has a fork handler
 
 
-def _run(main: dict[str, Any]) -> None:
+def _run(code: CodeType | None, main: dict[str, Any]) -> None:
     """Run the program in `__main__`; an exception looks as if only Python had called it."""
     try:
-        if sys.argv[0] == "-m":
-            import runpy
-
+        if code is None:
             runpy._run_module_as_main(sys.argv.pop(1))  # type: ignore[attr-defined]
         else:
-            path = os.path.join(os.getcwd(), sys.argv[0])
+            path = code.co_filename
             main.update(__file__=path, __loader__=SourceFileLoader("__main__", path))
-            with open(path, "rb") as file:
-                code = compile(file.read(), path, "exec", dont_inherit=True)
             exec(code, main)
     except BaseException as error:
         _leave_us_out(error)
         raise
+    finally:
+        gc.unfreeze()  # or objects that only the interpreter's end collects would never be
 
 
 def _leave_us_out(error: BaseException) -> None:

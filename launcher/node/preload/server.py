@@ -102,6 +102,8 @@ def _fork_each(lines: Sequence[int]) -> int:
 
 def _wait_for_adoption(orphaned: int, launcher: int) -> None:
     """Wait until this process is a child of the node launcher, and die with it from now on."""
+    for stream in (1, 2):
+        os.dup2(0, stream)  # or the preloader's would not end with it
     os.read(orphaned, 1)
     os.setsid()
     identity.die_with_parent()

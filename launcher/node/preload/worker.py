@@ -12,7 +12,7 @@ from . import environment, identity, interpreter, safety, title, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, NoReturn
 
     from .imports import Preloaded
@@ -32,15 +32,15 @@ def become(
     variables = {environment.data(n): environment.data(v) for n, v in order["env"].items()}
     try:
         _set_up(order, files)
-        words = interpreter.words(argv, preloaded.foreign)
+        program = interpreter.program(argv, preloaded.foreign)
     except interpreter.Cold as reason:
-        _execute(argv, variables, order["fds"], line, str(reason))
+        _execute(argv, variables, line, str(reason))
     except BaseException as error:
         _fail(line, error)
     title.show(argv, variables)
     environment.replace(variables, preloaded.changed)
     line.close()
-    return interpreter.program(words, fresh)
+    return interpreter.renewed(program, fresh)
 
 
 def _clear_of(numbers: Sequence[int], line: socket.socket) -> socket.socket:
@@ -51,28 +51,21 @@ def _clear_of(numbers: Sequence[int], line: socket.socket) -> socket.socket:
 
 
 def _set_up(order: dict[str, Any], files: Sequence[int]) -> None:
-    numbers = (0, 1, 2, *order["fds"])
-    free = safety.open_files().isdisjoint(set(order["fds"]) - set(files))
-    identity.take_files(files, numbers)
+    taken = safety.open_files() & set(order["fds"]) - set(files)
+    identity.take_files(files, (0, 1, 2, *order["fds"]))
     os.chdir(environment.data(order["workdir"]))
     if order["cpus"]:
         os.sched_setaffinity(0, order["cpus"])
     identity.set_memory(*order["memory"])
-    if not free:
-        raise interpreter.Cold("a preloaded module has a file open that takes a worker's place")
+    if taken:
+        raise interpreter.Cold(f"descriptor {min(taken)} is open in a preloaded module")
 
 
 def _execute(
-    argv: list[bytes],
-    variables: Mapping[bytes, bytes],
-    inherited: Collection[int],
-    line: socket.socket,
-    reason: str,
+    argv: list[bytes], variables: Mapping[bytes, bytes], line: socket.socket, reason: str
 ) -> NoReturn:
     """Become what the command itself starts, as after `spawn`."""
     wire.send(line, {"cold": reason})
-    for fd in safety.open_files() - {0, 1, 2, *inherited}:
-        os.set_inheritable(fd, False)
     for number in signal.valid_signals():
         if signal.getsignal(number) == signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)
