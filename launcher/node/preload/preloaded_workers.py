@@ -122,9 +122,11 @@ class PreloadedWorkers:
 
     def end(self, then: Callable[[], None]) -> None:
         """End what no later run needs, and call `then` once that is gone."""
-        self.cancel()
-        if self._task.held or self._preloader is None:
+        self.waiting = False
+        if self._preloader is None:
             then()
+        elif self._task.held:
+            self._preloader.dismiss(then)
         else:
             self._preloader.close(then)
 

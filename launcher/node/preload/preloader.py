@@ -10,7 +10,7 @@ import signal
 import socket
 from enum import Enum
 
-from .. import processes
+from .. import descendants, processes
 from ..workers.output_pipes import OutputPipe
 from ..workers.spawn import SpawnFailed, WorkerSpec, spawn
 from . import fitness, fork, progress, wire
@@ -80,10 +80,12 @@ class Preloader:
         self._forks: list[Fork] = []
         self._workers: set[int] = set()
         self._dying: set[int] = set()
+        self._command = b""
         self._wanted = 0
         self._then: Callable[[], None] | None = None
         self._gone: Callable[[], None] | None = None
         self._timer: Timer | None = None
+        self._late: Timer | None = None
         try:
             process, self._line = (start or started)(request)
         except (SpawnFailed, OSError) as error:
@@ -99,11 +101,11 @@ class Preloader:
         preloader's.
         """
         known = self._dying | {one.pid for one in self._waiting()}
-        if not self._pid:
-            return known
-        command = _command(self._pid)
-        children = set(processes.children()) - known - self._workers
-        return known | {pid for pid in children if command and _command(pid) == command}
+        if self._pid:
+            known.add(self._pid)
+            self._command = self._command or _command(self._pid)
+        children = set(processes.children()) - known - self._workers if self._command else set()
+        return known | {pid for pid in children if _command(pid) == self._command}
 
     def when_ready(self, count: int, then: Callable[[], None]) -> None:
         """Call `then` once so many forks wait for their orders, or will not; replaces another call.
@@ -135,25 +137,27 @@ class Preloader:
         if self._pid in reaped:
             self._pid = 0
             self.give_up(self._last_words())
-            self._report_gone()
+        self._report_gone()
 
-    def dismiss(self) -> None:
-        """End all forks that wait, and call nothing any more."""
-        self._then, self._wanted = None, 0
+    def dismiss(self, gone: Callable[[], None] | None = None) -> None:
+        """End all forks that wait, and call `gone` once they are gone; nobody waits any more."""
+        if self.phase is not Phase.STARTING:
+            self._cancel_timer()
+        self._then, self._wanted, self._gone = None, 0, gone
         self._dying.update(one.pid for one in self._waiting())
         for one in self._forks:
             one.end()
         self._forks = [one for one in self._forks if one.phase is fork.Phase.ORDERED]
+        self._report_gone()
+        if self._gone is not None:  # the kernel may not let go of a process
+            self._late = self._loop.call_later(descendants.GIVE_UP, self._call_gone)
 
     def close(self, gone: Callable[[], None] | None = None) -> None:
-        """End it; `gone` is called once its process is gone."""
-        self.dismiss()
-        self._gone = gone
+        """End it; `gone` is called once nothing of it is left."""
         if self.phase is not Phase.UNUSABLE:
             self.phase = Phase.CLOSED
         self._kill()
-        if not self._pid:
-            self._report_gone()
+        self.dismiss(gone)
 
     def give_up(self, problem: str) -> None:
         """Become unusable for this reason, and call who waits."""
@@ -306,7 +310,20 @@ class Preloader:
             pipe.close()
 
     def _report_gone(self) -> None:
+        """Call who waits for the end of the forks, and of the process if that is being ended.
+
+        A child that has ended, but is not reaped yet, may be a fork whose pid was never known.
+        """
+        if self._gone is None:
+            return
+        stays = {self._pid} if self.phase in {Phase.STARTING, Phase.READY} else set()
+        if not self.pids - stays and not any(map(_ended, processes.children())):
+            self._call_gone()
+
+    def _call_gone(self) -> None:
         gone, self._gone = self._gone, None
+        if self._late is not None:
+            self._late.cancel()
         if gone is not None:
             gone()
 
@@ -334,6 +351,13 @@ def started(request: Request) -> tuple[Process, socket.socket]:
         raise
     finally:
         theirs.close()
+
+
+def _ended(pid: int) -> bool:
+    try:
+        return processes.stat(pid)[0] == "Z"
+    except OSError:
+        return True
 
 
 def _command(pid: int) -> bytes:

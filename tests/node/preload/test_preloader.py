@@ -259,6 +259,23 @@ def test_an_import_that_hangs_is_given_up(history: History) -> None:
     assert history.killed(history.fake.pid)
 
 
+def test_it_is_watched_while_nobody_waits(history: History) -> None:
+    history.one.dismiss(lambda: history.calls.append("gone"))
+    assert history.calls == ["gone"]
+    for _ in range(10):
+        history.clock.go(1.0)
+    assert history.one.problem == "no progress for 10 s"
+
+
+def test_a_process_that_the_kernel_keeps_is_not_awaited_for_ever(history: History) -> None:
+    """It is killed, but not reaped."""
+    history.one.close(lambda: history.calls.append("gone"))
+    history.clock.go(29.0)
+    assert history.calls == []
+    history.clock.go(2.0)
+    assert history.calls == ["gone"]
+
+
 def test_forks_that_do_not_come_are_given_up(history: History) -> None:
     history.imports()
     history.when_ready(2)
