@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -144,6 +145,12 @@ class HeldRun:
         else:
             self.caller.answer(end, self._request)
         self._hold.leave()
+        self._loop.call_later(0.0, _collect)
+
+
+def _collect() -> None:
+    """Collect what the run has left: it is full of cycles, and thresholds are for short lives."""
+    gc.collect()
 
 
 class _Interrupted(DsrunError):

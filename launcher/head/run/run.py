@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...common.errors import DsrunError
+    from ...common.loop import Timer
     from ...specs.host import Host
     from ...specs.job import JobSpec
     from ...specs.plan import Plan
@@ -96,6 +97,7 @@ class Run:
         self.stdin: Stdin | None = None
         self.input_fd = 0
         self._cpu_only = False
+        self._last_wait: Timer | None = None
         self.error: DsrunError | None = None
         self.restarts = restarts(self)
         least = self.restarts.least
@@ -305,7 +307,7 @@ class Run:
         self.workers.close()
         if self.phase is Phase.RUNNING:
             self.phase = Phase.STOPPING
-            self.loop.call_later(grace + LAST_MARGIN, self._give_up_waiting)
+            self._last_wait = self.loop.call_later(grace + LAST_MARGIN, self._give_up_waiting)
         self.end_when_over()
 
     def fail(self, node: RunNode, ended: messages.Exit) -> None:
@@ -386,6 +388,8 @@ class Run:
         if self.phase is Phase.OVER:
             return
         self.phase = Phase.OVER
+        if self._last_wait is not None:
+            self._last_wait.cancel()
         if self.observers:
             self.observers.ended()
         self.on_over()

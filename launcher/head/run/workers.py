@@ -87,6 +87,8 @@ class Workers:
     def close(self) -> None:
         """Print no more warnings: all workers are being stopped."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
 
     def table(self) -> str:
         """Return a table of the running ranks: one line per host with pids and run time."""
