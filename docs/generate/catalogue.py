@@ -35,7 +35,7 @@ AREAS = {
     "resources": "Hosts, slots and schedulers",
     "specs": "What a job consists of",
     "common": "Files, values and the end of every command",
-    "commands": "dsrun-topo, dsrun-elastic, dsrun-scale, dsrun-hold, and one node alone",
+    "commands": "The other commands, and one node alone",
     "backends": "Reaching the hosts",
     "control": "The control line",
     "head": "The runner: start, run, elastic rounds, report",

@@ -52,7 +52,7 @@ class Command(NamedTuple):
 def commands() -> tuple[Command, ...]:
     """Return all commands, dsrun first."""
     options = [row(name) for group in GROUPS.values() for name in group]
-    words = {"dsrun-scale": JOB}
+    words = {"dsrun-scale": JOB, "dsrun-exec": PROGRAM}
     tools = (
         Command(name, (*one.rows, *map(row, one.shared)), words.get(name, NOTHING))
         for name, one in TOOLS.items()

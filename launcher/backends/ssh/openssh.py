@@ -43,14 +43,14 @@ class OpenSSH:
         """Return why it cannot start these nodes, or ""."""
         if shutil.which("ssh") is None:
             return "--launcher openssh: no `ssh` on PATH; install it, or use --launcher ssh"
-        config_reader.check([node.host for node in nodes], self._settings.port, self._settings.args)
+        config_reader.check(_hosts(nodes), self._settings.port, self._settings.args)
         return ""
 
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None
     ) -> list[tuple[str, list[str]]]:
         """Return (host, argv) of every command this machine would run."""
-        self._read_overrides(nodes)
+        self.read_config(_hosts(nodes))
         return [(node.host.name, self.argv(node.host)) for node in nodes]
 
     def argv(self, host: Host) -> list[str]:
@@ -76,7 +76,7 @@ class OpenSSH:
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Start one client per node."""
         with suppress(UsageError):  # ssh reports it itself
-            self._read_overrides(nodes)
+            self.read_config(_hosts(nodes))
         for node in nodes:
             self._start(node, loop, emit, Retries(loop.clock))
 
@@ -85,10 +85,13 @@ class OpenSSH:
         for child in self._children.values():
             child.send_signal(signal.SIGTERM)
 
-    def _read_overrides(self, nodes: Sequence[Node]) -> None:
-        """Read which options must come before the user's own for each host."""
+    def read_config(self, hosts: Sequence[Host]) -> None:
+        """Read which options must come before the user's own for each host.
+
+        Raises:
+            UsageError: the configuration cannot be read.
+        """
         port, args = self._settings.port, self._settings.args
-        hosts = [node.host for node in nodes]
         if config_reader.overrides(hosts, port, args):
             self._overrides |= {h.name: config_reader.overrides([h], port, args) for h in hosts}
 
@@ -112,6 +115,10 @@ class OpenSSH:
         self._children[node.rank] = child
         stream = SessionStream(child.stdout, child.stdin)
         emit(SessionStarted(node.rank, stream))
+
+
+def _hosts(nodes: Sequence[Node]) -> list[Host]:
+    return [node.host for node in nodes]
 
 
 def _cause(code: int, errors: str, stream: SessionStream, node: Node) -> str:

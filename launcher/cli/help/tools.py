@@ -132,10 +132,42 @@ HOLD = Tool(
     ),
 )
 
+EXEC = Tool(
+    "run a command on all hosts, or copy files to and from them",
+    ("[options] COMMAND [ARGS...]", "[options] --copy|--fetch FILE... [--to DIR]"),
+    (
+        "Run a command on all hosts at once, and print equal outputs once. The exit code is the"
+        " largest of all hosts, 69 if one cannot be reached. Ctrl-C ends the command everywhere.",
+    ),
+    (
+        Row(("--shell",), "LINE", "Run this line in the sh of each host.", "COMMAND ARGS"),
+        Row(("--copy",), "", "Copy files and folders to all hosts."),
+        Row(("--fetch",), "", "Fetch files and folders, into a folder for each host."),
+        Row(("--to",), "DIR", "Where the files go.", "the same path; --fetch: here"),
+        Row(
+            ("--stdin",),
+            "WHO",
+            "Who reads our input: all, or a host.",
+            "none",
+            values=("all", "none"),
+        ),
+        Row(("--timeout",), "DURATION", "End the command after this time.", "never"),
+        Row(("--no_fold",), "", "Print lines as they come, with their host."),
+        Row(("--json",), "", "Print output and exit code of each host as JSON."),
+        _HELP,
+    ),
+    shared=(
+        *("hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
+        *("workdir", "launcher", "launcher_args", "launcher_path", "ssh_port", "connect_timeout"),
+        *("accept_new_host_keys", "force_multi", "python", "color", "log_level", "quiet"),
+    ),
+)
+
 TOOLS = {
     "dsrun-topo": TOPO,
     "dsrun-elastic": ELASTIC,
     "dsrun-scale": SCALE,
     "dsrun-hold": HOLD,
+    "dsrun-exec": EXEC,
 }
 """Every command beside dsrun by its name."""

@@ -1,0 +1,99 @@
+"""dsrun-exec: run a command on all hosts, or copy files to or from them."""
+
+from __future__ import annotations
+
+import os
+
+from ..cli.option import option
+from ..cli.tool_parser import parse
+from ..common import entry
+from ..common.errors import UsageError, conflict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..cli.option import Option
+    from ..cli.tool_parser import ToolCommand
+
+OWN: Mapping[str, Option] = {
+    "shell": option(None, "str", "LINE"),
+    "copy": option(False, "bool"),
+    "fetch": option(False, "bool"),
+    "to": option("", "str", "DIR"),
+    "stdin": option("none", "str", "WHO"),
+    "timeout": option(0.0, "seconds", "DURATION"),
+    "no_fold": option(False, "bool"),
+    "json": option(False, "bool"),
+}
+"""The options of this command alone."""
+
+SHARED = frozenset(
+    {
+        *("hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
+        *("launcher", "launcher_args", "launcher_path", "ssh_port", "accept_new_host_keys"),
+        *("connect_timeout", "force_multi"),
+        *("workdir", "python", "color", "log_level", "quiet"),
+    }
+)
+"""The options that mean the same for dsrun."""
+
+
+def run(words: list[str]) -> int:
+    """Run the command with these arguments; return the exit code.
+
+    Raises:
+        UsageError: an option is unknown or has a bad value, or there is nothing to run.
+        NodeError: no host can be used.
+    """
+    command = parse(words, OWN, SHARED, os.environ, mixing=("copy", "fetch"))
+    if command.help:
+        from ..cli.help.pages import of_tool
+
+        entry.write(of_tool("dsrun-exec"))
+        return 0
+    _check(command)
+    from .exec_run import execute
+
+    return execute(command)
+
+
+def start() -> None:
+    """Run the command `dsrun-exec` and exit."""
+    entry.start(run)
+
+
+def _check(command: ToolCommand) -> None:
+    """Check that exactly one thing is to be done.
+
+    Raises:
+        UsageError: nothing is, or options contradict each other.
+    """
+    own, rest = command.own, command.rest
+    modes = [f"--{name}" for name in ("shell", "copy", "fetch") if own[name] not in {None, False}]
+    if len(modes) > 1:
+        raise conflict(*modes)
+    if own["shell"] is not None and rest:
+        raise UsageError(
+            f"--shell takes the whole line as one argument; unexpected argument {rest[0]!r}"
+        )
+    if not any(rest[:1]) and not own["shell"]:
+        what = "FILE..." if modes in (["--copy"], ["--fetch"]) else "COMMAND [ARGS...]"
+        raise UsageError(f"nothing to do: dsrun-exec [options] {what}; see dsrun-exec -h")
+    _check_use(command, modes)
+
+
+def _check_use(command: ToolCommand, modes: list[str]) -> None:
+    own = command.own
+    files = modes in (["--copy"], ["--fetch"])
+    if own["to"] and not files:
+        raise UsageError("--to: only with --copy or --fetch")
+    unusable = [name for name in ("stdin", "json", "no_fold", "workdir") if name in command.given]
+    if files and unusable:
+        raise conflict(modes[0], f"--{unusable[0]}")
+    if own["json"] and own["no_fold"]:
+        raise conflict("--json", "--no_fold")
+
+
+if __name__ == "__main__":
+    start()

@@ -1,0 +1,113 @@
+"""Carry out a parsed dsrun-exec: choose how to reach the hosts, run, and show the results."""
+
+from __future__ import annotations
+
+import signal
+
+from ..common import entry
+from ..common.errors import OutputError, UsageError, reason
+from ..common.loop import Loop
+from ..head.exec import show
+from ..head.exec.execution import Execution, Stop
+from ..head.exec.results import exit_code
+from ..head.output.console import Console
+from .exec_tasks import task_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..cli.options import Options
+    from ..cli.tool_parser import ToolCommand
+    from ..head.exec.events import Transport
+    from ..head.exec.results import HostResult
+    from ..specs.backend import BackendSettings
+
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the command everywhere."""
+
+BROKEN = Stop("ended: nobody reads its output", 128 + signal.SIGPIPE)
+"""Why the command is stopped when the reader of our output has gone."""
+
+
+def execute(command: ToolCommand) -> int:
+    """Run the command on all hosts, show what it has written, and return the exit code.
+
+    Raises:
+        UsageError: hosts or files cannot be used as given.
+        OutputError: a standard stream cannot be written.
+    """
+    loop = Loop()
+    options = command.options
+    level = "error" if options.quiet else options.log_level
+    console = Console(loop, colour=options.color, level=level)
+    try:
+        transport = _transport(loop, options)
+        task = task_of(command, transport.hosts)
+        execution = Execution(loop, transport, console, task.feed, command.own["timeout"])
+        finish = task.receive(execution) if task.receive else None
+        console.on_broken_pipe = lambda: execution.stop(BROKEN)
+        _handle_signals(loop, execution)
+        execution.run(task.command)
+        if finish is not None:
+            finish()
+    finally:
+        console.close()
+    for number in ENDS:
+        signal.signal(number, signal.SIG_DFL)
+    return _show(command, [*execution.results.values()], execution.signal)
+
+
+def _handle_signals(loop: Loop, execution: Execution) -> None:
+    """Let signals end the command; a SIGHUP that was ignored at the start stays so (nohup)."""
+    ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    numbers = [number for number in ENDS if not (ignored and number == signal.SIGHUP)]
+    loop.on_signals(numbers, execution.on_signal)
+
+
+def _transport(loop: Loop, options: Options) -> Transport:
+    """Return the way to the hosts that the options name.
+
+    Raises:
+        UsageError: there is none.
+    """
+    from ..backends import BACKENDS
+    from ..planning import launcher
+    from ..planning.hosts import chosen_hosts
+
+    hosts = chosen_hosts(options)
+    choice = launcher.choose(options, hosts, alone=False)
+    if BACKENDS[choice.name].by_engine:
+        raise UsageError(f"--launcher {choice.name}: not possible")
+    from ..head.exec.ssh_hosts import SshHosts
+
+    return SshHosts(loop, hosts, _settings(options))
+
+
+def _settings(options: Options) -> BackendSettings:
+    from ..planning.planner import backend_settings
+    from ..specs.program import Program
+
+    return backend_settings(Program(script="", python=options.python or ""), options)
+
+
+def _show(command: ToolCommand, results: Sequence[HostResult], ended_by: int) -> int:
+    """Print the results; return the exit code.
+
+    Raises:
+        OutputError: a standard stream cannot be written.
+    """
+    try:
+        if command.own["json"]:
+            entry.write(show.as_json(results))
+        else:
+            show.show_folded(results)
+        show.show_failures(results, command.rest)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"standard output: {reason(error)}") from None
+    finally:
+        for result in results:
+            result.close()
+    return 128 + ended_by if ended_by else exit_code(results)

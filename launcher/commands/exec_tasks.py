@@ -1,0 +1,109 @@
+"""What a dsrun-exec does: the command on each host, its input, and who takes its output."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
+from ..head.exec.events import Command
+from ..head.exec.feed import from_blocks, from_descriptor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import TypeAlias
+
+    from ..cli.tool_parser import ToolCommand
+    from ..common.loop import Loop
+    from ..head.exec.events import Transport
+    from ..head.exec.execution import Execution
+    from ..head.exec.feed import Feed
+
+    Finish: TypeAlias = Callable[[], None]
+    Receive: TypeAlias = Callable[[Execution], Finish]
+
+
+class Task(NamedTuple):
+    """One thing to do on all hosts.
+
+    Attributes:
+        command: runs on each host.
+        feed: makes the source of its input; None for none.
+        receive: makes others than the results take the output, and returns what to call at the
+            end; None if the results keep it.
+    """
+
+    command: Command
+    feed: Callable[[Loop, Transport], Feed] | None = None
+    receive: Receive | None = None
+
+
+def task_of(command: ToolCommand, hosts: Sequence[str]) -> Task:
+    """Return the task of a command line.
+
+    Raises:
+        UsageError: a file cannot be copied or fetched, or a host is unknown.
+    """
+    if command.own["copy"]:
+        return _copy(command, hosts)
+    if command.own["fetch"]:
+        return _fetch(command, hosts)
+    return _run(command, hosts)
+
+
+def _run(command: ToolCommand, hosts: Sequence[str]) -> Task:
+    own = command.own
+    argv = command.rest if own["shell"] is None else ("sh", "-c", own["shell"])
+    readers = _readers(own["stdin"], hosts)
+    return Task(
+        Command(argv, command.options.workdir or "", readers),
+        partial(from_descriptor, fd=0) if readers else None,
+        _print if own["no_fold"] else None,
+    )
+
+
+def _readers(who: str, hosts: Sequence[str]) -> frozenset[str]:
+    """Return the hosts on which the command reads our standard input.
+
+    Raises:
+        UsageError: --stdin names no host that takes part.
+    """
+    groups = {"none": frozenset[str](), "all": frozenset(hosts)}
+    if who not in groups and who not in hosts:
+        raise UsageError(f"--stdin {who}: expected all, none, or one of the hosts")
+    return groups.get(who, frozenset([who]))
+
+
+def _print(execution: Execution) -> Finish:
+    """Print lines as they come, each with its host."""
+    from ..head.exec.lines import Lines
+
+    execution.receive(Lines(execution.console, execution.transport).receivers)
+    return lambda: None
+
+
+def _copy(command: ToolCommand, hosts: Sequence[str]) -> Task:
+    from ..head.exec import archive
+
+    folder, files = archive.plan(command.rest, command.own["to"])
+    argv = archive.extract_argv(folder, files)
+    blocks = archive.blocks(files)
+    return Task(Command(argv, "", frozenset(hosts)), partial(from_blocks, blocks=blocks))
+
+
+def _fetch(command: ToolCommand, hosts: Sequence[str]) -> Task:
+    from ..head.exec import fetch
+
+    folder = command.own["to"] or "."
+    names = fetch.names(command.rest)
+
+    def receive(execution: Execution) -> Finish:
+        fetched = fetch.Fetched(folder, names, hosts)
+        execution.receive(fetched.receivers)
+        return lambda: fetched.finish(execution.results)
+
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UsageError(f"--to {folder}: is not a folder")
+    return Task(Command(fetch.pack_argv(command.rest)), receive=receive)

@@ -1,0 +1,100 @@
+"""What a transport reports about the hosts on which it runs a command."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol, TypeAlias
+
+
+class HostOutput(NamedTuple):
+    """Output of the command on a host; `stream` is 1 or 2."""
+
+    host: str
+    stream: int
+    data: bytes
+
+
+class HostEnded(NamedTuple):
+    """The command on a host has ended, with a code as a shell reports it."""
+
+    host: str
+    code: int
+
+
+class HostFailed(NamedTuple):
+    """A host could not be reached or, if the command has begun, was lost."""
+
+    host: str
+    cause: str
+    began: bool
+
+
+class HostNote(NamedTuple):
+    """A warning about a host, such as a new host key that was accepted."""
+
+    host: str
+    text: str
+
+
+class Command(NamedTuple):
+    """What is run on every host.
+
+    Attributes:
+        argv: the program and its arguments.
+        workdir: the folder to run it in; "" for the home folder.
+        readers: the hosts on which it reads the given input; on others it reads none.
+    """
+
+    argv: tuple[str, ...]
+    workdir: str = ""
+    readers: frozenset[str] = frozenset()
+
+
+if TYPE_CHECKING:
+    HostEvent: TypeAlias = HostOutput | HostEnded | HostFailed | HostNote
+    OnEvent: TypeAlias = Callable[[HostEvent], None]
+
+    class Transport(Protocol):
+        """Runs one command on several hosts.
+
+        Attributes:
+            hosts: the names of the hosts, in order.
+            on_event: called from the loop with every event; each host ends once.
+            on_room: called from the loop when input has left and `backlog` is smaller.
+        """
+
+        hosts: Sequence[str]
+        on_event: OnEvent
+        on_room: Callable[[], None]
+
+        def start(self, command: Command) -> None:
+            """Start it everywhere.
+
+            Raises:
+                DsrunError: it cannot be started anywhere.
+            """
+            ...
+
+        def send(self, data: bytes) -> None:
+            """Send input to the hosts that read it; b"" ends it."""
+            ...
+
+        def backlog(self) -> int:
+            """Return how many bytes of input the slowest host has yet to take."""
+            ...
+
+        def pause(self, paused: bool) -> None:
+            """Stop reading the hosts' output, or continue."""
+            ...
+
+        def stop(self) -> None:
+            """End the command wherever it runs; each host's end is reported as ever."""
+            ...
+
+        def close(self) -> None:
+            """Give up at once what has not ended."""
+            ...

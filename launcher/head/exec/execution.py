@@ -1,0 +1,183 @@
+"""Runs one command on all hosts of a transport, from its start to the last host's end."""
+
+from __future__ import annotations
+
+import signal
+
+from ...common.errors import LOST, NODE_UNUSABLE
+from ...common.values import NamedTuple
+from ..fleet.hosts import waiting_line
+from .events import HostEnded, HostFailed, HostNote, HostOutput
+from .results import TIMED_OUT, HostResult
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Protocol
+
+    from ...common.loop import Loop
+    from ..output.console import Console
+    from .events import Command, HostEvent, Transport
+    from .feed import Feed
+
+    class Receiver(Protocol):
+        """Takes the output of one stream of one host."""
+
+        def add(self, data: bytes) -> None:
+            """Take a block."""
+            ...
+
+
+STOP = 5.0
+"""Seconds for the hosts to end the command after it was stopped."""
+
+STATUS = 1.0
+"""Seconds between two states of the line about hosts that are waited for."""
+
+UNENDED = "it did not confirm that the command has ended"
+"""The cause for hosts that did not answer in that time."""
+
+
+class Stop(NamedTuple):
+    """Why the command was stopped: a cause, and the exit code of hosts where it still ran."""
+
+    cause: str
+    code: int
+
+
+class Execution:
+    """One command on all hosts.
+
+    Attributes:
+        transport: reaches the hosts.
+        console: prints notes, and the hosts that are waited for.
+        results: of each host, in order.
+        signal: the signal that has ended it, 0 for none.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        transport: Transport,
+        console: Console,
+        feed: Callable[[Loop, Transport], Feed] | None = None,
+        limit: float = 0.0,
+    ) -> None:
+        """Prepare to run a command.
+
+        Args:
+            loop: runs it.
+            transport: reaches the hosts.
+            console: prints notes, and the hosts that are waited for.
+            feed: makes the source of the input for those hosts that read.
+            limit: seconds after which the command is ended; 0 for none.
+        """
+        self._loop = loop
+        self.transport = transport
+        self.console = console
+        self._feed = feed(loop, transport) if feed else None
+        self._limit = limit
+        self._stop: Stop | None = None
+        self.signal = 0
+        self.results = {host: HostResult(host) for host in transport.hosts}
+        self._waiting = dict.fromkeys(self.results)
+        self._receivers: dict[tuple[str, int], Receiver] = {
+            (host, stream): output
+            for host, result in self.results.items()
+            for stream, output in result.outputs.items()
+        }
+        transport.on_event = self._on_event
+        transport.on_room = self._pump
+
+    def receive(self, receivers: Mapping[tuple[str, int], Receiver]) -> None:
+        """Give the output of these hosts and streams to others than the results."""
+        self._receivers |= receivers
+
+    def run(self, command: Command) -> None:
+        """Run the command; return when all hosts have ended.
+
+        Raises:
+            DsrunError: the transport cannot start it, or its input cannot be read.
+        """
+        try:
+            self.transport.start(command)
+            if self._limit:
+                self._loop.call_later(self._limit, self._on_limit)
+            self._loop.call_later(STATUS, self._show_status)
+            self._pump()
+            self._wait()
+        finally:
+            if self._waiting:
+                self.stop(Stop("stopped because of an error here", LOST))
+                self._wait()
+            self.transport.close()
+            self.console.status("")
+
+    def on_signal(self, number: int) -> None:
+        """End the command on all hosts; the second signal does not wait for them."""
+        self.signal = self.signal or number
+        if self._stop is not None:
+            self._give_up()
+        else:
+            self.stop(Stop(f"ended by {signal.Signals(number).name}", 128 + number))
+
+    def stop(self, why: Stop) -> None:
+        """End the command wherever it still runs."""
+        if self._stop is not None:
+            return
+        self._stop = why
+        if self._feed is not None:
+            self._feed.close()
+        self.transport.stop()
+        self._loop.call_later(STOP, self._give_up)
+
+    def _wait(self) -> None:
+        if self._waiting:
+            self._loop.run()
+
+    def _give_up(self) -> None:
+        for host in tuple(self._waiting):
+            self.results[host].fail(UNENDED, LOST)
+            self._done(self.results[host])
+
+    def _on_limit(self) -> None:
+        self.stop(Stop(f"ended after --timeout {self._limit:g} s", TIMED_OUT))
+
+    def _pump(self) -> None:
+        if self._feed is not None and self._stop is None:
+            self._feed.pump()
+
+    def _show_status(self) -> None:
+        if self._waiting:
+            line = waiting_line(len(self.results), list(self._waiting))
+            self.console.status(f"dsrun: {line}")
+            self._loop.call_later(STATUS, self._show_status)
+
+    # -- events of the transport ------------------------------------------------------------
+
+    def _on_event(self, event: HostEvent) -> None:
+        match event:
+            case HostOutput(host, stream, data):
+                self._receivers[host, stream].add(data)
+            case HostEnded(host, code):
+                self._on_end(self.results[host], code)
+            case HostFailed(host, cause, began):
+                self._fail(self.results[host], cause, LOST if began else NODE_UNUSABLE)
+            case HostNote(host, text):
+                self.console.log(f"{host}: {text}", "warning")
+
+    def _on_end(self, result: HostResult, code: int) -> None:
+        if self._stop is not None:
+            self._fail(result, *self._stop)
+            return
+        result.code = code
+        self._done(result)
+
+    def _fail(self, result: HostResult, cause: str, code: int) -> None:
+        result.fail(*(self._stop or (cause, code)))
+        self._done(result)
+
+    def _done(self, result: HostResult) -> None:
+        self._waiting.pop(result.host, None)
+        if not self._waiting:
+            self._loop.stop()

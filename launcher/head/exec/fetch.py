@@ -1,0 +1,72 @@
+"""What `--fetch` runs on each host, and where its files go."""
+
+from __future__ import annotations
+
+import os
+
+from ...common.errors import UsageError
+from .unpack import Unpacker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .results import HostResult
+
+FAILED = 1
+"""The exit code of a host whose files could not all be written here."""
+
+PACK = (
+    'c=0; while [ $# -gt 0 ]; do tar -chf - --hard-dereference -C "$1" -- "./$2" || c=$?; shift 2;'
+    " done; exit $c"
+)
+"""Runs on each host: writes an archive for each file; links are followed, as scp does."""
+
+
+def pack_argv(paths: Sequence[str]) -> tuple[str, ...]:
+    """Return the command that writes these files of a host to its standard output.
+
+    Raises:
+        UsageError: a path has no name of its own.
+    """
+    folders = [os.path.dirname(path.rstrip("/")) or "." for path in paths]
+    pairs = zip(folders, names(paths), strict=True)
+    return ("sh", "-c", PACK, "sh", *(word for pair in pairs for word in pair))
+
+
+def names(paths: Sequence[str]) -> list[str]:
+    """Return the names that these files of a host get here.
+
+    Raises:
+        UsageError: a path has no name of its own, or two have the same.
+    """
+    trimmed = [path.rstrip("/") for path in paths]
+    found = [os.path.basename(path) for path in trimmed]
+    for path, name in zip(paths, found, strict=True):
+        if name in {"", ".", ".."}:
+            raise UsageError(f"--fetch {path}: expected a file or a folder with a name")
+        if found.count(name) > 1:
+            raise UsageError(f"--fetch: two files would be {name!r} in the folder of a host")
+    return found
+
+
+class Fetched:
+    """The archives of all hosts.
+
+    Attributes:
+        receivers: who takes the standard output of each host.
+    """
+
+    def __init__(self, folder: str, names: Sequence[str], hosts: Sequence[str]) -> None:
+        """Prepare to unpack each host's files into a folder of its own below `folder`."""
+        self._unpackers = {host: Unpacker(os.path.join(folder, host), names) for host in hosts}
+        self.receivers = {(host, 1): one for host, one in self._unpackers.items()}
+
+    def finish(self, results: Mapping[str, HostResult]) -> None:
+        """Finish, and note in the results what could not be written."""
+        for host, unpacker in self._unpackers.items():
+            problem = unpacker.close()
+            if not problem and unpacker.skipped:
+                problem = f"{unpacker.skipped[0]!r} is neither a file nor a folder"
+            if problem and not results[host].exit_code:
+                results[host].fail(problem, FAILED)

@@ -1,0 +1,29 @@
+"""Drops what a login shell prints before the mark of a command. Pure."""
+
+from __future__ import annotations
+
+NOISE = 64 * 1024
+"""Bytes kept of what comes before the mark."""
+
+
+class Marked:
+    """One stream of a session.
+
+    Attributes:
+        noise: what came before the mark, at most `NOISE` bytes of it.
+        found: whether the mark has come.
+    """
+
+    def __init__(self, mark: str) -> None:
+        self._line = f"{mark}\n".encode()
+        self.noise = b""
+        self.found = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what belongs to the command of these bytes."""
+        if self.found:
+            return data
+        before, mark, behind = (self.noise + data).partition(self._line)
+        self.found = bool(mark)
+        self.noise = before[-NOISE:]
+        return behind

@@ -1,0 +1,117 @@
+"""The pipes of a child process on a loop: reading that can pause, writing that never waits."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...common.loop import Loop
+
+BLOCK = 64 * 1024
+
+
+class InPipe:
+    """Reads a pipe until its end."""
+
+    def __init__(
+        self, loop: Loop, fd: int, on_data: Callable[[bytes], None], on_end: Callable[[], None]
+    ) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._on_data = on_data
+        self._on_end = on_end
+        os.set_blocking(fd, False)
+        loop.add_reader(fd, self._on_ready)
+
+    @property
+    def open(self) -> bool:
+        """Whether its end has not come yet."""
+        return self._fd >= 0
+
+    def pause(self, paused: bool) -> None:
+        """Stop reading, or continue."""
+        if self.open and paused:
+            self._loop.remove(self._fd)
+        elif self.open:
+            self._loop.add_reader(self._fd, self._on_ready)
+
+    def close(self) -> None:
+        """Close it."""
+        if self.open:
+            self._loop.remove(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def drain(self) -> None:
+        """Read what is there now, then close it."""
+        while self.open and self._read():
+            pass
+        self.close()
+
+    def _on_ready(self) -> None:
+        self._read()
+
+    def _read(self) -> bool:
+        """Read a block; return whether there was one."""
+        try:
+            data = os.read(self._fd, BLOCK)
+        except BlockingIOError:
+            return False
+        if data:
+            self._on_data(data)
+            return True
+        self.close()
+        self._on_end()
+        return False
+
+
+class OutPipe:
+    """Writes to a pipe in order; what the reader does not take is dropped once it has gone."""
+
+    def __init__(self, loop: Loop, fd: int, on_room: Callable[[], None]) -> None:
+        self._loop = loop
+        self._fd = fd
+        self._on_room = on_room
+        self._blocks: list[memoryview] = []
+        self.backlog = 0
+        os.set_blocking(fd, False)
+
+    def send(self, data: bytes) -> None:
+        """Write, now or when there is room."""
+        if self._fd < 0 or not data:
+            return
+        self._blocks.append(memoryview(data))
+        self.backlog += len(data)
+        if len(self._blocks) == 1:
+            self._write()
+
+    def close(self) -> None:
+        """Close it, and drop what was not written."""
+        if self._fd >= 0:
+            self._loop.remove(self._fd)
+            os.close(self._fd)
+            self._fd, self.backlog = -1, 0
+            self._blocks.clear()
+
+    def _write(self) -> None:
+        had_waited = self._loop.has_writer(self._fd)
+        while self._blocks:
+            try:
+                written = os.write(self._fd, self._blocks[0])
+            except BlockingIOError:
+                self._loop.add_writer(self._fd, self._write)
+                break
+            except OSError:  # the reader has gone
+                self.close()
+                break
+            self.backlog -= written
+            self._blocks[0] = self._blocks[0][written:]
+            if not self._blocks[0]:
+                self._blocks.pop(0)
+        else:
+            self._loop.remove_writer(self._fd)
+        if had_waited:
+            self._on_room()

@@ -1,0 +1,78 @@
+"""What is sent to a host's shell so that it runs one command and ends it with the session. Pure.
+
+The login shell, whatever it is, only runs `BOOT`; a POSIX shell reads the rest from its standard
+input. What a start-up file prints comes before the mark and is not the command's output. When the
+session's input ends, the session is over: the command's process group gets SIGTERM, and SIGKILL
+after `GRACE`.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .events import Command
+
+BOOT = 'read -r c; eval "$c"'
+"""The script of the shell; it passes through login shells of every kind in single quotes."""
+
+GRACE = 2
+"""Seconds from SIGTERM to SIGKILL."""
+
+PIECE = 1 << 20
+"""Bytes of input in one piece at most."""
+
+_END = f'trap "" TERM; kill -TERM 0; sleep {GRACE}; kill -KILL 0'
+
+# The shell's own standard error is closed, as it would tell of every signal that it sees.
+_OPEN = "exec 3<&0 4>&2 </dev/null 2>/dev/null; trap : TERM; "
+
+_RUN = "(exec 2>&4 3<&- 4>&-; %(begin)sexec %(words)s)"
+
+# The watcher's `read` returns when the session ends.
+_WATCHED = (
+    f"{_OPEN}{{ read -r _ <&3; {_END}; }} >/dev/null 4>&- & w=$!; "
+    f"{_RUN}; c=$?; kill -KILL $w; exit $c"
+)
+
+# Each piece of input comes after its length. `head` reads no byte more than that. The feeder's
+# first line is its own pid, for the other end of the pipe to end it with the command.
+_FED = (
+    f"{_OPEN}{{ sh -c 'echo $PPID'; "
+    'while read -r n && [ "$n" -gt 0 ]; do head -c "$n" || break; done; '
+    f"exec >/dev/null; cat; {_END}; }} <&3 4>&- | "
+    f"{{ trap : TERM; read -r w; {_RUN}; c=$?; kill -KILL $w; exit $c; }}"
+)
+
+# A word with a line feed uses this variable, because the shell reads the script as one line.
+_LINE_FEED = "nl=$(printf '\\n_'); nl=${nl%_}; "
+
+
+def remote_line() -> str:
+    """Return the command line for a login shell."""
+    return f"exec sh -c '{BOOT}'"
+
+
+def script(command: Command, mark: str, *, reads: bool) -> bytes:
+    """Return what is sent first: one line that runs a command.
+
+    Args:
+        command: the command.
+        mark: printed on both streams before the command begins.
+        reads: whether pieces of input follow.
+    """
+    folder = f"cd -- {_quoted(command.workdir)} || exit; " if command.workdir else ""
+    words = " ".join(map(_quoted, command.argv))
+    begin = f"{_LINE_FEED}echo {mark}; echo {mark} >&2; {folder}"
+    text = (_FED if reads else _WATCHED) % {"begin": begin, "words": words}
+    return text.encode("utf-8", "surrogateescape") + b"\n"
+
+
+def piece(data: bytes) -> bytes:
+    """Return a piece of input as it is sent; an empty one ends the input."""
+    return b"%d\n%s" % (len(data), data)
+
+
+def _quoted(word: str) -> str:
+    return '"$nl"'.join(shlex.quote(part) for part in word.split("\n"))

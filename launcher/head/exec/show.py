@@ -1,0 +1,98 @@
+"""Prints the results of a command: equal outputs once, then the hosts on which it failed."""
+
+from __future__ import annotations
+
+import os
+
+from ...common.text import plain
+from ..fleet.hosts import by_cause
+from ..output.fold import fold, heading, ranges
+from ..output.labels import Sanitizer
+from .results import code_words, exit_code
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from .results import Captured, HostResult
+
+
+def show_folded(results: Sequence[HostResult]) -> None:
+    """Print every different output once, with its hosts; each on the stream that it was written to.
+
+    Raises:
+        OSError: a stream cannot be written.
+    """
+    for stream in (1, 2):
+        by_host = {result.host: result.outputs[stream] for result in results}
+        terminal = os.isatty(stream)
+        for key, hosts in fold((host, output.key) for host, output in by_host.items()).items():
+            if key != b"":
+                for block in _block(hosts, by_host[hosts[0]], terminal=terminal):
+                    write_all(stream, block)
+
+
+def _block(hosts: Sequence[str], output: Captured, *, terminal: bool) -> Iterator[bytes]:
+    """Yield one output with its hosts: on one line, if the output is one line."""
+    blocks = output.blocks()
+    first = next(blocks)
+    one_line = first.find(b"\n") in {-1, len(first) - 1} and len(first) < 1024
+    title = f"{ranges(hosts)}: " if one_line else f"== {heading(hosts)} ==\n"
+    yield plain(title).encode()
+    safe = Sanitizer()
+    last = b""
+    for block in (first, *blocks):
+        last = block[-1:]
+        yield safe.feed(block) if terminal else block
+    yield b"" if last == b"\n" else b"\n"
+
+
+def show_failures(results: Sequence[HostResult], argv: Sequence[str]) -> None:
+    """Print the hosts that failed, with the exit code or the cause, on standard error."""
+    codes = fold((r.host, r.code) for r in results if r.code)
+    causes = {result.host: result.cause for result in results if result.cause}
+    lines = [f"{ranges(hosts)}: {code_words(code)}" for code, hosts in codes.items() if code]
+    if 127 in codes and len(argv) == 1 and " " in argv[0]:
+        lines.append("a command line for a shell, with pipes or blanks, is given with --shell")
+    for line in (*lines, *by_cause(causes)):
+        write_all(2, f"dsrun: {plain(line)}\n".encode("utf-8", "backslashreplace"))
+
+
+def as_json(results: Sequence[HostResult]) -> str:
+    """Return everything as one JSON object, as docs/schemas/exec.schema.json describes it."""
+    import json
+
+    nodes = [
+        {
+            "node": result.host,
+            "exit_code": result.code,
+            "error": result.cause or None,
+            **_text("stdout", result.outputs[1]),
+            **_text("stderr", result.outputs[2]),
+        }
+        for result in results
+    ]
+    return json.dumps({"exit_code": exit_code(results), "nodes": nodes}) + "\n"
+
+
+def _text(name: str, output: Captured) -> dict[str, str]:
+    """Return an output as text, and in base64 if it is not UTF-8."""
+    data = b"".join(output.blocks())
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        import base64
+
+        exact = base64.b64encode(data).decode()
+        return {name: data.decode("utf-8", "replace"), f"{name}_base64": exact}
+
+
+def write_all(fd: int, data: bytes) -> None:
+    """Write everything, and wait as long as that takes.
+
+    Raises:
+        OSError: the stream cannot be written.
+    """
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

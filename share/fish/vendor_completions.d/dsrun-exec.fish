@@ -1,0 +1,63 @@
+# Completion of dsrun-exec for fish.
+# Written by `python -m docs.generate` from launcher/cli. Change those files instead.
+
+function __dsrun_exec_options --description 'Test whether an option may come next'
+    set -l value no
+    for word in (commandline -opc)[2..]
+        if test $value = yes
+            set value no
+            continue
+        end
+        switch (string replace --all -- - _ $word)
+            case '__*=*'
+            case __shell __to __stdin __timeout _H __hostfile __host __host_discovery_script _i __include _e __exclude __num_nodes __workdir __launcher __launcher_args __launcher_path __ssh_port __connect_timeout __python __color __log_level
+                set value yes
+            case '_*'
+            case '*'
+                return 1
+        end
+    end
+    return 0
+end
+
+function __dsrun_exec_dashes --description 'Test whether an option is typed with dashes'
+    string match --quiet -- '--*-*' (commandline -opc) (commandline -ct)
+end
+
+complete -c dsrun-exec -n __dsrun_exec_options -l shell -x -d 'Run this line in the sh of each host'
+complete -c dsrun-exec -n __dsrun_exec_options -l copy -d 'Copy files and folders to all hosts'
+complete -c dsrun-exec -n __dsrun_exec_options -l fetch -d 'Fetch files and folders, into a folder for each host'
+complete -c dsrun-exec -n __dsrun_exec_options -l to -x -a '(__fish_complete_directories)' -d 'Where the files go'
+complete -c dsrun-exec -n __dsrun_exec_options -l stdin -x -a 'all none' -d 'Who reads our input: all, or a host'
+complete -c dsrun-exec -n __dsrun_exec_options -l timeout -x -d 'End the command after this time'
+complete -c dsrun-exec -n __dsrun_exec_options -l no_fold -d 'Print lines as they come, with their host'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l no-fold -d 'Print lines as they come, with their host'
+complete -c dsrun-exec -n __dsrun_exec_options -l json -d 'Print output and exit code of each host as JSON'
+complete -c dsrun-exec -n __dsrun_exec_options -s h -l help -d 'Print this help'
+complete -c dsrun-exec -n __dsrun_exec_options -s H -l hostfile -r -F -d 'Read the hosts from FILE, one per line, in the order of their ranks: ...'
+complete -c dsrun-exec -n __dsrun_exec_options -l host -x -a '(__fish_print_hostnames)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
+complete -c dsrun-exec -n __dsrun_exec_options -l host_discovery_script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l host-discovery-script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
+complete -c dsrun-exec -n __dsrun_exec_options -s i -l include -x -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
+complete -c dsrun-exec -n __dsrun_exec_options -s e -l exclude -x -d 'Use all hosts and slots except these'
+complete -c dsrun-exec -n __dsrun_exec_options -l num_nodes -x -d 'Use the first N hosts'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l num-nodes -x -d 'Use the first N hosts'
+complete -c dsrun-exec -n __dsrun_exec_options -l workdir -x -a '(__fish_complete_directories)' -d 'Working directory of the workers'
+complete -c dsrun-exec -n __dsrun_exec_options -l launcher -x -a 'auto local ssh openssh pdsh openmpi mpich impi mvapich slurm' -d 'How the nodes are started: auto, local, ssh, openssh, pdsh, openmpi, ...'
+complete -c dsrun-exec -n __dsrun_exec_options -l launcher_args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l launcher-args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
+complete -c dsrun-exec -n __dsrun_exec_options -l launcher_path -r -F -d 'Path of the launcher\'s program, or of the directory that contains it'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l launcher-path -r -F -d 'Path of the launcher\'s program, or of the directory that contains it'
+complete -c dsrun-exec -n __dsrun_exec_options -l ssh_port -x -d 'Port of sshd on every host for which the list of hosts has none'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l ssh-port -x -d 'Port of sshd on every host for which the list of hosts has none'
+complete -c dsrun-exec -n __dsrun_exec_options -l connect_timeout -x -d 'Time limit for connecting to a host'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l connect-timeout -x -d 'Time limit for connecting to a host'
+complete -c dsrun-exec -n __dsrun_exec_options -l accept_new_host_keys -d 'Add unknown host keys to known_hosts'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l accept-new-host-keys -d 'Add unknown host keys to known_hosts'
+complete -c dsrun-exec -n __dsrun_exec_options -l force_multi -d 'Reach this machine over the launcher, like any other host'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l force-multi -d 'Reach this machine over the launcher, like any other host'
+complete -c dsrun-exec -n __dsrun_exec_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
+complete -c dsrun-exec -n __dsrun_exec_options -l color -x -a 'auto always never' -d 'Use colours, and redraw unfinished lines such as progress bars. ...'
+complete -c dsrun-exec -n __dsrun_exec_options -l log_level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l log-level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
+complete -c dsrun-exec -n __dsrun_exec_options -s q -l quiet -d 'Print none of dsrun\'s own messages but errors'

@@ -1,0 +1,150 @@
+"""What the hosts' shells do with what they are sent, in real shells."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.head.exec.events import Command
+from dsrun.launcher.head.exec.remote_shell import BOOT, piece, remote_line, script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SHELLS = [name for name in ("dash", "bash") if shutil.which(name)]
+ODD = ("a\nb", "it's", "$HOME `x` \\n", "!x", "", "-n", "*", "\udcff")
+
+
+def ran(
+    command: Command, *pieces: bytes, shell: str = "sh", reads: bool = False
+) -> subprocess.CompletedProcess[bytes]:
+    """Run a command as a host does; our end stays open until it has ended."""
+    process = subprocess.Popen(
+        [shell, "-c", BOOT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
+    process.stdin.write(script(command, "mark", reads=reads) + b"".join(pieces))
+    process.stdin.flush()
+    out, err = process.stdout.read(), process.stderr.read()
+    code = process.wait(10)
+    process.stdin.close()
+    process.stdout.close(), process.stderr.close()
+    assert out.startswith(b"mark\n") == err.startswith(b"mark\n")
+    out, err = (text.removeprefix(b"mark\n") for text in (out, err))
+    return subprocess.CompletedProcess([], code, out, err)
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_arguments_arrive_as_they_are(shell: str) -> None:
+    done = ran(Command(("printf", "%s|", *ODD)), shell=shell)
+    assert done.stdout.decode("utf-8", "surrogateescape") == "".join(f"{word}|" for word in ODD)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("reads", [False, True])
+def test_exit_codes_are_kept(shell: str, reads: bool) -> None:
+    for argv, code in (
+        (("true",), 0),
+        (("sh", "-c", "exit 255"), 255),
+        (("sh", "-c", "kill -9 $$"), 137),
+        (("/nowhere/program",), 127),
+        (("/",), 126),
+    ):
+        assert ran(Command(argv), shell=shell, reads=reads).returncode == code
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_input_arrives_in_pieces_and_ends(shell: str) -> None:
+    data = bytes(range(256)) * 100
+    done = ran(Command(("cat",)), piece(data), piece(b"\n7\n"), piece(b""), shell=shell, reads=True)
+    assert done.stdout == data + b"\n7\n"
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+def test_a_command_may_end_without_reading_its_input(shell: str) -> None:
+    done = ran(Command(("true",)), piece(b"x" * 100_000), piece(b""), shell=shell, reads=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_without_input_it_reads_nothing() -> None:
+    assert ran(Command(("cat",))).stdout == b""
+
+
+def test_the_folder_is_the_one_given(tmp_path: Path) -> None:
+    folder = tmp_path / "it's\nodd"
+    folder.mkdir()
+    assert ran(Command(("pwd", "-P"), str(folder))).stdout.decode() == f"{folder}\n"
+    missing = ran(Command(("touch", str(tmp_path / "ran")), str(tmp_path / "no")))
+    assert missing.returncode != 0
+    assert b"no" in missing.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("reads", [False, True])
+def test_the_end_of_the_session_ends_the_command_and_its_children(shell: str, reads: bool) -> None:
+    line = "trap 'echo asked' TERM; sleep 600 & echo $!; while :; do sleep 600; done"
+    process = subprocess.Popen(
+        [shell, "-c", BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+        stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(script(Command(("sh", "-c", line)), "mark", reads=reads))
+    process.stdin.flush()
+    assert process.stdout.readline() == b"mark\n"
+    assert int(process.stdout.readline()) > 1
+    began = time.monotonic()
+    process.stdin.close()
+    rest = process.stdout.read()  # ends once nobody is left who could write
+    process.stdout.close()
+    process.wait(10)
+    assert rest == b"asked\n"
+    assert time.monotonic() - began > 1.5, "it had time to clean up"
+
+
+def alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def wait_for(condition: Callable[[], bool], what: str) -> None:
+    late = time.monotonic() + 10.0
+    while not condition():
+        assert time.monotonic() < late, what
+        time.sleep(0.005)
+
+
+def test_a_command_that_ends_at_once_leaves_nobody() -> None:
+    process = subprocess.Popen(
+        [*("sh", "-c"), BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(script(Command(("sh", "-c", "exit 3")), "mark", reads=False))
+    process.stdin.flush()
+    assert process.wait(10) == 3
+    wait_for(lambda: not alive(process.pid), "its process group to be empty")
+    process.stdin.close()
+    process.stdout.close()
+
+
+def test_the_line_for_the_login_shell_has_nothing_that_a_shell_would_change() -> None:
+    assert remote_line() == "exec sh -c 'read -r c; eval \"$c\"'"
