@@ -85,7 +85,7 @@ def test_a_module_that_raises_costs_only_a_line(make: Callable[..., Played]) -> 
     played.run.start(TWO)
     played.done()
     assert [line.split()[5] for line in lines(played)] == ["False", "False"]
-    told = "n0: workers import mine themselves: mine: ValueError: x"
+    told = "workers import mine themselves: mine: ValueError: x"
     assert played.notes() == [(told, 0)]
 
 
@@ -95,7 +95,7 @@ def test_a_module_that_reads_a_rank_is_not_preloaded(make: Callable[..., Played]
     played.done()
     assert [line.split()[5] for line in lines(played)] == ["False", "False"]
     why = "LOCAL_RANK, which was read at that import, has another value for some of them"
-    assert played.notes() == [(f"n0: workers import mine themselves: {why}", 0)]
+    assert played.notes() == [(f"workers import mine themselves: {why}", 0)]
 
 
 def test_a_stop_does_not_wait_for_an_import(make: Callable[..., Played]) -> None:
@@ -118,7 +118,7 @@ def test_a_module_that_hangs_is_not_awaited(make: Callable[..., Played]) -> None
     played = make(mine="import time; time.sleep(600)")
     played.run.start(TWO)
     played.until(lambda: at_rest(processes.children()[0]))
-    for _ in range(11):
+    for _ in range(12):
         played.skip(1.0)
     played.done()
     assert [line.split()[5] for line in lines(played)] == ["False", "False"]
@@ -150,7 +150,7 @@ def test_the_death_of_the_preloader_is_a_cold_start(make: Callable[..., Played])
     os.kill(preloader, signal.SIGKILL)
     played.done()
     assert [line.split()[5] for line in lines(played)] == ["False", "False"]
-    assert played.notes() == [("n0: workers import mine themselves: it has ended", 0)]
+    assert played.notes() == [("workers import mine themselves: it has ended", 0)]
 
 
 # -- rounds ---------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ def test_the_death_of_the_preloader_costs_a_line_in_the_next_round(
     played.run.receive(frames.CHANGE, b"")
     forms(played, 2)
     played.until(lambda: played.output().count("1 False") == 2)
-    assert played.notes() == [("n0: workers import mine themselves: it has ended", 0)]
+    assert played.notes() == [("workers import mine themselves: it has ended", 0)]
     played.run.stop(signal.SIGTERM, 30.0)
     played.done()
 

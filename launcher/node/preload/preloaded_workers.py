@@ -36,7 +36,7 @@ class PreloadedWorkers:
             DsrunError, ValueError: the workers cannot be started as requested.
         """
         self._task = setup.task
-        self._send = note
+        self._note = note
         self._told: set[str] = set()
         self._preloader: Preloader | None = None
         self._next: Preloader | None = None
@@ -143,9 +143,6 @@ class PreloadedWorkers:
             self._told.add(why)
             modules = ", ".join(self._task.preload)
             self._note(f"workers import {modules} themselves: {why}")
-
-    def _note(self, text: str) -> None:
-        self._send(f"{self._task.host}: {text}")
 
 
 def misfit(kept: Preloader, wanted: Request) -> str:

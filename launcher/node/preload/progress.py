@@ -1,10 +1,12 @@
-"""Whether an import gets on. One that uses no processor and reads nothing hangs."""
+"""Whether an import gets on. One that hardly uses the processor and reads nothing hangs."""
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 
 from ...common.network import lines_of
+from ...common.values import NamedTuple
 from .. import processes
 
 TYPE_CHECKING = False
@@ -20,41 +22,53 @@ STILL = 10
 MOST = 120
 """Checks after which it is given up in any case."""
 
+LEAST = 0.1
+"""Seconds of processor time that are progress: less is used by a process that polls."""
 
 READ = ("rchar", "read_bytes")
 """Lines of /proc/PID/io that count what was read, from whatever file and from disks."""
 
 
+class Activity(NamedTuple):
+    """What a process has done so far.
+
+    Attributes:
+        seconds: of processor time, with those of its children.
+        reads: counts of page faults that needed a disk, and of bytes read.
+    """
+
+    seconds: float
+    reads: tuple[str, ...] = ()
+
+
 class Progress:
     """Counts checks, not seconds: time for which the whole job is stopped does not count."""
 
-    def __init__(self, activity: Callable[[], object]) -> None:
-        """Check what `activity` returns: a value that is different after progress."""
+    def __init__(self, activity: Callable[[], Activity]) -> None:
+        """Check what `activity` returns."""
         self._activity = activity
-        self._last: object = None
+        self._last = Activity(-LEAST)
         self._checks = 0
         self._still = 0
 
     def check(self) -> str:
         """Check once; return why the import is given up, "" if it is not."""
-        now = self._activity()
-        self._still = self._still + 1 if now == self._last else 0
-        self._last = now
-        self._checks += 1
+        now, self._checks = self._activity(), self._checks + 1
+        if now.reads != self._last.reads or now.seconds >= self._last.seconds + LEAST:
+            self._last, self._still = now, 0
+        else:
+            self._still += 1
         if self._still >= STILL:
             return f"no progress for {STILL * EVERY:.0f} s"
         return f"not done after {MOST * EVERY:.0f} s" if self._checks >= MOST else ""
 
 
-def activity(pid: int) -> tuple[str, ...]:
-    """Return counts of a process that grow while it works (proc(5)).
-
-    They are major page faults, processor time of it and of its children, and bytes read.
-    """
-    found: list[str] = []
+def activity(pid: int) -> Activity:
+    """Return what a process has done (proc(5), stat and io)."""
+    ticks, faults = 0, "0"
     with suppress(OSError):  # it has ended
         fields = processes.stat(pid)
-        found += [fields[9], *fields[11:15]]
+        ticks, faults = sum(map(int, fields[11:15])), fields[9]
     # This may be forbidden.
-    found += [line for line in lines_of(f"/proc/{pid}/io") if line.startswith(READ)]
-    return tuple(found)
+    read = (line for line in lines_of(f"/proc/{pid}/io") if line.startswith(READ))
+    return Activity(ticks / os.sysconf("SC_CLK_TCK"), (faults, *read))

@@ -135,7 +135,7 @@ def test_one_that_fails_is_named_once_and_workers_import_for_themselves(runs: Ru
     runs.imports(failed={"m": "ValueError: x"})
     assert runs.calls == ["start"]
     assert not any(runs.forked(workers.spawn(spec(rank))) for rank in range(2))
-    assert runs.notes == ["n0: workers import m themselves: m: ValueError: x"]
+    assert runs.notes == ["workers import m themselves: m: ValueError: x"]
 
 
 def test_a_worker_that_would_have_imported_otherwise_does_so(runs: Runs) -> None:
@@ -148,9 +148,9 @@ def test_a_worker_that_would_have_imported_otherwise_does_so(runs: Runs) -> None
     assert not runs.forked(workers.spawn(spec(2, cpus=(1,))))
     assert runs.forked(workers.spawn(spec(2)))
     assert runs.notes == [
-        "n0: workers import m themselves:"
+        "workers import m themselves:"
         " LOCAL_RANK, which was read at that import, has another value for some of them",
-        "n0: workers import m themselves: libraries rely on other CPUs than some of them have",
+        "workers import m themselves: libraries rely on other CPUs than some of them have",
     ]
 
 
@@ -162,7 +162,7 @@ def test_a_module_that_was_edited_is_imported_as_it_is_now(runs: Runs) -> None:
     assert runs.calls == ["start"]
     assert not runs.forked(workers.spawn(spec()))
     changed = f"{runs.folder}/m.py has changed since it was imported"
-    assert runs.notes == [f"n0: workers import m themselves: {changed}"]
+    assert runs.notes == [f"workers import m themselves: {changed}"]
     runs.prepare()
     assert (runs.calls, len(runs.notes)) == (["start", "start"], 1)
 
@@ -261,7 +261,7 @@ def test_one_that_does_not_fit_is_replaced_for_the_run_after(
     kept = runs.workers.kept
     workers = runs.run(kept, held=True, **fields)
     (modules,) = fields.get("preload", ("m",))
-    assert runs.notes == [f"n0: workers import {modules} themselves: {why}"]
+    assert runs.notes == [f"workers import {modules} themselves: {why}"]
     workers.prepare(1, lambda: runs.calls.append("start"))
     assert runs.calls == ["start"]
     assert not runs.forked(workers.spawn(spec()))
@@ -288,7 +288,7 @@ def test_modules_of_a_scripts_folder_are_those_of_that_folder(runs: Runs) -> Non
     program = Program("other/train.py", python=sys.executable)
     runs.run(runs.workers.kept, held=True, program=program)
     why = f"earlier runs had imported from {runs.folder}"
-    assert runs.notes == [f"n0: workers import m themselves: {why}"]
+    assert runs.notes == [f"workers import m themselves: {why}"]
 
 
 def test_one_that_has_died_between_two_runs_is_replaced(runs: Runs) -> None:
@@ -297,7 +297,7 @@ def test_one_that_has_died_between_two_runs_is_replaced(runs: Runs) -> None:
     os.waitpid(runs.fakes[0].pid, 0)
     kept.on_reaped({runs.fakes[0].pid})
     runs.run(kept, held=True)
-    assert runs.notes == ["n0: workers import m themselves: it has ended"]
+    assert runs.notes == ["workers import m themselves: it has ended"]
     assert len(runs.fakes) == 2
 
 

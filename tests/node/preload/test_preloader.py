@@ -52,6 +52,17 @@ class History:
                 one.waits()
         self.clock.settle()
 
+    def until_given_up(self) -> int:
+        """Let time pass until it is unusable, at most 20 s; returns the seconds.
+
+        The process may use the processor for a moment, as it has just begun to sleep.
+        """
+        for seconds in range(1, 21):
+            self.clock.go(1.0)
+            if self.one.problem:
+                return seconds
+        return 0
+
     def killed(self, pid: int) -> bool:
         """Whether a child ends by SIGKILL; it is reaped."""
         status = os.waitpid(pid, 0)[1]
@@ -251,10 +262,7 @@ def test_nonsense_is_its_end(history: History) -> None:
 
 def test_an_import_that_hangs_is_given_up(history: History) -> None:
     history.when_ready(1)
-    for _ in range(9):
-        history.clock.go(1.0)
-    assert history.calls == []
-    history.clock.go(1.0)
+    assert 10 <= history.until_given_up() <= 12
     assert (history.calls, history.one.problem) == (["ready"], "no progress for 10 s")
     assert history.killed(history.fake.pid)
 
@@ -262,8 +270,7 @@ def test_an_import_that_hangs_is_given_up(history: History) -> None:
 def test_it_is_watched_while_nobody_waits(history: History) -> None:
     history.one.dismiss(lambda: history.calls.append("gone"))
     assert history.calls == ["gone"]
-    for _ in range(10):
-        history.clock.go(1.0)
+    history.until_given_up()
     assert history.one.problem == "no progress for 10 s"
 
 
