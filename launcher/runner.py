@@ -40,6 +40,12 @@ def _dispatch(argv: list[str]) -> int:
     if command.version:
         entry.write(f"dsrun {__version__}\n")
         return 0
+    if command.options.on is not None:
+        from .commands import on
+
+        return on.run(command)
+    if "on_busy" in command.given:
+        raise UsageError("--on_busy: only with --on NAME, for a job on held nodes")
     if allocates(command.options.launcher):
         from .commands import salloc
 
@@ -71,10 +77,6 @@ def run(command: Command) -> int:
     command = rendezvous.apply(command.with_torchruns_logs())
     command = this_node.apply(command, os.environ)
     planned, options = make_plan(command), command.options
-    if options.json and not options.dry_run:
-        raise UsageError(
-            "--json: only with --dry_run; --report_file FILE writes a job's result as JSON"
-        )
     if options.dry_run:
         return _show(planned, options)
     if by_rank(options) and options.node_rank:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from .support.checkout import BIN, IMPORTABLE
+from .support.played_hold import playing
 
 DSRUN = (sys.executable, "-E", "-S", str(BIN / "dsrun"))
 HEAVY = frozenset(
@@ -152,3 +153,19 @@ def test_a_job_that_binds_cores_and_keeps_logs_loads_nothing_heavy_on_the_node(
     assert ran.returncode == 0, ran.stderr
     node = imported(log.read_text())
     assert node & (HEAVY | {"argparse", "logging", "threading"}) == set()
+
+
+def test_a_job_on_held_nodes_loads_the_planning_and_nothing_of_the_run(tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    with playing() as hold:
+        argv = [*DSRUN[:3], "-X", "importtime", *DSRUN[3:], f"--on={hold.name}", "train.py"]
+        with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as client:
+            hold.requests.get(timeout=60)
+            hold.end(0)
+            _, log = client.communicate(timeout=60)
+    assert client.returncode == 0, log
+    found = imported(log)
+    assert {"dsrun.launcher.commands.on", "dsrun.launcher.planning.planner"} <= found
+    assert found & (HEAVY | SLOW | UNUSED | {"socket"}) == set()
+    behind = ("dsrun.launcher.head", "dsrun.launcher.node")
+    assert not [name for name in found if name.startswith(behind)]

@@ -36,6 +36,8 @@ class Options:
 
     hostfile: str | None = option(None, "str", "FILE", also=("-H",), none="")
     host: str | None = option(None, "str", "LIST")
+    on: str | None = option(None, "str", "NAME")
+    on_busy: str = option("wait", "str", "WHAT", choices=("wait", "refuse"))
     watch_hostfile: bool = option(False, "bool")
     host_discovery_script: str | None = option(None, "str", "COMMAND")
     include: str = option("", "str", "SPEC", also=("-i",))

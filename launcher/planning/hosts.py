@@ -25,7 +25,7 @@ def select(options: Options, inventory: source.Source) -> list[Host]:
     Raises:
         UsageError: options name unknown hosts or slots, or more hosts than are named anywhere.
     """
-    hosts = _filter(options, len(inventory.hosts))
+    hosts = host_filter(options, len(inventory.hosts))
     _check_named(options, inventory)
     return choose(inventory, hosts)
 
@@ -45,11 +45,11 @@ def host_updates(options: Options) -> HostUpdates | None:
         return None
     script = options.host_discovery_script or ""
     hostfile = "" if script else watched(options)
-    return HostUpdates(script, hostfile, _filter(options, 0))
+    return HostUpdates(script, hostfile, host_filter(options, 0))
 
 
-def _filter(options: Options, known: int) -> HostFilter:
-    """Return the filters for `known` hosts.
+def host_filter(options: Options, known: int) -> HostFilter:
+    """Return the filters of the options for `known` hosts.
 
     Raises:
         UsageError: two options give different numbers.

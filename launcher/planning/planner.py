@@ -53,13 +53,45 @@ def make_plan(command: Command) -> PlannedJob:
         UsageError: options conflict, or name something that does not exist.
     """
     options = command.options
-    if not any(command.program[:1]):
-        empty = " (an empty argument; is a variable not set?)" if command.program else ""
-        raise UsageError(f"no script{empty}: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
-    host_lists.check(command, workdir(options))
+    check_program(command)
     inventory = find_hosts(options) if command.rendezvous is None else source.this_machine()
     hosts, alone = nodes_by_rank(command, select(options, inventory))
     choice = launcher.choose(options, hosts, alone=alone)
+    planned = plan_on(command, inventory, hosts, choice, alone=alone)
+    check_rank_per_task(planned.plan, options)
+    return planned
+
+
+def check_program(command: Command) -> None:
+    """Check that a script is given, that the shell has not split a list of hosts, and --json.
+
+    Raises:
+        UsageError: it is not so.
+    """
+    if not any(command.program[:1]):
+        empty = " (an empty argument; is a variable not set?)" if command.program else ""
+        raise UsageError(f"no script{empty}: dsrun [options] SCRIPT [ARGS...]; see dsrun --help")
+    host_lists.check(command, workdir(command.options))
+    if command.options.json and not command.options.dry_run:
+        raise UsageError(
+            "--json: only with --dry_run; --report_file FILE writes a job's result as JSON"
+        )
+
+
+def plan_on(
+    command: Command,
+    inventory: source.Source,
+    hosts: Sequence[Host],
+    choice: launcher.Choice,
+    *,
+    alone: bool,
+) -> PlannedJob:
+    """Return the plan of a command line for these hosts of an inventory.
+
+    Raises:
+        UsageError: options conflict, or name something that does not exist.
+    """
+    options = command.options
     plan = Plan(
         nodes=lay_out(hosts),
         program=_program(command, several=_starts_several(command, hosts, alone=alone)),
@@ -68,7 +100,6 @@ def make_plan(command: Command) -> PlannedJob:
         master_port=options.master_port or None,  # 0: any free port
         rendezvous=command.rendezvous,
     )
-    check_rank_per_task(plan, options)
     launcher_note = [f"launcher: {choice.words}"] if choice.noted else []
     notes = (*command.notes, *launcher_note, *_notes(inventory, plan.program, command))
     origin = Origin(

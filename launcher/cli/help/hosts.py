@@ -17,6 +17,14 @@ OPTIONS = {
         " of slots, anything else a list of slots (0-0 is slot 0 alone).",
         default="see --hostfile",
     ),
+    "on": Description(
+        "Run on the nodes that dsrun-hold holds under this name, without starting anything there"
+        " anew. last is the newest hold. Host filters choose among its nodes and slots.",
+        default="nodes of its own",
+    ),
+    "on_busy": Description(
+        "With --on: if another job uses the same slots, wait until it ends, or refuse to run.",
+    ),
     "watch_hostfile": Description(
         "Elastic jobs: read the hostfile every second. Hosts that are added to it join the job,"
         " hosts that are removed from it leave the job."

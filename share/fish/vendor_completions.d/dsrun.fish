@@ -10,7 +10,7 @@ function __dsrun_options --description 'Test whether an option may come next'
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case _H __hostfile __host __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __start_method __venv_script __preload __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __grace __shutdown_timeout __heartbeat_timeout __requeue_on __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __elastic_agent __restart_window __min_uptime __no_restart_codes __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory _h __help
+            case _H __hostfile __host __on __on_busy __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __start_method __venv_script __preload __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __grace __shutdown_timeout __heartbeat_timeout __requeue_on __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __elastic_agent __restart_window __min_uptime __no_restart_codes __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory _h __help
                 set value yes
             case '_*'
             case '*'
@@ -26,6 +26,9 @@ end
 
 complete -c dsrun -n __dsrun_options -s H -l hostfile -r -F -d 'Read the hosts from FILE, one per line, in the order of their ranks: ...'
 complete -c dsrun -n __dsrun_options -l host -x -a '(__fish_print_hostnames)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
+complete -c dsrun -n __dsrun_options -l on -x -d 'Run on the nodes that dsrun-hold holds under this name, without ...'
+complete -c dsrun -n __dsrun_options -l on_busy -x -a 'wait refuse' -d 'With --on: if another job uses the same slots, wait until it ends, ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l on-busy -x -a 'wait refuse' -d 'With --on: if another job uses the same slots, wait until it ends, ...'
 complete -c dsrun -n __dsrun_options -l watch_hostfile -d 'Elastic jobs: read the hostfile every second'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l watch-hostfile -d 'Elastic jobs: read the hostfile every second'
 complete -c dsrun -n __dsrun_options -l host_discovery_script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'

@@ -1,0 +1,170 @@
+"""dsrun --on NAME: plans a job here, and has it run on the nodes of a hold.
+
+The hold writes the job's output to the standard streams of this process, which it is given, and
+gets the signals that arrive here. If this process ends, the hold stops the job.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+from ..common import entry, signals
+from ..common.errors import DsrunError, LostError
+from ..common.loop import Loop
+from ..control import frames, holds
+from ..control.local_client import checked
+from ..planning import held, rendezvous
+from ..specs import codec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..cli.parser import Command
+    from ..control.local_client import LocalClient
+    from ..specs.job import JobSpec
+
+FORWARDED = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
+"""Signals that are forwarded besides those that end the job. Ctrl-Z stops this process alone."""
+
+INTERRUPTS = 3
+"""Interrupts after which this process ends whatever the hold does."""
+
+LAST_WAIT = 1.0
+"""Seconds for the hold to answer after the last interrupt."""
+
+
+def run(command: Command) -> int:
+    """Run a command line with --on; return the exit code.
+
+    Raises:
+        DsrunError: the job cannot be run, or has failed; nothing of it is left running.
+    """
+    options = command.options
+    command = rendezvous.apply(command.with_torchruns_logs())
+    held.check(command)
+    with holds.find(options.on or "") as client:
+        spec = held.held_job(command, held.nodes_of(client.ask({"do": "describe"})))
+        if options.dry_run:
+            return _show(spec, as_json=options.json)
+        code = _report(spec, ClientRun(client, spec, options.on_busy))
+    if code in spec.supervision.requeue_codes:
+        from ..head.run.requeue import requeue
+
+        requeue(code, os.environ)
+    return code
+
+
+def _show(spec: JobSpec, *, as_json: bool) -> int:
+    from ..planning import dry_run
+
+    entry.write(f"{(dry_run.as_json if as_json else dry_run.as_table)(spec, [])}\n")
+    return 0
+
+
+def _report(spec: JobSpec, run: ClientRun) -> int:
+    """Wait for the end of a job, write --report_file and return the exit code."""
+    try:
+        answer = run.wait()
+        code, report = answer["code"], answer["report"]
+    except DsrunError as error:
+        refusal = {"job_id": spec.job_id, "exit_code": error.exit_code, "error": str(error)}
+        _write(spec, refusal)
+        raise
+    _write(spec, report)
+    return int(code)
+
+
+def _write(spec: JobSpec, report: dict[str, object]) -> None:
+    if spec.output.report_file is not None:
+        from ..head.report import file
+
+        file.write(spec.output.report_file, report)
+
+
+class ClientRun:
+    """A job that a hold runs for this process."""
+
+    def __init__(self, client: LocalClient, spec: JobSpec, busy: str) -> None:
+        """Prepare to ask for a job; `busy` says what the hold does while its slots are in use."""
+        self._client = client
+        self._spec = spec
+        self._busy = busy
+        self._loop = Loop()
+        self._number = self._interrupts = 0
+        self._end: dict[str, Any] | LostError = LostError("")
+
+    def wait(self) -> dict[str, Any]:
+        """Have the job run, and return the answer at its end.
+
+        Raises:
+            DsrunError: the hold refuses it, or is gone.
+        """
+        self._handle_signals()
+        self._ask()
+        self._loop.add_reader(self._client.fileno(), self._receive)
+        self._loop.run()
+        if isinstance(self._end, LostError):
+            raise self._end
+        return checked(self._end)
+
+    def _ask(self) -> None:
+        spec = self._spec
+        request = {
+            "do": "run",
+            "spec": codec.encode(spec),
+            "environ": spec.environ,
+            "busy": self._busy,
+        }
+        source = _input(self._loop) if spec.output.stdin else 0
+        self._number = self._client.send(request, (source, 1, 2))
+        if source:
+            os.close(source)
+
+    def _handle_signals(self) -> None:
+        """Forward signals; a SIGHUP that was ignored at the start stays so (nohup)."""
+        names = self._spec.supervision.end_signals
+        ends = {signals.parse("--signals_to_handle", name) for name in names}
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+            ends.discard(signal.SIGHUP)
+        self._loop.on_signals({*ends, *FORWARDED}, self._forward)
+
+    def _forward(self, number: int) -> None:
+        self._interrupts += number == signal.SIGINT
+        if self._interrupts == INTERRUPTS:
+            self._loop.call_later(LAST_WAIT, lambda: self._lose("it does not answer"))
+        try:
+            self._client.send({"do": "signal", "number": number})
+        except LostError:
+            self._lose("it has ended unexpectedly")
+
+    def _receive(self) -> None:
+        try:
+            arrived = self._client.receive()
+        except LostError as error:
+            self._lose(str(error))
+            return
+        if arrived is None:
+            self._lose("it has ended unexpectedly")
+            return
+        for one in arrived:
+            if one.kind == frames.ANSWER and one.message.get("id") == self._number:
+                self._end = one.message
+                self._loop.stop()
+
+    def _lose(self, why: str) -> None:
+        self._end = LostError(f"lost hold {self._spec.origin.source.partition(' ')[2]}: {why}")
+        self._loop.stop()
+
+
+def _input(loop: Loop) -> int:
+    """Return what the hold reads as standard input: a pipe if it is a terminal.
+
+    Only a process in the foreground may read from its terminal.
+    """
+    if not os.isatty(0):
+        return os.dup(0)
+    from .input_pipe import InputPipe
+
+    return InputPipe(loop).read_fd

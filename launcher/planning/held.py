@@ -1,0 +1,146 @@
+"""The plan of a job on held nodes: the hold has chosen hosts and launcher."""
+
+from __future__ import annotations
+
+import os
+
+from .. import __version__
+from ..common.errors import NodeError, UsageError
+from ..common.values import NamedTuple
+from ..resources.select import choose
+from ..resources.source import Source, is_here
+from ..specs import codec
+from ..specs.backend import BackendSettings
+from ..specs.environment import masks
+from ..specs.host import Host
+from .hosts import host_filter
+from .job import job_spec
+from .launcher import Choice
+from .planner import check_program, plan_on
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ..cli.options import Options
+    from ..cli.parser import Command
+    from ..specs.job import JobSpec
+
+DECIDED = (
+    *("hostfile", "host", "watch_hostfile", "host_discovery_script", "standalone", "launcher"),
+    *("launcher_args", "launcher_path", "rank_per_task", "ssh_port", "accept_new_host_keys"),
+    *("force_multi", "no_ssh", "node_rank", "control_port", "token_file", "heartbeat_timeout"),
+)
+"""Options that dsrun-hold takes, not a job on its nodes."""
+
+NAMED = 3
+"""Lost nodes that are named in one line."""
+
+
+class HeldNodes(NamedTuple):
+    """What a hold says about its nodes.
+
+    Attributes:
+        name: the name of the hold.
+        launcher: the name of the backend that has started the nodes.
+        hosts: the hosts in their order, with their slots.
+        lost: why a host is missing at present, by its name.
+        settings: how node launchers were started.
+    """
+
+    name: str
+    launcher: str
+    hosts: list[Host]
+    lost: dict[str, str]
+    settings: BackendSettings
+
+
+def check(command: Command) -> None:
+    """Check that no option decides what the hold has decided.
+
+    Raises:
+        UsageError: one does.
+    """
+    named = [f"--{name}" for name in DECIDED if name in command.given]
+    if command.rendezvous is not None:
+        named.append(f"--rdzv_backend {command.rendezvous.backend}")
+    if named:
+        raise UsageError(
+            f"--on {command.options.on}: not with {', '.join(named)}, which dsrun-hold decides;"
+            " --include, --exclude, --num_nodes and --num_gpus choose among its nodes"
+        )
+    check_program(command)
+
+
+def nodes_of(answer: Mapping[str, Any]) -> HeldNodes:
+    """Return what a hold has answered about its nodes.
+
+    Raises:
+        UsageError: it is of another version of dsrun.
+    """
+    name, version = answer["name"], answer["version"]
+    if version != __version__:
+        raise UsageError(
+            f"--on {name}: the hold is of dsrun {version}, this is dsrun {__version__};"
+            f" start it again: dsrun-hold --release {name}"
+        )
+    hosts = [Host(one["name"], tuple(one["slots"])) for one in answer["hosts"]]
+    lost = {one["name"]: one["reason"] for one in answer["hosts"] if one["state"] == "lost"}
+    settings = codec.decode(BackendSettings, answer["settings"])
+    return HeldNodes(name, answer["launcher"], hosts, lost, settings)
+
+
+def held_job(command: Command, held: HeldNodes) -> JobSpec:
+    """Return the job of a command line on held nodes.
+
+    Raises:
+        UsageError: options conflict, or name something that does not exist.
+        NodeError: the nodes are lost at present.
+    """
+    inventory = Source(held.hosts, f"hold {held.name}")
+    hosts = _present(command.options, inventory, held)
+    choice = Choice(held.launcher, f"{held.launcher} (of hold {held.name})")
+    planned = plan_on(command, inventory, hosts, choice, alone=False)
+    origin = planned.origin
+    notes = (*origin.notes, *_lost_note(held), *_mask_notes(hosts))
+    planned = planned._replace(origin=origin._replace(notes=notes), backend=held.settings)
+    spec = job_spec(planned, command.options)
+    return spec._replace(held=True, environ=dict(os.environ))
+
+
+def _present(options: Options, inventory: Source, held: HeldNodes) -> list[Host]:
+    """Return the hosts that take part: those that the options select, without lost ones.
+
+    Raises:
+        NodeError: --include names a lost host, or all are lost.
+    """
+    filters = host_filter(options, len(held.hosts))
+    here = [host for host in held.hosts if host.name not in held.lost]
+    by_name = filters.include or filters.exclude
+    selected = choose(
+        inventory if by_name else inventory._replace(hosts=here or held.hosts), filters
+    )
+    lost = [host.name for host in selected if host.name in held.lost]
+    if lost and (filters.include or len(lost) == len(selected)):
+        raise NodeError(f"--on {held.name}: lost {_causes(held, lost)}; the hold looks for it")
+    return [host for host in selected if host.name not in lost]
+
+
+def _lost_note(held: HeldNodes) -> list[str]:
+    """Return a note on hosts that are missing at present, if there are any."""
+    return [f"missing at present: {_causes(held, list(held.lost))}"] if held.lost else []
+
+
+def _causes(held: HeldNodes, names: list[str]) -> str:
+    shown = "; ".join(f"{name}: {held.lost[name]}" for name in names[:NAMED])
+    rest = len(names) - NAMED
+    return f"{shown}, and {rest} more" if rest > 0 else shown
+
+
+def _mask_notes(hosts: list[Host]) -> list[str]:
+    """Return a note on variables that hide devices from other programs on this machine only."""
+    names = sorted(masks(os.environ))
+    if not names or not any(map(is_here, hosts)):
+        return []
+    return [f"{', '.join(names)} has no effect on held nodes; --include chooses their slots"]
