@@ -53,7 +53,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.only in {None, "hello"}:
         for size in options.sizes:
-            hello(*map(int, size.split("x")), options.rounds)
+            hosts, workers = map(int, size.split("x"))
+            hello(hosts, workers, options.rounds)
     if options.only in {None, "step"}:
         step(options.rounds)
     if options.only in {None, "memory"}:
