@@ -36,6 +36,7 @@ AREAS = {
     "specs": "What a job consists of",
     "common": "Files, values and the end of every command",
     "commands": "The other commands, and one node alone",
+    "api": "Jobs from Python",
     "backends": "Reaching the hosts",
     "control": "The control line",
     "head": "The runner: start, run, elastic rounds, report",

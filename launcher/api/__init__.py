@@ -1,1 +1,36 @@
-"""Jobs from Python: launch, Fleet, Job."""
+"""Jobs from Python: launch a script or a function on nodes, follow it, and get its results.
+
+    from dsrun.launcher.api import launch
+
+    with launch("train.py", ["--epochs", "3"], hosts="n1,n2") as job:
+        report = job.wait()
+
+docs/python.md describes it.
+"""
+
+from __future__ import annotations
+
+from .errors import JobError, LaunchError, RankError
+from .events import Ended, Event, Exit, Lost, Message, Output, Round, Started
+from .job import Events, Job
+from .launching import launch
+from .report import Failure, Report
+
+__all__ = [
+    "Ended",
+    "Event",
+    "Events",
+    "Exit",
+    "Failure",
+    "Job",
+    "JobError",
+    "LaunchError",
+    "Lost",
+    "Message",
+    "Output",
+    "RankError",
+    "Report",
+    "Round",
+    "Started",
+    "launch",
+]

@@ -1,0 +1,53 @@
+"""What goes wrong with a job of a Python program."""
+
+from __future__ import annotations
+
+from ..common.errors import LOST, USAGE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .report import Report
+
+
+class JobError(Exception):
+    """A job has not ended well, and no rank is the cause: it was stopped, or has lost a node.
+
+    Attributes:
+        exit_code: what the command `dsrun` would have exited with.
+        report: how the job has ended; None if that is not known.
+    """
+
+    def __init__(self, text: str, exit_code: int = LOST, report: Report | None = None) -> None:
+        super().__init__(text)
+        self.exit_code = exit_code
+        self.report = report
+
+
+class LaunchError(JobError):
+    """A job could not be started; nothing is left running. The text is that of the command."""
+
+    def __init__(self, text: str, exit_code: int = USAGE) -> None:
+        super().__init__(text, exit_code)
+
+
+class RankError(JobError):
+    """A rank has failed. Its `__cause__` is the exception of its function, if that could be sent.
+
+    Attributes:
+        rank: the rank.
+        host: the name of its node.
+        traceback: the traceback of the function there, as text; "" if it has not raised anything.
+    """
+
+    def __init__(
+        self,
+        text: str,
+        exit_code: int,
+        report: Report | None,
+        place: tuple[int, str],
+        traceback: str = "",
+    ) -> None:
+        """Make the error of a rank; `place` is the rank and the name of its node."""
+        super().__init__(text, exit_code, report)
+        self.rank, self.host = place
+        self.traceback = traceback

@@ -1,0 +1,68 @@
+"""Ctrl-C while a job is waited for: it must neither cut a message in two nor leave the job alone.
+
+While a job is waited for in the main thread, and Python's own handler would raise
+KeyboardInterrupt anywhere, interrupts are counted instead, and end the wait for the socket alone.
+"""
+
+from __future__ import annotations
+
+import select
+import signal
+import threading
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+
+
+class _Interrupted(BaseException):
+    """Ends a wait."""
+
+
+class Interrupts:
+    """Counts interrupts between entering and leaving it.
+
+    Attributes:
+        count: how many there were.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._waits = self._handles = False
+
+    def __enter__(self) -> Interrupts:
+        main = threading.current_thread() is threading.main_thread()
+        if main and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            self._handles = True
+            signal.signal(signal.SIGINT, self._on_interrupt)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._handles:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def wait(self, fd: int, seconds: float | None, seen: int = 0) -> bool:
+        """Wait until a descriptor can be read, or for another interrupt; return whether one came.
+
+        Args:
+            fd: the descriptor.
+            seconds: how long to wait; None for no limit.
+            seen: how many interrupts the caller has acted on.
+        """
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        try:
+            self._waits = True
+            if self.count > seen:
+                return True
+            return bool(poll.poll(None if seconds is None else seconds * 1000))
+        except _Interrupted:
+            return True
+        finally:
+            self._waits = False
+
+    def _on_interrupt(self, _number: int, _frame: FrameType | None) -> None:
+        self.count += 1
+        if self._waits:
+            self._waits = False
+            raise _Interrupted

@@ -1,0 +1,364 @@
+"""A job that a program has launched."""
+
+from __future__ import annotations
+
+import signal
+import time
+import weakref
+from collections import deque
+from contextlib import suppress
+
+from ..common.errors import LOST, DsrunError
+from ..control import frames
+from ..control.local_client import checked
+from ..head.local.relay import HEAD, REPORT
+from . import events
+from .errors import JobError, LaunchError
+from .interrupts import Interrupts
+from .outcomes import Outcomes
+from .printer import Printer
+from .report import from_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable, Generator
+    from types import TracebackType
+    from typing import Any, Protocol
+
+    from ..control.local_client import Arrived, LocalClient
+    from .events import Event, Output
+    from .report import Report
+
+    class Service(Protocol):
+        """The process that runs a job, and the connection to it."""
+
+        @property
+        def pid(self) -> int:
+            """The pid of the process."""
+            ...
+
+        @property
+        def client(self) -> LocalClient:
+            """Asks the process about the job."""
+            ...
+
+        def close(self) -> None:
+            """End the connection; the job is stopped, if it has not ended."""
+            ...
+
+    Show = Callable[[Output], object]
+
+
+class Job:
+    """A job: a script, or calls of a function, on the nodes of this launch.
+
+    It runs in a process of its own, whatever this program does meanwhile. What it prints is read,
+    and printed here, while this program waits for it: in `wait`, `results`, `events`, `done` or
+    with `await`. The ranks wait when much output is unread. The job is stopped when this program
+    ends, and when the `with` block of the job is left. A Job is for one thread at a time; `stop`
+    and `signal` may be called from others.
+
+    Attributes:
+        id: the job's id.
+        pid: the process that runs it.
+    """
+
+    def __init__(
+        self,
+        service: Service,
+        request: int,
+        job_id: str,
+        output: Show | bool | None = True,
+    ) -> None:
+        """Follow a job that a process was asked to run.
+
+        Args:
+            service: the process.
+            request: the number of this request.
+            job_id: the job's id.
+            output: True to print the output; a function to call with it; None to drop it.
+        """
+        self.id, self.pid = job_id, service.pid
+        self._service, self._request = service, request
+        self._show = output if callable(output) else None
+        self._printer = Printer() if output is True else None
+        self._outcomes = Outcomes()
+        self._history: list[Event] = []
+        self._readers: weakref.WeakSet[Events] = weakref.WeakSet()
+        self._arrived: deque[Arrived] = deque()
+        self._waiting: list[asyncio.Future[None]] = []
+        self._ending: Report | JobError | None = None
+
+    # -- waiting ----------------------------------------------------------------------------
+
+    @property
+    def report(self) -> Report | None:
+        """How the job has ended; None if it has not, as far as is known, or could not start."""
+        return None if isinstance(self._ending, JobError) else self._ending
+
+    def done(self) -> bool:
+        """Take in what has arrived, without waiting; return whether the job has ended."""
+        with Interrupts() as interrupts:
+            self._receive()
+        if interrupts.count:
+            raise KeyboardInterrupt
+        return self._ending is not None
+
+    def wait(self, timeout: float | None = None) -> Report:
+        """Wait for the end of the job and return its report, whether it has failed or not.
+
+        Ctrl-C stops the job with SIGINT; another Ctrl-C kills it. Once it has ended,
+        KeyboardInterrupt is raised.
+
+        Args:
+            timeout: seconds to wait; None for no limit.
+
+        Raises:
+            LaunchError: the job could not be started.
+            JobError: the process that runs the job has died.
+            TimeoutError: the job has not ended in time; it goes on.
+            KeyboardInterrupt: the user has interrupted the program.
+        """
+        self._follow(lambda: self._ending is not None, timeout)
+        return self._result()
+
+    def results(self, timeout: float | None = None) -> dict[int, Any]:
+        """Wait for the end of the job; return what its function has returned, by rank.
+
+        For a script the values are None. The values are unpickled here.
+
+        Raises:
+            RankError: a rank has failed; the first one, if several have.
+            JobError: the job was stopped, or has lost a node; otherwise as `wait`.
+        """
+        return self._outcomes.results(self.wait(timeout))
+
+    def exceptions(self, timeout: float | None = None) -> dict[int, BaseException]:
+        """Wait for the end of the job; return the errors of the ranks that have failed, by rank.
+
+        Each is the exception of its function, or a RankError if there is none. Raises as `wait`.
+        """
+        return self._outcomes.exceptions(self.wait(timeout))
+
+    def events(self) -> Events:
+        """Return an iterator over all that happens to the job, to its end; also for `async for`.
+
+        What has happened before, except output, comes first. If the job cannot be started, or the
+        process that runs it dies, the iterator raises as `wait`.
+        """
+        return Events(self)
+
+    def __await__(self) -> Generator[Any, None, Report]:
+        return self._wait().__await__()
+
+    async def _wait(self) -> Report:
+        while not self.done():
+            await self._readable()
+        return self._result()
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def stop(self, grace: float | None = None) -> None:
+        """Stop the ranks with SIGTERM, and kill what is left after the grace; does not wait.
+
+        Args:
+            grace: seconds; None for that of the job (the option `grace`).
+        """
+        self._ask({"do": "stop", "grace": grace})
+
+    def signal(self, number: int) -> None:
+        """Send a signal to every rank; SIGTERM, SIGINT, SIGHUP and SIGKILL stop the job."""
+        self._ask({"do": "signal", "number": int(number)})
+
+    def _ask(self, message: dict[str, Any]) -> None:
+        if self._ending is None:
+            with suppress(DsrunError):  # it is gone, as `_receive` finds out
+                self._service.client.send(message)
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, _: object, __: TracebackType | None
+    ) -> None:
+        """Stop the job, unless it has ended, and wait for its end."""
+        if not self.done():
+            self.stop()
+            self._follow(lambda: self._ending is not None, None)
+
+    async def __aenter__(self) -> Job:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if not self.done():
+            self.stop()
+        while not self.done():
+            await self._readable()
+
+    # -- what arrives -----------------------------------------------------------------------
+
+    def _follow(self, reached: Callable[[], bool], timeout: float | None) -> None:
+        """Take in what arrives until a condition holds.
+
+        Raises:
+            TimeoutError: it does not hold in time.
+            KeyboardInterrupt: the user has interrupted the program; the job has ended.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        passed_on = 0
+        with Interrupts() as interrupts:
+            self._receive()
+            while self._ending is None and (passed_on or not reached()):
+                left = None if deadline is None else max(0.0, deadline - time.monotonic())
+                if not interrupts.wait(self._service.client.fileno(), left, passed_on):
+                    raise TimeoutError(f"job {self.id} has not ended within {timeout:g} s")
+                for _ in range(interrupts.count - passed_on):
+                    passed_on, deadline = passed_on + 1, None
+                    self.signal(signal.SIGINT)
+                self._receive()
+        if passed_on:
+            raise KeyboardInterrupt
+
+    async def _readable(self) -> None:
+        """Wait until something has arrived."""
+        import asyncio
+
+        loop, fd = asyncio.get_running_loop(), self._service.client.fileno()
+        ready: asyncio.Future[None] = loop.create_future()
+        if not self._waiting:
+            loop.add_reader(fd, self._wake, loop, fd)
+        self._waiting.append(ready)
+        try:
+            await ready
+        finally:
+            if ready in self._waiting:  # cancelled
+                self._waiting.remove(ready)
+                if not self._waiting:
+                    loop.remove_reader(fd)
+
+    def _wake(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
+        loop.remove_reader(fd)
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            if not one.done():
+                one.set_result(None)
+
+    def _receive(self) -> None:
+        """Take in what has arrived.
+
+        What a function of the program raises that is called with output, is raised here; the rest
+        is taken in the next time.
+        """
+        if self._ending is not None:
+            return
+        try:
+            arrived = self._service.client.receive()
+        except DsrunError as error:
+            self._end(JobError(f"job {self.id}: {error}", error.exit_code))
+            return
+        self._arrived.extend(arrived or ())
+        while self._arrived and self._ending is None:
+            self._take(self._arrived.popleft())
+        if arrived is None and self._ending is None:
+            text = f"the process that ran job {self.id} (pid {self.pid}) has died"
+            self._end(JobError(f"{text}; its nodes stop the ranks", LOST))
+
+    def _take(self, arrived: Arrived) -> None:
+        message = arrived.message
+        if arrived.kind == frames.CHUNK:
+            rank, stream = HEAD.unpack_from(arrived.data)
+            self._take_output(rank, stream, arrived.data[HEAD.size :])
+        elif arrived.kind == frames.EVENT and message.get("event") == "Label":
+            if self._printer is not None:
+                self._printer.label(message["rank"], message["text"], message["streams"])
+        elif arrived.kind == frames.EVENT:
+            self._take_event(events.from_json(message))
+        elif message.get("id") == self._request:
+            self._take_answer(message)
+
+    def _take_output(self, rank: int, stream: int, data: bytes) -> None:
+        if stream == REPORT:
+            self._outcomes.add(rank, data)
+            return
+        output = events.Output(rank, stream, data)
+        if self._printer is not None:
+            self._printer.output(output)
+        elif self._show is not None:
+            self._show(output)
+        self._tell(output)
+
+    def _take_event(self, event: Event | None) -> None:
+        if event is None:
+            return
+        self._outcomes.note(event)
+        if isinstance(event, events.Message) and self._printer is not None:
+            self._printer.message(event.text)
+        self._history.append(event)
+        self._tell(event)
+
+    def _take_answer(self, answer: dict[str, Any]) -> None:
+        try:
+            checked(answer)
+        except DsrunError as error:
+            self._end(LaunchError(str(error), error.exit_code))
+            return
+        report = from_json(answer["report"], answer["text"])
+        if self._printer is not None:
+            self._printer.end(report.text)
+        self._end(report)
+        self._take_event(events.Ended(report))
+
+    def _tell(self, event: Event) -> None:
+        for reader in tuple(self._readers):
+            reader.add(event)
+
+    def _end(self, ending: Report | JobError) -> None:
+        self._ending = ending
+        self._service.close()
+
+    def _result(self) -> Report:
+        """Return the report of a job that has ended, or raise why there is none."""
+        assert self._ending is not None
+        if isinstance(self._ending, JobError):
+            raise self._ending
+        return self._ending
+
+    def __repr__(self) -> str:
+        state = "running" if self._ending is None else "ended"
+        return f"<Job {self.id}, {state}>"
+
+
+class Events:
+    """Iterates over what happens to a job; see `Job.events`."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._next: deque[Event] = deque(job._history)
+        job._readers.add(self)
+
+    def add(self, event: Event) -> None:
+        """Add what has just happened."""
+        self._next.append(event)
+
+    def __iter__(self) -> Events:
+        return self
+
+    def __next__(self) -> Event:
+        if not self._next:
+            self._job._follow(lambda: bool(self._next), None)
+        if self._next:
+            return self._next.popleft()
+        self._job._result()
+        raise StopIteration
+
+    def __aiter__(self) -> Events:
+        return self
+
+    async def __anext__(self) -> Event:
+        while not self._next and not self._job.done():
+            await self._job._readable()
+        if self._next:
+            return self._next.popleft()
+        self._job._result()
+        raise StopAsyncIteration

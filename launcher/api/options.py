@@ -1,0 +1,90 @@
+"""Turns keyword arguments into the words of a command line: the options of dsrun by their names."""
+
+from __future__ import annotations
+
+import os
+
+from ..cli.options import table
+from .errors import LaunchError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ..cli.option import Option
+
+REFUSED = {
+    "dry_run": "it only prints",
+    "json": "it only prints",
+    "help": "it only prints",
+    "version": "it only prints",
+    "no_ssh": "a program starts the nodes of its jobs itself",
+    "node_rank": "a program starts the nodes of its jobs itself",
+    "stdin": "the program keeps its standard input",
+    "requeue_on": "only for the command that is a whole Slurm job",
+    "on": "use Fleet",
+    "on_busy": "use Fleet",
+}
+"""Options that make no sense in a program, and why."""
+
+
+def words(options: Mapping[str, object]) -> list[str]:
+    """Return options as words; None and False are as if not given.
+
+    Raises:
+        LaunchError: there is no such option, or its value is of a wrong type.
+    """
+    return [word for name, value in options.items() for word in _words(name, value)]
+
+
+def _words(name: str, value: object) -> Iterable[str]:
+    if name in REFUSED:
+        raise LaunchError(f"{name}: not an option of a program; {REFUSED[name]}")
+    if value is None or value is False:
+        return
+    _, spec = table().get("host" if name == "hosts" else name, ("", None))
+    flag = "--host" if name == "hosts" else f"--{name}"
+    if spec is None or (spec.kind == "bool" and value is True):
+        # The parser names the options that are meant by one that does not exist.
+        yield flag if value is True else f"{flag}={value}"
+        return
+    if spec.kind == "list":
+        for one in _items(name, value):
+            yield f"{flag}={one}"
+    else:
+        yield f"{flag}={_text(name, spec, value)}"
+
+
+def _items(name: str, value: object) -> Iterable[str]:
+    """Return the values of an option that may be given several times."""
+    if isinstance(value, dict):
+        return [f"{_plain(name, key)}={_plain(name, one)}" for key, one in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [_plain(name, one) for one in value]
+    return [_plain(name, value)]
+
+
+def _text(name: str, spec: Option, value: object) -> str:
+    """Return the value of an option; a list for one that takes several with commas between."""
+    if isinstance(value, (list, tuple)) and spec.metavar in {"LIST", "RANKS", "MODULES", "CODES"}:
+        return ",".join(_plain(name, one) for one in value)
+    return _plain(name, value)
+
+
+def _plain(name: str, value: object) -> str:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        return str(value)
+    raise LaunchError(f"{name}: expected text or a number, not {type(value).__name__}")
+
+
+def arguments(args: Iterable[object]) -> list[str]:
+    """Return the arguments of a script as words.
+
+    Raises:
+        LaunchError: one is neither text, a path nor a number.
+    """
+    if isinstance(args, (str, bytes)):
+        raise LaunchError("args: expected a list of arguments, not a single text")
+    return [_plain(f"args[{at}]", one) for at, one in enumerate(args)]

@@ -1,0 +1,65 @@
+"""What the function of a rank has returned or raised: the report that `node/call.py` has sent.
+
+This is the only place outside of the workers where anything is unpickled. The report comes from
+the ranks of the program's own job; runner and node launchers have passed it on unread.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+from ..common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Outcome(NamedTuple):
+    """What one rank has sent.
+
+    Attributes:
+        value: what it has returned.
+        error: the exception that it has raised, or why the value cannot be unpickled here; None if
+            there is none.
+        words: the exception in words, "" for none.
+        traceback: its traceback as text.
+        raised: whether it has raised an exception.
+    """
+
+    value: Any = None
+    error: BaseException | None = None
+    words: str = ""
+    traceback: str = ""
+    raised: bool = False
+
+
+def outcome_of(report: bytes | bytearray) -> Outcome | None:
+    """Return what a rank has sent; None if it has not sent a whole report."""
+    line, end, body = bytes(report).partition(b"\n")
+    try:
+        head = json.loads(line)
+        state, size = head["state"], head["size"]
+        words, traceback = str(head["words"]), str(head["text"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    if not end or size != len(body):
+        return None
+    value, failure = _loaded(body)
+    if state == "raised":
+        error = value if isinstance(value, BaseException) else None
+        return Outcome(None, error, words, traceback, True)
+    if failure is not None:
+        return Outcome(None, failure, f"its result cannot be unpickled here: {failure}", "", True)
+    return Outcome(value)
+
+
+def _loaded(body: bytes) -> tuple[Any, Exception | None]:
+    """Return an unpickled value, or the exception that it has caused."""
+    if not body:
+        return None, None
+    try:
+        return pickle.loads(body), None
+    except Exception as error:
+        return None, error

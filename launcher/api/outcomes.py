@@ -1,0 +1,107 @@
+"""What the ranks of a job have returned, raised, or died of."""
+
+from __future__ import annotations
+
+import signal
+
+from ..common.text import plain
+from .errors import JobError, RankError
+from .events import Exit, Round, Started
+from .outcome import Outcome, outcome_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .events import Event
+    from .report import Report
+
+
+class Outcomes:
+    """Collects the reports of the ranks, and how they have ended; of the newest round only."""
+
+    def __init__(self) -> None:
+        self._reports: dict[int, bytearray] = {}
+        self._exits: dict[int, Exit] = {}
+        self._size = 0
+
+    def add(self, rank: int, data: bytes) -> None:
+        """Add a part of a rank's report."""
+        self._reports.setdefault(rank, bytearray()).extend(data)
+
+    def note(self, event: Event) -> None:
+        """Note how a rank has ended; a new round makes earlier ones void."""
+        match event:
+            case Started() | Round():
+                self._size = event.world_size
+                self._reports.clear()
+                self._exits.clear()
+            case Exit():
+                self._exits[event.rank] = event
+
+    def results(self, report: Report) -> dict[int, Any]:
+        """Return the values by rank.
+
+        Raises:
+            RankError: a rank has failed.
+            JobError: the job has not ended well for another reason.
+        """
+        failed = self._failed(report)
+        if failed:
+            error = failed[0][1]
+            raise error from error.__cause__
+        if report.exit_code:
+            raise JobError(
+                report.text or f"the job has ended with code {report.exit_code}",
+                report.exit_code,
+                report,
+            )
+        outcomes = {rank: outcome_of(data) for rank, data in self._reports.items()}
+        return {
+            rank: outcome.value if (outcome := outcomes.get(rank)) else None
+            for rank in range(report.world_size)
+        }
+
+    def exceptions(self, report: Report) -> dict[int, BaseException]:
+        """Return what the ranks that have failed have raised, by rank."""
+        return {rank: error.__cause__ or error for rank, error in sorted(self._failed(report))}
+
+    def _failed(self, report: Report) -> list[tuple[int, RankError]]:
+        """Return the ranks that have failed by themselves with their errors, in this order."""
+        order = [failure.rank for failure in report.failures]
+        raised = {
+            rank: outcome
+            for rank, data in self._reports.items()
+            if (outcome := outcome_of(data)) is not None and outcome.raised
+        }
+        own = [rank for rank in sorted(raised) if rank not in order]
+        # What is raised by a rank that is being stopped follows from the stop.
+        own = [rank for rank in own if not (rank in self._exits and self._exits[rank].stopped)]
+        return [(rank, self._error(rank, raised.get(rank), report)) for rank in (*order, *own)]
+
+    def _error(self, rank: int, outcome: Outcome | None, report: Report) -> RankError:
+        ended = self._exits.get(rank)
+        host = ended.host if ended is not None else "?"
+        failed = next((one for one in report.failures if one.rank == rank), None)
+        host = failed.host if failed is not None else host
+        code = report.exit_code or 1
+        where = f"rank {rank} on {host}"
+        if outcome is None:
+            how = _ended(ended.code if ended is not None else 0, ended.hint if ended else "")
+            return RankError(f"{where} {how}", code, report, (rank, host))
+        traceback = plain(outcome.traceback)
+        text = f"{where}: {plain(outcome.words)}"
+        if traceback:
+            text += f"\n\n{traceback.rstrip()}"
+        error = RankError(text, code, report, (rank, host), traceback)
+        error.__cause__ = outcome.error
+        return error
+
+
+def _ended(code: int, hint: str) -> str:
+    """Return how a rank has ended, as a verb."""
+    more = f" ({hint})" if hint else ""
+    if code >= 0:
+        return f"exited with code {code}{more}"
+    names = {one.value: one.name for one in signal.Signals}
+    return f"was killed by {names.get(-code, 'an unknown signal')} (signal {-code}){more}"

@@ -1,0 +1,88 @@
+"""Plans the job of a program as the command line is planned: options in, JobSpec out.
+
+Nothing is started, printed or changed in the calling process, and every error is an exception.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..backends import allocates
+from ..cli.parser import name_variables, parse
+from ..common.errors import DsrunError, UsageError
+from ..node.workers.calls import CALL
+from ..planning import rendezvous, this_node
+from .errors import LaunchError
+from .options import arguments, words
+from .payload import payload_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..specs.job import JobSpec
+
+    Target = str | os.PathLike[str] | Callable[..., Any]
+
+SCHEDULED = "--launcher slurm: only inside a Slurm job; start the program with salloc or sbatch"
+
+EVERYWHERE = "{place}: this program already runs on every node; start it on one of them"
+
+
+def plan(
+    target: Target,
+    args: Iterable[object],
+    kwargs: Mapping[str, object] | None,
+    options: Mapping[str, object],
+) -> JobSpec:
+    """Return the job that runs a script with arguments, or calls a function with them.
+
+    Args:
+        target: the path of a script, the name of a module (with `module`), or a function.
+        args: its arguments.
+        kwargs: keyword arguments of a function.
+        options: options of dsrun.
+
+    Raises:
+        LaunchError: the job cannot be planned, or the function cannot be sent.
+    """
+    if not callable(target):
+        if kwargs:
+            raise LaunchError("kwargs: only for a function; a script takes a list of arguments")
+        return planned([*words(options), "--", os.fspath(target), *arguments(args)])
+    payload = payload_of(target, tuple(args), dict(kwargs or {}))
+    fixed = [name for name in ("module", "no_python", "run_path") if options.get(name)]
+    if fixed:
+        raise LaunchError(f"{fixed[0]}: only for a script, not for a function")
+    spec = planned([*words(options), "--no_local_rank", "--", CALL])
+    return spec._replace(payload=payload)
+
+
+def planned(argv: Sequence[str]) -> JobSpec:
+    """Return the job of a command line.
+
+    Raises:
+        LaunchError: the command would refuse it; the text is the same.
+    """
+    try:
+        return _planned(argv)
+    except DsrunError as error:
+        text = name_variables(str(error), argv, os.environ)
+        raise LaunchError(text, error.exit_code) from None
+
+
+def _planned(argv: Sequence[str]) -> JobSpec:
+    command = parse(argv, os.environ)
+    if allocates(command.options.launcher):
+        from ..commands import salloc
+
+        if salloc.is_needed(command.options, os.environ):
+            raise UsageError(SCHEDULED)
+    command = rendezvous.apply(command.with_torchruns_logs())
+    command = this_node.apply(command, os.environ)
+    if command.joined:
+        raise UsageError(EVERYWHERE.format(place=command.joined))
+    from ..planning.job import plan_job
+
+    return plan_job(command)

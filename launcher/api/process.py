@@ -1,0 +1,56 @@
+"""Starts the process behind a job or a fleet of a program."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from contextlib import suppress
+
+from ..backends.base import package_root
+from ..control.local_client import LocalClient
+
+BOOT = (
+    "import sys;sys.path[:]=[p for p in sys.path if p];r,w=sys.argv[1:3];del sys.argv[1:3];"
+    'm=type(sys)("dsrun");m.__path__=[r];sys.modules.update(dsrun=m);'
+    "from importlib import import_module as i;i(w).start()"
+)
+"""Runs a module of dsrun from this copy of it, whether that is installed or a checkout."""
+
+PATIENCE = 10.0
+"""Seconds for the process to end once it has nothing more to do."""
+
+
+class RunnerProcess:
+    """A child process that runs a job, or holds nodes, for this program.
+
+    It is in a session of its own, so a Ctrl-C in the terminal reaches this program alone.
+
+    Attributes:
+        pid: its pid.
+        client: asks it; closing the connection ends what it runs.
+    """
+
+    def __init__(self, module: str, *words: str) -> None:
+        """Start a module of dsrun with a socket to this program, and these words behind it."""
+        ours, theirs = socket.socketpair()
+        command = [sys.executable, "-c", BOOT, package_root(), module]
+        with theirs:
+            self._process = subprocess.Popen(
+                [*command, str(theirs.fileno()), str(os.getpid()), *words],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+        self.client = LocalClient(ours)
+
+    def close(self) -> None:
+        """Close the connection and wait for the end of the process; may be called twice."""
+        self.client.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(PATIENCE)
+            return
+        self._process.kill()
+        self._process.wait()

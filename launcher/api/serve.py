@@ -1,0 +1,220 @@
+"""The process behind a job of a Python program: a runner that has a socket instead of a terminal.
+
+The program may have threads, signal handlers, an event loop of its own, and many jobs; a runner
+needs a process for itself. The two speak the local control protocol (`control/local`). When the
+program ends, however it does, the socket is closed, and the job is stopped.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from _socket import socket
+
+from ..common import entry
+from ..common.errors import INTERNAL, DsrunError, UsageError
+from ..common.loop import Loop
+from ..head.local.relay import Relay
+from ..head.local.server import LocalServer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ..head.local.server import Caller, Verb
+    from ..head.report.report import Report
+    from ..head.run.run import Run
+    from ..specs.job import JobSpec
+
+    Message = dict[str, Any]
+
+INHERIT = "inherit"
+"""The output of a job goes to the standard streams of this process."""
+
+
+class Bug(DsrunError):
+    """An internal error."""
+
+    exit_code = INTERNAL
+
+
+class Service:
+    """Runs the one job that its caller sends, and serves requests about it."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.verbs: Mapping[str, Verb] = {
+            "launch": self._on_launch,
+            "signal": self._on_signal,
+            "stop": self._on_stop,
+        }
+        self.gone = False
+        self._loop = loop
+        self._run: Run | None = None
+        self._caller: Caller | None = None
+        self._request: Message | None = None
+
+    def serve(self) -> None:
+        """Wait for the job, run it, answer, and wait until the caller has the answer."""
+        while self._request is None and not self.gone:
+            self._loop.run()
+        if self._request is None or self._caller is None:
+            return
+        try:
+            report = self._conduct(self._caller, self._request)
+            self._caller.answer(_answer(report), self._request)
+        except DsrunError as error:
+            self._caller.refuse(error, self._request)
+        except Exception:
+            import traceback
+
+            self._caller.refuse(Bug(traceback.format_exc()), self._request)
+        while not self.gone:
+            self._loop.run()
+
+    def leave(self) -> None:
+        """Stop the job, if there is one: the program has gone."""
+        if self.gone:
+            return
+        self.gone = True
+        if self._run is not None and not self._run.ending:
+            self._run.signals.end(signal.SIGHUP)
+        else:
+            self._loop.stop()
+
+    def _conduct(self, caller: Caller, request: Message) -> Report:
+        """Run the job to its end."""
+        from ..head.run.start import backend_for, prepare
+        from ..specs import codec
+        from ..specs.job import JobSpec
+
+        spec = codec.decode(JobSpec, request.get("spec"))
+        # Start this machine's node launcher now: it gets ready while the rest is imported.
+        start = prepare(spec.plan, spec.settings, spec.only)
+        from ..head.run.lifecycle import conduct
+
+        spec = spec._replace(plan=start.plan)
+        relay = _relay(self._loop, caller, spec, inherits=request.get("output") == INHERIT)
+
+        def on_run(run: Run) -> None:
+            self._run = run
+            run.observe(relay.tell)
+            if self.gone:
+                self._loop.call_later(0.0, lambda: run.signals.end(signal.SIGHUP))
+
+        return conduct(spec, start, backend_for(spec), self._loop, _as_console(relay), on_run)
+
+    # -- requests ---------------------------------------------------------------------------
+
+    def _on_launch(self, caller: Caller, request: Message, _fds: list[int]) -> None:
+        """Take the job; it is answered at its end."""
+        if self._request is not None:
+            raise UsageError("launch: this process has a job already")
+        self._caller, self._request = caller, request
+        caller.on_close.append(self.leave)
+        self._loop.stop()
+
+    def _on_signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+        send(self._running(), request.get("number"))
+        return {}
+
+    def _on_stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+        stop(self._running(), request.get("grace"))
+        return {}
+
+    def _running(self) -> Run:
+        if self._run is None:
+            raise UsageError("the job has not begun")
+        return self._run
+
+
+def _relay(loop: Loop, caller: Caller, spec: JobSpec, *, inherits: bool) -> Relay:
+    """Return where the output goes."""
+    output = spec.output
+    if not inherits:
+        return Relay(caller, output.level)
+    from ..head.output.console import Console
+
+    return Relay(caller, output.level, Console(loop, colour=output.color, level=output.level))
+
+
+def _as_console(relay: Relay) -> Any:
+    """Return what a run is given as its console."""
+    return relay
+
+
+def _answer(report: Report) -> Message:
+    from ..head.report.report import as_json, words
+
+    return {"report": as_json(report), "text": words(report)}
+
+
+def send(run: Run, number: object) -> None:
+    """Act on a signal for a run: it ends the run, or is passed on to every rank.
+
+    Raises:
+        UsageError: there is no such signal.
+    """
+    from ..control import frames
+
+    if type(number) is not int or number not in set(signal.Signals):
+        raise UsageError(f"signal {number!r}: no such signal")
+    if number == signal.SIGKILL:
+        stop(run, 0.0, number)
+    elif signal.Signals(number).name in run.spec.supervision.end_signals:
+        run.signals.end(number)
+    elif run.started:
+        run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
+
+
+def stop(run: Run, grace: object, number: int = signal.SIGTERM) -> None:
+    """Stop a run, with another grace than its own if that is a number of seconds.
+
+    Raises:
+        UsageError: the grace is not a number of seconds.
+    """
+    if grace is None or not run.started:
+        run.signals.end(number)
+        return
+    if type(grace) not in {int, float} or not 0 <= grace < 1e9:  # type: ignore[operator]
+        raise UsageError(f"grace: expected seconds, not {grace!r}")
+    if not run.ending:
+        run.record.stop_signal = run.record.stop_signal or number
+        run.stop(number, float(grace))  # type: ignore[arg-type]
+
+
+def _watch(loop: Loop, pid: int, leave: Callable[[], None]) -> None:
+    """Leave as soon as the program has ended: forks of it may keep the socket open."""
+    try:
+        fd = os.pidfd_open(pid)
+    except OSError:
+        leave()
+        return
+    if os.getppid() != pid:
+        leave()
+
+    def ended() -> None:
+        loop.remove(fd)
+        leave()
+
+    loop.add_reader(fd, ended)
+
+
+def _serve(argv: list[str]) -> int:
+    """Serve the program with this pid, over this descriptor."""
+    fd, pid = map(int, argv)
+    os.set_inheritable(fd, False)
+    loop = Loop()
+    service = Service(loop)
+    server = LocalServer(loop, socket(fileno=fd), service.verbs)
+    for caller in server.callers:
+        caller.on_close.append(service.leave)
+    _watch(loop, pid, service.leave)
+    service.serve()
+    server.close()
+    return 0
+
+
+def start() -> None:
+    """Run as the whole process."""
+    entry.start(_serve)

@@ -1,0 +1,100 @@
+"""Passes a run's output and events on to a caller, which takes the place of a console."""
+
+from __future__ import annotations
+
+import struct
+
+from ...common.text import plain
+from ..output.console import LEVELS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ..output.console import Console
+    from ..run.events import RunEvent
+    from .server import Caller
+
+HEAD = struct.Struct("!IB")
+"""Before the bytes of a chunk: rank and stream, as in an OUTPUT frame."""
+
+REPORT = 3
+"""The stream with the report of a rank that calls a function; it is never printed."""
+
+
+class Relay:
+    """A console whose reader is a caller, or that shows the caller only what cannot be printed.
+
+    Attributes:
+        on_broken_pipe: called once the reader of the output has gone; the end of the caller's
+            connection is not reported here.
+    """
+
+    def __init__(self, caller: Caller, level: str = "info", screen: Console | None = None) -> None:
+        """Send everything to a caller; with a screen, output and messages are printed there."""
+        self._caller = caller
+        self._level = LEVELS.index(level)
+        self._screen = screen
+
+    @property
+    def on_broken_pipe(self) -> Callable[[], None]:
+        """What the screen calls once its reader has gone."""
+        return self._screen.on_broken_pipe if self._screen is not None else _nothing
+
+    @on_broken_pipe.setter
+    def on_broken_pipe(self, call: Callable[[], None]) -> None:
+        if self._screen is not None:
+            self._screen.on_broken_pipe = call
+
+    def tell(self, event: RunEvent) -> None:
+        """Send an event of the run; output is sent by `feed`, as fast as the caller reads."""
+        kind = type(event).__name__
+        if kind != "RankOutput":
+            self._caller.event({"event": kind, **event._asdict()})
+
+    def label(self, rank: int, text: str, streams: Collection[int]) -> None:
+        """Tell how to label these streams of a rank, and that others are not shown."""
+        if self._screen is not None:
+            self._screen.label(rank, text, streams)
+        else:
+            label = {"rank": rank, "text": text, "streams": sorted(streams)}
+            self._caller.event({"event": "Label", **label})
+
+    def feed(self, rank: int, stream: int, data: bytes, written: Callable[[], None]) -> None:
+        """Send output; `written` is called once the caller has read it, or has gone."""
+        if self._screen is not None and stream != REPORT:
+            self._screen.feed(rank, stream, data, written)
+        elif self._caller.open:
+            self._caller.chunk(HEAD.pack(rank, stream) + data, written)
+        else:
+            written()
+
+    def log(self, text: str, level: str = "info") -> None:
+        """Send a message of dsrun's own, if its level is shown."""
+        if self._screen is not None:
+            self._screen.log(text, level)
+        elif self.shows(level):
+            self._caller.event({"event": "Log", "level": level, "text": plain(text)})
+
+    def shows(self, level: str) -> bool:
+        """Return whether messages of this level are shown."""
+        return LEVELS.index(level) >= self._level
+
+    def print_report(self, text: str) -> None:
+        """Print the report on the screen; a caller gets it with its answer."""
+        if self._screen is not None:
+            self._screen.print_report(text)
+
+    def status(self, text: str) -> None:
+        """Show a status line on the screen; a caller has none."""
+        if self._screen is not None:
+            self._screen.status(text)
+
+    def close(self) -> None:
+        """Close the screen; the caller's connection stays open."""
+        if self._screen is not None:
+            self._screen.close()
+
+
+def _nothing() -> None:
+    """Do nothing."""

@@ -1,0 +1,343 @@
+"""A job as the program sees it; the test plays the process that runs it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pickle
+import signal
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.api import events
+from dsrun.launcher.api.errors import JobError, LaunchError, RankError
+from dsrun.launcher.api.job import Job
+from dsrun.launcher.control import frames
+from dsrun.launcher.control.local_client import LocalClient
+from dsrun.launcher.head.local.relay import HEAD
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+REPORT = {
+    "job_id": "j1",
+    "exit_code": 0,
+    "seconds": 1.5,
+    "world_size": 1,
+    "hosts": ["n0"],
+    "cause": "none",
+    "failures": [],
+    "lost": [],
+}
+STARTED = {
+    "event": "JobStarted",
+    "job_id": "j1",
+    "world_size": 1,
+    "hosts": ["n0"],
+    "master": ["n0", 5],
+}
+EXIT = {
+    "event": "RankExit",
+    "rank": 0,
+    "host": "n0",
+    "pid": 7,
+    "code": 0,
+    "stopped": False,
+    "hint": "",
+}
+
+
+class FakeService:
+    """The process behind a job, played by the test."""
+
+    def __init__(self) -> None:
+        ours, self.end = socket.socketpair()
+        self.client = LocalClient(ours)
+        self.pid = 4711
+        self.closed = False
+        self.decoder = frames.Decoder()
+        self.number = self.client.send({"do": "launch"})
+        assert self.asked() == [{"do": "launch", "id": self.number}]
+
+    def close(self) -> None:
+        self.closed = True
+        self.client.close()
+
+    def asked(self) -> list[dict[str, Any]]:
+        """Return the requests that have come, at least one."""
+        return [json.loads(body) for _, body in self.decoder.feed(self.end.recv(1 << 16))]
+
+    def says(self, *messages: dict[str, Any]) -> None:
+        for message in messages:
+            self.end.sendall(frames.pack_json(frames.EVENT, message))
+
+    def prints(self, rank: int, stream: int, data: bytes) -> None:
+        self.end.sendall(frames.pack(frames.CHUNK, HEAD.pack(rank, stream) + data))
+
+    def returns(self, rank: int, value: object) -> None:
+        body = pickle.dumps(value)
+        head = {"state": "returned", "words": "", "text": "", "size": len(body)}
+        self.prints(rank, 3, json.dumps(head).encode() + b"\n" + body)
+
+    def answers(self, text: str = "", number: int | None = None, **report: Any) -> None:
+        answer = {"ok": True, "report": REPORT | report, "text": text}
+        answer["id"] = self.number if number is None else number
+        self.end.sendall(frames.pack_json(frames.ANSWER, answer))
+
+    def refuses(self, error: str, code: int) -> None:
+        answer = {"ok": False, "error": error, "code": code, "id": self.number}
+        self.end.sendall(frames.pack_json(frames.ANSWER, answer))
+
+
+@pytest.fixture
+def service() -> Iterator[FakeService]:
+    one = FakeService()
+    yield one
+    one.close()
+    one.end.close()
+
+
+@pytest.fixture
+def job(service: FakeService) -> Job:
+    return Job(service, service.number, "j1")
+
+
+def test_a_job_that_ends_well(
+    service: FakeService, job: Job, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert (job.id, job.pid, job.done(), job.report) == ("j1", 4711, False, None)
+    assert repr(job) == "<Job j1, running>"
+    service.says(STARTED, {"event": "Label", "rank": 0, "text": "n0:0| ", "streams": [1, 2]})
+    service.prints(0, 1, b"hello\n")
+    service.prints(0, 2, b"half")
+    service.says({"event": "Log", "level": "info", "text": "well"})
+    service.returns(0, {"loss": 1})
+    service.says(EXIT, {"event": "JobEnded", "job_id": "j1", "code": 0}, {"event": "unknown"})
+    service.answers()
+    report = job.wait()
+    assert (report.exit_code, report.seconds, report.hosts) == (0, 1.5, ("n0",))
+    assert report == job.wait(0) == job.report
+    assert job.results() == {0: {"loss": 1}}
+    assert job.exceptions() == {}
+    assert job.done()
+    assert service.closed
+    assert capsys.readouterr() == ("n0:0| hello\n", "dsrun: well\nn0:0| half\n")
+    job.stop()
+    job.signal(signal.SIGUSR1)
+    assert repr(job) == "<Job j1, ended>"
+
+
+def test_a_job_that_has_not_ended_in_time(service: FakeService, job: Job) -> None:
+    with pytest.raises(TimeoutError, match=r"^job j1 has not ended within 0.01 s$"):
+        job.wait(0.01)
+    service.answers()
+    assert job.results(5.0) == {0: None}
+
+
+def test_a_job_that_cannot_start(service: FakeService, job: Job) -> None:
+    service.refuses("n9: no such host", 69)
+    for ask in (job.wait, job.results, job.exceptions, lambda: list(job.events())):
+        with pytest.raises(LaunchError, match=r"^n9: no such host$") as caught:
+            ask()
+        assert caught.value.exit_code == 69
+    assert job.report is None
+
+
+@pytest.mark.parametrize("garbage", [b"", b"\xff" * 40, frames.pack(frames.HELLO, b"{}")])
+def test_a_process_that_dies_or_is_none(garbage: bytes, service: FakeService, job: Job) -> None:
+    service.says(STARTED)
+    service.end.sendall(garbage)
+    service.end.close()
+    with pytest.raises(JobError, match=r"^(the process that ran )?job j1") as caught:
+        job.wait()
+    assert caught.value.exit_code == 75
+
+
+def test_a_rank_fails(service: FakeService, job: Job) -> None:
+    failure = {
+        "rank": 0,
+        "local_rank": 0,
+        "host": "n0",
+        "pid": 7,
+        "code": 3,
+        "signal": None,
+        "exit_code": 3,
+        "after_seconds": 0.1,
+        "hint": "",
+        "stderr": "",
+        "stdout": "",
+        "message": "",
+        "traceback": "",
+        "log": "",
+    }
+    service.says(STARTED, {**EXIT, "code": 3})
+    service.answers("dsrun: rank 0 failed", exit_code=3, cause="failure", failures=[failure])
+    assert job.wait().failures[0].code == 3
+    with pytest.raises(RankError, match=r"^rank 0 on n0 exited with code 3$"):
+        job.results()
+
+
+def test_events_come_in_order_and_those_before_as_well(service: FakeService, job: Job) -> None:
+    service.says(STARTED)
+    assert not job.done()
+    service.prints(0, 1, b"unseen, as nobody asked")
+    assert not job.done()
+    seen = job.events()
+    service.prints(0, 2, b"seen")
+    service.says(EXIT, {"event": "NodeLost", "host": "n0", "reason": "r", "survived": False})
+    service.says({"event": "RoundBegan", "number": 2, "restarts": 1, "world_size": 1, "hosts": []})
+    service.answers()
+    found = list(seen)
+    assert found == [
+        events.Started("j1", 1, ("n0",), ("n0", 5)),
+        events.Output(0, 2, b"seen"),
+        events.Exit(0, "n0", 7, 0, False, ""),
+        events.Lost("n0", "r", False),
+        events.Round(2, 1, 1, ()),
+        events.Ended(job.wait()),
+    ]
+    assert [one.text for one in found if isinstance(one, events.Output)] == ["seen"]
+    again = list(job.events())
+    assert again == [one for one in found if not isinstance(one, events.Output)]
+
+
+@pytest.mark.parametrize("output", [None, list], ids=["dropped", "collected"])
+def test_output_may_go_elsewhere(
+    output: Any, service: FakeService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seen: list[events.Output] = []
+    job = Job(service, service.number, "j1", seen.append if output else None)
+    service.says({"event": "Label", "rank": 0, "text": "n0:0| ", "streams": [1, 2]})
+    service.prints(0, 1, b"hello\n")
+    service.says({"event": "Log", "level": "info", "text": "well"})
+    service.answers("a report")
+    job.wait()
+    assert seen == ([events.Output(0, 1, b"hello\n")] if output else [])
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_function_for_output_that_raises_loses_nothing(service: FakeService) -> None:
+    seen: list[bytes] = []
+
+    def show(output: events.Output) -> None:
+        seen.append(output.data)
+        if output.data == b"bad":
+            raise ValueError("no")
+
+    job = Job(service, service.number, "j1", show)
+    for data in (b"good", b"bad", b"more"):
+        service.prints(0, 1, data)
+    service.answers()
+    with pytest.raises(ValueError, match="no"):
+        job.wait()
+    assert job.wait().exit_code == 0
+    assert seen == [b"good", b"bad", b"more"]
+
+
+def test_requests(service: FakeService, job: Job) -> None:
+    job.stop()
+    job.stop(2.5)
+    job.signal(signal.SIGUSR1)
+    assert [{**one, "id": 0} for one in service.asked()] == [
+        {"do": "stop", "grace": None, "id": 0},
+        {"do": "stop", "grace": 2.5, "id": 0},
+        {"do": "signal", "number": 10, "id": 0},
+    ]
+    service.end.close()
+    job.stop()
+
+
+def test_leaving_the_block_stops_the_job(service: FakeService, job: Job) -> None:
+    def serve() -> None:
+        assert [one["do"] for one in service.asked()] == ["stop"]
+        service.answers(exit_code=143, cause="signal")
+
+    thread = threading.Thread(target=serve)
+    with job:
+        thread.start()
+    thread.join()
+    assert job.report is not None
+    assert job.report.exit_code == 143
+
+
+def played(service: FakeService, expected: int) -> Callable[[], None]:
+    """Return a thread's work: interrupt this process as often, then end the job."""
+
+    def play() -> None:
+        for _ in range(expected):
+            os.kill(os.getpid(), signal.SIGINT)
+            assert [(one["do"], one["number"]) for one in service.asked()] == [("signal", 2)]
+        service.answers(exit_code=130, cause="signal")
+
+    return play
+
+
+@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize("ask", ["wait", "events"])
+def test_ctrl_c_stops_the_job_and_is_raised_at_its_end(
+    ask: str, times: int, service: FakeService, job: Job
+) -> None:
+    thread = threading.Thread(target=played(service, times))
+    timer = threading.Timer(0.05, thread.start)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        job.wait(30.0) if ask == "wait" else next(job.events())
+    timer.join()
+    thread.join()
+    assert job.report is not None
+    assert job.report.exit_code == 130
+
+
+def test_a_job_is_awaited_and_its_events_iterated_at_the_same_time(service: FakeService) -> None:
+    job = Job(service, service.number, "j1", None)
+
+    async def follow() -> tuple[int, list[events.Event], int]:
+        found: list[events.Event] = []
+
+        async def collect() -> None:
+            async for event in job.events():
+                found.append(event)
+
+        async def tick() -> int:
+            for _ in range(3):
+                service.says(STARTED)
+                await asyncio.sleep(0.01)
+            service.answers()
+            return 3
+
+        report, _, ticks = await asyncio.gather(job, collect(), tick())
+        return report.exit_code, found, ticks
+
+    code, found, ticks = asyncio.run(follow())
+    assert (code, ticks, len(found)) == (0, 3, 4)
+
+
+def test_a_cancelled_wait_leaves_the_job_to_the_block(service: FakeService) -> None:
+    job = Job(service, service.number, "j1", None)
+
+    async def follow() -> None:
+        async with job:
+            with pytest.raises(asyncio.TimeoutError):
+                await asyncio.wait_for(job, 0.01)
+            service.answers(exit_code=143, cause="signal")
+
+    asyncio.run(follow())
+    assert job.report is not None
+
+
+def test_async_errors(service: FakeService) -> None:
+    job = Job(service, service.number, "j1", None)
+    service.refuses("no", 2)
+
+    async def follow() -> None:
+        with pytest.raises(LaunchError, match="no"):
+            await job
+        with pytest.raises(LaunchError, match="no"):
+            async for _ in job.events():
+                pass
+
+    asyncio.run(follow())
