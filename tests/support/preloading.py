@@ -201,3 +201,9 @@ def preloader(
             raise
     ended = process.ends()
     assert ended.status == status, ended
+
+
+def await_orphans() -> None:
+    """Wait for the ends of what workers have left: helpers of multiprocessing end after them."""
+    while processes.children():
+        os.waitpid(-1, 0)

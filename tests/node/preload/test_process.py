@@ -12,7 +12,7 @@ import pytest
 
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 
-from ...support.preloading import COMMON, Ended, cold, preloader
+from ...support.preloading import COMMON, Ended, await_orphans, cold, preloader
 from ...support.specs import PYTHON
 
 if TYPE_CHECKING:
@@ -257,3 +257,46 @@ def test_so_does_a_module(tmp_path: Path, module: str) -> None:
 @pytest.mark.parametrize("name", ["none.py", ""])
 def test_and_what_is_no_script(tmp_path: Path, name: str) -> None:
     assert same(tmp_path, name).status > 0
+
+
+PROCESSES = """
+    import multiprocessing, pickle, sys
+
+    class Ours:
+        pass
+
+    def told(queue):
+        queue.put((Ours(), __name__, sys.argv, sys.modules["__main__"].__dict__.get("__file__")))
+
+    if __name__ == "__main__":
+        print(type(pickle.loads(pickle.dumps(Ours()))) is Ours)
+        for method in ("fork", "spawn", "forkserver"):
+            context = multiprocessing.get_context(method)
+            queue, lock = context.Queue(), context.Lock()
+            process = context.Process(target=told, args=(queue,))
+            with lock:
+                process.start()
+                found, *rest = queue.get()
+            print(type(found) is Ours, rest, process.name)
+            process.join()
+            print(process.exitcode, len(multiprocessing.current_process().authkey))
+        with context.Pool(2) as pool:
+            print(pool.map(abs, range(-3, 3)))
+        with multiprocessing.Manager() as manager:
+            print(manager.list([1]))
+"""
+
+
+@pytest.mark.parametrize("words", [("train.py",), ("-m", "pack.train")])
+def test_processes_of_a_script_know_it(tmp_path: Path, words: tuple[str, ...]) -> None:
+    for name in ("train.py", "pack/train.py"):
+        script(tmp_path, PROCESSES, name)
+    ended = same(tmp_path, *words)
+    await_orphans()
+    assert (ended.status, ended.err) == (0, "")
+
+
+def test_keys_of_processes_differ(tmp_path: Path) -> None:
+    name = script(tmp_path, "import multiprocessing as m; print(m.current_process().authkey.hex())")
+    with preloader(["multiprocessing"], tmp_path) as process:
+        assert process.run(spec(tmp_path, name)) != process.run(spec(tmp_path, name))

@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.node import processes
 from dsrun.launcher.node.preload import safety
 
-from ...support.preloading import COMMON, preloader
+from ...support.preloading import COMMON, await_orphans, preloader
 
 pytestmark = pytest.mark.usefixtures("adopting")
 
@@ -66,8 +65,7 @@ SAFE = {
 @pytest.mark.parametrize(("text", "reason"), UNSAFE.values(), ids=UNSAFE)
 def test_a_fork_would_not_be_sound(tmp_path: Path, text: str, reason: str) -> None:
     assert unsafe(tmp_path, text).startswith(reason)
-    while processes.children():
-        os.waitpid(-1, 0)  # the child is ours now
+    await_orphans()
 
 
 @pytest.mark.parametrize("text", SAFE.values(), ids=SAFE)
