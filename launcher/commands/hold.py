@@ -84,13 +84,9 @@ def _release(name: str) -> int:
     Raises:
         UsageError: there is no such hold of this user.
     """
-    from ..control.local_client import connect, running
+    from ..control.holds import find
 
-    client = connect(local.HOLD, name)
-    if client is None:
-        known = ", ".join(running(local.HOLD)) or "none"
-        raise UsageError(f"--release {name[:80]}: no such hold on this machine; there are: {known}")
-    with client:
+    with find(name, "--release") as client:
         client.ask({"do": "release"})
         for _ in client.frames():
             pass

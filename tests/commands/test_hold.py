@@ -43,7 +43,10 @@ def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         (["--launcher", "slurm"], "--launcher slurm: this is not a Slurm job; run `salloc"),
         (["--name", "a/b"], "--name 'a/b': expected letters, digits"),
         (["--idle_timeout", "0"], "--idle_timeout: expected a duration"),
-        (["--release", "nobody-has-this"], "--release nobody-has-this: no such hold on this"),
+        (
+            ["--release", "nobody-has-this"],
+            "--release nobody-has-this: no such hold on this machine",
+        ),
     ],
 )
 def test_what_is_not_valid_is_one_line(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import time
 
 from ...common import signals
 from ...common.errors import DsrunError
@@ -35,7 +36,7 @@ class HeldRun:
         spec: the job.
         caller: the client.
         run: the run, once it has begun.
-        since: when it has begun, on the loop's clock; None while it waits.
+        since: when it has begun, in seconds since the epoch; None while it waits.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class HeldRun:
 
     def begin(self) -> None:
         """Start it on its slots, which are free."""
-        self.since = self._loop.clock()
+        self.since = time.time()
         open_console(self.spec, self._console)
         try:
             self._hold.nodes.check(self.spec.plan)

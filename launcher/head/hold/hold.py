@@ -155,6 +155,8 @@ class Hold:
 
     def add(self, run: HeldRun) -> None:
         """Begin a run, or let it wait until its slots are free."""
+        if not self.runs:
+            self.fleet.engine_end = None  # it explains no loss of this run
         self.enter()
         self.runs[run.job_id] = run
         wanted = places(run.spec.plan)

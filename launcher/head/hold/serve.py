@@ -82,6 +82,8 @@ def _handle_signals(hold: Hold) -> None:
         elif number == signal.SIGTSTP:
             hold.fleet.suspend()
 
+    # In the background of a terminal, too, runs may print to it.
+    signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     hold.loop.on_signals({*ends, *IDLE, signal.SIGTSTP}, act)
 
 

@@ -1,0 +1,167 @@
+"""Held nodes: many jobs, side by side and in turn; and what becomes of them when something dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from .held import Held, descriptors
+from .jobs import LOST, PROMPT
+from .machines import wait_for
+from .traces import Traces
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .command import Running
+    from .hosts import Cluster
+
+UNUSABLE = 69
+HOSTS = "n1:2,n2:2"
+
+STRANGER = """
+import os, socket, sys
+os.setgid(65534); os.setuid(65534)
+with socket.socket(socket.AF_UNIX) as line:
+    line.settimeout(10)
+    line.connect(chr(0) + sys.argv[1])
+    print(line.recv(1))
+"""
+
+
+def clean(traces: Traces) -> None:
+    wait_for(lambda: not traces.leftovers(), "clean", 10)
+
+
+def workers(told: list[dict[str, Any]]) -> set[tuple[str, int]]:
+    """The processes that have told of themselves."""
+    return {(one["host"], one["pid"]) for one in told}
+
+
+@pytest.mark.parametrize("launcher", ["ssh", "openssh", "pdsh", "openmpi5", "mpich4", "slurm"])
+def test_many_jobs_on_held_nodes(site: Cluster, tmp_path: Path, launcher: str) -> None:
+    """Other programs, arguments, folders, variables and subsets; failures leave the hold whole."""
+    traces = Traces(site)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "fail.py").write_text("import os, sys\nsys.exit(7 * (os.environ['RANK'] == '3'))\n")
+    with Held(site, tmp_path, HOSTS, launcher=launcher) as held:
+        first = held.tell("tell.py", "--lr", "0.1")
+        assert [(one["host"], one["LOCAL_RANK"], one["argv"]) for one in first] == [
+            (f"n{host}", local, ["--lr", "0.1"]) for host in (1, 2) for local in "01"
+        ]
+        folder, variables = str(tmp_path / "other"), {"GIVEN": "by me"}
+        again = held.tell("--export", "GIVEN", "../tell.py", cwd=folder, env=variables)
+        assert {(one["folder"], one["given"]) for one in again} == {(folder, "by me")}
+        assert not {one["DSRUN_JOB_ID"] for one in first} & {one["DSRUN_JOB_ID"] for one in again}
+        assert not workers(first) & workers(again)
+        some = held.tell("--include", "n2:1", "tell.py")
+        assert [(one["host"], one["WORLD_SIZE"]) for one in some] == [("n2", "1")]
+        failed = held("fail.py")
+        assert failed.returncode == 7
+        assert "rank 3" in failed.stderr
+        refused = held("--host", "n1", "tell.py")
+        assert refused.returncode == 2
+        assert "not with --host, which dsrun-hold decides" in refused.stderr
+        (tmp_path / "tell.py").write_text("print('changed', flush=True)")
+        assert held("tell.py").stdout.count("changed") == 4, "the code is the code as it is now"
+        ended = held.release()
+        assert ended.returncode == 0, ended.stderr
+    clean(traces)
+
+
+@pytest.mark.tier("test")
+def test_a_job_dies_and_the_hold_lives(cluster: Cluster, tmp_path: Path) -> None:
+    """Its worker, its client, or its node launcher is killed; or the user interrupts it."""
+    never = str(tmp_path / "never")
+    with Held(cluster, tmp_path, HOSTS) as held:
+
+        def up() -> Running:
+            client = held.start("wait.py", never)
+            held.wait_up(client, 4)
+            return client
+
+        client = up()
+        os.kill(held.workers()[0], signal.SIGKILL)
+        assert client.wait().returncode == 128 + signal.SIGKILL
+        client = up()
+        client.process.send_signal(signal.SIGINT)
+        assert client.wait().returncode == 128 + signal.SIGINT
+        client = up()
+        client.kill()
+        wait_for(lambda: not held.workers(), "the end of the workers of a killed client", 5)
+        client = up()
+        os.kill(held.launchers("n2")[1], signal.SIGKILL)
+        assert client.wait().returncode == LOST
+        held.running.wait_for_output("n2 is back", 20)
+        assert len(held.tell("tell.py")) == 4
+        os.kill(held.launchers("n2")[0], signal.SIGKILL)
+        held.running.wait_for_output("lost n2", 10)
+        assert [one["host"] for one in held.tell("--exclude", "n2", "tell.py")] == ["n1", "n1"]
+        refused = held("--include", "n2", "tell.py")
+        assert refused.returncode == UNUSABLE
+        assert "n2: " in refused.stderr
+        wait_for(lambda: held.running.stderr.count("n2 is back") == 2, "n2", 20)
+        assert len(held.tell("tell.py")) == 4
+
+
+@pytest.mark.parametrize("during", [True, False], ids=["during a job", "between jobs"])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_a_hold_is_killed(cluster: Cluster, tmp_path: Path, number: int, during: bool) -> None:
+    """Nothing is left on any node, and the jobs on it end."""
+    traces = Traces(cluster)
+    with Held(cluster, tmp_path, HOSTS) as held:
+        client = held.start("wait.py", str(tmp_path / "never")) if during else None
+        if client is not None:
+            held.wait_up(client, 4)
+        held.running.process.send_signal(number)
+        hold = held.running.wait()
+        code = client.wait().returncode if client is not None else None
+        wait_for(lambda: not traces.leftovers(), "clean", PROMPT)
+    killed = number == signal.SIGKILL
+    assert hold.returncode == (-number if killed else 128 + number)
+    assert code in ({None} if client is None else {LOST} if killed else {143, 129})
+
+
+def test_a_node_loses_power_while_it_is_held(cluster: Cluster, tmp_path: Path) -> None:
+    """It is missed by its heartbeats between two jobs, and comes back with its power."""
+    with Held(cluster, tmp_path, "n1:2,n2:2,n3:2", "--heartbeat_timeout", "2") as held:
+        with cluster.host("n2").powered_off():
+            held.running.wait_for_output("lost n2: no heartbeat for 2 s", 10)
+            told = held.tell("tell.py")
+            assert [one["host"] for one in told] == ["n1", "n1", "n3", "n3"]
+        held.running.wait_for_output("n2 is back", 60)
+        assert len(held.tell("tell.py")) == 6
+
+
+def test_another_user_is_refused_and_a_detached_hold_stays(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    with Held(cluster, tmp_path, HOSTS, "--idle_timeout", "60", "--detach") as held:
+        assert held.running.wait().returncode == 0
+        stranger = cluster.login.run([sys.executable, "-c", STRANGER, held.address])
+        assert stranger.stdout == "b''\n", stranger.stderr
+        assert len(held.tell("tell.py")) == 4
+        held.start("--on=last", "tell.py").wait_for_output('"RANK"')
+        released = cluster.login.run(held.release_command())
+        assert released.returncode == 0
+
+
+@pytest.mark.parametrize("runs", [20, pytest.param(200, marks=pytest.mark.tier("all"))])
+def test_many_runs_leave_nothing_in_the_hold(cluster: Cluster, tmp_path: Path, runs: int) -> None:
+    """Threads, descriptors and processes are the same afterwards; memory is, but for a MB."""
+    with Held(cluster, tmp_path, HOSTS) as held:
+        for _ in range(10):
+            held("tell.py")
+        pids = [pid for host in ("n1", "n2") for pid in held.launchers(host)]
+        processes = len(cluster.processes())
+        (threads, fds, memory), theirs = held.size(), descriptors(pids)
+        for _ in range(runs):
+            assert held("tell.py").returncode == 0
+        wait_for(lambda: held.size()[:2] == (threads, fds), "the end of its threads", 5)
+        assert descriptors(pids) == theirs
+        assert len(cluster.processes()) == processes
+        assert held.size()[2] - memory < 1024
