@@ -30,9 +30,9 @@ OWN: Mapping[str, Option] = {
 
 SHARED = frozenset(
     {
-        *("hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
+        *("on", "hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
         *("launcher", "launcher_args", "launcher_path", "ssh_port", "accept_new_host_keys"),
-        *("connect_timeout", "force_multi"),
+        *("connect_timeout", "start_timeout", "control_port", "force_multi"),
         *("workdir", "python", "color", "log_level", "quiet"),
     }
 )

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import signal
+from contextlib import ExitStack
 
 from ..common import entry
-from ..common.errors import OutputError, UsageError, reason
+from ..common.errors import OutputError, reason
 from ..common.loop import Loop
 from ..head.exec import show
 from ..head.exec.execution import Execution, Stop
 from ..head.exec.results import exit_code
 from ..head.output.console import Console
 from .exec_tasks import task_of
+from .exec_transports import transport_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..cli.options import Options
     from ..cli.tool_parser import ToolCommand
-    from ..head.exec.events import Transport
     from ..head.exec.results import HostResult
-    from ..specs.backend import BackendSettings
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the command everywhere."""
@@ -42,15 +41,16 @@ def execute(command: ToolCommand) -> int:
     level = "error" if options.quiet else options.log_level
     console = Console(loop, colour=options.color, level=level)
     try:
-        transport = _transport(loop, options)
-        task = task_of(command, transport.hosts)
-        execution = Execution(loop, transport, console, task.feed, command.own["timeout"])
-        finish = task.receive(execution) if task.receive else None
-        console.on_broken_pipe = lambda: execution.stop(BROKEN)
-        _handle_signals(loop, execution)
-        execution.run(task.command)
-        if finish is not None:
-            finish()
+        with ExitStack() as stack:
+            transport = transport_of(loop, command, console, stack)
+            task = task_of(command, transport.hosts)
+            execution = Execution(loop, transport, console, task.feed, command.own["timeout"])
+            finish = task.receive(execution) if task.receive else None
+            console.on_broken_pipe = lambda: execution.stop(BROKEN)
+            _handle_signals(loop, execution)
+            execution.run(task.command)
+            if finish is not None:
+                finish()
     finally:
         console.close()
     for number in ENDS:
@@ -63,32 +63,6 @@ def _handle_signals(loop: Loop, execution: Execution) -> None:
     ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
     numbers = [number for number in ENDS if not (ignored and number == signal.SIGHUP)]
     loop.on_signals(numbers, execution.on_signal)
-
-
-def _transport(loop: Loop, options: Options) -> Transport:
-    """Return the way to the hosts that the options name.
-
-    Raises:
-        UsageError: there is none.
-    """
-    from ..backends import BACKENDS
-    from ..planning import launcher
-    from ..planning.hosts import chosen_hosts
-
-    hosts = chosen_hosts(options)
-    choice = launcher.choose(options, hosts, alone=False)
-    if BACKENDS[choice.name].by_engine:
-        raise UsageError(f"--launcher {choice.name}: not possible")
-    from ..head.exec.ssh_hosts import SshHosts
-
-    return SshHosts(loop, hosts, _settings(options))
-
-
-def _settings(options: Options) -> BackendSettings:
-    from ..planning.planner import backend_settings
-    from ..specs.program import Program
-
-    return backend_settings(Program(script="", python=options.python or ""), options)
 
 
 def _show(command: ToolCommand, results: Sequence[HostResult], ended_by: int) -> int:

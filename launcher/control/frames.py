@@ -140,6 +140,11 @@ def pack_output(rank: int, stream: int, data: bytes) -> bytes:
     return _HEAD.pack(OUTPUT, _OUTPUT.size + len(data)) + _OUTPUT.pack(rank, stream) + data
 
 
+def output_body(place: int, stream: int, data: bytes) -> bytes:
+    """Return the same without a head, as a chunk of local control; `unpack_output` reads it."""
+    return _OUTPUT.pack(place, stream) + data
+
+
 def unpack_output(body: bytes) -> tuple[int, int, bytes]:
     """Return (rank, stream, data) of an OUTPUT frame's body.
 

@@ -157,9 +157,10 @@ EXEC = Tool(
         _HELP,
     ),
     shared=(
-        *("hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
+        *("on", "hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
         *("workdir", "launcher", "launcher_args", "launcher_path", "ssh_port", "connect_timeout"),
-        *("accept_new_host_keys", "force_multi", "python", "color", "log_level", "quiet"),
+        *("start_timeout", "accept_new_host_keys", "force_multi", "python", "control_port"),
+        *("color", "log_level", "quiet"),
     ),
 )
 

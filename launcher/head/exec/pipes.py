@@ -76,6 +76,7 @@ class OutPipe:
         self._fd = fd
         self._on_room = on_room
         self._blocks: list[memoryview] = []
+        self._finished = False
         self.backlog = 0
         os.set_blocking(fd, False)
 
@@ -87,6 +88,12 @@ class OutPipe:
         self.backlog += len(data)
         if len(self._blocks) == 1:
             self._write()
+
+    def finish(self) -> None:
+        """Close it once everything is written."""
+        self._finished = True
+        if not self._blocks:
+            self.close()
 
     def close(self) -> None:
         """Close it, and drop what was not written."""
@@ -113,5 +120,7 @@ class OutPipe:
                 self._blocks.pop(0)
         else:
             self._loop.remove_writer(self._fd)
+            if self._finished:
+                self.close()
         if had_waited:
             self._on_room()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...specs.plan import Plan
     from ..fleet.fleet import Fleet
     from ..output.console import Console
+    from .exec_requests import HeldCommands
     from .held_run import HeldRun
 
 KEPT = 200
@@ -53,6 +54,7 @@ class Hold:
         since: when it began, in seconds since the epoch.
         runs: by job id, also those that wait.
         console: prints its messages.
+        commands: those that run on its nodes beside runs; None if there has been none.
         messages: its last lines for the user.
         error: why it could not start; None if it could.
         code: the exit code, once it ends.
@@ -69,6 +71,7 @@ class Hold:
         self.code = 0
         self.nodes = HeldNodes(spec, fleet, self.log)
         self.console = console
+        self.commands: HeldCommands | None = None
         self._schedule = Schedule()
         self._waiting: list[Callable[[], None]] = []
         self._users = 0
@@ -193,6 +196,8 @@ class Hold:
             return
         for run in tuple(self.runs.values()):
             run.end(number)
+        if self.commands is not None:
+            self.commands.stop()
         if not self._users:
             self.loop.stop()
 

@@ -84,6 +84,17 @@ class HeldNodes:
         """Return why a host is missing, "" if it is not."""
         return self._keeper.reasons.get(self._nodes[host], "")
 
+    def check_known(self, names: Sequence[str]) -> None:
+        """Check that these hosts are held.
+
+        Raises:
+            UsageError: one of them is not.
+        """
+        unknown = [name for name in names if name not in self._nodes]
+        if unknown:
+            held = some_of(list(self._nodes))
+            raise UsageError(f"{some_of(unknown)}: not held by {self._spec.name}, which has {held}")
+
     def connections(self, names: Sequence[str]) -> list[NodeConnection]:
         """Return the connections of these hosts.
 
@@ -91,10 +102,7 @@ class HeldNodes:
             UsageError: one of them is not held.
             NodeError: one of them is missing at present.
         """
-        unknown = [name for name in names if name not in self._nodes]
-        if unknown:
-            held = some_of(list(self._nodes))
-            raise UsageError(f"{some_of(unknown)}: not held by {self._spec.name}, which has {held}")
+        self.check_known(names)
         missing = {name: why for name in names if (why := self.lost(name))}
         if missing:
             raise NodeError("\n".join(f"{line}; looking for it" for line in by_cause(missing)))

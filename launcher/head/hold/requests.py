@@ -177,12 +177,28 @@ def _named(hold: Hold, caller: Caller, request: Message) -> list[HeldRun]:
     return [hold.runs[job]]
 
 
+def execute(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> Message:
+    """Run a command on some nodes; see `exec_requests`."""
+    from . import exec_requests
+
+    return exec_requests.execute(hold, caller, request, fds)
+
+
+def stop_commands(hold: Hold, caller: Caller, _request: Message, _fds: list[int]) -> Message:
+    """End the commands of a caller."""
+    if hold.commands is not None:
+        hold.commands.stop(caller)
+    return {}
+
+
 VERBS: Mapping[str, HoldVerb] = {
     "describe": describe,
     "run": run,
     "signal": signal,
     "stop": stop,
     "release": release,
+    "exec": execute,
+    "exec_stop": stop_commands,
     "status": status,
     "logs": logs,
 }

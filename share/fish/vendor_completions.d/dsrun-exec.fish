@@ -10,7 +10,7 @@ function __dsrun_exec_options --description 'Test whether an option may come nex
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __shell __to __stdin __timeout _H __hostfile __host __host_discovery_script _i __include _e __exclude __num_nodes __workdir __launcher __launcher_args __launcher_path __ssh_port __connect_timeout __python __color __log_level
+            case __shell __to __stdin __timeout __on _H __hostfile __host __host_discovery_script _i __include _e __exclude __num_nodes __workdir __launcher __launcher_args __launcher_path __ssh_port __connect_timeout __start_timeout __python __control_port __color __log_level
                 set value yes
             case '_*'
             case '*'
@@ -34,6 +34,7 @@ complete -c dsrun-exec -n __dsrun_exec_options -l no_fold -d 'Print lines as the
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l no-fold -d 'Print lines as they come, with their host'
 complete -c dsrun-exec -n __dsrun_exec_options -l json -d 'Print output and exit code of each host as JSON'
 complete -c dsrun-exec -n __dsrun_exec_options -s h -l help -d 'Print this help'
+complete -c dsrun-exec -n __dsrun_exec_options -l on -x -d 'Run on the nodes that dsrun-hold holds under this name, without ...'
 complete -c dsrun-exec -n __dsrun_exec_options -s H -l hostfile -r -F -d 'Read the hosts from FILE, one per line, in the order of their ranks: ...'
 complete -c dsrun-exec -n __dsrun_exec_options -l host -x -a '(__fish_print_hostnames)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
 complete -c dsrun-exec -n __dsrun_exec_options -l host_discovery_script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
@@ -52,11 +53,15 @@ complete -c dsrun-exec -n __dsrun_exec_options -l ssh_port -x -d 'Port of sshd o
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l ssh-port -x -d 'Port of sshd on every host for which the list of hosts has none'
 complete -c dsrun-exec -n __dsrun_exec_options -l connect_timeout -x -d 'Time limit for connecting to a host'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l connect-timeout -x -d 'Time limit for connecting to a host'
+complete -c dsrun-exec -n __dsrun_exec_options -l start_timeout -x -d 'Time limit until all nodes are ready to start their workers'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l start-timeout -x -d 'Time limit until all nodes are ready to start their workers'
 complete -c dsrun-exec -n __dsrun_exec_options -l accept_new_host_keys -d 'Add unknown host keys to known_hosts'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l accept-new-host-keys -d 'Add unknown host keys to known_hosts'
 complete -c dsrun-exec -n __dsrun_exec_options -l force_multi -d 'Reach this machine over the launcher, like any other host'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l force-multi -d 'Reach this machine over the launcher, like any other host'
 complete -c dsrun-exec -n __dsrun_exec_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
+complete -c dsrun-exec -n __dsrun_exec_options -l control_port -x -d 'Port on which dsrun accepts connections of node launchers (pdsh, ...'
+complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l control-port -x -d 'Port on which dsrun accepts connections of node launchers (pdsh, ...'
 complete -c dsrun-exec -n __dsrun_exec_options -l color -x -a 'auto always never' -d 'Use colours, and redraw unfinished lines such as progress bars. ...'
 complete -c dsrun-exec -n __dsrun_exec_options -l log_level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
 complete -c dsrun-exec -n '__dsrun_exec_options; and __dsrun_exec_dashes' -l log-level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'

@@ -1,0 +1,98 @@
+"""How dsrun-exec reaches the hosts: through a hold, the `ssh` program, or an engine."""
+
+from __future__ import annotations
+
+from ..common.errors import UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+
+    from ..cli.options import Options
+    from ..cli.tool_parser import ToolCommand
+    from ..common.loop import Loop
+    from ..head.exec.events import Transport
+    from ..head.output.console import Console
+    from ..specs.backend import BackendSettings
+
+
+def transport_of(loop: Loop, command: ToolCommand, console: Console, stack: ExitStack) -> Transport:
+    """Return the way to the hosts of a command line.
+
+    Args:
+        loop: runs it.
+        command: the command line.
+        console: prints warnings.
+        stack: closes what has to stay open meanwhile.
+
+    Raises:
+        UsageError: the options name no hosts, or there is no way to them.
+    """
+    options = command.options
+    if options.on is not None:
+        return _hold(loop, command, stack)
+    from ..backends import BACKENDS
+    from ..planning import launcher
+    from ..planning.hosts import chosen_hosts
+
+    hosts = chosen_hosts(options)
+    choice = launcher.choose(options, hosts, alone=False)
+    if BACKENDS[choice.name].by_engine:
+        return _fleet(loop, options, console, stack)
+    from ..head.exec.ssh_hosts import SshHosts
+
+    return SshHosts(loop, hosts, _settings(options))
+
+
+def _settings(options: Options) -> BackendSettings:
+    from ..planning.planner import backend_settings
+    from ..specs.program import Program
+
+    return backend_settings(Program(script="", python=options.python or ""), options)
+
+
+def _hold(loop: Loop, command: ToolCommand, stack: ExitStack) -> Transport:
+    """Return the nodes of the hold that --on names, or those that the options select of them.
+
+    Raises:
+        UsageError: there is no such hold, or an option decides what it has decided.
+    """
+    from ..control import holds
+    from ..head.exec.hold_hosts import HoldHosts
+    from ..planning import held
+    from ..planning.hosts import host_filter
+    from ..resources.select import choose
+    from ..resources.source import Source
+
+    options = command.options
+    named = [f"--{name}" for name in held.DECIDED if name in command.given]
+    if named:
+        raise UsageError(
+            f"--on {options.on}: not with {', '.join(named)}, which dsrun-hold decides"
+        )
+    client = stack.enter_context(holds.find(options.on or ""))
+    nodes = held.nodes_of(client.ask({"do": "describe"}))
+    chosen = choose(
+        Source(nodes.hosts, f"hold {nodes.name}"), host_filter(options, len(nodes.hosts))
+    )
+    return HoldHosts(loop, client, [host.name for host in chosen])
+
+
+def _fleet(loop: Loop, options: Options, console: Console, stack: ExitStack) -> Transport:
+    """Return hosts on which the engine of the options starts node launchers.
+
+    Raises:
+        UsageError: the engine cannot start them.
+    """
+    from ..head.exec.fleet_hosts import FleetHosts
+    from ..head.fleet.fleet import Fleet
+    from ..head.run.dial_in import announced
+    from ..head.run.start import prepare
+    from ..planning.hold import plan_hold
+
+    job = plan_hold(options).job
+    parts = prepare(job.plan, job.settings).parts
+    nodes = sorted((node for part in parts for node in part.nodes), key=lambda node: node.rank)
+    fleet = Fleet(nodes, loop, console.log, job.supervision.heartbeat_timeout)
+    dial = stack.enter_context(announced(fleet, parts, job, console))
+    return FleetHosts(fleet, lambda: fleet.connect(parts, dial), options.start_timeout)

@@ -1,0 +1,157 @@
+"""The request `exec` of a hold: a command on some of its nodes, beside whatever runs there.
+
+`dsrun-exec` sends it (`head/exec/hold_hosts`), and gets output as chunks, and an event for the end
+on each node. The command ends with the connection of its caller.
+"""
+
+from __future__ import annotations
+
+from ...common.errors import UsageError
+from ...control import frames
+from ..exec.events import Command, HostEnded, HostFailed, HostOutput
+from ..exec.node_commands import NodeCommands
+from ..exec.pipes import InPipe
+from ..fleet.commands import WINDOW, FleetCommands
+from .hold import Phase
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..exec.events import HostEvent
+    from ..local.server import Caller, Message
+    from .hold import Hold
+
+MOST_WORDS = 100_000
+"""Words of a command, or hosts, in one request."""
+
+
+class HeldCommands:
+    """The commands that run on the nodes of a hold."""
+
+    def __init__(self, hold: Hold) -> None:
+        self._fleet_commands = FleetCommands(hold.fleet)
+        self._running: dict[HeldCommand, Caller] = {}
+        self._hold = hold
+
+    def begin(self, caller: Caller, command: Command, hosts: list[str], fd: int) -> None:
+        """Start a command for a caller; `fd` is its input, -1 for none."""
+        held = HeldCommand(self._hold, caller, hosts, self._over)
+        self._running[held] = caller
+        self._hold.enter()
+        caller.on_close.append(held.stop)
+        held.begin(self._fleet_commands, command, fd)
+
+    def stop(self, caller: Caller | None = None) -> None:
+        """End the commands of a caller, or all."""
+        for held, its_caller in tuple(self._running.items()):
+            if caller in {None, its_caller}:
+                held.stop()
+
+    def _over(self, held: HeldCommand) -> None:
+        del self._running[held]
+        self._hold.leave()
+
+
+class HeldCommand:
+    """One command for one caller."""
+
+    def __init__(
+        self,
+        hold: Hold,
+        caller: Caller,
+        hosts: list[str],
+        on_over: Callable[[HeldCommand], None],
+    ) -> None:
+        """Prepare it; `on_over` is called once it has ended on all hosts."""
+        self._hold = hold
+        self._caller = caller
+        self._places = {host: place for place, host in enumerate(hosts)}
+        self._left = dict.fromkeys(hosts)
+        self._on_over = on_over
+        self._commands: NodeCommands | None = None
+        self._input: InPipe | None = None
+
+    def begin(self, fleet_commands: FleetCommands, command: Command, fd: int) -> None:
+        """Start it on all hosts; those that are missing at present have failed."""
+        self._commands = NodeCommands(fleet_commands, self._on_event, self._pump)
+        if fd >= 0:
+            self._input = InPipe(self._hold.loop, fd, self._on_input, lambda: self._on_input(b""))
+        lost = {host: why for host in self._places if (why := self._hold.nodes.lost(host))}
+        here = [host for host in self._places if host not in lost]
+        self._commands.begin(self._hold.nodes.connections(here), command)
+        for host, why in lost.items():
+            self._on_event(HostFailed(host, why, began=False), _nothing)
+
+    def stop(self) -> None:
+        """End it on all hosts."""
+        if self._commands is not None:
+            self._commands.stop()
+
+    def _on_input(self, data: bytes) -> None:
+        if self._commands is not None:
+            self._commands.send(data)
+            self._pump()
+
+    def _pump(self) -> None:
+        """Read the input only while the slowest host takes it."""
+        if self._input is not None and self._commands is not None and self._input.open:
+            self._input.pause(self._commands.unread >= WINDOW)
+
+    def _on_event(self, event: HostEvent, taken: Callable[[], None]) -> None:
+        match event:
+            case HostOutput(host, stream, data):
+                self._caller.chunk(frames.output_body(self._places[host], stream, data), taken)
+            case HostEnded(host, code):
+                self._end(host, {"event": "ended", "host": host, "code": code})
+            case HostFailed(host, cause, began):
+                failed = {"event": "failed", "host": host, "cause": cause, "began": began}
+                self._end(host, failed)
+
+    def _end(self, host: str, event: Message) -> None:
+        self._caller.event(event)
+        del self._left[host]
+        if not self._left:
+            if self._input is not None:
+                self._input.close()
+            self._on_over(self)
+
+
+def execute(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> Message:
+    """Run a command on some nodes; events follow.
+
+    Raises:
+        UsageError: the request is not valid, or a host is not held.
+        NodeError: the hold is ending.
+    """
+    argv, hosts, readers = (_words(request, name) for name in ("argv", "hosts", "readers"))
+    workdir = request.get("workdir", "")
+    valid = argv and hosts and isinstance(workdir, str) and set(readers) <= set(hosts)
+    if not valid or len(set(hosts)) < len(hosts) or len(fds) != bool(readers):
+        raise UsageError("invalid request to run a command")
+    if hold.phase is not Phase.SERVING:
+        raise UsageError(f"hold {hold.spec.name} is {hold.phase.value}")
+    hold.nodes.check_known(hosts)
+    if hold.commands is None:
+        hold.commands = HeldCommands(hold)
+    command = Command(tuple(argv), workdir, frozenset(readers))
+    hold.commands.begin(caller, command, hosts, fds[0] if fds else -1)
+    return {"hosts": len(hosts)}
+
+
+def _words(request: Message, name: str) -> list[str]:
+    """Return a list of words of a request.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    words = request.get(name, [])
+    if not isinstance(words, list) or len(words) > MOST_WORDS:
+        raise UsageError("invalid request to run a command")
+    if not all(isinstance(word, str) and "\0" not in word for word in words):
+        raise UsageError("invalid request to run a command")
+    return words
+
+
+def _nothing() -> None:
+    """Do nothing."""
