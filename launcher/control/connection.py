@@ -44,7 +44,8 @@ class Connection:
         self.last_received = loop.clock()
         self.fault = ""
         self.on_drained: Callable[[], None] = _nothing
-        loop.add_reader(line.read_fd, self._receive)
+        if line.read_fd >= 0:
+            loop.add_reader(line.read_fd, self.receive)
         self._await_room()
         loop.call_later(0.0, lambda: self._take(line.take_buffered()))
 
@@ -80,7 +81,8 @@ class Connection:
             self._loop.remove(line.write_fd)
             line.close()
 
-    def _receive(self) -> None:
+    def receive(self) -> None:
+        """Handle what has arrived; for a stream without descriptors, its owner calls this."""
         if self._line is None:
             return
         self._take(self._line.take_buffered())

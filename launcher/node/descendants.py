@@ -51,6 +51,29 @@ def end(spared: Collection[int] = ()) -> set[int]:
         return {pid for pid in ours - {os.getpid()} if _send(pid, signal.SIGKILL, ours)}
 
 
+def sweep(spared: Collection[int] = ()) -> list[int]:
+    """End all that is left below this process, except for the spared children, and reap it.
+
+    SIGCHLD is blocked from now on.
+
+    Returns:
+        those that have not ended after SIGKILL.
+    """
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    last = time.monotonic() + GIVE_UP
+    known: set[int] = set()
+    processes.reap()
+    while left := [pid for pid in processes.children() if pid not in spared]:
+        if not known.issuperset(left):
+            known = end(spared).union(left)
+        ours = [pid for pid in left if processes.send(pid, signal.SIGKILL)]
+        patience = max(0.0, last - time.monotonic())
+        if not ours or signal.sigtimedwait({signal.SIGCHLD}, patience) is None:
+            break
+        known -= processes.reap().keys()
+    return left
+
+
 def _stop_children(stopped: set[int], last: float) -> None:
     """Stop children until there is no new one.
 

@@ -13,7 +13,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from contextlib import suppress
 
 from ..common.errors import LOST, SWEPT
@@ -150,7 +149,7 @@ class _Watch:
     def run(self) -> int:
         """Wait until the node launcher has ended; return the exit code for this process."""
         self._loop.run()
-        return self._verdict([] if self._may_stay else _sweep(self._spared))
+        return self._verdict([] if self._may_stay else descendants.sweep(self._spared))
 
     def _on_signal(self, number: int) -> None:
         if number != signal.SIGCHLD:
@@ -215,24 +214,3 @@ def _release_control_line() -> None:
     for fd in (0, 1):
         os.dup2(null, fd)
     os.close(null)
-
-
-def _sweep(spared: Collection[int]) -> list[int]:
-    """End all that is left below this process, except for the spared children.
-
-    Returns:
-        those that have not ended after SIGKILL.
-    """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    last = time.monotonic() + descendants.GIVE_UP
-    known: set[int] = set()
-    processes.reap()
-    while left := [pid for pid in processes.children() if pid not in spared]:
-        if not known.issuperset(left):
-            known = descendants.end(spared).union(left)
-        ours = [pid for pid in left if processes.send(pid, signal.SIGKILL)]
-        patience = max(0.0, last - time.monotonic())
-        if not ours or signal.sigtimedwait({signal.SIGCHLD}, patience) is None:
-            break
-        known -= processes.reap().keys()
-    return left

@@ -21,7 +21,7 @@ from .workers.worker_specs import WorkerSpecs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ..common.loop import Loop
     from .elastic.events import RoundsEvent
@@ -70,14 +70,18 @@ class NodeRun:
         send: Callable[[bytes], None],
         ended: Callable[[], None],
         kept: Preloader | None = None,
+        apart: Callable[[], Collection[int]] = tuple,
     ) -> None:
         """Make every check for a task; frames are sent with `send`, and `ended` is called once.
 
-        `kept` is the preloader of an earlier run on this line.
+        `kept` is the preloader of an earlier run on this line. `apart` returns the children of this
+        process that belong to no run.
         """
         self.task = task
         self.phase = Phase.PREPARED
-        self.former = frozenset(processes.children()) - (kept.pids if kept else set())
+        others = {*apart(), *(kept.pids if kept else ())}
+        self.former = frozenset(processes.children()) - others
+        self._apart = apart
         self.left: tuple[str, ...] = ()
         self.leaves_background = False
         self._loop = loop
@@ -266,7 +270,8 @@ class NodeRun:
 
     def _not_ours(self) -> set[int]:
         """Return the children that outlive this run, or that it ends last."""
-        return {*self.former, *(self._preloaded.pids if self._preloaded is not None else ())}
+        preloaded = () if self._preloaded is None else self._preloaded.pids
+        return {*self.former, *self._apart(), *preloaded}
 
     def _on_port_taken(self, text: str) -> None:
         """End the job: the workers would connect to another user's program."""

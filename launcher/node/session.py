@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import signal
 import sys
-import time
 from enum import Enum
 from functools import partial
 
 from ..common import loop as loops
 from ..common.errors import LOST
-from ..control import frames, messages
+from ..control import command_messages, frames, messages
 from ..control.connection import Connection
 from . import processes
 from .guard import INITIAL_SILENCE, PASSED
+from .heartbeats import Heartbeats
 from .run import ROUND_FRAMES, NodeRun
 from .run import Phase as RunPhase
 from .signal_deduplicator import SignalDeduplicator
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..control.stream import FrameStream
+    from .beside import Beside
     from .guard import Guard
     from .machine_requests import MachineRequests
 
@@ -39,6 +40,11 @@ ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 RUN_FRAMES = (frames.PROBE, frames.CREDIT, frames.INPUT, frames.ANSWER, *ROUND_FRAMES)
 """Frames that the run handles itself."""
 
+BESIDE_FRAMES = (
+    *(frames.LANE, frames.EXEC, frames.EXEC_INPUT, frames.EXEC_STOP, frames.EXEC_CREDIT),
+)
+"""Frames for what runs beside the runs."""
+
 
 class Phase(Enum):
     """The phase of a session.
@@ -46,12 +52,14 @@ class Phase(Enum):
     Attributes:
         SERVING: it serves one run after another.
         LEAVING: it waits for the end of the active run; no other run follows.
+        CLEARING: it waits for the end of what it has started beside its runs.
         OVER: the process ends.
     """
 
     SERVING = 1
     LEAVING = 2
-    OVER = 3
+    CLEARING = 3
+    OVER = 4
 
 
 class Session:
@@ -74,10 +82,10 @@ class Session:
         self._phase = Phase.SERVING
         self._run: NodeRun | None = None
         self._machine: MachineRequests | None = None
-        self._suspended = False
-        self._beat_timer: loops.Timer | None = None
+        self._beside: Beside | None = None
         self._signals = SignalDeduplicator(loop, self._on_signal)
         self._link = Connection(loop, line, self._handlers(), self._lost)
+        self._heartbeats = Heartbeats(loop, self._link, self._on_silence)
         self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START came"))
 
     def _handlers(self) -> dict[int, Callable[[bytes], None]]:
@@ -92,6 +100,7 @@ class Session:
             frames.END_JOB: self._on_end_job,
             frames.BEAT: lambda _body: None,
             **{kind: partial(self._pass_on, kind) for kind in RUN_FRAMES},
+            **{kind: partial(self._on_beside, kind) for kind in BESIDE_FRAMES},
         }
 
     def run(self) -> int:
@@ -108,10 +117,15 @@ class Session:
         return self.code
 
     def _end(self) -> None:
+        """End the session, as soon as nothing runs beside its runs."""
         if self._machine is not None:
             self._machine.close()
-        self._phase = Phase.OVER
-        self._loop.stop()
+        self._phase = Phase.CLEARING
+        if self._beside is None or self._beside.over:
+            self._phase = Phase.OVER
+            self._loop.stop()
+        else:
+            self._beside.close()
 
     @property
     def _active(self) -> NodeRun | None:
@@ -138,12 +152,13 @@ class Session:
             kept = self._run.kept
         # The checks may take a while: a script is sourced, names are looked up.
         self._guard.keep_alive(self._loop, INITIAL_SILENCE)
-        self._run = NodeRun(self._loop, task, self._send, self._on_run_end, kept)
+        self._run = NodeRun(self._loop, task, self._send, self._on_run_end, kept, self._apart)
+        self._heartbeats.lease = task.lease
         self._send(messages.pack(frames.HELLO, self._run.hello()))
-        self._count_silence_anew()
+        self._heartbeats.count_anew()
         if task.held:
             self._start_timer.cancel()
-            self._beat()
+            self._heartbeats.beat()
 
     def _on_start(self, body: bytes) -> None:
         start, run = messages.unpack(messages.Start, body), self._run
@@ -153,13 +168,13 @@ class Session:
             raise frames.BadFrame("a second START")
         self._start_timer.cancel()
         self._signals.settle()
-        if self._phase is Phase.OVER:
+        if self._phase in {Phase.CLEARING, Phase.OVER}:
             return
         self._guard.keep_alive(self._loop, run.task.stillness)
         self._guard.spare(run.former)
         run.open_to_store()
         # The runner then starts the other nodes, which must not connect to our own listener.
-        self._beat()
+        self._heartbeats.beat()
         if self._link.open:
             run.start(start)
 
@@ -175,6 +190,35 @@ class Session:
         if not self._link.open:
             for words in self._run.left:
                 sys.stderr.write(f"dsrun: could not be ended: {words}\n")
+            self._end()
+
+    # -- beside the runs ---------------------------------------------------------------------
+
+    def _apart(self) -> set[int]:
+        """Return the children that belong to no run."""
+        beside = set() if self._beside is None else self._beside.pids
+        return beside if self._machine is None else beside | self._machine.pids
+
+    def _on_beside(self, kind: int, body: bytes) -> None:
+        if self._phase in {Phase.CLEARING, Phase.OVER}:
+            return
+        if self._beside is None:
+            from .beside import Beside
+
+            self._beside = Beside(self._loop, self._link, self._on_beside_end)
+        if kind == frames.EXEC and not self._heartbeats.lease:
+            self._begin_without_job(body)
+        self._beside.handlers[kind](body)
+
+    def _begin_without_job(self, body: bytes) -> None:
+        """Count the runner's silence from the first command on."""
+        self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
+        self._start_timer.cancel()
+        self._guard.keep_alive(self._loop, INITIAL_SILENCE)
+        self._heartbeats.beat()
+
+    def _on_beside_end(self) -> None:
+        if self._phase is Phase.CLEARING:
             self._end()
 
     # -- this machine -----------------------------------------------------------------------
@@ -203,6 +247,10 @@ class Session:
 
     def _lost(self, reason: str) -> None:
         """Leave without the runner: stop the workers, and discard their output."""
+        if self._phase is Phase.CLEARING:
+            return
+        if self._beside is not None:
+            self._beside.close()
         if not self._ended:
             self.code = LOST
         if self._active:
@@ -211,41 +259,12 @@ class Session:
         else:
             self._end()
 
-    def _beat(self) -> None:
-        """Send a heartbeat, and check those of the runner, from the first START on.
-
-        A held node does so from its first JOB on.
-        """
-        if not self._link.open or self._run is None:
-            return
-        silent = 0.0 if self._suspended else self._loop.clock() - self._link.last_received
-        if silent >= self._run.task.lease:
-            reason = f"no heartbeat from the runner for {silent:.0f} s"
-            self._note_end(reason)  # it arrives if the network is only slow
-            self._give_up(reason)
-            return
-        self._send(frames.pack_beat(time.monotonic()))
-        self._schedule_beat(silent)
-
-    def _schedule_beat(self, silent: float) -> None:
-        assert self._run is not None
-        lease = self._run.task.lease
-        if self._beat_timer is not None:
-            self._beat_timer.cancel()
-        self._beat_timer = self._loop.call_later(
-            min(lease / messages.BEATS, lease - silent), self._beat
-        )
-
-    def _count_silence_anew(self) -> None:
-        """Count the runner's silence from now on: frames from before may not have been read."""
-        self._link.last_received = self._loop.clock()
-        if self._beat_timer is not None:
-            self._schedule_beat(0.0)
-
     def _on_lease(self, body: bytes) -> None:
-        self._suspended = body == b"hold"
-        if self._suspended:
-            self._send(frames.pack(frames.LEASE, body))
+        self._heartbeats.on_lease(body)
+
+    def _on_silence(self, reason: str) -> None:
+        self._note_end(reason)  # it arrives if the network is only slow
+        self._give_up(reason)
 
     def _on_end(self, body: bytes) -> None:
         end = messages.unpack(messages.End, body)
@@ -305,11 +324,14 @@ class Session:
         reaped = processes.reap()
         if self._run is not None:
             self._run.on_reaped(reaped)
-        if self._machine is not None:
-            self._machine.on_reaped(reaped)
+        for others in (self._beside, self._machine):
+            if others is not None:
+                others.on_reaped(reaped)
 
     def _on_signal(self, number: int, delivered: bool) -> None:
         """Act on a scheduler's signal; with `delivered`, the workers have got it as well."""
+        if self._beside is not None and not delivered:
+            self._beside.signal_all(number)
         if number == signal.SIGQUIT:
             self._show()
         elif number in ENDS:
