@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import contextmanager
+
+from . import libraries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from types import FrameType
 
     Environment = Mapping[bytes, bytes]
 
-PREFIXES = (
-    *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "NUMEXPR_"),
-    *("TORCH_", "PYTORCH_", "NCCL_", "GLOO_", "CUDA_MODULE_LOADING", "CUBLAS_", "CUDNN_"),
-    *("PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", "TZ", "OPENSSL_", "SSL_"),
-)
-"""How the names of variables begin that Python itself and libraries in C read when they load."""
+_THROUGH = {__name__, "os", "collections.abc"}
+"""Modules that read for others."""
 
 
 @contextmanager
@@ -27,14 +27,21 @@ def observed() -> Iterator[set[str]]:
     """
     names: set[str] = set()
 
+    def note(key: str | bytes) -> None:
+        reader, name = _reader(), os.fsdecode(key)
+        if reader not in libraries.REREADERS and name.startswith(
+            libraries.SELECTIVE.get(reader, "")
+        ):
+            names.add(name)
+
     class Observed(os._Environ):  # type: ignore[type-arg]
         def __getitem__(self, key: str | bytes) -> str | bytes:
-            names.add(os.fsdecode(key))
+            note(key)
             return super().__getitem__(key)  # type: ignore[no-any-return]
 
         def __iter__(self) -> Iterator[str | bytes]:
             for key in super().__iter__():
-                names.add(os.fsdecode(key))
+                note(key)
                 yield key
 
     # Modules may have these objects already, so they must stay the same ones.
@@ -46,6 +53,14 @@ def observed() -> Iterator[set[str]]:
     finally:
         for one in both:
             one.__class__ = plain
+
+
+def _reader() -> str:
+    """Return the name of the module that reads a variable."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__") in _THROUGH:
+        frame = frame.f_back
+    return frame.f_globals.get("__name__", "") if frame is not None else ""
 
 
 def initial() -> dict[bytes, bytes]:
@@ -63,7 +78,7 @@ def current() -> dict[bytes, bytes]:
 def values(names: Iterable[str], environment: Environment) -> dict[str, str | None]:
     """Return the values of these variables and of all that libraries in C read; null if not set."""
     taken = {os.fsencode(name) for name in names}
-    taken |= {name for name in environment if os.fsdecode(name).startswith(PREFIXES)}
+    taken |= {name for name in environment if os.fsdecode(name).startswith(libraries.PREFIXES)}
     found = {name: environment.get(name) for name in sorted(taken)}
     return {text(name): None if v is None else text(v) for name, v in found.items()}
 

@@ -8,7 +8,7 @@ import sys
 import time
 import traceback
 
-from . import environment, safety
+from . import environment, libraries, safety
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def preload(modules: Sequence[str], folder: str | None, usual: Collection[str]) 
         **outcome,
         "unsafe": safety.problem(known),
         "read": environment.values(read, before),
-        "prefixes": environment.PREFIXES,
+        "prefixes": libraries.PREFIXES,
         "cpus": safety.counted_cpus(before),
         **sources(_imported_files(), began),
     }

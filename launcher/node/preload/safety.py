@@ -9,6 +9,8 @@ import threading
 import warnings
 from contextlib import suppress
 
+from . import libraries
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -64,12 +66,21 @@ def _end_pools() -> None:
         with suppress(OSError, AttributeError):  # not loaded any more, or older than OpenMP 5.0
             ctypes.CDLL(path, os.RTLD_NOW | os.RTLD_NOLOAD).omp_pause_resource_all(_HARD)
     if len(_tasks()) > 1:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a fork beside threads, from Python 3.12 on
-            pid = os.fork()
-            if pid == 0:
-                os._exit(0)
+        pid = forked()
+        if pid == 0:
+            os._exit(0)
         os.waitpid(pid, 0)
+
+
+def forked() -> int:
+    """Return what fork(2) returns.
+
+    Raises:
+        OSError: there is no room for another process.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a fork beside threads, from Python 3.12 on
+        return os.fork()
 
 
 def _device(files: Collection[int]) -> str:
@@ -113,8 +124,8 @@ def _thread() -> str:
     ours = [one.name for one in threading.enumerate() if one is not threading.main_thread()]
     if ours:
         return f"a thread is running ({ours[0]})"
-    others = [task for task in _tasks() if task != os.getpid()]
-    return f"a thread is running that is not Python's ({_comm(others[0])})" if others else ""
+    others = {_comm(task) for task in _tasks() if task != os.getpid()} - libraries.THREADS
+    return f"a thread is running that is not Python's ({min(others)})" if others else ""
 
 
 def _tasks() -> list[int]:

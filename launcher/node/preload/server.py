@@ -7,7 +7,7 @@ import gc
 import os
 import socket
 
-from . import identity, imports, wire, worker
+from . import identity, imports, safety, wire, worker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _fork(lines: Sequence[int], launcher: int) -> socket.socket | None:
 def _forked() -> int:
     """Return what fork(2) returns; -1 if there is no room for another process."""
     try:
-        return os.fork()
+        return safety.forked()
     except OSError:
         return -1
 

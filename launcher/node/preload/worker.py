@@ -8,7 +8,7 @@ import signal
 import socket
 from contextlib import suppress
 
-from . import environment, identity, interpreter, safety, title, wire
+from . import environment, identity, interpreter, libraries, safety, title, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ def become(
     try:
         _set_up(order, files)
         program = interpreter.program(argv, preloaded.foreign)
+        environment.replace(variables, preloaded.changed)
+        if name := libraries.reread():
+            raise interpreter.Cold(f"{name} cannot be given the rank of another worker")
     except interpreter.Cold as reason:
         _execute(argv, variables, line, str(reason))
     except BaseException as error:
         _fail(line, error)
     title.show(argv, variables)
-    environment.replace(variables, preloaded.changed)
     line.close()
     return interpreter.renewed(program, fresh)
 

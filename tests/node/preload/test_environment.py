@@ -104,3 +104,28 @@ print(environment.initial())
 @pytest.mark.parametrize("data", [b"", b"a b", b"\xff\n", "é".encode()])
 def test_bytes_travel_as_text(data: bytes) -> None:
     assert environment.data(environment.text(data)) == data
+
+
+def import_of(name: str, text: str) -> set[str]:
+    """Which variables count as read when a module of this name does this."""
+    with environment.observed() as names:
+        exec(text, {"__name__": name})
+    return names
+
+
+GOES_THROUGH = "import os; [k for k, v in os.environ.items() if k.startswith('TQDM_')]"
+
+
+def test_a_module_known_to_heed_some_variables_has_read_these(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TQDM_DISABLE", "1")
+    assert import_of("tqdm.utils", GOES_THROUGH) == {"TQDM_DISABLE"}
+    assert import_of("other.utils", GOES_THROUGH) == {*os.environ}
+    assert import_of("fsspec.config", "import os; dict(os.environ)") == set()
+
+
+def test_one_that_reads_again_in_each_worker_has_read_none() -> None:
+    text = "import os; os.environ.get('RANK')"
+    assert import_of("torchmetrics.utilities.prints", text) == set()
+    assert import_of("torchmetrics.utilities", text) == {"RANK"}

@@ -1,0 +1,61 @@
+"""What is known of libraries that read variables or start threads when they are imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+PREFIXES = (
+    *("OMP_", "GOMP_", "KMP_", "MKL_", "OPENBLAS_", "GOTO_", "BLIS_", "NUMEXPR_"),
+    *("TORCH_", "PYTORCH_", "NCCL_", "GLOO_", "CUDA_MODULE_LOADING", "CUBLAS_", "CUDNN_"),
+    *("PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", "TZ", "OPENSSL_", "SSL_"),
+    *("TQDM_", "FSSPEC"),
+)
+"""How the names of variables begin that count as read: Python and libraries in C read them.
+
+The last row is what the modules in `SELECTIVE` read.
+"""
+
+SELECTIVE = {"tqdm.utils": "TQDM_", "fsspec.config": "FSSPEC"}
+"""Modules that go through all variables, and heed only those that begin so."""
+
+THREADS = {"jemalloc_bg_thd"}
+"""Native threads, by name, that a fork does not harm: their library has fork handlers for them.
+
+jemalloc (in pyarrow, which `datasets` imports) stops its thread around a fork.
+"""
+
+
+def _lightning(module: Any) -> None:
+    module.rank_zero_only.rank = module._get_rank() or 0
+
+
+def _torchmetrics(module: Any) -> None:
+    module.rank_zero_only.rank = int(os.environ.get("LOCAL_RANK", "0"))
+
+
+REREADERS: dict[str, Callable[[Any], None]] = {
+    "lightning.fabric.utilities.rank_zero": _lightning,
+    "lightning_fabric.utilities.rank_zero": _lightning,
+    "torchmetrics.utilities.prints": _torchmetrics,
+}
+"""Modules that keep the rank which they find in the variables (lightning 2.6, torchmetrics 1.9).
+
+These functions do in a worker what its import would have done.
+"""
+
+
+def reread() -> str:
+    """Let the modules that keep the rank read it again; returns the name of one that cannot."""
+    for name, read in REREADERS.items():
+        if name in sys.modules:
+            try:
+                read(sys.modules[name])
+            except (AttributeError, ValueError):
+                return name
+    return ""
