@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from .errors import JobError, LaunchError, RankError
 from .events import Ended, Event, Exit, Lost, Message, Output, Round, Started
+from .fleet import Fleet, FleetNode
 from .job import Events, Job
 from .launching import launch
 from .report import Failure, Report
@@ -22,6 +23,8 @@ __all__ = [
     "Events",
     "Exit",
     "Failure",
+    "Fleet",
+    "FleetNode",
     "Job",
     "JobError",
     "LaunchError",

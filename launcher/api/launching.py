@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common.errors import DsrunError
 from .errors import LaunchError
 from .job import Job
-from .plan import plan
+from .plan import plan, planned
 from .process import RunnerProcess
 from .serve import INHERIT
 
@@ -49,7 +49,7 @@ def launch(
             What the nodes find out later, `Job.wait` raises.
     """
     check_output(output)
-    spec = plan(target, args, kwargs, options)
+    spec = plan(target, args, kwargs, options, planned)
     from ..specs import codec
 
     request = {"do": "launch", "spec": codec.encode(spec), "output": output == INHERIT and INHERIT}

@@ -6,6 +6,7 @@ Nothing is started, printed or changed in the calling process, and every error i
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
 from ..backends import allocates
 from ..cli.parser import name_variables, parse
@@ -18,7 +19,7 @@ from .payload import payload_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..specs.job import JobSpec
@@ -35,6 +36,7 @@ def plan(
     args: Iterable[object],
     kwargs: Mapping[str, object] | None,
     options: Mapping[str, object],
+    planned: Callable[[Sequence[str]], JobSpec],
 ) -> JobSpec:
     """Return the job that runs a script with arguments, or calls a function with them.
 
@@ -43,6 +45,7 @@ def plan(
         args: its arguments.
         kwargs: keyword arguments of a function.
         options: options of dsrun.
+        planned: returns the job of a command line.
 
     Raises:
         LaunchError: the job cannot be planned, or the function cannot be sent.
@@ -59,17 +62,24 @@ def plan(
     return spec._replace(payload=payload)
 
 
-def planned(argv: Sequence[str]) -> JobSpec:
-    """Return the job of a command line.
-
-    Raises:
-        LaunchError: the command would refuse it; the text is the same.
-    """
+@contextmanager
+def as_launch_error(argv: Sequence[str]) -> Iterator[None]:
+    """Make the errors of planning a command line those of a program; the text is the same."""
     try:
-        return _planned(argv)
+        yield
     except DsrunError as error:
         text = name_variables(str(error), argv, os.environ)
         raise LaunchError(text, error.exit_code) from None
+
+
+def planned(argv: Sequence[str]) -> JobSpec:
+    """Return the job of a command line, on nodes of its own.
+
+    Raises:
+        LaunchError: the command would refuse it.
+    """
+    with as_launch_error(argv):
+        return _planned(argv)
 
 
 def _planned(argv: Sequence[str]) -> JobSpec:

@@ -32,13 +32,13 @@ class RunnerProcess:
         client: asks it; closing the connection ends what it runs.
     """
 
-    def __init__(self, module: str, *words: str) -> None:
-        """Start a module of dsrun with a socket to this program, and these words behind it."""
+    def __init__(self, module: str) -> None:
+        """Start a module of dsrun, with the descriptor of a socket to this program, and our pid."""
         ours, theirs = socket.socketpair()
         command = [sys.executable, "-c", BOOT, package_root(), module]
         with theirs:
             self._process = subprocess.Popen(
-                [*command, str(theirs.fileno()), str(os.getpid()), *words],
+                [*command, str(theirs.fileno()), str(os.getpid())],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,

@@ -293,6 +293,21 @@ def unpack_beat(body: bytes) -> float:
     return clock
 
 
+HEAD_SIZE = _HEAD.size
+"""Bytes of a frame before its body."""
+
+
+def body_size(head: bytes) -> int:
+    """Return the size of a frame's body, given the bytes before it.
+
+    Raises:
+        BadFrame: they are too few, or the body is larger than the limit.
+    """
+    if len(head) != HEAD_SIZE or (size := int(_HEAD.unpack(head)[1])) > FRAME_LIMIT:
+        raise BadFrame("not the beginning of a frame")
+    return size
+
+
 class Decoder:
     """Splits a stream of bytes into frames.
 

@@ -17,6 +17,7 @@ from .binding_policy import BindingPolicy
 from .dial_in import DialIn
 from .elastic_policy import ElasticPolicy
 from .environment import Travel
+from .hold import HoldSpec
 from .host import Host
 from .host_updates import HostFilter, HostUpdates
 from .job import JobSpec, WorkerPolicy
@@ -40,8 +41,8 @@ MOST = 1 << 62
 
 SHAPES: tuple[type[Any], ...] = (
     *(BackendSettings, BatchPlan, BatchSettings, BindingPolicy, DialIn, ElasticPolicy, Host),
-    *(HostFilter, HostUpdates, JobSpec, Node, Origin, OutputPolicy, Plan, Program, Rendezvous),
-    *(Share, Streams, SupervisionPolicy, Travel, WorkerPolicy),
+    *(HoldSpec, HostFilter, HostUpdates, JobSpec, Node, Origin, OutputPolicy, Plan, Program),
+    *(Rendezvous, Share, Streams, SupervisionPolicy, Travel, WorkerPolicy),
 )
 """The classes that can be converted."""
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.api.process import RunnerProcess
-from dsrun.launcher.api.serve import send, stop
 from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.head.local.run_control import send, stop
 from dsrun.launcher.head.run.phase import Phase
 
 from ..support.checkout import IMPORTABLE

@@ -9,6 +9,8 @@ import time
 
 from ...common import signals
 from ...common.errors import DsrunError
+from ..local.relay import Relay
+from ..local.run_control import send, stop
 from ..output.console import Console
 from ..report.report import as_json, words
 from ..run.lifecycle import open_console, program_of
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from ..run.run import Run
     from .hold import Hold
 
-    Streams = tuple[int, int, int]
+    Streams = tuple[int, ...]
 
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 """Signals that end a run even if the job names others: the client is gone, or the hold ends."""
@@ -47,7 +49,16 @@ class HeldRun:
         request: Message,
         streams: Streams,
     ) -> None:
-        """Prepare it; `streams` are the client's, and are closed at the end."""
+        """Prepare it.
+
+        Args:
+            hold: has the nodes.
+            spec: the job.
+            caller: the client.
+            request: what it has asked. With `relay` it gets events, and the output as chunks.
+            streams: descriptors of the client, which are closed at the end: standard input, and
+                where the output goes, if it is printed here.
+        """
         self.spec = spec
         self.caller = caller
         self.run: Run | None = None
@@ -57,14 +68,10 @@ class HeldRun:
         self._streams = streams
         self._loop = hold.loop
         self._ends = {signals.parse("signal", one) for one in spec.supervision.end_signals}
-        output = spec.output
-        self._console = Console(
-            hold.loop,
-            colour=output.color,
-            level=output.level,
-            fds=streams[1:],
-            environ=spec.environ or {},
-        )
+        screen = _screen(hold, spec, streams) if len(streams) > 1 else None
+        relayed = screen is None or request.get("relay") is True
+        self._relay = Relay(caller, spec.output.level, screen) if relayed else None
+        self._console: Any = self._relay or screen
         caller.on_close.append(self._on_client_gone)
 
     @property
@@ -88,6 +95,8 @@ class HeldRun:
             return
         run.on_over = self._on_over
         run.input_fd = self._streams[0]
+        if self._relay is not None:
+            run.observe(self._relay.tell)
         self._console.on_broken_pipe = run.signals.on_broken_output
         run.begin()
 
@@ -96,10 +105,23 @@ class HeldRun:
         if self.run is None:
             if number in self._ends | STOP_SIGNALS:
                 self._close(_Interrupted(number))
+        elif self._relay is not None:
+            send(self.run, number)
         elif number in self._ends:
             self.run.signals.end(number)
         elif number != signal.SIGTSTP:
             self.run.signals.pass_on(number)
+
+    def stop(self, grace: object) -> None:
+        """Stop it, with another grace than its own if that is a number of seconds.
+
+        Raises:
+            UsageError: the grace is not a number of seconds.
+        """
+        if self.run is None:
+            self.end(0)
+        else:
+            stop(self.run, grace)
 
     def end(self, number: int) -> None:
         """Stop it, as the hold ends: by this signal, or with 0 because it is released."""
@@ -132,7 +154,7 @@ class HeldRun:
         text = words(report)
         if text:
             self._console.print_report(text)
-        self._close({"code": report.exit_code, "report": as_json(report)})
+        self._close({"code": report.exit_code, "report": as_json(report), "text": text})
 
     def _close(self, end: DsrunError | dict[str, Any]) -> None:
         """Let the slots go, and answer once all output is written."""
@@ -147,6 +169,19 @@ class HeldRun:
             self.caller.answer(end, self._request)
         self._hold.leave()
         self._loop.call_later(0.0, _collect)
+
+
+def _screen(hold: Hold, spec: JobSpec, streams: Streams) -> Console:
+    """Return what prints on the client's descriptors."""
+    output = spec.output
+    _, *fds = streams
+    return Console(
+        hold.loop,
+        colour=output.color,
+        level=output.level,
+        fds=(fds[0], fds[1]),
+        environ=spec.environ or {},
+    )
 
 
 def _collect() -> None:

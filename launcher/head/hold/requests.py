@@ -119,13 +119,14 @@ def run(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> None:
         DsrunError: the request is not valid, or the job cannot run here now.
     """
     busy = request.get("busy", "wait")
-    if len(fds) != 3 or busy not in {"wait", "refuse"}:
+    streams = {1, 3} if request.get("relay") is True else {3}
+    if len(fds) not in streams or busy not in {"wait", "refuse"}:
         raise UsageError("invalid request to run a job")
     spec = fitted(hold, codec.decode(JobSpec, request.get("spec")))
     if spec.job_id in hold.runs:
         raise UsageError(f"job {spec.job_id[:40]} is on hold {hold.spec.name} already")
     hold.check(spec.plan, waits=busy == "wait")
-    hold.add(HeldRun(hold, spec, caller, request, (fds[0], fds[1], fds[2])))
+    hold.add(HeldRun(hold, spec, caller, request, tuple(fds)))
 
 
 def fitted(hold: Hold, spec: JobSpec) -> JobSpec:
@@ -163,7 +164,7 @@ def signal(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Mes
 def stop(hold: Hold, caller: Caller, request: Message, _fds: list[int]) -> Message:
     """Stop the caller's own runs, or the one of that job id."""
     for one in _named(hold, caller, request):
-        one.end(0)
+        one.stop(request.get("grace"))
     return {}
 
 

@@ -6,6 +6,7 @@ import signal
 from contextlib import nullcontext
 
 from ...common.loop import Loop
+from ...common.values import NamedTuple
 from ...control.messages import End
 from ..fleet.fleet import Fleet
 from ..local.server import LocalServer
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
     from ...specs.hold import HoldSpec
     from ..run.start import Start
 
+
+class Owner(NamedTuple):
+    """The program for which nodes are held.
+
+    Attributes:
+        line: a socket that is connected to it.
+        pidfd: can be read once it has ended; forks of it may keep the socket open.
+    """
+
+    line: socket
+    pidfd: int
+
+
 ENDS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 """Signals that release all nodes."""
 
@@ -32,7 +46,9 @@ IDLE = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
 """Signals that have no effect: they would end this process and with it all runs."""
 
 
-def serve(spec: HoldSpec, line: socket, parent: Parent | None = None) -> int:
+def serve(
+    spec: HoldSpec, line: socket, parent: Parent | None = None, owner: Owner | None = None
+) -> int:
     """Hold nodes until they are released; return the exit code.
 
     Args:
@@ -40,6 +56,7 @@ def serve(spec: HoldSpec, line: socket, parent: Parent | None = None) -> int:
         line: where requests come from: a listening socket, or one that is connected to a single
             caller, with whose end the hold ends.
         parent: is told once the nodes can be used; if it ends before, so does the hold.
+        owner: the program for which the nodes are held; the hold ends with it.
 
     Raises:
         DsrunError: the nodes cannot be held; nothing is left running on them.
@@ -55,20 +72,36 @@ def serve(spec: HoldSpec, line: socket, parent: Parent | None = None) -> int:
 
     fleet = Fleet(nodes, loop, log, job.supervision.heartbeat_timeout)
     hold = Hold(spec, fleet, console)
-    server = LocalServer(loop, line, verbs(hold))
-    for caller in server.callers:
-        caller.on_close.append(lambda: hold.end(signal.SIGHUP))
+    servers = _servers(hold, line, owner)
     try:
         _handle_signals(hold)
         if parent is not None:
             _watch(parent, hold, console)
         _serve(hold, start)
     finally:
-        server.close()
+        for server in servers:
+            server.close()
         console.close()
     if hold.error is not None:
         raise hold.error
     return hold.code
+
+
+def _servers(hold: Hold, line: socket, owner: Owner | None) -> list[LocalServer]:
+    """Serve requests; the hold ends with callers that are connected already."""
+    lines = [line] if owner is None else [line, owner.line]
+    servers = [LocalServer(hold.loop, one, verbs(hold)) for one in lines]
+    for caller in [caller for server in servers for caller in server.callers]:
+        caller.on_close.append(lambda: hold.end(signal.SIGHUP))
+    if owner is not None:
+        pidfd = owner.pidfd
+
+        def gone() -> None:
+            hold.loop.remove(pidfd)
+            hold.end(signal.SIGHUP)
+
+        hold.loop.add_reader(pidfd, gone)
+    return servers
 
 
 def _handle_signals(hold: Hold) -> None:

@@ -90,6 +90,13 @@ class Relay:
         if self._screen is not None:
             self._screen.status(text)
 
+    def finish(self, then: Callable[[], None]) -> None:
+        """Close the screen, and call `then` once all is written there."""
+        if self._screen is not None:
+            self._screen.finish(then)
+        else:
+            then()
+
     def close(self) -> None:
         """Close the screen; the caller's connection stays open."""
         if self._screen is not None:

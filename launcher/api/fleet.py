@@ -1,0 +1,300 @@
+"""Nodes that a program keeps, and on which it runs one job after another, or several at once."""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+
+from ..cli.parser import parse
+from ..cli.tool_parser import parse as parse_hold
+from ..commands.hold import OWN
+from ..common.errors import LOST, DsrunError, LostError
+from ..common.values import NamedTuple
+from ..control import frames, holds
+from ..control.local_client import checked
+from ..planning import held, rendezvous
+from ..planning.hold import SHARED, plan_hold
+from ..specs import codec
+from .errors import JobError, LaunchError
+from .hold_process import FAILED
+from .job import Job
+from .launching import check_output, shown
+from .options import words
+from .plan import as_launch_error, plan
+from .process import RunnerProcess
+from .serve import INHERIT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..control.local_client import LocalClient
+    from ..specs.hold import HoldSpec
+    from ..specs.job import JobSpec
+    from .launching import Sink
+    from .plan import Target
+
+QUIET = "warning"
+"""The log level of a fleet, unless another is given: the program knows that it holds nodes."""
+
+
+class FleetNode(NamedTuple):
+    """A node of a fleet.
+
+    Attributes:
+        slots: its slots: the places of ranks.
+        state: "free", "busy" (a job uses some of its slots) or "lost".
+        reason: why it is lost, "" if it is not.
+    """
+
+    name: str
+    slots: tuple[int | str, ...]
+    state: str
+    reason: str
+
+
+class HeldJob:
+    """The connection of one job to the process that holds the nodes."""
+
+    def __init__(self, client: LocalClient, pid: int) -> None:
+        self.client = client
+        self.pid = pid
+
+    def close(self) -> None:
+        """End the connection; the job is stopped, if it has not ended."""
+        self.client.close()
+
+
+class Fleet:
+    """Connected nodes, on which jobs start at once; what `dsrun-hold` is for a terminal.
+
+    The nodes are released when the `with` block is left, by `close`, and when this program ends;
+    jobs that still run are stopped then.
+
+    Attributes:
+        name: by which others can use the nodes as well: `dsrun --on NAME`.
+        pid: the process that holds the nodes.
+    """
+
+    def __init__(self, *, name: str = "", idle_timeout: float = 0.0, **options: object) -> None:
+        """Begin to connect nodes; `wait`, or the `with` statement, waits until that is done.
+
+        Args:
+            name: the name of the fleet; "" for a short new one.
+            idle_timeout: seconds without a job after which the nodes are released; 0 for never.
+            options: options of `dsrun-hold` by their names; `hosts` is `--host`.
+
+        Raises:
+            LaunchError: the nodes cannot be planned; nothing was started.
+        """
+        spec = _spec(name, idle_timeout, options)
+        self.name = spec.name
+        self._process = RunnerProcess("dsrun.launcher.api.hold_process")
+        self.pid = self._process.pid
+        self._client = self._process.client
+        self._error: LaunchError | None = None
+        self._ready = False
+        try:
+            self._client.send({"do": "hold", "spec": codec.encode(spec)})
+            self._question = self._client.send({"do": "describe"})
+        except LostError as error:
+            self._fail(str(error), LOST)
+
+    # -- the nodes --------------------------------------------------------------------------
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Wait until the nodes are connected.
+
+        Args:
+            timeout: seconds to wait; None for no limit.
+
+        Raises:
+            LaunchError: they cannot be used; nothing is left running.
+            TimeoutError: they are not connected in time.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        poll = select.poll()
+        while not self._settled():
+            poll.register(self._client.fileno(), select.POLLIN)
+            left = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+            if not poll.poll(left):
+                raise TimeoutError(f"the nodes are not connected within {timeout:g} s")
+
+    def nodes(self) -> tuple[FleetNode, ...]:
+        """Return the nodes as they are now.
+
+        Raises:
+            JobError: the process that holds them has died; otherwise as `wait`.
+        """
+        self.wait()
+        try:
+            answer = self._client.ask({"do": "describe"})
+        except DsrunError as error:
+            raise self._lost(error) from None
+        return tuple(
+            FleetNode(one["name"], tuple(one["slots"]), one["state"], one["reason"])
+            for one in answer["hosts"]
+        )
+
+    def close(self) -> None:
+        """Stop all jobs and release the nodes; returns once that is done."""
+        self._ready = False
+        self._error = self._error or LaunchError(f"fleet {self.name} is closed")
+        self._process.close()
+
+    def __enter__(self) -> Fleet:
+        try:
+            self.wait()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Fleet:
+        import asyncio
+
+        loop, fd = asyncio.get_running_loop(), self._client.fileno()
+        try:
+            while not self._settled():
+                ready = asyncio.Event()
+                loop.add_reader(fd, ready.set)
+                try:
+                    await ready.wait()
+                finally:
+                    loop.remove_reader(fd)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    # -- jobs -------------------------------------------------------------------------------
+
+    def run(
+        self,
+        target: Target,
+        args: Iterable[object] = (),
+        kwargs: Mapping[str, object] | None = None,
+        *,
+        output: Sink = "print",
+        wait: bool = True,
+        **options: object,
+    ) -> Job:
+        """Run a script, or a function, on the nodes, and return the running job; see `launch`.
+
+        Args:
+            target: the path of a script, the name of a module with `module=True`, or a function.
+            args: its arguments.
+            kwargs: keyword arguments of a function.
+            output: where the output goes.
+            wait: wait until other jobs have left the slots; otherwise a job that would have to is
+                refused.
+            options: options of dsrun by their names, but not those that choose hosts or launcher;
+                `include`, `exclude`, `num_nodes` and `num_gpus` choose among the nodes.
+
+        Raises:
+            LaunchError: the job cannot be planned, or the nodes cannot be used.
+        """
+        check_output(output)
+        self.wait()
+        try:
+            client = holds.find(self.name)
+        except DsrunError as error:
+            raise self._lost(error) from None
+        try:
+            spec = plan(target, args, kwargs, options, lambda argv: self._planned(argv, client))
+            number = _ask(client, spec, "wait" if wait else "refuse", inherits=output == INHERIT)
+        except BaseException:
+            client.close()
+            raise
+        return Job(HeldJob(client, self.pid), number, spec.job_id, shown(output))
+
+    def _planned(self, argv: Sequence[str], client: LocalClient) -> JobSpec:
+        with as_launch_error(argv):
+            command = parse(argv, os.environ)
+            command = command._replace(options=command.options.changed(on=self.name))
+            command = rendezvous.apply(command.with_torchruns_logs())
+            held.check(command)
+            return held.held_job(command, held.nodes_of(client.ask({"do": "describe"})))
+
+    # -- what arrives -----------------------------------------------------------------------
+
+    def _settled(self) -> bool:
+        """Take in what has arrived; return whether the nodes are connected.
+
+        Raises:
+            LaunchError: they cannot be used.
+        """
+        if self._error is None and not self._ready:
+            self._receive()
+        if self._error is not None:
+            raise self._error
+        return self._ready
+
+    def _receive(self) -> None:
+        try:
+            arrived = self._client.receive()
+            for one in arrived or ():
+                if one.kind == frames.EVENT and one.message.get("event") == FAILED:
+                    self._fail(str(one.message["error"]), int(one.message["code"]))
+                    return
+                if one.message.get("id") == self._question:
+                    checked(one.message)
+                    self._ready = True
+        except DsrunError as error:
+            self._fail(str(error), error.exit_code)
+            return
+        if arrived is None:
+            self._fail(f"the process that holds the nodes (pid {self.pid}) has died", LOST)
+
+    def _fail(self, text: str, code: int) -> None:
+        self._error = LaunchError(text, code)
+        self._process.close()
+
+    def _lost(self, error: DsrunError) -> JobError:
+        return JobError(f"fleet {self.name}: {error}", LOST)
+
+    def __repr__(self) -> str:
+        state = "closed" if self._error else "ready" if self._ready else "connecting"
+        return f"<Fleet {self.name}, {state}>"
+
+
+def _spec(name: str, idle_timeout: float, options: Mapping[str, object]) -> HoldSpec:
+    """Return what is held.
+
+    Raises:
+        LaunchError: an option is not valid.
+    """
+    level = {} if "quiet" in options or "log_level" in options else {"log_level": QUIET}
+    argv = words({**options, **level})
+    with as_launch_error(argv):
+        command = parse_hold(argv, OWN, SHARED, os.environ)
+        return plan_hold(command.options, name, idle_timeout)
+
+
+def _ask(client: LocalClient, spec: JobSpec, busy: str, *, inherits: bool) -> int:
+    """Have a hold run a job; return the number of the request.
+
+    Raises:
+        LaunchError: the hold is gone.
+    """
+    request = {
+        "do": "run",
+        "spec": codec.encode(spec),
+        "environ": spec.environ,
+        "busy": busy,
+        "relay": True,
+    }
+    null = os.open(os.devnull, os.O_RDONLY)
+    try:
+        return client.send(request, (null, 1, 2) if inherits else (null,))
+    except LostError as error:
+        raise LaunchError(str(error), LOST) from None
+    finally:
+        os.close(null)

@@ -1,0 +1,86 @@
+"""The process behind a fleet of a Python program: a hold that ends with the program.
+
+It first gets what to hold, then it serves requests: of its program over the socket that it was
+given, and over a socket of its own for every run, and for commands such as `dsrun --on`.
+"""
+
+from __future__ import annotations
+
+import os
+from _socket import MSG_WAITALL, socket
+from contextlib import suppress
+
+from ..common import entry
+from ..common.errors import DsrunError, UsageError, reason
+from ..control import frames, local
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..specs.hold import HoldSpec
+
+PATIENCE = 60.0
+"""Seconds for the program to say what to hold."""
+
+FAILED = "HoldFailed"
+"""The event that says why nothing can be held."""
+
+
+def _serve(argv: list[str]) -> int:
+    """Hold nodes for the program with this pid, at the other end of this descriptor."""
+    fd, pid = map(int, argv)
+    os.set_inheritable(fd, False)
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return 1
+    line = socket(fileno=fd)
+    line.settimeout(PATIENCE)
+    if os.getppid() != pid:
+        return 1
+    try:
+        return _hold(line, pidfd)
+    except DsrunError as error:
+        failed = {"event": FAILED, "error": str(error), "code": error.exit_code}
+        if line.fileno() >= 0:
+            line.setblocking(True)
+            with suppress(OSError):
+                line.sendall(frames.pack_json(frames.EVENT, failed))
+        return error.exit_code
+
+
+def _hold(line: socket, pidfd: int) -> int:
+    spec = _received(line)
+    from ..head.hold.serve import Owner, serve
+
+    try:
+        listener = local.listener(local.HOLD, spec.name)
+    except OSError as error:
+        raise UsageError(
+            f"name {spec.name}: taken on this machine ({reason(error)}); give another"
+        ) from None
+    return serve(spec, listener, owner=Owner(line, pidfd))
+
+
+def _received(line: socket) -> HoldSpec:
+    """Return what the program wants to be held.
+
+    Raises:
+        UsageError: it has not said so in time, or what it has sent is not valid.
+    """
+    from ..specs import codec
+    from ..specs.hold import HoldSpec
+
+    decoder = frames.Decoder()
+    try:
+        # Exactly one frame: what follows is for the hold. The header tells how long the rest is.
+        head = line.recv(frames.HEAD_SIZE, MSG_WAITALL)
+        (first,) = decoder.feed(head + line.recv(frames.body_size(head), MSG_WAITALL))
+        request = frames.unpack_json(first[1])
+    except (OSError, ValueError, frames.BadFrame):
+        raise UsageError("invalid request to hold nodes") from None
+    return codec.decode(HoldSpec, request.get("spec"))
+
+
+def start() -> None:
+    """Run as the whole process."""
+    entry.start(_serve)
