@@ -70,13 +70,10 @@ def _received(line: socket) -> HoldSpec:
     from ..specs import codec
     from ..specs.hold import HoldSpec
 
-    decoder = frames.Decoder()
     try:
-        # Exactly one frame: what follows is for the hold. The header tells how long the rest is.
-        head = line.recv(frames.HEAD_SIZE, MSG_WAITALL)
-        (first,) = decoder.feed(head + line.recv(frames.body_size(head), MSG_WAITALL))
-        request = frames.unpack_json(first[1])
-    except (OSError, ValueError, frames.BadFrame):
+        _, body = frames.read_one(lambda size: line.recv(size, MSG_WAITALL))
+        request = frames.unpack_json(body)
+    except (OSError, frames.BadFrame):
         raise UsageError("invalid request to hold nodes") from None
     return codec.decode(HoldSpec, request.get("spec"))
 

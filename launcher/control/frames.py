@@ -4,8 +4,14 @@ A frame is one byte of kind, four bytes of length (network order) and the body. 
 JSON objects; output and input are raw bytes after a small fixed header. Nothing is ever unpickled.
 """
 
+from __future__ import annotations
+
 import json
 import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MAGIC = b"\x00dsrun-line-1\x00"
 """A node launcher writes this first, so that what a login shell prints before it can be skipped."""
@@ -293,19 +299,22 @@ def unpack_beat(body: bytes) -> float:
     return clock
 
 
-HEAD_SIZE = _HEAD.size
-"""Bytes of a frame before its body."""
+def read_one(read: Callable[[int], bytes]) -> tuple[int, bytes]:
+    """Return the (kind, body) of one frame, and read nothing of what follows it.
 
-
-def body_size(head: bytes) -> int:
-    """Return the size of a frame's body, given the bytes before it.
+    Args:
+        read: returns as many bytes as it is asked for, or less at the end.
 
     Raises:
-        BadFrame: they are too few, or the body is larger than the limit.
+        BadFrame: there is no whole frame, or it is larger than the limit.
     """
-    if len(head) != HEAD_SIZE or (size := int(_HEAD.unpack(head)[1])) > FRAME_LIMIT:
+    head = read(_HEAD.size)
+    if len(head) < _HEAD.size or (size := int(_HEAD.unpack(head)[1])) > FRAME_LIMIT:
         raise BadFrame("not the beginning of a frame")
-    return size
+    body = read(size)
+    if len(body) < size:
+        raise BadFrame("not a whole frame")
+    return head[0], body
 
 
 class Decoder:

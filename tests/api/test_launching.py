@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,32 +26,14 @@ from dsrun.launcher.api import (
 from dsrun.launcher.node import processes
 
 from ..support.checkout import IMPORTABLE
+from ..support.launched import alive, begun, printed, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dsrun.launcher.api import Job
+    pass
 
 HERE: dict[str, Any] = {"accelerator": "cpu", "color": "never", "grace": 5}
 TWO: dict[str, Any] = {"hosts": "localhost:2", **HERE}
 ONE: dict[str, Any] = {"hosts": "localhost:1", **HERE}
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
-def alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    except OSError:
-        return False
-    return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
 def script(folder: Path, text: str) -> Path:
@@ -202,14 +183,6 @@ def test_events_of_a_real_job() -> None:
 # -- the end --------------------------------------------------------------------------------------
 
 
-def started(job: Job) -> Job:
-    """Return the job once its rank has printed something."""
-    for event in job.events():
-        if isinstance(event, Output):
-            return job
-    pytest.fail(f"{job} has ended")
-
-
 def waits(number: int) -> int:
     """Wait for a signal; return its number."""
     seen: list[int] = []
@@ -221,13 +194,13 @@ def waits(number: int) -> int:
 
 
 def test_signals_reach_the_ranks() -> None:
-    job = started(launch(waits, [int(signal.SIGUSR1)], output=None, **ONE))
+    job = begun(launch(waits, [int(signal.SIGUSR1)], output=None, **ONE))
     job.signal(signal.SIGUSR1)
     assert job.results(60) == {0: signal.SIGUSR1}
 
 
 def test_a_stopped_job_says_so() -> None:
-    with started(launch(waits, [int(signal.SIGUSR1)], output=None, **ONE)) as job:
+    with begun(launch(waits, [int(signal.SIGUSR1)], output=None, **ONE)) as job:
         pass
     assert job.report is not None
     assert (job.report.cause, job.report.exit_code) == ("signal", 143)
@@ -244,13 +217,13 @@ def test_a_rank_that_does_not_stop_is_killed_after_the_grace() -> None:
         while True:
             signal.pause()
 
-    job = started(launch(stubborn, output=None, **{**ONE, "grace": 300}))
+    job = begun(launch(stubborn, output=None, **{**ONE, "grace": 300}))
     job.stop(0.1)
     assert job.wait(60).cause == "signal"
 
 
 def test_ctrl_c_in_a_real_job() -> None:
-    job = started(launch(waits, [int(signal.SIGUSR1)], output=None, **ONE))
+    job = begun(launch(waits, [int(signal.SIGUSR1)], output=None, **ONE))
     timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
@@ -265,7 +238,7 @@ def test_the_death_of_the_process_is_an_error_and_leaves_nothing() -> None:
         signal.pause()
 
     job = launch(tell, output=None, **{**ONE, "heartbeat_timeout": 2})
-    pid = next(int(one.data) for one in job.events() if isinstance(one, Output))
+    pid = int(printed(job))
     os.kill(job.pid, signal.SIGKILL)
     with pytest.raises(JobError, match=rf"job {job.id} \(pid {job.pid}\) has died"):
         job.wait(60)

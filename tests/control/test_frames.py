@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import random
 
 import pytest
@@ -163,3 +164,17 @@ def test_a_decoder_keeps_nothing_that_it_has_given_out() -> None:
     assert decoder.feed(whole[6:]) == [(1, b"abc")]
     assert decoder.feed(b"") == []
     assert decoder.feed(frames.pack(2)) == [(2, b"")]
+
+
+def test_one_frame_is_read_and_nothing_behind_it() -> None:
+    sent = io.BytesIO(frames.pack(frames.NOTE, b"first") + frames.pack(frames.BEAT))
+    assert frames.read_one(sent.read) == (frames.NOTE, b"first")
+    assert frames.read_one(sent.read) == (frames.BEAT, b"")
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\1\0\0", b"\1\xff\xff\xff\xff", frames.pack(1, b"body")[:-1]]
+)
+def test_what_is_no_whole_frame(data: bytes) -> None:
+    with pytest.raises(frames.BadFrame, match=r"^not "):
+        frames.read_one(io.BytesIO(data).read)

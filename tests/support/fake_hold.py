@@ -136,16 +136,26 @@ class Client:
         return answers[0] if answers else None
 
     def run(
-        self, job: str, places: Mapping[str, Sequence[Slot]], busy: str = "wait", **spec: Any
+        self,
+        job: str,
+        places: Mapping[str, Sequence[Slot]],
+        busy: str = "wait",
+        relay: int | None = None,
+        **spec: Any,
     ) -> dict[str, Any] | None:
-        """Ask for a run on these slots; return an answer that comes at once."""
+        """Ask for a run on these slots; return an answer that comes at once.
+
+        With `relay`, its events are sent to the client, with so many streams to print on.
+        """
         hosts = [self._fake.job.hosts[name]._replace(slots=tuple(s)) for name, s in places.items()]
         plan = Plan(lay_out(hosts), Program("x.py"), "ssh", None, None)
         wanted = JobSpec(**{"job_id": job, "plan": plan, "workdir": "/work"} | spec)
         streams = [self._pipe() for _ in range(2)]
         null = os.open(os.devnull, os.O_RDONLY)
         fds = [null, *streams]
-        answer = self.ask("run", fds, spec=codec.encode(wanted), busy=busy)
+        more = {} if relay is None else {"relay": True}
+        sent = fds[: 3 if relay is None else 1 + relay]
+        answer = self.ask("run", sent, spec=codec.encode(wanted), busy=busy, **more)
         for fd in fds:
             os.close(fd)
         return answer

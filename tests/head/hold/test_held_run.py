@@ -162,3 +162,55 @@ def test_elastic_jobs_use_the_nodes_of_the_hold(hold_of: HoldOf) -> None:
     fake.job.go(1)
     client.wait(1)
     assert not fake.hold.runs
+
+
+def relayed(client: Client) -> tuple[list[str], bytes]:
+    """Return the names of the events that a client has got, and the chunks."""
+    events = [one["event"] for kind, one in client.got if kind == frames.EVENT]
+    return events, b"|".join(one for kind, one in client.got if kind == frames.CHUNK)
+
+
+@pytest.mark.parametrize("streams", [0, 2])
+def test_a_program_gets_events_output_and_reports(hold_of: HoldOf, streams: int) -> None:
+    fake = hold_of("n0").ready()
+    client = fake.client()
+    client.run("job", ALL, relay=streams, payload="Zm9v")
+    fake.job.ready(fake.run_of("job"))
+    fake.job.node("n0").prints(1, "out\n")
+    fake.job.node("n0").says(frames.pack_output(1, 3, b"report"))
+    fake.job.node("n0").exits(0, 0)
+    fake.job.node("n0").exits(1, 0)
+    fake.job.node("n0").done()
+    answer = client.wait(1)
+    assert (answer["code"], answer["text"]) == (0, "")
+    events, chunks = relayed(client)
+    assert [one for one in events if one != "Log"] == [
+        "JobStarted",
+        *(["Label"] if not streams else []),
+        *("RankExit", "RankExit", "JobEnded"),
+    ]
+    report = b"\0\0\0\1\3report"
+    assert chunks == (report if streams else b"\0\0\0\1\1out\n|" + report)
+    assert ("n0:1| out" in client.printed()) is bool(streams)
+
+
+def test_a_program_may_send_any_signal_and_name_a_grace(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    client = fake.client()
+    client.run("job", ALL, relay=0)
+    fake.job.ready(fake.run_of("job"))
+    fake.job.news("n0")
+    assert client.ask("signal", number=int(signal.SIGWINCH)) == {"ok": True, "id": 2}
+    assert fake.job.kinds("n0") == ["SIGNAL"]
+    refused = client.ask("stop", grace="long")
+    assert refused is not None
+    assert refused["error"] == "grace: expected seconds, not 'long'"
+    client.ask("stop", grace=2)
+    assert fake.job.news("n0") == [["STOP", {"number": 15, "grace": 2.0}]]
+
+
+def test_streams_that_do_not_fit_the_request(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    answer = fake.client().run("job", ALL, relay=1)
+    assert answer is not None
+    assert answer["error"] == "invalid request to run a job"

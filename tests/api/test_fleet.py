@@ -1,0 +1,160 @@
+"""Nodes that a program keeps: jobs in turn and side by side, and their release."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.api import Fleet, FleetNode, JobError, LaunchError, RankError
+from dsrun.launcher.control import local
+from dsrun.launcher.control.local_client import running
+
+from ..support.checkout import IMPORTABLE
+from ..support.launched import alive, begun, pause, until
+from ..support.local_control import new_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+HERE: dict[str, Any] = {"accelerator": "cpu", "hosts": "localhost:2"}
+
+
+@pytest.fixture(scope="module")
+def fleet() -> Iterator[Fleet]:
+    """A fleet of this machine, for several tests."""
+    with Fleet(**HERE) as one:
+        yield one
+
+
+def test_jobs_in_turn(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fleet.nodes() == (FleetNode("localhost", (0, 1), "free", ""),)
+    ranks = [
+        fleet.run(lambda n: (n, int(os.environ["RANK"])), [n], output=None).results(60)
+        for n in (1, 2)
+    ]
+    assert ranks == [{0: (n, 0), 1: (n, 1)} for n in (1, 2)]
+    fleet.run(print, ["hello"], num_gpus=1).results(60)
+    assert capsys.readouterr().out == "localhost:0| hello\n"
+
+
+def test_a_job_that_fails_leaves_the_fleet_whole(fleet: Fleet) -> None:
+    def work() -> None:
+        raise ValueError("no")
+
+    with pytest.raises(RankError, match="on localhost: ValueError: no"):
+        fleet.run(work, output=None).results(60)
+    with begun(fleet.run(pause, output=None)) as job:
+        assert fleet.nodes()[0].state == "busy"
+    assert job.report is not None
+    assert job.report.cause == "signal"
+    assert fleet.run(int, ["7"], output=None).results(60) == {0: 7, 1: 7}
+
+
+def test_jobs_that_cannot_run(fleet: Fleet, tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="no such script"):
+        fleet.run(tmp_path / "none.py")
+    with pytest.raises(LaunchError, match=rf"--on {fleet.name}: not with --host, which"):
+        fleet.run(print, hosts="localhost")
+    with pytest.raises(LaunchError, match="lock"):
+        fleet.run(print, [threading.Lock()])
+    with begun(fleet.run(pause, output=None)) as job:
+        refused = fleet.run(print, wait=False, output=None)
+        with pytest.raises(LaunchError, match=f"slots are in use by job {job.id}"):
+            refused.wait(60)
+
+
+def test_stop_with_a_grace_of_its_own(fleet: Fleet) -> None:
+    def stubborn() -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        pause()
+
+    job = begun(fleet.run(stubborn, output=None, grace=300))
+    job.stop(0.1)
+    assert job.wait(60).cause == "signal"
+
+
+def test_in_an_event_loop() -> None:
+    async def work() -> list[dict[int, Any]]:
+        async with Fleet(**HERE) as fleet:
+            found = []
+            for n in (3, 4):
+                job = fleet.run(lambda one: one, [n], output=None)
+                await job
+                found.append(job.results())
+            return found
+
+    assert asyncio.run(work()) == [{0: n, 1: n} for n in (3, 4)]
+
+
+def test_a_fleet_has_a_name_and_is_released(capfd: pytest.CaptureFixture[str]) -> None:
+    name = new_name()
+    with Fleet(name=name, **HERE) as fleet:
+        assert repr(fleet) == f"<Fleet {name}, ready>"
+        assert name in running(local.HOLD)
+        with pytest.raises(LaunchError, match=f"name {name}: taken on this machine"):
+            Fleet(name=name, **HERE).wait(60)
+    assert name not in running(local.HOLD)
+    assert not alive(fleet.pid)
+    assert repr(fleet) == f"<Fleet {name}, closed>"
+    with pytest.raises(LaunchError, match=f"fleet {name} is closed"):
+        fleet.run(print)
+    assert capfd.readouterr().out == ""
+
+
+def test_nodes_that_cannot_be_held(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="--hostfile "):
+        Fleet(hostfile=tmp_path / "none")
+    with pytest.raises(LaunchError, match="--workdir: unknown option"):
+        Fleet(workdir="/", **HERE)
+    with pytest.raises(LaunchError, match="--name 'a b': expected letters"):
+        Fleet(name="a b", **HERE)
+
+
+def test_the_death_of_the_process() -> None:
+    fleet = Fleet(heartbeat_timeout=2, **HERE)
+    with fleet:
+        job = begun(fleet.run(pause, output=None, num_gpus=1))
+        os.kill(fleet.pid, signal.SIGKILL)
+        with pytest.raises(JobError, match=rf"\(pid {fleet.pid}\) has died"):
+            job.wait(60)
+        with pytest.raises(JobError, match=f"fleet {fleet.name}: "):
+            fleet.nodes()
+
+
+PROGRAM = """
+import os, signal
+from dsrun.launcher.api import Fleet
+
+def tell():
+    print("rank", os.getpid(), flush=True)
+    signal.pause()
+
+if __name__ == "__main__":
+    with Fleet(hosts="localhost:1", accelerator="cpu") as fleet:
+        print("hold", fleet.pid, flush=True)
+        fleet.run(tell, prefix="").wait()
+"""
+
+
+def test_kill_9_of_the_program_releases_the_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM)
+    environ = {**os.environ, **IMPORTABLE}
+    command = [sys.executable, str(path)]
+    program = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
+    assert program.stdout is not None
+    with program.stdout:
+        told = [program.stdout.readline().split() for _ in range(2)]
+        pids = {name: int(pid) for name, pid in told}
+        program.kill()
+        program.wait()
+    until(lambda: not any(map(alive, pids.values())), "all has ended")

@@ -1,0 +1,57 @@
+"""Jobs that a test launches from Python: processes that are alive, and jobs that have begun."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.api import Output
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsrun.launcher.api import Job
+
+LONG = 30.0
+"""Seconds after which what does not come is given up."""
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    """Wait until something holds."""
+    deadline = time.monotonic() + LONG
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def alive(pid: int) -> bool:
+    """Return whether a process runs; a zombie does not."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return stat.rpartition(")")[2].split()[0] not in "ZX"
+
+
+def printed(job: Job) -> bytes:
+    """Return the first thing that a rank of a job has printed, once it has."""
+    for event in job.events():
+        if isinstance(event, Output):
+            return event.data
+    pytest.fail(f"{job} has ended")
+
+
+def begun(job: Job) -> Job:
+    """Return a job once a rank has printed something."""
+    printed(job)
+    return job
+
+
+def pause() -> None:
+    """Print something, and wait for a signal that ends this process; for a rank."""
+    print("up", flush=True)
+    signal.pause()
