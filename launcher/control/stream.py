@@ -32,8 +32,9 @@ class FrameStream:
         self._queue: list[bytes] = []
         self._decoder = frames.Decoder()
         self._buffered: list[tuple[int, bytes]] = []
-        os.set_blocking(read_fd, False)
-        os.set_blocking(write_fd, False)
+        for fd in (read_fd, write_fd):
+            if fd >= 0:  # a lane has no descriptors
+                os.set_blocking(fd, False)
 
     def take_buffered(self) -> list[tuple[int, bytes]]:
         """Return, once, the frames that arrived together with one that was waited for."""

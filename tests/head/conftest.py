@@ -19,8 +19,10 @@ def fleet_of() -> Iterator[Callable[..., FakeFleet]]:
     """Make fleets of these hosts; all are closed at the end of the test."""
     made: list[FakeFleet] = []
 
-    def make(*hosts: Host | str, lease: float = 15.0, connect: bool = True) -> FakeFleet:
-        made.append(FakeFleet(*hosts, lease=lease))
+    def make(
+        *hosts: Host | str, lease: float = 15.0, connect: bool = True, shares: bool = False
+    ) -> FakeFleet:
+        made.append(FakeFleet(*hosts, lease=lease, shares=shares))
         if connect:
             made[-1].connect()
         return made[-1]

@@ -131,7 +131,7 @@ class FakeFleet:
         prepared: its runs.
     """
 
-    def __init__(self, *hosts: Host | str, lease: float = 15.0) -> None:
+    def __init__(self, *hosts: Host | str, lease: float = 15.0, shares: bool = False) -> None:
         self.clock = Clock()
         self.loop = self.clock.loop
         self.console = FakeConsole()
@@ -139,7 +139,9 @@ class FakeFleet:
         self.hosts = {one.name: one for one in map(_host, hosts or ("n0", "n1"))}
         self.plan = lay_out(list(self.hosts.values()))
         log = self.console.log
-        self.fleet = Fleet(self.plan, self.loop, log, lease, lambda node: self._part([node]))
+        self.fleet = Fleet(
+            self.plan, self.loop, log, lease, lambda node: self._part([node]), shares=shares
+        )
         self.events: list[Any] = []
         self.prepared: list[Run] = []
 

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from ...control.stream import FrameStream
     from ...specs.plan import Node
     from .events import FleetEvent
+    from .lanes import Lanes
+
+CHECKS = 300.0
+"""Seconds beyond the lease for which a node may be silent while it makes the checks of a JOB."""
 
 HANG_UP = 2.0
 """Seconds for node launchers to exit after END."""
@@ -63,6 +67,8 @@ class Fleet:
         log: Callable[[str, str], None],
         lease: float,
         backend_for: Callable[[Node], Part] | None = None,
+        *,
+        shares: bool = False,
     ) -> None:
         """Prepare a fleet; `connect` starts its nodes.
 
@@ -72,6 +78,7 @@ class Fleet:
             log: prints a message for the user, given its text and level.
             lease: seconds without a heartbeat after which a node is lost.
             backend_for: returns the backend for a node that is added later; None if none can be.
+            shares: whether several runs can use a node at the same time.
         """
         self.nodes = {node.rank: NodeConnection(node) for node in nodes}
         self._by_host = {_key(node.origin): node for node in self.nodes.values()}
@@ -86,8 +93,13 @@ class Fleet:
         self._backends: dict[int, Backend] = {}
         self._dial: Dial | None = None
         self._watching = self._closing = False
-        self._suspension = Suspension(loop, self.nodes.values())
+        self._suspension = Suspension(loop, lambda: self.connections)
         self._runs: list[Callable[[FleetEvent], None]] = []
+        self._lanes: Lanes | None = None
+        if shares:
+            from .lanes import Lanes
+
+            self._lanes = Lanes(self)
 
     # -- what runs on it --------------------------------------------------------------------
 
@@ -105,9 +117,11 @@ class Fleet:
     def take_back(self, on_event: Callable[[FleetEvent], None]) -> None:
         """Take the nodes back that were lent to a run."""
         self._runs.remove(on_event)
-        for node in self.nodes.values():
+        for node in self.connections:
             if node.on_event == on_event:
                 node.on_event = None
+        if self._lanes is not None:
+            self._lanes.forget_unused()
 
     # -- connections ------------------------------------------------------------------------
 
@@ -131,6 +145,9 @@ class Fleet:
 
     def reach(self, node: NodeConnection) -> None:
         """Start the node launcher of a lost or an added node; events report the outcome."""
+        if node.is_lane and self._lanes is not None:
+            self._lanes.reach(node)
+            return
         node.try_again()
         try:
             backend = self._backend(node)
@@ -152,13 +169,24 @@ class Fleet:
         return ", ".join(node.name for node in self.nodes.values())
 
     def find(self, node: Node) -> NodeConnection | None:
-        """Return the connection of a plan's node, by its host's name; None if there is none."""
-        return self._by_host.get(_key(node))
+        """Return a connection of a plan's node, by its host's name; None if there is none.
+
+        If a run uses the node, and the fleet `shares` its nodes, it is another connection.
+        """
+        known = self._by_host.get(_key(node))
+        in_use = known is not None and known.connected and known.on_event is not None
+        return self._lanes.free(known) if known and in_use and self._lanes else known
+
+    @property
+    def connections(self) -> list[NodeConnection]:
+        """All connections: over lanes, and the first one of each node."""
+        lanes = [] if self._lanes is None else self._lanes.connections
+        return [*lanes, *self.nodes.values()]
 
     def disconnect(self) -> None:
         """Close all connections and backends at once."""
         self._closing = True
-        for node in self.nodes.values():
+        for node in self.connections:
             node.close("the runner has disconnected")
         for backend in dict.fromkeys(self._backends.values()):
             backend.close()
@@ -188,25 +216,34 @@ class Fleet:
 
     def on_stream(self, rank: int, stream: FrameStream) -> None:
         """Use this stream as the connection to a node."""
-        node = self.nodes[rank]
+        self.open(self.nodes[rank], stream)
+
+    def open(self, node: NodeConnection, stream: FrameStream) -> Connection:
+        """Use this stream as this connection; return what serves it."""
         stream.limit(frames.NODE_LIMIT)
         handlers = {kind: partial(self._on_frame, node, kind) for kind in FROM_NODES}
-        node.open(
-            Connection(self.loop, stream, handlers, lambda why: self._on_disconnect(node, why))
-        )
-        self._emit(NodeConnected(node))
+        opened = Connection(self.loop, stream, handlers, lambda why: self._on_disconnect(node, why))
+        node.open(opened)
+        self.emit(NodeConnected(node))
+        return opened
 
     def on_session_end(self, rank: int, cause: str) -> None:
         """Handle the end of a node's session; the cause is the backend's."""
         node = self.nodes[rank]
         if node.state is NodeState.CONNECTING:
             node.close(cause)
-        self._emit(NodeEnded(node, cause))
+        self.emit(NodeEnded(node, cause))
+        if self._lanes is not None:
+            self._lanes.on_first_ended(node, cause)
 
-    def _emit(
+    def emit(
         self, event: NodeConnected | NodeSent | NodeDisconnected | NodeSilent | NodeEnded
     ) -> None:
-        (event.node.on_event or self.on_idle)(event)
+        """Emit an event to the run that uses the node; without one, `on_idle` gets it."""
+        if event.node.on_event is not None:
+            event.node.on_event(event)
+        elif not event.node.is_lane:
+            self.on_idle(event)
 
     # -- frames of nodes --------------------------------------------------------------------
 
@@ -250,9 +287,9 @@ class Fleet:
 
     def _emit_loss(self, event: NodeDisconnected | NodeSilent) -> None:
         """Emit a loss to the run that uses the node, or log it if none does."""
-        if event.node.on_event is None:
+        if event.node.on_event is None and not event.node.is_lane:
             self._log(f"lost {event.node.name}: {event.node.lost}", "warning")
-        self._emit(event)
+        self.emit(event)
 
     # -- heartbeats -------------------------------------------------------------------------
 
@@ -271,26 +308,28 @@ class Fleet:
         if self._closing:
             return
         now = self.loop.clock()
-        for node in tuple(self.nodes.values()):
+        for node in self.connections:
             node.reset_notes()
             heard = node.heard()
-            if heard is not None and now - heard >= self.lease:
-                self._lose_silent(node)
+            patience = self.lease + CHECKS * bool(node.unanswered)
+            if heard is not None and now - heard >= patience:
+                self._lose_silent(node, now - heard)
             node.send(frames.pack(frames.BEAT))
-        last = [heard for node in self.nodes.values() if (heard := node.heard()) is not None]
-        wait = min(self.lease / messages.BEATS, min(last, default=now) + self.lease - now)
+        last = [heard for node in self.connections if (heard := node.heard()) is not None]
+        due = min(last, default=now) + self.lease - now
+        wait = min(self.lease / messages.BEATS, due) if due > 0 else self.lease / messages.BEATS
         self.loop.call_later(wait, self._beat)
 
-    def _lose_silent(self, node: NodeConnection) -> None:
-        node.close(f"no heartbeat for {self.lease:.0f} s")
-        self._emit_loss(NodeSilent(node, self.lease))
+    def _lose_silent(self, node: NodeConnection, seconds: float) -> None:
+        node.close(f"no heartbeat for {seconds:.0f} s")
+        self._emit_loss(NodeSilent(node, seconds))
 
     def suspend(self) -> None:
         """Suspend this process, for Ctrl-Z."""
         self._suspension.begin()
 
     def _send_all(self, frame: bytes) -> None:
-        for node in self.nodes.values():
+        for node in self.connections:
             node.send(frame)
 
     # -- the end ----------------------------------------------------------------------------
@@ -304,7 +343,7 @@ class Fleet:
             self.loop.run()
 
     def _waits(self) -> bool:
-        return any(node.connected and node.answered for node in self.nodes.values())
+        return any(node.connected and node.answered for node in self.connections)
 
     def _stop_when_alone(self) -> None:
         if not self._waits():

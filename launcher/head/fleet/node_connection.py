@@ -31,6 +31,7 @@ class NodeConnection:
 
     Attributes:
         origin: its node as the backend knows it; its rank never changes.
+        is_lane: whether it is a further connection to the node, over the first one's.
         state: whether there is a connection.
         lost: why there is none, "" while there is one or none has been tried.
         answered: whether it has sent HELLO, so that its exit is worth waiting for.
@@ -43,8 +44,9 @@ class NodeConnection:
             the one with the least network delay in it.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, *, is_lane: bool = False) -> None:
         self.origin = node
+        self.is_lane = is_lane
         self.state = NodeState.CONNECTING
         self.lost = ""
         self.answered = self.beats = False

@@ -12,7 +12,7 @@ from ...control import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from ...common.loop import Loop, Timer
     from .node_connection import NodeConnection
@@ -24,7 +24,8 @@ HOLD_TIMEOUT = 0.5
 class Suspension:
     """Stops this process once all nodes have acknowledged it, or `HOLD_TIMEOUT` has passed."""
 
-    def __init__(self, loop: Loop, nodes: Collection[NodeConnection]) -> None:
+    def __init__(self, loop: Loop, nodes: Callable[[], Collection[NodeConnection]]) -> None:
+        """Suspend the `nodes` that there are at that time."""
         self._loop = loop
         self._nodes = nodes
         self._awaited: set[NodeConnection] | None = None
@@ -34,8 +35,8 @@ class Suspension:
         """Announce the suspension to the nodes."""
         if self._awaited is not None:
             return
-        self._awaited = {node for node in self._nodes if node.connected}
-        for node in self._nodes:
+        self._awaited = {node for node in self._nodes() if node.connected}
+        for node in self._nodes():
             node.send(frames.pack(frames.LEASE, b"hold"))
         self._timer = self._loop.call_later(HOLD_TIMEOUT, self._sleep)
 
@@ -53,6 +54,6 @@ class Suspension:
         self._timer.cancel()  # or it would shorten the wait of the next suspension
         self._awaited = None
         os.kill(os.getpid(), signal.SIGSTOP)
-        for node in self._nodes:
+        for node in self._nodes():
             node.reset_silence(self._loop.clock())
             node.send(frames.pack(frames.LEASE, b"count"))

@@ -70,7 +70,7 @@ def serve(
     def log(text: str, level: str) -> None:
         hold.log(text, level)
 
-    fleet = Fleet(nodes, loop, log, job.supervision.heartbeat_timeout)
+    fleet = Fleet(nodes, loop, log, job.supervision.heartbeat_timeout, shares=True)
     hold = Hold(spec, fleet, console)
     servers = _servers(hold, line, owner)
     try:

@@ -23,7 +23,7 @@ from dsrun.launcher.head.fleet.events import (
     NodeSent,
     NodeSilent,
 )
-from dsrun.launcher.head.fleet.fleet import HANG_UP, Fleet
+from dsrun.launcher.head.fleet.fleet import CHECKS, HANG_UP, Fleet
 from dsrun.launcher.head.fleet.node_connection import MOST_NOTES, NodeState
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
@@ -281,6 +281,22 @@ def test_a_silent_node_is_lost_after_the_lease_and_not_before(fleet_of: FleetOf)
     job.go(60, silent=["n2"])
     assert job.fleet.nodes[2].connected, "it was not started, so its silence is no sign"
     assert job.said() == []
+
+
+def test_a_held_node_that_makes_the_checks_of_a_job_may_be_silent(fleet_of: FleetOf) -> None:
+    """A script that it sources for the workers may take as long as it likes."""
+    job = fleet_of("n0")
+    node = job.fleet.nodes[0]
+    job.fleet.expect_beats(node)
+    job.fleet.watch()
+    node.send_job(JOB)
+    job.go(14.0 + CHECKS, silent=["n0"])
+    assert node.connected
+    job.node("n0").hello()
+    job.go(14.0, silent=["n0"])
+    assert node.connected
+    job.go(2.0, silent=["n0"])
+    assert node.lost == "no heartbeat for 15 s"
 
 
 def test_silence_counts_from_the_moment_that_beats_are_expected(fleet_of: FleetOf) -> None:

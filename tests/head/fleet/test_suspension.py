@@ -22,7 +22,9 @@ class Job:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock = Clock()
         self.nodes: list[SentNode] = sent_nodes(plan_of(2))
-        self.suspension = Suspension(self.clock.loop, [node.connection for node in self.nodes])
+        self.suspension = Suspension(
+            self.clock.loop, lambda: [node.connection for node in self.nodes]
+        )
         self.slept = 0
         monkeypatch.setattr(os, "kill", self.kill)
 
@@ -113,7 +115,8 @@ def test_the_process_really_stops() -> None:
     code = (
         "from dsrun.launcher.common.loop import Loop\n"
         "from dsrun.launcher.head.fleet.suspension import Suspension\n"
-        "loop = Loop(); Suspension(loop, ()).begin(); loop.call_later(5.0, loop.stop); loop.run()"
+        "loop = Loop(); Suspension(loop, tuple).begin()\n"
+        "loop.call_later(5.0, loop.stop); loop.run()"
     )
     process = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, **IMPORTABLE})
     assert os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1])

@@ -1,0 +1,179 @@
+"""Further node launchers on connected nodes, over the control lines of the first ones: lanes.
+
+A run that finds a node in use gets a lane there: a connection like any other, whose bytes travel in
+LANE frames. Lanes are lost with the first connection of their node, and are kept for later runs.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+
+from ...backends.causes import explain_end
+from ...backends.stdio import SessionStream
+from ...control import command_messages, frames, messages
+from .events import NodeDisconnected, NodeEnded
+from .node_connection import NodeConnection
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .fleet import Fleet
+
+BLOCK = 256 * 1024
+"""The most bytes of a LANE frame."""
+
+
+class LaneStream(SessionStream):
+    """The stream of a lane; it has no descriptors, so its owner tells it what has arrived.
+
+    Attributes:
+        on_arrival: called when something has arrived, or the stream has ended.
+    """
+
+    def __init__(self, number: int, send: Callable[[bytes], None]) -> None:
+        """Write to the lane with this number; frames are sent with `send`."""
+        super().__init__(-1, -1)
+        self.on_arrival: Callable[[], None] = lambda: None
+        self._number = number
+        self._send = send
+        self._arrived = bytearray()
+        self._ended = self._closed = False
+
+    def feed(self, data: bytes) -> None:
+        """Take bytes that have arrived; b"" is the end."""
+        if self._closed:
+            return
+        self._arrived += data
+        self._ended = not data
+        self.on_arrival()
+
+    def close(self) -> None:
+        """Close the lane, whose node launcher then leaves; may be called twice."""
+        if not self._closed:
+            self._closed = True
+            self._send(frames.pack_for(frames.LANE, self._number))
+
+    def _read(self) -> bytes:
+        if not self._arrived and not self._ended:
+            raise BlockingIOError
+        data = bytes(self._arrived)
+        self._arrived.clear()
+        return data
+
+    def _write(self, data: bytes) -> int:
+        for at in range(0, len(data), BLOCK):
+            block = data[at : at + BLOCK]
+            self._send(frames.pack_for(frames.LANE, self._number, block))
+        return len(data)
+
+
+class Lane:
+    """One lane, from its opening to the end of its process.
+
+    Attributes:
+        first: the connection that carries it.
+        connection: what a run uses; None once that has another lane.
+    """
+
+    def __init__(self, first: NodeConnection, connection: NodeConnection, number: int) -> None:
+        self.first = first
+        self.connection: NodeConnection | None = connection
+        self.stream = LaneStream(number, first.send)
+
+
+class Lanes:
+    """The lanes of a fleet."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._count = count(1)
+        self._lanes: dict[int, Lane] = {}
+        self._first_of: dict[NodeConnection, NodeConnection] = {}
+        self._watched: set[NodeConnection] = set()
+        self._unexplained: dict[NodeConnection, list[NodeConnection]] = {}
+        fleet.services |= {
+            frames.FROM_LANE: self._on_bytes,
+            frames.LANE_ENDED: self._on_end,
+        }
+
+    @property
+    def connections(self) -> list[NodeConnection]:
+        """The connections over lanes that are open, or that a run still uses."""
+        return list(self._first_of)
+
+    def free(self, first: NodeConnection) -> NodeConnection:
+        """Return a connection to a node that no run uses; `first` is in use."""
+        for connection, carrier in self._first_of.items():
+            if carrier is first and connection.connected and connection.on_event is None:
+                return connection
+        connection = NodeConnection(first.origin, is_lane=True)
+        self._first_of[connection] = first
+        self._open(first, connection)
+        return connection
+
+    def reach(self, connection: NodeConnection) -> None:
+        """Open a lost lane again, if its node is connected; events report the outcome."""
+        first = self._first_of[connection]
+        connection.try_again()
+        if first.connected:
+            self._open(first, connection)
+        else:
+            connection.close(first.lost)
+            self._fleet.emit(NodeEnded(connection, first.lost))
+
+    def forget_unused(self) -> None:
+        """Forget lost lanes that no run uses."""
+        for connection in self.connections:
+            if not connection.connected and connection.on_event is None:
+                del self._first_of[connection]
+
+    def _open(self, first: NodeConnection, connection: NodeConnection) -> None:
+        if first not in self._watched:
+            self._watched.add(first)
+            first.on_close.append(lambda reason: self._on_first_closed(first, reason))
+        number = next(self._count)
+        for lane in self._lanes.values():
+            if lane.connection is connection:
+                lane.connection = None
+        self._lanes[number] = lane = Lane(first, connection, number)
+        lane.stream.on_arrival = self._fleet.open(connection, lane.stream).receive
+
+    # -- what comes of them ------------------------------------------------------------------
+
+    def _lane(self, first: NodeConnection, number: int) -> Lane:
+        lane = self._lanes.get(number)
+        if lane is None or lane.first is not first:
+            raise frames.BadFrame(f"there is no lane {number}")
+        return lane
+
+    def _on_bytes(self, first: NodeConnection, body: bytes) -> None:
+        number, data = frames.unpack_for(body)
+        self._lane(first, number).stream.feed(data)
+
+    def _on_end(self, first: NodeConnection, body: bytes) -> None:
+        """Handle the end of a lane's process, and say why it has ended."""
+        end = messages.unpack(command_messages.LaneEnd, body)
+        lane = self._lane(first, end.id)
+        lane.stream.feed(b"")
+        del self._lanes[end.id]
+        if lane.connection is not None:
+            self._fleet.emit(NodeEnded(lane.connection, explain_end(end.code, end.errors)))
+        self.forget_unused()
+
+    def _on_first_closed(self, first: NodeConnection, reason: str) -> None:
+        """Lose all lanes of a node together with it."""
+        self._watched.discard(first)
+        self._lanes = {n: lane for n, lane in self._lanes.items() if lane.first is not first}
+        lost = [one for one in self.connections if self._first_of[one] is first and one.connected]
+        self._unexplained[first] = lost
+        for connection in lost:
+            connection.close(reason)
+            self._fleet.emit(NodeDisconnected(connection, reason, ""))
+        self.forget_unused()
+
+    def on_first_ended(self, first: NodeConnection, cause: str) -> None:
+        """Pass on why a node's session has ended to the runs that have lost a lane with it."""
+        for connection in self._unexplained.pop(first, ()):
+            if connection.on_event is not None:
+                self._fleet.emit(NodeEnded(connection, cause))
