@@ -1,7 +1,7 @@
 """The launchers to compare with; each is installed by the benchmark that needs it.
 
-torchrun and deepspeed go into a virtual environment of their own, `benchmarks/.peers`; pdsh and
-Open MPI are the system's packages, installed with apt where this is root.
+torchrun and deepspeed go into a virtual environment of their own in `benchmarks/.peers`, ClusterShell
+into another; pdsh and Open MPI are the system's packages, installed with apt where this is root.
 """
 
 from __future__ import annotations
@@ -30,6 +30,21 @@ def python_peer(name: str) -> str:
         _install(str(folder / "python"))
         (HOME / "ready").touch()
     return str(folder / name)
+
+
+def clush() -> str:
+    """The path of ClusterShell's `clush`, in a virtual environment of its own.
+
+    Raises:
+        subprocess.CalledProcessError: it cannot be installed; pip has said why.
+    """
+    program = HOME / "clustershell" / "bin" / "clush"
+    if not program.exists():
+        tell(f"installing ClusterShell in {HOME}")
+        subprocess.run([sys.executable, "-m", "venv", str(program.parents[1])], check=True)
+        pip = [str(program.with_name("python")), "-m", "pip", "install", "--quiet", "ClusterShell"]
+        subprocess.run(pip, stdout=sys.stderr, check=True)
+    return str(program)
 
 
 def system_peer(name: str) -> str | None:
