@@ -1,7 +1,8 @@
 """The launchers to compare with; each is installed by the benchmark that needs it.
 
-torchrun and deepspeed go into a virtual environment of their own in `benchmarks/.peers`, ClusterShell
-into another; pdsh and Open MPI are the system's packages, installed with apt where this is root.
+torchrun and deepspeed go into a virtual environment of their own in `benchmarks/.peers`, and
+ClusterShell into another; pdsh and Open MPI are the system's packages, installed with apt where
+this is root.
 """
 
 from __future__ import annotations

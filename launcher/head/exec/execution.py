@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from ...common.errors import LOST, NODE_UNUSABLE
+from ...common.errors import LOST, NODE_UNUSABLE, OUTPUT, reason
 from ...common.values import NamedTuple
 from ..fleet.hosts import waiting_line
 from .events import HostEnded, HostFailed, HostNote, HostOutput
@@ -158,13 +158,21 @@ class Execution:
     def _on_event(self, event: HostEvent) -> None:
         match event:
             case HostOutput(host, stream, data):
-                self._receivers[host, stream].add(data)
+                self._receive(host, stream, data)
             case HostEnded(host, code):
                 self._on_end(self.results[host], code)
             case HostFailed(host, cause, began):
                 self._fail(self.results[host], cause, LOST if began else NODE_UNUSABLE)
             case HostNote(host, text):
                 self.console.log(f"{host}: {text}", "warning")
+
+    def _receive(self, host: str, stream: int, data: bytes) -> None:
+        if self._stop is not None and self._stop.code == OUTPUT:
+            return
+        try:
+            self._receivers[host, stream].add(data)
+        except OSError as error:
+            self.stop(Stop(f"its output cannot be kept: {reason(error)}", OUTPUT))
 
     def _on_end(self, result: HostResult, code: int) -> None:
         if self._stop is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import signal
 from contextlib import suppress
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
 
 IN_MEMORY = 256 * 1024
 """Bytes of one output kept in memory; more goes to a temporary file."""
+
+MOST = 1 << 30
+"""Bytes of one output that are kept at all."""
 
 TIMED_OUT = 124
 """The exit code of a command that was ended by --timeout, as timeout(1) has it."""
@@ -23,14 +27,18 @@ class Captured:
 
     def __init__(self) -> None:
         self._data = bytearray()
+        self._size = 0
         self._file: _File | None = None
 
     def add(self, data: bytes) -> None:
         """Append to it.
 
         Raises:
-            OSError: there is no room for the temporary file.
+            OSError: it is too long, or there is no room for the temporary file.
         """
+        self._size += len(data)
+        if self._size > MOST:
+            raise OSError(errno.EFBIG, f"more than {MOST} bytes; --no_fold keeps none")
         if self._file is None and len(self._data) + len(data) > IN_MEMORY:
             self._file = _File()
             self._file.add(bytes(self._data))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.head.exec import results
 from dsrun.launcher.head.exec.events import Command, HostNote
 from dsrun.launcher.head.exec.execution import STOP, UNENDED, Execution, Stop
 from dsrun.launcher.head.exec.feed import from_blocks
@@ -127,6 +128,17 @@ def test_input_that_cannot_be_read_ends_the_command_and_is_the_error() -> None:
         played.run()
     assert played.hosts.sent == [b"some"]
     assert played.hosts.said[-1] == "close"
+
+
+def test_output_that_cannot_be_kept_ends_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "MOST", 10)
+    played = Played()
+    played.at(0, lambda: played.hosts.output("n1", b"x" * 11))
+    played.at(0, lambda: played.hosts.output("n2", b"more"))
+    played.at(0, played.end_all)
+    why = "its output cannot be kept: more than 10 bytes; --no_fold keeps none"
+    assert played.run() == {"n1": (74, why), "n2": (74, why)}
+    assert "stop" in played.hosts.said
 
 
 def test_notes_are_shown(capfd: pytest.CaptureFixture[str]) -> None:
