@@ -29,7 +29,7 @@ def observed() -> Iterator[set[str]]:
 
     def note(key: str | bytes) -> None:
         reader, name = _reader(), os.fsdecode(key)
-        if reader not in libraries.REREADERS and name.startswith(
+        if reader not in libraries.KEEP_RANK and name.startswith(
             libraries.SELECTIVE.get(reader, "")
         ):
             names.add(name)

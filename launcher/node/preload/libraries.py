@@ -39,23 +39,32 @@ def _torchmetrics(module: Any) -> None:
     module.rank_zero_only.rank = int(os.environ.get("LOCAL_RANK", "0"))
 
 
-REREADERS: dict[str, Callable[[Any], None]] = {
+def _inductor(module: Any) -> None:
+    number = module.decide_compile_threads()
+    if module.compile_threads != number:
+        module.compile_threads = number
+
+
+KEEP_RANK: dict[str, Callable[[Any], None]] = {
     "lightning.fabric.utilities.rank_zero": _lightning,
     "lightning_fabric.utilities.rank_zero": _lightning,
     "torchmetrics.utilities.prints": _torchmetrics,
 }
-"""Modules that keep the rank which they find in the variables (lightning 2.6, torchmetrics 1.9).
+"""Modules that keep the rank which they find in the variables (lightning 2.6, torchmetrics 1.9)."""
 
-These functions do in a worker what its import would have done.
+_KEEP: dict[str, Callable[[Any], None]] = {**KEEP_RANK, "torch._inductor.config": _inductor}
+"""Modules that keep something which is different in each worker: the rank, or the number of CPUs.
+
+These functions do in a worker what its import would have done (torch 2.13).
 """
 
 
-def reread() -> str:
-    """Let the modules that keep the rank read it again; returns the name of one that cannot."""
-    for name, read in REREADERS.items():
+def renew() -> str:
+    """Let modules learn their rank and CPUs anew; returns the name of one that cannot, or ""."""
+    for name, learn in _KEEP.items():
         if name in sys.modules:
             try:
-                read(sys.modules[name])
+                learn(sys.modules[name])
             except (AttributeError, ValueError):
                 return name
     return ""

@@ -6,6 +6,7 @@ import fcntl
 import gc
 import os
 import socket
+import sys
 
 from . import identity, imports, safety, wire, worker
 
@@ -28,6 +29,7 @@ def serve(fresh: dict[str, Any], usual: Collection[str]) -> Callable[[], object]
     if order is None:
         os._exit(0)
     wanted = order[0]
+    sys.argv[:] = [""]  # as in an interpreter that runs no script
     preloaded = imports.preload(wanted["modules"], wanted["folder"], usual)
     wire.send(line, preloaded.report)
     gc.collect()

@@ -34,8 +34,8 @@ def become(
         _set_up(order, files)
         program = interpreter.program(argv, preloaded.foreign)
         environment.replace(variables, preloaded.changed)
-        if name := libraries.reread():
-            raise interpreter.Cold(f"{name} cannot be given the rank of another worker")
+        if name := libraries.renew():
+            raise interpreter.Cold(f"{name} cannot be told of its rank and CPUs")
     except interpreter.Cold as reason:
         _execute(argv, variables, line, str(reason))
     except BaseException as error:

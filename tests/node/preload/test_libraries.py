@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,12 @@ from dsrun.launcher.node.preload import libraries
 
 def test_modules_read_the_rank_again(monkeypatch: pytest.MonkeyPatch) -> None:
     found = {}
-    for name in libraries.REREADERS:
+    for name in libraries.KEEP_RANK:
         found[name] = module = ModuleType(name)
         vars(module).update(rank_zero_only=SimpleNamespace(rank=0), _get_rank=lambda: 5)
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setenv("LOCAL_RANK", "3")
-    assert libraries.reread() == ""
+    assert libraries.renew() == ""
     ranks = {name: vars(module)["rank_zero_only"].rank for name, module in found.items()}
     assert ranks == {
         "lightning.fabric.utilities.rank_zero": 5,
@@ -26,15 +27,25 @@ def test_modules_read_the_rank_again(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-@pytest.mark.parametrize("name", libraries.REREADERS)
+@pytest.mark.parametrize("name", libraries._KEEP)
 def test_one_that_has_changed_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
-    assert libraries.reread() == name
+    assert libraries.renew() == name
 
 
 def test_nothing_is_done_without_them() -> None:
-    assert libraries.reread() == ""
+    assert libraries.renew() == ""
 
 
 def test_what_goes_through_all_variables_is_covered_by_prefixes() -> None:
     assert {*libraries.SELECTIVE.values()} <= {*libraries.PREFIXES}
+
+
+def test_the_number_of_processes_that_compile_follows_from_the_workers_cpus(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module: Any = ModuleType("torch._inductor.config")
+    module.compile_threads, module.decide_compile_threads = 32, lambda: 2
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert libraries.renew() == ""
+    assert module.compile_threads == 2

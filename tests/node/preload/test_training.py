@@ -96,6 +96,18 @@ def test_data_is_loaded_by_processes_however_they_start(
     assert (ended.status, ended.err, ended.out.split()[0]) == (0, "", "True")
 
 
+def test_the_import_of_torch_has_counted_the_cpus_of_the_worker(
+    process: Preloader, folder: Path
+) -> None:
+    (folder / "counts.py").write_text(
+        "import torch._inductor.config as one; print(one.compile_threads)"
+    )
+    env = {os.fsencode(name): os.fsencode(value) for name, value in COMMON.items()}
+    argv, cpu = [PYTHON, b"-u", b"counts.py"], min(os.sched_getaffinity(0))
+    worker = WorkerSpec(0, argv, env, os.fsencode(folder), cpus=(cpu,))
+    assert process.run(worker) == Ended(0, "1\n", "")
+
+
 @pytest.mark.tier("all")
 def test_many_ranks_end(process: Preloader, folder: Path) -> None:
     ended = [one for _ in range(25) for one in trained(process, folder, 4)]
