@@ -111,12 +111,7 @@ class ClientRun:
 
     def _ask(self) -> None:
         spec = self._spec
-        request = {
-            "do": "run",
-            "spec": codec.encode(spec),
-            "environ": spec.environ,
-            "busy": self._busy,
-        }
+        request = {"do": "run", "spec": codec.encode(spec), "busy": self._busy}
         source = _input(self._loop) if spec.output.stdin else 0
         self._number = self._client.send(request, (source, 1, 2))
         if source:

@@ -62,7 +62,8 @@ def test_the_hold_gets_the_job_and_writes_to_the_clients_streams(
         assert [(node.host.name, node.slots) for node in spec.plan.nodes] == [("localhost", (0,))]
         assert (spec.workdir, spec.travel.values["A"], spec.held) == (str(tmp_path), "\udcff", True)
         assert spec.origin.notes == ("missing at present: n2: no route",)
-        assert (request["busy"], request["environ"]["PATH"]) == ("wait", os.environ["PATH"])
+        assert spec.environ is not None
+        assert (request["busy"], spec.environ["PATH"]) == ("wait", os.environ["PATH"])
         os.write(fds[1], b"out\n")
         os.write(fds[2], b"err\n")
         hold.end(0)
