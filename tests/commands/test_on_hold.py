@@ -61,8 +61,9 @@ class OnHold:
         return [sys.executable, str(BIN / "dsrun"), "--host=localhost:2", "--grace=1", *words]
 
     def run(self, argv: list[str], **more: Any) -> subprocess.CompletedProcess[str]:
-        usual = {"cwd": self.folder, "env": environ(), "timeout": SOON, "text": True}
-        return subprocess.run(argv, capture_output=True, check=False, **usual | more)
+        usual: dict[str, Any] = {"cwd": self.folder, "env": environ(), "timeout": SOON}
+        pipes: dict[str, Any] = {"capture_output": True, "text": True, **usual, **more}
+        return subprocess.run(argv, check=False, **pipes)
 
     def start(self, argv: list[str], **more: Any) -> subprocess.Popen[str]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
@@ -168,9 +169,21 @@ def test_a_client_that_is_stopped_holds_nobody_up(held: OnHold) -> None:
             client.kill()
 
 
+AS_NOBODY = """
+import encodings.ascii, os, sys, traceback
+from dsrun.launcher import runner
+from dsrun.launcher.commands import on
+os.setgid({nobody})
+os.setuid({nobody})
+sys.exit(runner.main(sys.argv[1:]))
+"""
+"""dsrun as another user, who need not be able to read this Python."""
+
 SQUAT = """
-import socket, sys
+import os, socket, sys
 line = socket.socket(socket.AF_UNIX)
+os.setgid({nobody})
+os.setuid({nobody})
 line.bind(chr(0) + sys.argv[1])
 line.listen()
 print(flush=True)
@@ -178,27 +191,29 @@ sys.stdin.read()
 """
 
 
-@needs_root
-def test_another_user_finds_no_hold_and_cannot_take_its_place(held: OnHold) -> None:
-    def nobody() -> None:
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+def as_nobody(source: str, *words: str) -> list[str]:
+    return [sys.executable, "-c", source.format(nobody=NOBODY), *words]
 
-    script = f"import socket; socket.socket(socket.AF_UNIX).connect('\\0' + {held.name!r})"
-    assert held.run([sys.executable, "-c", script], preexec_fn=nobody).returncode == 1
-    ran = held.run(held.on("/dev/null"), preexec_fn=nobody, cwd="/")
+
+@needs_root
+def test_another_user_finds_no_hold(held: OnHold) -> None:
+    ran = held.run(as_nobody(AS_NOBODY, f"--on={held.name}", "--no_python", "true"), cwd="/")
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert "no such hold on this machine" in ran.stderr
+    assert f"--on {held.name}: no such hold on this machine; none is running" in ran.stderr
+
+
+@needs_root
+def test_another_user_who_has_the_name_is_not_asked(held: OnHold) -> None:
     name = new_name()
-    argv = [sys.executable, "-c", SQUAT, local.address(local.HOLD, name)]
-    with held.start(argv, preexec_fn=nobody, stdin=subprocess.PIPE) as process:
+    argv = as_nobody(SQUAT, local.address(local.HOLD, name))
+    with held.start(argv, stdin=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdin
         process.stdout.readline()
         refused = held.run(held.hold("--host=localhost:1", f"--name={name}"))
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
         assert "the name is taken on this machine" in refused.stderr
-        asked = held.run([*held.on(f"--on={name}", "tell.py")])
+        asked = held.run(held.on(f"--on={name}", "tell.py"))
         assert (asked.returncode, asked.stdout) == (2, "")
         process.stdin.close()
 
@@ -239,9 +254,9 @@ def test_a_hold_in_the_background_of_the_clients_terminal(held: OnHold) -> None:
     client = [*held.on()[:2], f"--on={name}", "--no_local_rank", "--stdin=rank0", "ask.py"]
     ours, theirs = os.openpty()
     argv = [sys.executable, "-c", TERMINAL, json.dumps([hold, client])]
-    streams = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
-    pipes: dict[str, Any] = {"cwd": held.folder, "env": environ(), "start_new_session": True}
-    with subprocess.Popen(argv, **streams, **pipes) as shell:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    pipes |= {"cwd": held.folder, "env": environ(), "start_new_session": True}
+    with subprocess.Popen(argv, **pipes) as shell:
         os.close(theirs)
         os.write(ours, b"typed\n")
         try:
