@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .commands import COMMAND, FILE, FOLDER, HOST, JOB, NOTE, NOTHING, PROGRAM, kind, values
+from .commands import (
+    COMMAND,
+    FILE,
+    FOLDER,
+    HOST,
+    JOB,
+    JOB_VERBS,
+    NOTE,
+    NOTHING,
+    PROGRAM,
+    kind,
+    values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -62,7 +74,9 @@ ACTIONS = {
 }
 WORDS = {
     PROGRAM: "compopt -o default",
-    JOB: OFFER.format(what='-W "$(dsrun-scale 2>/dev/null)"'),
+    JOB: OFFER.format(
+        what=f"-W \"{JOB_VERBS} $(dsrun-job list 2>/dev/null | sed -e 1d -e 's/ .*//')\""
+    ),
     NOTHING: ":",
 }
 

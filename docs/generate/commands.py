@@ -25,6 +25,9 @@ VERSION = Row(("-V", "--version"), "", "Print the version.")
 PROGRAM, JOB, NOTHING = "program", "job", ""
 """What a command takes beside its options: a program with arguments, a job, or nothing."""
 
+JOB_VERBS = "list top logs signal scale kill"
+"""What dsrun-job can do."""
+
 FILE, FOLDER, HOST, COMMAND = "file", "folder", "host", "command"
 KINDS = {"FILE": FILE, "PATH": FILE, "DIR": FOLDER, "COMMAND": COMMAND}
 """What a value is, by its metavar."""
@@ -52,7 +55,7 @@ class Command(NamedTuple):
 def commands() -> tuple[Command, ...]:
     """Return all commands, dsrun first."""
     options = [row(name) for group in GROUPS.values() for name in group]
-    words = {"dsrun-scale": JOB, "dsrun-exec": PROGRAM}
+    words = {"dsrun-job": JOB, "dsrun-exec": PROGRAM}
     tools = (
         Command(name, (*one.rows, *map(row, one.shared)), words.get(name, NOTHING))
         for name, one in TOOLS.items()

@@ -10,6 +10,7 @@ from .commands import (
     FOLDER,
     HOST,
     JOB,
+    JOB_VERBS,
     NOTE,
     PROGRAM,
     dashed,
@@ -83,7 +84,8 @@ def _lines(command: Command) -> Iterator[str]:
     if command.words != PROGRAM:
         yield f"{start} -f"
     if command.words == JOB:
-        yield f"{start} -a '(dsrun-scale 2>/dev/null)'"
+        shown = 'string replace -r " .*" "" | string match -v NAME'
+        yield f"{start} -a '{JOB_VERBS} (dsrun-job list 2>/dev/null | {shown})'"
     for one in command.rows:
         rest = _rest(one)
         yield f"{start} -n {options} {_names(one.names)} {rest}"

@@ -12,6 +12,7 @@ from .commands import (
     HELP,
     HOST,
     JOB,
+    JOB_VERBS,
     NOTE,
     NOTHING,
     PROGRAM,
@@ -54,7 +55,8 @@ fi
 ACTIONS = {FILE: "_files", FOLDER: "_path_files -/", HOST: "_hosts", COMMAND: "_command_names -e"}
 WORDS = {
     PROGRAM: "':program:_files' '*:argument:_files'",
-    JOB: """':job:compadd -- ${(f)"$(dsrun-scale 2>/dev/null)"}' ':number of nodes: '""",
+    JOB: f"""'*:job:compadd -- {JOB_VERBS} ${{(f)"$(dsrun-job list 2>/dev/null |"""
+    """ sed -e 1d -e "s/ .*//")"}'""",
     NOTHING: "",
 }
 

@@ -14,7 +14,7 @@ from .field_types import Code, Count, Name, Pid, Port, Rank, Signal, Size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeVar
+    from typing import Any, TypeVar
 
     M = TypeVar("M", bound=tuple[object, ...])
 
@@ -345,7 +345,16 @@ def unpack(shape: type[M], body: bytes) -> M:
     Raises:
         BadFrame: fields are missing, unknown or not valid.
     """
-    fields, (names, checks) = frames.unpack_json(body), _checks(shape)
+    return from_fields(shape, frames.unpack_json(body))
+
+
+def from_fields(shape: type[M], fields: dict[str, Any]) -> M:
+    """Return the message that has these fields, as JSON has them; the dictionary is changed.
+
+    Raises:
+        BadFrame: fields are missing, unknown or not valid.
+    """
+    names, checks = _checks(shape)
     for name, value in fields.items():
         if isinstance(value, list):
             fields[name] = tuple(value)

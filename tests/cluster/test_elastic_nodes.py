@@ -1,4 +1,4 @@
-"""Elastic jobs on real hosts whose nodes come and go: hostfiles, programs, dsrun-scale, notices."""
+"""Elastic jobs on hosts whose nodes come and go: hostfiles, programs, dsrun-job scale, notices."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ def write(path: Path, text: str) -> None:
 
 
 def scale(cluster: Cluster, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run dsrun-scale where dsrun runs."""
-    return cluster.login.run([sys.executable, str(CHECKOUT / "bin" / "dsrun-scale"), *words])
+    """Run dsrun-job scale where dsrun runs."""
+    return cluster.login.run([sys.executable, str(CHECKOUT / "bin" / "dsrun-job"), "scale", *words])
 
 
 def job_of(running: Running) -> str:
@@ -220,7 +220,7 @@ def test_a_host_that_is_back_while_the_others_import_costs_them_one_start(
     assert starts.read_text() == "323"
 
 
-# -- dsrun-scale ----------------------------------------------------------------------------------
+# -- dsrun-job scale ------------------------------------------------------------------------------
 
 
 @pytest.mark.tier("test")
@@ -230,28 +230,23 @@ def test_a_job_is_made_smaller_and_larger(
     running = growing(dsrun, work, "--host", "n1:1,n2:1,n3:1", "--min_elastic_nodes", "2")
     up(running, 3, 3)
     job = job_of(running)
-    assert scale(cluster).stdout == f"{job}\n"
     done = scale(cluster, job, "2")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "dsrun-scale: rounds of at most 2 nodes from now on\n"
+    assert done.stdout == f"dsrun-job: job {job}: rounds of at most 2 nodes from now on\n"
     assert sorted(up(running, 2, 2)) == placed("n1", "n2")
-    scale(cluster, job, "3")
+    scale(cluster, "3")
     running.wait_for_output(r"(?s)(n3:2\| up 2 3 .*){2}", IMPORT)
     ended(running, tmp_path)
-    assert scale(cluster).stdout == ""
 
 
-def test_what_dsrun_scale_refuses(
-    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
-) -> None:
+def test_sizes_that_are_refused(cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str) -> None:
     running = growing(dsrun, work, "--host", "n1:1,n2:1")
     job = job_of(running)
     up(running, 2, 2)
     refused = {
-        (job, "3"): "dsrun: dsrun-scale: this job takes 1 to 2 nodes, not 3\n",
-        (job, "x"): "dsrun: dsrun-scale: expected a number of nodes, not 'x'\n",
-        ("x", "1"): f"dsrun: dsrun-scale: no elastic job x on this machine; running: {job}\n",
-        (job,): "dsrun: dsrun-scale: expected JOB N; see dsrun-scale -h\n",
+        (job, "3"): f"dsrun: dsrun-job: job {job}: this job takes 1 to 2 nodes, not 3\n",
+        (job, "x"): "dsrun: dsrun-job scale: expected a number of nodes last, not 'x'\n",
+        ("x", "1"): f"dsrun: dsrun-job: no job x on this machine; running: {job}\n",
     }
     for words, said in refused.items():
         done = scale(cluster, *words)

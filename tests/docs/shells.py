@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHARE = CHECKOUT / "share"
-COMMANDS = ("dsrun", "dsrun-topo", "dsrun-elastic", "dsrun-scale", "dsrun-hold", "dsrun-exec")
+COMMANDS = ("dsrun", "dsrun-topo", "dsrun-elastic", "dsrun-job", "dsrun-hold", "dsrun-exec")
 LIMIT = 60.0
 """Seconds for a shell to answer."""
 

@@ -47,11 +47,11 @@ LINES = [
     ("dsrun-topo --bind-m\t au\t", ["--bind-memory", "auto"]),
     ("dsrun-topo --hostfi\t", ["--hostfi"]),
     ("dsrun-elastic -c ho\t --w\t", ["-c", "hostfile.txt", "--world_size"]),
-    ("dsrun-scale EN\t 4", ["END", "4"]),
+    ("dsrun-job sc\t EN\t 4", ["scale", "END", "4"]),
 ]
 """What is typed, and the arguments that the command gets.
 
-In these shells `dsrun-scale` is a function that prints END, as if a job of that name ran.
+In these shells `dsrun-job` is a function that prints a line and END, as if a job of that name ran.
 """
 
 
@@ -99,7 +99,8 @@ OFFERED = [
     ("dsrun-topo --bind_memory au", "auto"),
     ("dsrun-topo --hostfi", ""),
     ("dsrun-elastic -c ho", "hostfile.txt"),
-    ("dsrun-scale EN", "END"),
+    ("dsrun-job EN", "END"),
+    ("dsrun-job sca", "scale"),
 ]
 """What is typed, and the one word that is offered for the last one; "" for none."""
 
@@ -108,7 +109,7 @@ OFFERED = [
 def offered(folder: Path) -> dict[str, list[str]]:
     need("fish")
     setup = [f"source {SHARE}/fish/vendor_completions.d/{name}.fish" for name in COMMANDS]
-    setup.append("function dsrun-scale; echo END; end")
+    setup.append("function dsrun-job; echo NAME; echo END; end")
     asked = [f"echo LINE; complete -C {quote(line)}" for line, _ in OFFERED]
     ran = subprocess.run(
         [shutil.which("fish") or "fish", "--no-config", "-c", "\n".join([*setup, *asked])],

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..support.asked_run import AskedRun, new_job_id
 from ..support.fake_fleet import FakeFleet
 
 if TYPE_CHECKING:
@@ -30,3 +31,24 @@ def fleet_of() -> Iterator[Callable[..., FakeFleet]]:
     yield make
     for fleet in made:
         fleet.close()
+
+
+@pytest.fixture
+def asked(fleet_of: Callable[..., FakeFleet]) -> Iterator[Callable[..., AskedRun]]:
+    """Start runs that can be asked, on new fleets of some hosts; or begin them without a start."""
+    made: list[AskedRun] = []
+
+    def make(*hosts: Host | str, started: bool = True, **more: Any) -> AskedRun:
+        fleet = fleet_of(*hosts)
+        # The socket observes from the beginning, as that of a runner does.
+        run = fleet.prepare(**{"job_id": new_job_id()} | more)
+        made.append(AskedRun(fleet, run))
+        run.begin()
+        fleet.step()
+        if started:
+            fleet.begin_workers(run)
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()

@@ -223,6 +223,11 @@ class FakeFleet:
     def start(self, *names: str, **more: Any) -> Run:
         """Begin a run and have it started on all of its nodes, whose workers then run."""
         run = self.run(*names, **more)
+        self.begin_workers(run)
+        return run
+
+    def begin_workers(self, run: Run) -> None:
+        """Have a run that has begun started on all of its nodes, whose workers then run."""
         self.ready(run)
         for node in run.nodes:
             self.node(node.name).beats()
@@ -231,7 +236,6 @@ class FakeFleet:
             self.up(node.name, *(one.rank for one in node.node.workers()))
         for node in run.nodes:
             self.news(node.name)
-        return run
 
     def up(self, name: str, *ranks: int) -> None:
         """Have a node say that these workers run."""

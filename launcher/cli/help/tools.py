@@ -83,16 +83,32 @@ ELASTIC = Tool(
     ("dsrun --elastic_config FILE requires that a job has a valid world size.",),
 )
 
-SCALE = Tool(
-    "change the number of nodes of a running elastic job",
-    ("JOB N", ""),
+JOB = Tool(
+    "list, watch and control running jobs",
+    ("[list|top|logs|signal|scale|kill] [JOB] [options]",),
     (
-        "Limit an elastic job to N nodes from its next round on, within its --min_elastic_nodes and"
-        " --max_elastic_nodes. Further nodes become spares, which can be used again later. The job"
-        " must have been started on this machine, by the same user. Without arguments, list these"
-        " jobs.",
+        "Jobs and holds that this user has started on this machine. JOB is an id, an unambiguous"
+        " part of one, or 'last'; it may be left out if there is only one job.",
+        "  list                list them, as without arguments\n"
+        "  top [JOB]           show hosts, ranks, CPU, memory, devices; q leaves\n"
+        "  logs [JOB]          print the newest output (64 KiB)\n"
+        "  signal [JOB] USR1   send a signal to all ranks\n"
+        "  scale [JOB] N       limit an elastic job to N nodes from its next round on\n"
+        "  kill [JOB]          stop a job, and wait for its end\n"
+        "  kill ID -H FILE     end what a job whose dsrun is gone has left on hosts",
     ),
-    (_HELP,),
+    (
+        Row(("-f", "--follow"), "", "logs: continue with what comes later."),
+        Row(("--ranks",), "RANKS", "logs: only of these, such as 0,8-15.", "all"),
+        Row(("--json",), "", "Print JSON."),
+        Row(("--now",), "", "kill: without the grace."),
+        _HELP,
+    ),
+    shared=(
+        *("hostfile", "host", "include", "exclude", "num_nodes", "launcher", "launcher_args"),
+        *("launcher_path", "ssh_port", "accept_new_host_keys", "force_multi", "python"),
+        *("connect_timeout", "start_timeout", "grace"),
+    ),
 )
 
 HOLD = Tool(
@@ -167,7 +183,7 @@ EXEC = Tool(
 TOOLS = {
     "dsrun-topo": TOPO,
     "dsrun-elastic": ELASTIC,
-    "dsrun-scale": SCALE,
+    "dsrun-job": JOB,
     "dsrun-hold": HOLD,
     "dsrun-exec": EXEC,
 }

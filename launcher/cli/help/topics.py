@@ -60,7 +60,7 @@ TOPICS = {
             " --nnodes MIN:MAX makes a job elastic:",
             "  dsrun -H hosts --max_restarts 3 train.py\n"
             "  dsrun -H hosts --elastic_training --min_elastic_nodes 2 train.py",
-            "dsrun-scale changes the number of nodes of a running job. More: docs/elastic.md",
+            "dsrun-job scale changes the number of nodes of a running job. More: docs/elastic.md",
         ),
         (
             *elastic.OPTIONS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 
-from ...common.errors import DsrunError, NodeError
+from ...common.errors import NodeError, UsageError
 from ...common.exit_codes import as_shell
 from ...common.wording import counted
 from ...control import frames, messages
@@ -277,13 +277,13 @@ class RunnerRounds:
         """Form rounds of at most so many nodes from now on; return what to tell the user.
 
         Raises:
-            DsrunError: the job's limits do not allow it.
+            UsageError: the job's limits do not allow it.
         """
         least, most = self._limits.least, self._limits.most
         if not least <= nodes <= most:
-            raise DsrunError(f"this job takes {least} to {most} nodes, not {nodes}")
+            raise UsageError(f"this job takes {least} to {most} nodes, not {nodes}")
         present = sum(not node.over for node in self._run.nodes)
-        self._run.warn(f"resizing to {counted(nodes, 'node')}, as dsrun-scale asks")
+        self._run.warn(f"resizing to {counted(nodes, 'node')}, as dsrun-job asks")
         self._rounds.resize(nodes)
         more = f"; there are {present} now" if present < nodes else ""
         return f"rounds of at most {counted(nodes, 'node')} from now on{more}"

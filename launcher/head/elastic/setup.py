@@ -1,29 +1,23 @@
-"""Connects the rounds of an elastic job with what changes them: the list of hosts, dsrun-scale."""
+"""Connects the rounds of an elastic job with the list of hosts, where that may change."""
 
 from __future__ import annotations
 
 from ...resources.select import read_update
-from . import host_watch, scale_socket
+from . import host_watch
 from .runner_rounds import RunnerRounds
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...specs.elastic_policy import ElasticPolicy
     from ...specs.host_updates import HostUpdates
-    from ..output.console import Console
     from ..run.run import Run
 
 
-def runner_rounds(run: Run, limits: ElasticPolicy, console: Console) -> RunnerRounds:
-    """Return the restart policy of an elastic run, connected with these."""
+def runner_rounds(run: Run, limits: ElasticPolicy) -> RunnerRounds:
+    """Return the restart policy of an elastic run, connected with its list of hosts."""
     rounds, updates = RunnerRounds(run, limits), run.spec.updates
     if updates is not None:
         _watch(rounds, updates, run)
-    try:
-        listener = scale_socket.listener(run.spec.job_id)
-        rounds.close_too(scale_socket.ScaleSocket(run.loop, listener, rounds.resize).close)
-    except OSError as error:
-        console.log(f"dsrun-scale cannot reach this job: {error.strerror}", "debug")
     return rounds
 
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ...specs.plan import Node
     from .events import FleetEvent
     from .lanes import Lanes
+    from .machines import Machines
 
 CHECKS = 300.0
 """Seconds beyond the lease for which a node may be silent while it makes the checks of a JOB."""
@@ -43,6 +44,7 @@ FROM_NODES = (
     *(frames.JOIN, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
     *(frames.FROM_LANE, frames.LANE_ENDED),
     *(frames.EXEC_OUTPUT, frames.EXEC_EXIT, frames.EXEC_TOOK),
+    *(frames.USAGE, frames.ENDED_JOB),
 )
 """Frames that an authenticated node launcher may send."""
 
@@ -100,6 +102,7 @@ class Fleet:
             from .lanes import Lanes
 
             self._lanes = Lanes(self)
+        self._machines: Machines | None = None
 
     # -- what runs on it --------------------------------------------------------------------
 
@@ -162,6 +165,15 @@ class Fleet:
             assert self._backend_for is not None
             self._backends[node.number] = self._backend_for(node.origin).backend
         return self._backends[node.number]
+
+    @property
+    def machines(self) -> Machines:
+        """What asks its nodes about their machines; imported for the first question."""
+        if self._machines is None:
+            from .machines import Machines
+
+            self._machines = Machines(self)
+        return self._machines
 
     @property
     def names(self) -> str:

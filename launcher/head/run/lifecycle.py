@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...specs.job import JobSpec
     from ...specs.plan import Node
     from ..report.report import Report
+    from .job_socket import JobSocket
     from .start import Start
 
 OTHER_SIGNALS = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGTSTP, signal.SIGQUIT}
@@ -91,11 +92,34 @@ def _run(program: Run, start: Start, console: Console) -> Report:
     """Run a program to its end, and print the report."""
     console.on_broken_pipe = program.signals.on_broken_output
     _handle_signals(program)
-    report = _wait(program, start, console)
+    close = _listen(program)
+    try:
+        report = _wait(program, start, console)
+    finally:
+        close()
     text = words(report)
     if text:
         console.print_report(text)
     return report
+
+
+def _listen(run: Run) -> Callable[[], None]:
+    """Take requests of dsrun-job from when node launchers start; return what ends that."""
+    opened: list[JobSocket] = []
+
+    def listen() -> None:
+        from .job_socket import JobSocket
+
+        opened.append(JobSocket(run))
+
+    timer = run.loop.call_later(0.0, listen)
+
+    def close() -> None:
+        timer.cancel()
+        for one in opened:
+            one.close()
+
+    return close
 
 
 def _nodes(start: Start) -> list[Node]:
@@ -127,7 +151,7 @@ def program_of(spec: JobSpec, fleet: Fleet, console: Console) -> Run:
     if limits is not None:
         from ..elastic.setup import runner_rounds
 
-        return Run(spec, fleet, console, lambda run: runner_rounds(run, limits, console))
+        return Run(spec, fleet, console, lambda run: runner_rounds(run, limits))
     return Run(spec, fleet, console)
 
 

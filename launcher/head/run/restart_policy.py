@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ...common.errors import UsageError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -64,6 +66,14 @@ if TYPE_CHECKING:
             """Return the number of workers for the report."""
             ...
 
+        def resize(self, nodes: int) -> str:
+            """Use at most so many nodes from now on; return what to tell the user.
+
+            Raises:
+                DsrunError: that is not possible.
+            """
+            ...
+
         def close(self) -> None:
             """Start nothing more: the run is being stopped, or is over."""
             ...
@@ -111,6 +121,14 @@ class NoRestarts:
     def world_size(self, planned: int) -> int:
         """Return the number of workers of the plan."""
         return planned
+
+    def resize(self, nodes: int) -> str:
+        """Refuse: the number of nodes cannot change, or dsrun does not decide on it.
+
+        Raises:
+            UsageError: always.
+        """
+        raise UsageError("the number of its nodes is fixed; --elastic_training lets it change")
 
     def close(self) -> None:
         """Nothing to do."""

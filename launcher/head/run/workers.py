@@ -68,6 +68,11 @@ class Workers:
         if self._timer is None:
             self._timer = self._loop.call_later(PATIENCE, self._look)
 
+    @property
+    def running(self) -> list[Worker]:
+        """The running workers, by rank."""
+        return sorted(self._running.values())
+
     def runs(self, node: RunNode, rank: int) -> bool:
         """Return whether a rank runs on a node now."""
         known = self._running.get(rank)
@@ -93,7 +98,7 @@ class Workers:
     def table(self) -> str:
         """Return a table of the running ranks: one line per host with pids and run time."""
         hosts: dict[str, list[Worker]] = {}
-        for worker in sorted(self._running.values()):
+        for worker in self.running:
             hosts.setdefault(worker.host, []).append(worker)
         running = len(self._running)
         lines = [f"running: {running} of {running + len(self._ended)} ranks{self.place}"]
@@ -112,7 +117,7 @@ class Workers:
         self._timer = None
         if self._closed or not self._running or not self._ended:
             return
-        ended, left = len(self._ended), sorted(self._running.values())
+        ended, left = len(self._ended), self.running
         some = "; ".join(f"rank {one.rank} on {one.host}, pid {one.pid}" for one in left[:NAMED])
         rest = f" and {len(left) - NAMED} more" if len(left) > NAMED else ""
         self._log(

@@ -1,0 +1,283 @@
+"""dsrun-job: list this user's running jobs and holds on this machine, watch and control them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+
+from ..cli.option import Option
+from ..cli.options import Options, table
+from ..cli.parser import from_environment, take
+from ..common import entry
+from ..common.errors import UsageError
+from ..common.text import plain
+from ..common.values import NamedTuple
+from ..control import local
+from ..resources.ranges import parse_ranks
+from . import job_names
+from .job_names import Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+HOSTS = (
+    *("hostfile", "host", "include", "exclude", "num_nodes", "launcher", "launcher_args"),
+    *("launcher_path", "ssh_port", "accept_new_host_keys", "force_multi", "python"),
+    *("connect_timeout", "start_timeout"),
+)
+"""Options of dsrun that name hosts, or say how to reach them, for `kill`."""
+
+OWN = {
+    "json": Option(False, "bool", ""),
+    "follow": Option(False, "bool", "", ("-f",)),
+    "ranks": Option("", "str", "RANKS"),
+    "now": Option(False, "bool", ""),
+}
+"""Options of its own."""
+
+JOB_ID = "[0-9]{8}-[0-9]{6}-[0-9a-f]{6}"
+"""Pattern of a job id."""
+
+END_WAIT = 60.0
+"""Seconds beyond the grace for a job to end."""
+
+
+class Given(NamedTuple):
+    """A parsed command line.
+
+    Attributes:
+        verb: what to do.
+        words: what follows the verb, without options.
+        own: the value of each of its own options.
+        options: those that it shares with dsrun.
+        given: names of the options on the command line.
+    """
+
+    verb: str
+    words: tuple[str, ...]
+    own: Mapping[str, Any]
+    options: Options
+    given: frozenset[str]
+
+    @property
+    def json(self) -> bool:
+        """Whether to print JSON."""
+        return bool(self.own["json"])
+
+
+class Verb(NamedTuple):
+    """One thing to do.
+
+    Attributes:
+        act: does it; returns the exit code.
+        words: the most words that may follow.
+        options: the options that it takes.
+    """
+
+    act: Callable[[Given], int]
+    words: int
+    options: tuple[str, ...]
+
+
+def run(words: list[str]) -> int:
+    """Run the command with these arguments; return the exit code.
+
+    Raises:
+        UsageError: an argument is not valid, or there is no such job.
+        DsrunError: the job refuses, or does not answer.
+    """
+    if {"-h", "--help"} & {*words}:
+        from ..cli.help.pages import of_tool
+
+        entry.write(of_tool("dsrun-job"))
+        return 0
+    given = _parse(words)
+    return VERBS[given.verb].act(given)
+
+
+def start() -> None:
+    """Run the command `dsrun-job` and exit."""
+    entry.start(run)
+
+
+def _parse(words: Sequence[str]) -> Given:
+    verb, words = (words[0], words[1:]) if words and words[0][:1] != "-" else ("list", words)
+    if verb not in VERBS:
+        raise UsageError(f"dsrun-job: expected one of {', '.join(VERBS)}, not {verb[:40]!r}")
+    shared = {name: found for name, found in table().items() if found[0] in (*HOSTS, "grace")}
+    names = shared | {f: (n, one) for n, one in OWN.items() for f in (n, *one.also)}
+    values: dict[str, Any] = {}
+    rest, at = [], 0
+    while at < len(words):
+        word = words[at]
+        if word[:1] == "-":
+            at += take(word, words[at + 1 : at + 2], names, values)
+        else:
+            rest.append(word)
+            at += 1
+    _check(verb, rest, values)
+    own = {name: values.pop(name, option.default) for name, option in OWN.items()}
+    known = from_environment("DSRUN_", os.environ, shared)
+    return Given(verb, tuple(rest), own, Options(**{**known, **values}), frozenset(values))
+
+
+def _check(verb: str, rest: Sequence[str], values: Mapping[str, Any]) -> None:
+    takes = VERBS[verb]
+    for name in values:
+        if name not in takes.options:
+            able = [one for one, known in VERBS.items() if name in known.options]
+            raise UsageError(f"--{name}: not with {verb}, only with {', '.join(able)}")
+    if len(rest) > takes.words:
+        raise UsageError(f"dsrun-job {verb}: unexpected {rest[takes.words][:40]!r}")
+
+
+# -- list -----------------------------------------------------------------------------------
+
+
+def _list(given: Given) -> int:
+    import shutil
+    import sys
+    import time
+
+    from . import job_table
+    from .job_read import holds, jobs, printed
+
+    places = job_names.places()
+    known, held = jobs(places, ranks=False), holds(places)
+    if given.json:
+        entry.write(printed(known, held))
+        return 0
+    now = time.time()
+    rows = [job_table.of_hold(one, now) for one in held]
+    rows += [job_table.of_job(one, now) for one in known]
+    if rows:
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+        entry.write(job_table.table(rows, width))
+    return 0
+
+
+# -- control --------------------------------------------------------------------------------
+
+
+def _kill(given: Given) -> int:
+    """Stop a job, and wait until it has ended; with hosts, end what is left of it there."""
+    if given.given & {*HOSTS}:
+        return _kill_on_hosts(given)
+    if "grace" in given.given:
+        raise UsageError("--grace: only with hosts, such as -H FILE; a job has its own grace")
+    place = _place(given.words)
+    request: dict[str, object] = {"do": "stop", "number": int(signal.SIGTERM)}
+    if place.kind == local.HOLD:
+        request = {"do": "release"}
+    elif given.own["now"]:
+        request["now"] = True
+    with job_names.open_place(place) as client:
+        answer = client.ask(request, seconds=job_names.PATIENCE)
+        grace = answer.get("grace")
+        _wait_for_end(client, (grace if isinstance(grace, (int, float)) else 0.0) + END_WAIT)
+    return _done(given, place, "has ended")
+
+
+def _wait_for_end(client: Any, seconds: float) -> None:
+    """Wait until the other end closes the connection."""
+    for _ in client.frames(seconds):
+        pass
+
+
+def _kill_on_hosts(given: Given) -> int:
+    from ..control.job_messages import EndJob
+    from .job_remains import end
+
+    (job,) = given.words or ("",)
+    if not re.fullmatch(JOB_ID, job):
+        raise UsageError(
+            f"dsrun-job kill: with hosts, expected the whole id of the job, such as"
+            f" 20261122-101112-abcdef, not {job[:40]!r}"
+        )
+    grace = 0.0 if given.own["now"] else given.options.grace
+    order = EndJob(job, int(signal.SIGTERM), grace)
+    return end(given.options, given.given, order, as_json=given.json)
+
+
+def _signal(given: Given) -> int:
+    *job, name = given.words or ("",)
+    number = _number(name)
+    place = _place(job)
+    job_names.ask(place, {"do": "signal", "number": number})
+    return _done(given, place, f"all ranks were sent {signal.Signals(number).name}")
+
+
+def _number(name: str) -> int:
+    """Return the number of a signal, given as `USR1`, `SIGUSR1` or `10`."""
+    known = {one.name: int(one) for one in signal.Signals}
+    text = name.upper()
+    found = known.get(text, known.get(f"SIG{text}"))
+    if found is None and text.isascii() and text.isdigit() and len(text) < 3:
+        found = int(text) if int(text) in known.values() else None
+    if found is None:
+        raise UsageError(
+            f"dsrun-job signal: expected a signal such as USR1 last, not {name[:40]!r}"
+        )
+    return found
+
+
+def _scale(given: Given) -> int:
+    *job, number = given.words or ("",)
+    if not re.fullmatch("[0-9]{1,7}", number):
+        raise UsageError(f"dsrun-job scale: expected a number of nodes last, not {number[:40]!r}")
+    place = _place(job)
+    answer = job_names.ask(place, {"do": "scale", "nodes": int(number)})
+    return _done(given, place, str(answer.get("words")))
+
+
+def _done(given: Given, place: Place, words: str) -> int:
+    """Print what was done."""
+    if given.json:
+        import json
+
+        done = {"kind": place.kind, "name": place.name, "done": words}
+        entry.write(f"{json.dumps(done)}\n")
+    else:
+        entry.write(f"dsrun-job: {place.kind} {place.name}: {plain(words)}\n")
+    return 0
+
+
+def _place(words: Sequence[str]) -> Place:
+    return job_names.choose(words[0] if words else None, job_names.places())
+
+
+# -- output and the live view ---------------------------------------------------------------
+
+
+def _logs(given: Given) -> int:
+    from .job_logs import show
+
+    ranks = sorted(parse_ranks("--ranks", given.own["ranks"])) or None
+    return show(_place(given.words), ranks, follow=given.own["follow"], as_json=given.json)
+
+
+def _top(given: Given) -> int:
+    from .job_top import once, watch
+
+    chosen = _place(given.words) if given.words else None
+    if given.json or not (os.isatty(0) and os.isatty(1)):
+        return once(chosen, as_json=given.json)
+    return watch(chosen)
+
+
+VERBS = {
+    "list": Verb(_list, 0, ("json",)),
+    "top": Verb(_top, 1, ("json",)),
+    "logs": Verb(_logs, 1, ("json", "follow", "ranks")),
+    "signal": Verb(_signal, 2, ("json",)),
+    "scale": Verb(_scale, 2, ("json",)),
+    "kill": Verb(_kill, 1, ("json", "now", "grace", *HOSTS)),
+}
+"""Everything that it can do."""
+
+
+if __name__ == "__main__":
+    start()

@@ -1,0 +1,97 @@
+"""Find the jobs and holds of this user on this machine, and the one that a word means."""
+
+from __future__ import annotations
+
+from ..common.errors import DsrunError, UsageError
+from ..common.values import NamedTuple
+from ..control import local
+from ..control.local_client import LocalClient, connect, running
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+PATIENCE = 10.0
+"""Seconds for a job to answer."""
+
+LAST = "last"
+"""The word for the newest job."""
+
+NAMED = 6
+"""Names in a message."""
+
+
+class Place(NamedTuple):
+    """The socket of a job or of a hold.
+
+    Attributes:
+        kind: `job` or `hold`.
+    """
+
+    kind: str
+    name: str
+
+
+def places() -> list[Place]:
+    """Return all jobs and holds that run now; a job id begins with its time, so the newest last."""
+    return [Place(kind, name) for kind in (local.JOB, local.HOLD) for name in running(kind)]
+
+
+def choose(word: str | None, known: Sequence[Place]) -> Place:
+    """Return the place that a word means: a name, an unambiguous part of one, or `last`.
+
+    Without a word it is the only one there is.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    jobs = [one for one in known if one.kind == local.JOB]
+    if word is None:
+        return _only(jobs or known, "several jobs are running")
+    if word == LAST and jobs:
+        return max(jobs, key=lambda one: one.name)
+    exact = [one for one in known if one.name == word]
+    found = exact or [one for one in known if word and word in one.name]
+    if not found:
+        raise UsageError(f"dsrun-job: no job {word[:40]} on this machine; running: {_names(known)}")
+    return _only(found, f"{word[:40]}: more than one job has this in its name")
+
+
+def _only(found: Sequence[Place], otherwise: str) -> Place:
+    if not found:
+        raise UsageError("dsrun-job: no job of yours is running on this machine")
+    if len(found) > 1:
+        raise UsageError(f"dsrun-job: {otherwise}; name one: {_names(found)}")
+    return found[0]
+
+
+def _names(some: Iterable[Place]) -> str:
+    names = [one.name for one in some]
+    more = [f"and {len(names) - NAMED} more"] if len(names) > NAMED else []
+    return ", ".join([*names[-NAMED:], *more]) or "none"
+
+
+def open_place(place: Place) -> LocalClient:
+    """Return a connection.
+
+    Raises:
+        UsageError: it has ended meanwhile.
+    """
+    client = connect(place.kind, place.name)
+    if client is None:
+        raise UsageError(f"dsrun-job: {place.kind} {place.name} has ended")
+    return client
+
+
+def ask(place: Place, request: dict[str, object]) -> dict[str, object]:
+    """Ask once, and return the answer.
+
+    Raises:
+        DsrunError: it refuses, does not answer, or has ended.
+    """
+    with open_place(place) as client:
+        try:
+            return client.ask(request, seconds=PATIENCE)
+        except DsrunError as error:
+            error.args = (f"dsrun-job: {place.kind} {place.name}: {error}",)
+            raise

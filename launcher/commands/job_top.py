@@ -1,0 +1,260 @@
+"""`dsrun-job top`: jobs as they are now, again and again, until `q` or Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import termios
+import time
+import tty
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+
+from ..common import entry
+from ..common.errors import DsrunError
+from ..control import frames, local
+from ..control.frames import BadFrame
+from ..control.job_status import as_fields, from_answer
+from ..control.local_client import connect
+from . import job_names
+from .job_screen import draw
+from .job_view import JobView, cores, usage_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..control.job_messages import Usage
+    from ..control.job_status import JobStatus
+    from ..control.local_client import LocalClient, Message
+    from .job_names import Place
+
+PAUSE = 1.0
+"""Seconds between two questions to a job."""
+
+LOOK = 5.0
+"""Seconds between two looks for new jobs, if all are shown."""
+
+SLOW = 4.0
+"""Seconds without an answer after which the view says so; devices may take some."""
+
+SAMPLE = 0.5
+"""Seconds between the two samples of a single view."""
+
+
+class Watched:
+    """One job that is asked again and again, without waiting for it.
+
+    Attributes:
+        ended: whether its runner is gone.
+    """
+
+    def __init__(self, place: Place, client: LocalClient) -> None:
+        self.place = place
+        self.ended = False
+        self._client = client
+        self._status: JobStatus | None = None
+        self._used: dict[str, Usage] = {}
+        self._cores: dict[int, float] = {}
+        self._asked: dict[int, str] = {}
+        self._at = 0.0
+
+    def fileno(self) -> int:
+        """Return the descriptor to wait for."""
+        return self._client.fileno()
+
+    def ask(self, now: float) -> None:
+        """Ask again, if everything was answered and it is time."""
+        if self.ended or self._asked or now - self._at < PAUSE:
+            return
+        self._at = now
+        try:
+            for verb in ("status", "usage"):
+                request = {"do": verb, "ranks": True}
+                self._asked[self._client.send(request)] = verb
+        except DsrunError:
+            self._end()
+
+    def read(self) -> None:
+        """Take in what has arrived."""
+        try:
+            arrived = self._client.receive()
+            for one in arrived or ():
+                if one.kind == frames.ANSWER:
+                    self._answered(one.message)
+        except (DsrunError, BadFrame, LookupError, TypeError, ValueError):
+            arrived = None
+        if arrived is None:
+            self._end()
+
+    def _answered(self, message: Message) -> None:
+        verb = self._asked.pop(int(message["id"]), "")
+        if message.get("ok") is not True:
+            return
+        if verb == "status":
+            self._status = from_answer(message)
+        elif verb == "usage":
+            used = usage_of(message["nodes"])
+            self._cores = cores(self._used, used)
+            self._used = used
+
+    def _end(self) -> None:
+        self.ended = True
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._client.close()
+
+    @property
+    def waits(self) -> bool:
+        """Whether an answer is expected."""
+        return bool(self._asked) and not self.ended
+
+    def view(self, now: float) -> JobView | None:
+        """Return what is known; None before the first answer."""
+        if self._status is None:
+            return None
+        slow = self.waits and now - self._at > SLOW
+        problem = "HAS ENDED" if self.ended else "DOES NOT ANSWER" if slow else ""
+        return JobView(self._status, self._used, self._cores, problem)
+
+
+class Jobs:
+    """The jobs in the view: one, or all there are."""
+
+    def __init__(self, chosen: Place | None) -> None:
+        self._chosen = chosen
+        self._watched: dict[Place, Watched] = {}
+        self._looked = float("-inf")
+
+    def look(self, now: float) -> None:
+        """Look for new jobs, and ask those that are known."""
+        if now - self._looked >= LOOK and (self._chosen is None or not self._watched):
+            self._looked = now
+            places = job_names.places() if self._chosen is None else [self._chosen]
+            for place in places:
+                if place.kind == local.JOB and place not in self._watched:
+                    self._connect(place)
+        for one in self._watched.values():
+            one.ask(now)
+
+    def _connect(self, place: Place) -> None:
+        client = connect(place.kind, place.name)
+        if client is not None:
+            self._watched[place] = Watched(place, client)
+
+    def wait(self, seconds: float, *others: int) -> list[int]:
+        """Read what arrives for so long; return those of other descriptors that can be read."""
+        fds = {one.fileno(): one for one in self._watched.values() if not one.ended}
+        ready, _, _ = select.select([*fds, *others], [], [], seconds)
+        for fd in ready:
+            if fd in fds:
+                fds[fd].read()
+        return [fd for fd in ready if fd not in fds]
+
+    def views(self, now: float) -> list[JobView]:
+        """Return what is known of all jobs; of those that have ended, only of a chosen one."""
+        shown = [one for one in self._watched.values() if self._chosen or not one.ended]
+        return [view for one in shown if (view := one.view(now)) is not None]
+
+    @property
+    def waits(self) -> bool:
+        """Whether an answer is expected."""
+        return any(one.waits for one in self._watched.values())
+
+    @property
+    def ended(self) -> bool:
+        """Whether a chosen job has ended."""
+        return self._chosen is not None and all(one.ended for one in self._watched.values())
+
+    def close(self) -> None:
+        """End all connections."""
+        for one in self._watched.values():
+            one.close()
+
+
+def once(chosen: Place | None, *, as_json: bool) -> int:
+    """Print the jobs as they are now, of two samples; return the exit code."""
+    jobs = Jobs(chosen)
+    for pause in (PAUSE if not as_json else 0.0, 0.0):
+        jobs.look(time.monotonic())
+        last = time.monotonic() + SLOW
+        while jobs.waits and time.monotonic() < last:
+            jobs.wait(last - time.monotonic())
+        time.sleep(pause)
+    views = jobs.views(time.monotonic())
+    jobs.close()
+    if as_json:
+        entry.write(f"{json.dumps({'jobs': [_fields(view) for view in views]})}\n")
+        return 0
+    console = Console(markup=False, highlight=False)
+    rows = sum(len(view.status.nodes) + len(view.status.ranks) + 4 for view in views)
+    now = time.strftime("%H:%M:%S")
+    console.print(draw(views, time.time(), console.width, len(views) * (rows + 1) + 1, hint=now))
+    return 0
+
+
+def _fields(view: JobView) -> dict[str, object]:
+    used = [
+        {
+            "host": host,
+            **one._asdict(),
+            "ranks": [row._asdict() for row in one.ranks],
+            "devices": [row._asdict() for row in one.devices],
+        }
+        for host, one in view.used.items()
+    ]
+    return {**as_fields(view.status), "used": used}
+
+
+def watch(chosen: Place | None) -> int:
+    """Show the jobs until `q`, Ctrl-C or, if one was chosen, its end; return the exit code."""
+    jobs, console = Jobs(chosen), Console(markup=False, highlight=False)
+    try:
+        with _keys(), Live(console=console, screen=True, auto_refresh=False) as live:
+            _loop(jobs, console, live)
+    except KeyboardInterrupt:
+        pass
+    finally:
+        jobs.close()
+    if jobs.ended and chosen is not None:
+        entry.write(f"dsrun-job: job {chosen.name} has ended\n")
+    return 0
+
+
+def _loop(jobs: Jobs, console: Console, live: Live) -> None:
+    while not jobs.ended:
+        now = time.monotonic()
+        jobs.look(now)
+        hint = f"dsrun-job top  {time.strftime('%H:%M:%S')}  q: leave"
+        width, height = console.size
+        live.update(draw(jobs.views(now), time.time(), width, height, hint=hint), refresh=True)
+        end = now + PAUSE / 2
+        while (left := end - time.monotonic()) > 0:
+            if jobs.wait(left, 0) and os.read(0, 64) in {b"q", b"Q", b""}:
+                return
+
+
+@contextmanager
+def _keys() -> Iterator[None]:
+    """Read keys at once, and leave the terminal as it was, whatever ends this process."""
+    before = termios.tcgetattr(0)
+
+    def leave(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, leave)
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # it would leave the terminal as it is now
+    tty.setcbreak(0)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        termios.tcsetattr(0, termios.TCSADRAIN, before)

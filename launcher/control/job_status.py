@@ -1,0 +1,120 @@
+"""What a runner tells of its job over local control: values that dsrun-job shows."""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+from . import messages
+from .field_types import Rank
+from .frames import BadFrame
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class NodeStatus(NamedTuple):
+    """One node of a job.
+
+    Attributes:
+        state: `starting`, `ready` (for the start), `running`, `waiting` (without workers), `done`,
+            `lost`.
+        reason: why it is lost, or cannot take part; "" otherwise.
+    """
+
+    host: str
+    state: str
+    reason: str
+
+
+class RankStatus(NamedTuple):
+    """One worker of a job.
+
+    Attributes:
+        device: its device as in the variable that masks devices; "" for none.
+        pid: 0 if it does not run.
+        state: `waiting`, `running`, `ended` (with code 0), `failed` or `stopped`.
+        since: when it was started, in seconds since 1970; 0 if it does not run.
+        code: its exit code, or minus the number of the signal that ended it; None while it runs.
+        last: the newest line that it has written.
+    """
+
+    rank: Rank
+    host: str
+    device: str
+    pid: int
+    state: str
+    since: float
+    code: int | None
+    last: str
+
+
+class JobStatus(NamedTuple):
+    """One job.
+
+    Attributes:
+        version: of the runner.
+        job_id: the job's id.
+        pid: of the runner.
+        state: `starting`, `running`, `stopping` or `ending`.
+        since: when it was started, in seconds since 1970.
+        program: script and arguments, as a shell reads them.
+        workdir: the workers' folder.
+        launcher: the name of the backend.
+        elastic: whether it has rounds.
+        round: the newest one, from 1 on; 0 before the first, and without rounds.
+        restarts: how often workers were restarted after a failure.
+        world_size: the number of ranks, 0 while it is not known.
+        running: how many of them run.
+        nodes: in the order of their ranks.
+        ranks: all of them, or () if they were not asked for.
+        last: the newest line of output.
+        last_rank: the rank that has written it, None for none.
+    """
+
+    version: str
+    job_id: str
+    pid: int
+    state: str
+    since: float
+    program: str
+    workdir: str
+    launcher: str
+    elastic: bool
+    round: int
+    restarts: int
+    world_size: int
+    running: int
+    nodes: tuple[NodeStatus, ...]
+    ranks: tuple[RankStatus, ...]
+    last: str
+    last_rank: int | None
+
+
+def as_fields(status: JobStatus) -> dict[str, Any]:
+    """Return a status as JSON has it, each row as an object."""
+    rows = {name: [row._asdict() for row in getattr(status, name)] for name in ("nodes", "ranks")}
+    return {**status._asdict(), **rows}
+
+
+def from_answer(answer: dict[str, Any]) -> JobStatus:
+    """Return the status in an answer of a runner, which may be of another version.
+
+    Raises:
+        BadFrame: it is not one.
+    """
+    shapes: dict[str, Any] = {"nodes": NodeStatus, "ranks": RankStatus}
+    try:
+        fields = {name: answer[name] for name in JobStatus._fields}
+        rows = {
+            name: [[row[field] for field in shape._fields] for row in fields[name]]
+            for name, shape in shapes.items()
+        }
+    except (LookupError, TypeError):
+        raise BadFrame("not the status of a job of this version") from None
+    status = messages.from_fields(JobStatus, fields | rows)
+    nodes = tuple(NodeStatus(*row) for row in status.nodes)
+    return status._replace(nodes=nodes, ranks=tuple(RankStatus(*row) for row in status.ranks))
+
+
+messages.allow_rows(NodeStatus)
+messages.allow_rows(RankStatus)

@@ -1,0 +1,72 @@
+"""Ends what a job has left on the nodes of a fleet that was connected for this alone."""
+
+from __future__ import annotations
+
+from .events import NodeConnected, NodeDisconnected, NodeEnded
+from .unreached import NO_MESSAGE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...control.job_messages import EndedJob, EndJob
+    from .events import FleetEvent
+    from .fleet import Fleet
+    from .node_connection import NodeConnection
+
+MARGIN = 30.0
+"""Seconds beyond the grace for a node to tell the outcome."""
+
+
+class JobEnd:
+    """Sends END_JOB to every node that connects, until all have answered or are given up.
+
+    Attributes:
+        outcomes: what each host has answered.
+        unreached: why there is no answer, by host.
+    """
+
+    def __init__(self, fleet: Fleet, order: EndJob, patience: float) -> None:
+        """Expect an answer of all nodes; `patience` is the time for them to connect, in seconds."""
+        self.outcomes: dict[str, EndedJob] = {}
+        self.unreached: dict[str, str] = {}
+        self._fleet = fleet
+        self._order = order
+        self._waiting = set(fleet.nodes.values())
+        fleet.lend(tuple(self._waiting), self._on_event)
+        fleet.loop.call_later(patience, lambda: self._give_up(connected=False))
+        last = patience + order.grace + MARGIN
+        fleet.loop.call_later(last, lambda: self._give_up(connected=True))
+
+    def wait(self) -> None:
+        """Run the loop until nothing more is expected."""
+        if self._waiting:
+            self._fleet.loop.run()
+        self._fleet.take_back(self._on_event)
+
+    def _on_event(self, event: FleetEvent) -> None:
+        match event:
+            case NodeConnected(node):
+                self._fleet.machines.end_job(node, self._order, self._on_outcome)
+            case NodeDisconnected(node, reason, fault):
+                self._lose(node, fault or f"its node launcher disconnected ({reason})")
+            case NodeEnded(node, cause):
+                self._lose(node, cause or NO_MESSAGE)
+
+    def _on_outcome(self, node: NodeConnection, outcome: EndedJob) -> None:
+        self.outcomes[node.name] = outcome
+        self._settle(node)
+
+    def _lose(self, node: NodeConnection, reason: str) -> None:
+        """Record why a node does not answer; the backend's cause may follow the first reason."""
+        if node.name not in self.outcomes:
+            self.unreached[node.name] = reason
+            self._settle(node)
+
+    def _give_up(self, *, connected: bool) -> None:
+        for node in tuple(self._waiting):
+            if connected or not node.connected:
+                self._lose(node, "no answer")
+
+    def _settle(self, node: NodeConnection) -> None:
+        self._waiting.discard(node)
+        if not self._waiting:
+            self._fleet.loop.stop()

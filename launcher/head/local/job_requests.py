@@ -1,0 +1,135 @@
+"""What dsrun-job can ask of a running job: verbs for `LocalServer`."""
+
+from __future__ import annotations
+
+import signal
+import struct
+
+from ...common.errors import UsageError
+from ...control import frames
+from ...control.job_status import as_fields
+from .job_status import status
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..fleet.machines import Used
+    from ..run.run import Run
+    from ..run.seen import Seen
+    from .server import Caller, Message, Verb
+
+MOST_PENDING = 1 << 20
+"""Bytes that may wait for a caller that follows the output; more is left out."""
+
+_CHUNK = struct.Struct("!IB")
+
+
+class JobRequests:
+    """Answers requests about one run.
+
+    Attributes:
+        verbs: by the names that requests give.
+    """
+
+    def __init__(self, run: Run, seen: Seen) -> None:
+        self._run = run
+        self._seen = seen
+        self.verbs: dict[str, Verb] = {
+            "status": self._status,
+            "usage": self._usage,
+            "signal": self._signal,
+            "stop": self._stop,
+            "scale": self._scale,
+            "logs": self._logs,
+        }
+
+    def _status(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+        return as_fields(status(self._run, self._seen, ranks=request.get("ranks") is True))
+
+    def _usage(self, caller: Caller, request: Message, _fds: list[int]) -> None:
+        """Answer with what each node that is connected reports: (host, usage) of each."""
+
+        def answer(used: Used) -> None:
+            rows = [[node.name, one._asdict()] for node, one in used.items()]
+            caller.answer({"nodes": rows}, request)
+
+        nodes = [node.connection for node in self._run.nodes if not node.over]
+        question = self._run.fleet.machines.ask_usage(nodes, answer)
+        caller.on_close.append(question.drop)
+
+    # -- signals ----------------------------------------------------------------------------
+
+    def _signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+        """Send a signal to every worker, whatever it does to them."""
+        number, run = _number(request), self._run
+        if not run.started or run.stopping:
+            raise UsageError(f"its workers are not running: it is {run.phase.name.lower()}")
+        run.warn(f"{signal.Signals(number).name} to all ranks, as dsrun-job asks")
+        run.send(run.nodes, frames.pack(frames.SIGNAL, bytes([number])))
+        return {"ranks": len(run.workers.running)}
+
+    def _stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+        """Stop the job as if its runner had received this signal; `now`: without grace."""
+        number, run = _number(request), self._run
+        run.warn("stopping the job, as dsrun-job asks")
+        run.signals.end(number)
+        if request.get("now") is True and run.started and not run.ending:
+            run.warn("killing all ranks now")
+            run.stop(number, 0.0)
+        return {"grace": run.grace}
+
+    def _scale(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
+        nodes = request.get("nodes")
+        if type(nodes) is not int or not 0 < nodes < 10_000_000:
+            raise UsageError("invalid request: expected nodes, a number above 0")
+        return {"words": self._run.restarts.resize(nodes)}
+
+    # -- output -----------------------------------------------------------------------------
+
+    def _logs(self, caller: Caller, request: Message, _fds: list[int]) -> Message:
+        """Send the newest output of all ranks, or of some; with `follow` also what comes later."""
+        ranks = request.get("ranks")
+        if ranks is not None and not (isinstance(ranks, list) and set(map(type, ranks)) <= {int}):
+            raise UsageError("invalid request: expected ranks, a list of numbers")
+        reader = LogReader(caller, None if ranks is None else set(ranks))
+        for rank, stream, data in self._seen.tail.blocks():
+            reader.feed(rank, self._seen.tail.hosts[rank], stream, data)
+        if request.get("follow") is True:
+            self._seen.followers.append(reader.feed)
+            caller.on_close.append(lambda: self._seen.followers.remove(reader.feed))
+        return {}
+
+
+class LogReader:
+    """Sends output to one caller, as long as it keeps up.
+
+    Before the first output of a rank, and whenever it has moved, an event `rank` has its host.
+    """
+
+    def __init__(self, caller: Caller, ranks: set[int] | None) -> None:
+        """Send the output of these ranks; None for all."""
+        self._caller = caller
+        self._ranks = ranks
+        self._hosts: dict[int, str] = {}
+        self._skipped = 0
+
+    def feed(self, rank: int, host: str, stream: int, data: bytes) -> None:
+        """Send output, or leave it out and say so where the caller reads too slowly."""
+        if self._ranks is not None and rank not in self._ranks:
+            return
+        if self._caller.pending > MOST_PENDING:
+            self._skipped += len(data)
+            return
+        if self._skipped:
+            self._caller.event({"event": "skipped", "bytes": self._skipped})
+            self._skipped = 0
+        if self._hosts.get(rank) != host:
+            self._hosts[rank] = host
+            self._caller.event({"event": "rank", "rank": rank, "host": host})
+        self._caller.chunk(_CHUNK.pack(rank, stream) + data)
+
+
+def _number(request: Message) -> int:
+    number = request.get("number")
+    if type(number) is not int or number not in set(signal.Signals):
+        raise UsageError("invalid request: expected number, that of a signal")
+    return number

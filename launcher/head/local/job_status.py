@@ -1,0 +1,88 @@
+"""The status of a run: where its workers are, how they do, and what was printed last."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+
+from ... import __version__
+from ...control.job_status import JobStatus, NodeStatus, RankStatus
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..run.run import Run
+    from ..run.run_node import RunNode
+    from ..run.seen import Seen
+    from ..run.workers import Worker
+
+
+def status(run: Run, seen: Seen, *, ranks: bool) -> JobStatus:
+    """Return the status of a run as of now, without its ranks if they are many and not needed."""
+    spec, tail, now = run.spec, seen.tail, time.time() - run.loop.clock()
+    running = run.workers.running
+    hosts = {one.host for one in running}
+    return JobStatus(
+        version=__version__,
+        job_id=spec.job_id,
+        pid=os.getpid(),
+        state=run.phase.name.lower(),
+        since=now + run.record.began,
+        program=shlex.join([run.plan.program.script, *run.plan.program.args]),
+        workdir=spec.workdir,
+        launcher=run.plan.launcher,
+        elastic=spec.elastic is not None or run.plan.rendezvous is not None,
+        round=seen.round,
+        restarts=seen.restarts,
+        world_size=run.restarts.world_size(run.plan.world_size or 0),
+        running=len(running),
+        nodes=tuple(_node(run, node, hosts) for node in run.nodes),
+        ranks=tuple(_ranks(run, seen, {one.rank: one for one in running}, now)) if ranks else (),
+        last=tail.last_line(tail.newest),
+        last_rank=tail.newest,
+    )
+
+
+def _node(run: Run, node: RunNode, hosts: set[str]) -> NodeStatus:
+    if node.failed or node.lost:
+        return NodeStatus(node.name, "lost", node.failed or node.lost)
+    if node.done:
+        return NodeStatus(node.name, "done", node.done.reason)
+    if not run.started:
+        return NodeStatus(node.name, "ready" if node.hello else "starting", "")
+    return NodeStatus(node.name, "running" if node.name in hosts else "waiting", "")
+
+
+def _ranks(run: Run, seen: Seen, running: dict[int, Worker], now: float) -> Iterator[RankStatus]:
+    """Yield every rank of the plan; `now` is what to add to the loop's clock."""
+    nodes = {node.node.rank: node for node in run.nodes if not node.over}
+    for place in run.plan.nodes:
+        for worker in place.workers():
+            rank, known = worker.rank, running.get(worker.rank)
+            code, stopped = seen.exits.get(rank, (None, False))
+            yield RankStatus(
+                rank=rank,
+                host=place.host.name,
+                device=_device(nodes.get(place.rank), worker.device),
+                pid=known.pid if known else 0,
+                state="running" if known else _ended(code, stopped=stopped),
+                since=now + known.since if known else 0.0,
+                code=None if known else code,
+                last=seen.tail.last_line(rank),
+            )
+
+
+def _ended(code: int | None, *, stopped: bool) -> str:
+    if code is None:
+        return "waiting"
+    return "stopped" if stopped else "failed" if code else "ended"
+
+
+def _device(node: RunNode | None, slot: int | str | None) -> str:
+    """Return the device of a slot, which may be an index into those that the node has."""
+    devices = node.hello.devices if node is not None and node.hello else ()
+    if isinstance(slot, int) and slot < len(devices):
+        return devices[slot]
+    return slot if isinstance(slot, str) else ""

@@ -1,0 +1,178 @@
+"""What a running job answers, does and refuses."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.job_messages import Usage
+from dsrun.launcher.head.elastic.setup import runner_rounds
+from dsrun.launcher.head.local.job_requests import MOST_PENDING
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+
+from ...support.asked_run import chunks, events
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...support.asked_run import AskedRun
+
+    AskedOf = Callable[..., AskedRun]
+
+
+def test_status_is_told_with_or_without_ranks(asked: AskedOf) -> None:
+    job = asked("n0")
+    assert job.answer(do="status")["ranks"] == []
+    assert [rank["rank"] for rank in job.answer(do="status", ranks=True)["ranks"]] == [0, 1]
+
+
+def test_usage_comes_once_the_nodes_have_answered(asked: AskedOf) -> None:
+    job = asked("n0", "n1")
+    line = job.call()
+    assert job.ask(line, do="usage") == []
+    usage = Usage(1.0, 8, 0.5, 100, 50, (), ())
+    for name in ("n0", "n1"):
+        job.fleet.node(name).says(messages.pack(frames.USAGE, usage))
+    ((_, answer),) = job.got(line)
+    fields = {**usage._asdict(), "ranks": [], "devices": []}
+    assert answer["nodes"] == [["n0", fields], ["n1", fields]]
+
+
+def test_a_caller_that_leaves_while_nodes_are_asked_does_not_matter(asked: AskedOf) -> None:
+    job = asked("n0")
+    line = job.call()
+    job.ask(line, do="usage")
+    line.close()
+    job.fleet.go(5)
+    assert job.answer(do="status")["ok"]
+
+
+# -- signals --------------------------------------------------------------------------------------
+
+
+def test_a_signal_goes_to_all_ranks(asked: AskedOf) -> None:
+    job = asked("n0", "n1")
+    assert job.answer(do="signal", number=signal.SIGUSR2)["ranks"] == 4
+    assert job.fleet.said("warning") == ["SIGUSR2 to all ranks, as dsrun-job asks"]
+    for name in ("n0", "n1"):
+        assert [kind for kind in job.fleet.kinds(name) if kind != "BEAT"] == ["SIGNAL"]
+
+
+def test_a_job_is_stopped_as_by_its_own_signal(asked: AskedOf) -> None:
+    job = asked("n0")
+    assert job.answer(do="stop", number=signal.SIGTERM)["grace"] == job.run.grace
+    (stop,) = [value for kind, value in job.fleet.news("n0") if kind == "STOP"]
+    assert stop == {"number": signal.SIGTERM, "grace": job.run.grace}
+    job.fleet.node("n0").exits(0, -15, told=True)
+    job.fleet.node("n0").exits(1, -15, told=True)
+    job.fleet.node("n0").done()
+    job.fleet.step()
+    assert job.run.result().exit_code == 128 + signal.SIGTERM
+
+
+def test_a_job_is_killed_without_grace(asked: AskedOf) -> None:
+    job = asked("n0")
+    job.answer(do="stop", number=signal.SIGTERM, now=True)
+    graces = [value["grace"] for kind, value in job.fleet.news("n0") if kind == "STOP"]
+    assert graces[-1] == 0.0
+
+
+def test_a_job_that_has_not_started_is_given_up(asked: AskedOf) -> None:
+    job = asked("n0", started=False)
+    assert "not running: it is starting" in job.error(do="signal", number=signal.SIGUSR1)
+    job.answer(do="stop", number=signal.SIGTERM)
+    assert job.run.ending
+
+
+def test_a_job_that_is_being_stopped_gets_no_signals(asked: AskedOf) -> None:
+    job = asked("n0")
+    job.answer(do="stop", number=signal.SIGTERM)
+    assert "it is stopping" in job.error(do="signal", number=signal.SIGUSR1)
+
+
+@pytest.mark.parametrize("number", [None, 0, -1, 99, "15", True, 1.5, [15]])
+@pytest.mark.parametrize("verb", ["signal", "stop"])
+def test_numbers_that_are_no_signals_are_refused(asked: AskedOf, verb: str, number: object) -> None:
+    job = asked("n0")
+    assert "expected number, that of a signal" in job.error(do=verb, number=number)
+    assert not job.run.stopping
+
+
+# -- size -----------------------------------------------------------------------------------------
+
+
+def test_an_elastic_job_is_resized_within_its_limits(asked: AskedOf) -> None:
+    limits = ElasticPolicy(1, 2, 3)
+    job = asked("n0", "n1", restarts=lambda run: runner_rounds(run, limits), elastic=limits)
+    words = job.answer(do="scale", nodes=1)["words"]
+    assert words == "rounds of at most 1 node from now on"
+    assert job.error(do="scale", nodes=9) == "this job takes 1 to 2 nodes, not 9"
+
+
+def test_another_job_is_not(asked: AskedOf) -> None:
+    job = asked("n0")
+    assert "is fixed" in job.error(do="scale", nodes=1)
+    for wrong in (None, 0, -1, "2", True, 1 << 40):
+        assert "expected nodes" in job.error(do="scale", nodes=wrong)
+
+
+# -- output ---------------------------------------------------------------------------------------
+
+
+def test_the_newest_output_is_sent_with_the_hosts_of_its_ranks(asked: AskedOf) -> None:
+    job = asked("n0", "n1")
+    job.prints("n0", 0, b"one\n")
+    job.prints("n1", 2, b"two\n", stream=2)
+    job.prints("n0", 0, b"three")
+    got = job.ask(do="logs")
+    assert [kind for kind, _ in got][-1] == frames.ANSWER
+    assert chunks(got) == [(0, 1, b"one\n"), (2, 2, b"two\n"), (0, 1, b"three")]
+    assert events(got) == [
+        {"event": "rank", "rank": 0, "host": "n0"},
+        {"event": "rank", "rank": 2, "host": "n1"},
+    ]
+    assert chunks(job.ask(do="logs", ranks=[2])) == [(2, 2, b"two\n")]
+
+
+def test_who_follows_gets_what_comes_later(asked: AskedOf) -> None:
+    job = asked("n0")
+    job.prints("n0", 0, b"early\n")
+    line = job.call()
+    assert chunks(job.ask(line, do="logs", follow=True, ranks=[0])) == [(0, 1, b"early\n")]
+    job.prints("n0", 1, b"of another rank\n")
+    job.prints("n0", 0, b"late\n")
+    assert chunks(job.got(line)) == [(0, 1, b"late\n")]
+    line.close()
+    job.fleet.step()
+    assert job.socket.seen.followers == []
+    job.prints("n0", 0, b"nobody follows\n")
+
+
+def test_a_slow_reader_costs_no_memory_and_is_told_what_it_has_missed(asked: AskedOf) -> None:
+    job = asked("n0")
+    line = job.call()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    job.ask(line, do="logs", follow=True)
+    block = b"x" * 60_000 + b"\n"
+    for _ in range(100):
+        job.prints("n0", 0, block)
+        job.fleet.console.take()
+    (caller,) = job.socket._server.callers  # type: ignore[union-attr]
+    assert caller.pending <= MOST_PENDING + len(block) + 100
+    got: list[tuple[int, Any]] = []
+    while more := job.got(line):
+        got += more
+    job.prints("n0", 0, b"end\n")
+    got += job.got(line)
+    (skipped,) = [one["bytes"] for one in events(got) if one["event"] == "skipped"]
+    assert skipped + sum(len(data) for _, _, data in chunks(got)) == 100 * len(block) + 4
+    assert chunks(got)[-1] == (0, 1, b"end\n")
+
+
+@pytest.mark.parametrize("ranks", [3, "0", ["0"], [True], [1.5], {}])
+def test_ranks_that_are_none_are_refused(asked: AskedOf, ranks: object) -> None:
+    assert "a list of numbers" in asked("n0").error(do="logs", ranks=ranks)

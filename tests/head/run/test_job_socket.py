@@ -1,0 +1,79 @@
+"""The socket of a running job: what it costs, who may ask, and its end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.control import local
+
+from ...support.asked_run import AskedRun, new_job_id
+from ...support.checkout import IMPORTABLE
+from ...support.local_control import ended
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...support.fake_fleet import FakeFleet
+
+    AskedOf = Callable[..., AskedRun]
+
+
+def test_a_job_can_be_asked_by_several_callers(asked: AskedOf) -> None:
+    job = asked("n0")
+    first, second = job.call(), job.call()
+    for line in (first, second, first):
+        ((_, answer),) = job.ask(line, do="status")
+        assert (answer["ok"], answer["job_id"]) == (True, job.run.spec.job_id)
+
+
+def test_nothing_that_serves_is_imported_before_the_first_caller() -> None:
+    code = """
+import sys
+from dsrun.launcher.head.run import job_socket
+print([name for name in sys.modules if "head.local" in name])
+"""
+    ran = subprocess.run(
+        [sys.executable, "-c", code], env=IMPORTABLE, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "[]\n"
+
+
+def test_its_end_is_that_of_all_connections_and_of_the_name(asked: AskedOf) -> None:
+    job = asked("n0")
+    line = job.call()
+    job.ask(line, do="status")
+    job.socket.close()
+    job.socket.close()
+    assert ended(line)
+    local.listener(local.JOB, job.run.spec.job_id).close()  # the name is free
+
+
+def test_one_that_nobody_has_asked_ends_as_well(asked: AskedOf) -> None:
+    job = asked("n0")
+    job.socket.close()
+    local.listener(local.JOB, job.run.spec.job_id).close()
+
+
+def test_a_job_whose_name_is_taken_runs_without(fleet_of: Callable[..., FakeFleet]) -> None:
+    fleet, job_id = fleet_of("n0"), new_job_id()
+    with closing(local.listener(local.JOB, job_id)):
+        run = fleet.prepare(job_id=job_id)
+        job = AskedRun(fleet, run)
+    run.begin()
+    fleet.begin_workers(run)
+    assert run.started
+    (why,) = [text for text in fleet.said("debug") if "dsrun-job" in text]
+    assert why == "dsrun-job cannot reach this job: Address already in use"
+    job.prints("n0", 0, b"x\n")
+    assert job.socket.seen.tail.last_line(0) == "x"
+    job.close()
+
+
+@pytest.mark.parametrize("request_", [{"do": "no"}, {}, {"do": 3}])
+def test_what_is_not_a_request_is_refused(asked: AskedOf, request_: dict[str, object]) -> None:
+    assert "expected one of status, usage, signal" in asked("n0").error(**request_)

@@ -1,0 +1,46 @@
+"""What is kept of a run for those who ask about it."""
+
+from __future__ import annotations
+
+from dsrun.launcher.head.run.events import (
+    RESULT,
+    JobStarted,
+    RankExit,
+    RankOutput,
+    RoundBegan,
+)
+from dsrun.launcher.head.run.seen import Seen
+
+
+def test_output_goes_to_the_tail_and_to_followers() -> None:
+    seen, followed = Seen(), []
+    seen.on_event(RankOutput(1, "n0", 2, b"early\n"))
+    seen.followers.append(lambda *block: followed.append(block))
+    seen.on_event(RankOutput(0, "n0", 1, b"late\n"))
+    seen.on_event(RankOutput(0, "n0", RESULT, b"\0\1"))
+    assert followed == [(0, "n0", 1, b"late\n")]
+    assert list(seen.tail.blocks()) == [(1, 2, b"early\n"), (0, 1, b"late\n")]
+
+
+def test_a_follower_may_leave_while_it_is_told() -> None:
+    seen, told = Seen(), []
+
+    def leave(*block: object) -> None:
+        told.append(block)
+        seen.followers.remove(leave)
+
+    seen.followers += [leave, lambda *block: told.append(block)]
+    seen.on_event(RankOutput(0, "n0", 1, b"x"))
+    assert len(told) == 2
+    assert len(seen.followers) == 1
+
+
+def test_ends_are_those_of_the_newest_round() -> None:
+    seen = Seen()
+    seen.on_event(JobStarted("job", 2, ("n0",), ("n0", 29500)))
+    seen.on_event(RoundBegan(1, 0, 2, ("n0",)))
+    seen.on_event(RankExit(0, "n0", 7, 3, False, ""))
+    seen.on_event(RankExit(1, "n0", 8, -15, True, ""))
+    assert seen.exits == {0: (3, False), 1: (-15, True)}
+    seen.on_event(RoundBegan(2, 1, 2, ("n0",)))
+    assert (seen.round, seen.restarts, seen.exits) == (2, 1, {})
