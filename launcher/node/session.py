@@ -81,6 +81,7 @@ class Session:
         self._joined = joined
         self._phase = Phase.SERVING
         self._run: NodeRun | None = None
+        self._unsent: list[bytes] | None = None
         self._machine: MachineRequests | None = None
         self._beside: Beside | None = None
         self._signals = SignalDeduplicator(loop, self._on_signal)
@@ -152,9 +153,13 @@ class Session:
             kept = self._run.kept
         # The checks may take a while: a script is sourced, names are looked up.
         self._guard.keep_alive(self._loop, INITIAL_SILENCE)
+        self._unsent = []  # what comes before HELLO would be of the run before
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end, kept, self._apart)
         self._heartbeats.lease = task.lease
+        unsent, self._unsent = self._unsent, None
         self._send(messages.pack(frames.HELLO, self._run.hello()))
+        for frame in unsent:
+            self._send(frame)
         self._heartbeats.count_anew()
         if task.held:
             self._start_timer.cancel()
@@ -276,7 +281,10 @@ class Session:
         self._end()
 
     def _send(self, frame: bytes) -> None:
-        self._link.send(frame)
+        if self._unsent is None:
+            self._link.send(frame)
+        else:
+            self._unsent.append(frame)
 
     def _note_end(self, text: str, number: int = signal.SIGKILL) -> None:
         """Tell the runner why this node leaves."""

@@ -20,7 +20,15 @@ SHARED = frozenset(
         *("hostfile", "host", "include", "exclude", "num_nodes"),
         *("num_gpus", "standalone", "accelerator", "launcher", "launcher_args", "launcher_path"),
         *("ssh_port", "accept_new_host_keys", "force_multi", "control_port", "python", "export"),
-        *("env_file", "preload", "connect_timeout", "start_timeout", "heartbeat_timeout", "grace"),
+        *(
+            "env_file",
+            "preload",
+            "workdir",
+            "connect_timeout",
+            "start_timeout",
+            "heartbeat_timeout",
+            "grace",
+        ),
         *("log_level", "quiet", "color"),
     }
 )
@@ -49,6 +57,9 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
     planned = make_plan(Command(options, (CHECK,), frozenset()))
     job = job_spec(planned, options)
     python = planned.plan.program.python
-    program = Program(CHECK, module=True, python=python, local_rank=False)
-    job = job._replace(plan=job.plan._replace(program=program), workdir="/", held=True)
+    several = planned.plan.program.folder_first
+    program = Program(CHECK, module=True, python=python, local_rank=False, folder_first=several)
+    # Preloaded modules are imported as for jobs of this folder; it need not be there otherwise.
+    folder = job.workdir if job.workers.preload else "/"
+    job = job._replace(plan=job.plan._replace(program=program), workdir=folder, held=True)
     return HoldSpec(name or job.job_id.rpartition("-")[2], job, idle_timeout)

@@ -73,6 +73,29 @@ def test_many_jobs_on_held_nodes(site: Cluster, tmp_path: Path, launcher: str) -
     clean(traces)
 
 
+def test_preloaded_modules_are_kept_for_the_next_job(cluster: Cluster, tmp_path: Path) -> None:
+    """Unless they have read a variable that is another one now, or have changed: then with a line.
+
+    The jobs after that one have them again.
+    """
+    (tmp_path / "own.py").write_text("import os\nvalue = os.environ.get('MINE')\n")
+    (tmp_path / "look.py").write_text(
+        "import sys\nfound = 'own' in sys.modules\nimport own\nprint(found, own.value)\n"
+    )
+    with Held(cluster, tmp_path, HOSTS, "--preload", "own") as held:
+        for _ in range(2):
+            first = held("look.py")
+            assert (first.stdout.count("True None"), first.stderr.count("themselves")) == (4, 0)
+        other = held("--export", "MINE=2", "look.py")
+        assert other.stdout.count("False 2") == 4
+        assert "workers import own themselves: MINE, which was read" in other.stderr
+        assert held("--export", "MINE=2", "look.py").stdout.count("True 2") == 4
+        (tmp_path / "own.py").write_text("value = 'new'\n")
+        changed = held("--export", "MINE=2", "look.py")
+        assert changed.stdout.count("False new") == 4
+        assert "own.py has changed since it was imported" in changed.stderr
+
+
 @pytest.mark.tier("test")
 def test_a_job_dies_and_the_hold_lives(cluster: Cluster, tmp_path: Path) -> None:
     """Its worker, its client, or its node launcher is killed; or the user interrupts it."""

@@ -83,6 +83,21 @@ def test_several_runs_on_one_line(runner: FakeRunner) -> None:
     assert [done["reason"] for done in runner.all(frames.DONE)] == ["", "", ""]
 
 
+def test_notes_of_the_checks_follow_hello(runner: FakeRunner) -> None:
+    """What comes before it would be taken for the end of an earlier run."""
+
+    def history(r: FakeRunner) -> Steps:
+        before = processes.children()
+        yield from prepared(r, "exit 0", preload=("json",), held=True)
+        yield from prepared(r, "exit 0", preload=("os",), held=True)
+        yield from prepared(r, "exit 0")
+        yield lambda: processes.children() == before
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.names() == ["HELLO", "HELLO", "NOTE", "HELLO"]
+
+
 def test_a_job_takes_the_place_of_one_that_was_not_started(runner: FakeRunner) -> None:
     """What was reserved for it can be had again, by the next one."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,7 +25,8 @@ def test_the_nodes_of_a_job_that_is_never_started() -> None:
         ("w1", (0, 1)),
         ("w2", (0, 1)),
     ]
-    assert (job.held, job.workdir, job.plan.launcher) == (True, "/", "openssh")
+    assert (job.held, job.workdir, job.plan.launcher) == (True, str(Path.cwd()), "openssh")
+    assert job.plan.program.folder_first, "as for most jobs on several nodes"
     assert job.workers.preload == ("torch",)
     assert job.settings.elastic, "an engine goes on without a node"
     assert job.settings.bind, "an engine leaves it to the runs"
@@ -54,7 +56,7 @@ def test_this_machine_is_held_without_hosts(monkeypatch: pytest.MonkeyPatch) -> 
     for name in [one for one in os.environ if one.startswith("SLURM_")]:
         monkeypatch.delenv(name)
     job = plan_hold(options(num_gpus=2)).job
-    assert job.plan.launcher == "local"
+    assert (job.plan.launcher, job.workdir) == ("local", "/")
     assert [node.slots for node in job.plan.nodes] == [(0, 1)]
 
 

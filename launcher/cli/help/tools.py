@@ -141,10 +141,18 @@ HOLD = Tool(
     ),
     shared=(
         *("hostfile", "host", "include", "exclude", "num_nodes", "num_gpus", "standalone"),
-        *("accelerator", "preload", "launcher", "launcher_args", "launcher_path", "ssh_port"),
-        *("accept_new_host_keys", "force_multi", "python", "control_port", "export", "env_file"),
-        *("connect_timeout", "start_timeout", "heartbeat_timeout", "grace", "color", "log_level"),
-        "quiet",
+        *(
+            "accelerator",
+            "preload",
+            "workdir",
+            "launcher",
+            "launcher_args",
+            "launcher_path",
+            "ssh_port",
+        ),
+        *("accept_new_host_keys", "force_multi", "python", "workdir", "control_port", "export"),
+        *("env_file", "connect_timeout", "start_timeout", "heartbeat_timeout", "grace", "color"),
+        *("log_level", "quiet"),
     ),
 )
 

@@ -10,7 +10,7 @@ function __dsrun_hold_options --description 'Test whether an option may come nex
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __accelerator __preload __launcher __launcher_args __launcher_path __ssh_port __python __control_port __export __env_file __connect_timeout __start_timeout __heartbeat_timeout __grace __shutdown_timeout __color __log_level
+            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __accelerator __preload __workdir __launcher __launcher_args __launcher_path __ssh_port __python __workdir __control_port __export __env_file __connect_timeout __start_timeout __heartbeat_timeout __grace __shutdown_timeout __color __log_level
                 set value yes
             case '_*'
             case '*'
@@ -42,6 +42,7 @@ complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l num
 complete -c dsrun-hold -n __dsrun_hold_options -l standalone -d 'Use this machine only; ignore --host, --hostfile and the allocation ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of devices to use: cuda, rocm, xpu, npu, hpu, mlu, musa, sdaa, ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l preload -x -d 'Import these modules once on each node, and fork the workers from ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l workdir -x -a '(__fish_complete_directories)' -d 'Working directory of the workers'
 complete -c dsrun-hold -n __dsrun_hold_options -l launcher -x -a 'auto local ssh openssh pdsh openmpi mpich impi mvapich slurm' -d 'How the nodes are started: auto, local, ssh, openssh, pdsh, openmpi, ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l launcher_args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l launcher-args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
@@ -54,6 +55,7 @@ complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l acc
 complete -c dsrun-hold -n __dsrun_hold_options -l force_multi -d 'Reach this machine over the launcher, like any other host'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l force-multi -d 'Reach this machine over the launcher, like any other host'
 complete -c dsrun-hold -n __dsrun_hold_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
+complete -c dsrun-hold -n __dsrun_hold_options -l workdir -x -a '(__fish_complete_directories)' -d 'Working directory of the workers'
 complete -c dsrun-hold -n __dsrun_hold_options -l control_port -x -d 'Port on which dsrun accepts connections of node launchers (pdsh, ...'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l control-port -x -d 'Port on which dsrun accepts connections of node launchers (pdsh, ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l export -x -d 'Send this variable to the nodes, with VALUE or else with its current ...'
