@@ -208,13 +208,11 @@ class NodeRun:
 
     def _preload(self, kept: Preloader | None) -> PreloadedWorkers | None:
         """Let a preloader begin with its imports while the other nodes get ready."""
-        if self.task.preload and self._setup.usable:
-            from .preload.preloaded_workers import PreloadedWorkers
+        if not self.task.preload and kept is None:
+            return None
+        from .preload.preloaded_workers import PreloadedWorkers
 
-            return PreloadedWorkers(self._loop, self._setup, self._note, kept)
-        if kept is not None:
-            kept.close()
-        return None
+        return PreloadedWorkers(self._loop, self._setup, self._note, kept)
 
     def _start_workers(self, start: messages.Start) -> None:
         if self._preloaded is None:

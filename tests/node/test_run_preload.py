@@ -80,6 +80,23 @@ def test_workers_have_imported_before_they_begin(make: Callable[..., Played]) ->
     assert processes.children() == []
 
 
+def test_the_path_of_a_worker_is_as_ever(make: Callable[..., Played], tmp_path: Path) -> None:
+    script = "import os, sys; os.write(1, repr((sys.path, os.environ['PYTHONPATH'])).encode())"
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "train.py").write_text(script)
+    program = Program("sub/train.py", python=sys.executable, folder_first=True)
+    env = {"DSRUN_ACCELERATOR": "cpu", "PYTHONPATH": "/more"}
+    shown = []
+    for modules in (), ("mine",):
+        played = make(program=program, env=env, slots=(0,), preload=modules)
+        played.run.start(TWO._replace(slots=(0,)))
+        played.done()
+        assert played.notes() == []
+        shown.append(played.output())
+    assert f"'{tmp_path}/sub', '{tmp_path}', '/more'" in shown[0]
+    assert shown[0] == shown[1]
+
+
 def test_a_module_that_raises_costs_only_a_line(make: Callable[..., Played]) -> None:
     played = make(mine="raise ValueError('x')")
     played.run.start(TWO)
@@ -234,8 +251,8 @@ def test_a_held_node_forks_its_next_run_from_the_same_preloader(
     played.done()
     assert [line.split()[3:6] for line in lines(played)] == [["29501", "0", "True"]] * 2
     assert (processes.children(), played.notes()) == ([pid], [])
-    # A run without modules has no use for it.
-    task = former.task._replace(preload=())
+    # The last one has no use for it.
+    task = former.task._replace(preload=(), held=False)
     NodeRun(played.loop, task, played._send, played._ended, played.run.kept)
     os.waitpid(pid, 0)
     played.run.close()

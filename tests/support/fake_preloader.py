@@ -29,7 +29,7 @@ REPORT: dict[str, Any] = {
     "folders": {},
 }
 
-REQUEST = Request(b"/python", ("m",), "/scripts", b"/", ENV)
+REQUEST = Request(b"/python", ("m",), ("/scripts",), b"/", ENV)
 
 
 class FakeFork:

@@ -120,7 +120,9 @@ class Fork(NamedTuple):
         return None
 
 
-def order(spec: WorkerSpec, memory: tuple[str, Sequence[int]] = ("", ())) -> dict[str, Any]:
+def order(
+    spec: WorkerSpec, memory: tuple[str, Sequence[int]] = ("", ()), path: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the order of a worker."""
     return {
         "argv": [_text(word) for word in spec.argv],
@@ -128,6 +130,7 @@ def order(spec: WorkerSpec, memory: tuple[str, Sequence[int]] = ("", ())) -> dic
         "workdir": _text(spec.workdir),
         "cpus": spec.cpus,
         "memory": memory,
+        "path": path,
         "fds": spec.fds,
     }
 
@@ -192,7 +195,7 @@ def preloader(
                 WorkerSpec(0, argv, variables, os.fsencode(workdir), stdin=theirs.fileno())
             )
         try:
-            wire.send(ours, {"modules": [*modules], "folder": str(folder) if folder else None})
+            wire.send(ours, {"modules": [*modules], "folders": [str(folder)] if folder else []})
             message = wire.receive(ours)
             yield Preloader(process, ours, message[0] if message else {})
         except BaseException:

@@ -73,6 +73,18 @@ def misread(imported: Imported, env: Mapping[bytes, bytes]) -> str:
     return next((name for name in judged if own.get(name) != imported.read.get(name)), "")
 
 
+def without(folder: bytes, env: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
+    """Return an environment without this folder at the front of PYTHONPATH.
+
+    A worker may get the folder it runs in there, which is another one in each run of a held node.
+    """
+    first, _, rest = env.get(b"PYTHONPATH", b"").partition(b":")
+    if first != folder:
+        return env
+    others = {name: value for name, value in env.items() if name != b"PYTHONPATH"}
+    return others | {b"PYTHONPATH": rest} if rest else others
+
+
 def elsewhere(imported: Imported, cpus: Collection[int]) -> bool:
     """Return whether a worker on these CPUs would have other ones than its libraries rely on.
 

@@ -13,7 +13,7 @@ from . import wire
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from ...common.loop import Loop
@@ -64,13 +64,16 @@ class Fork:
         line.setblocking(False)
         loop.add_reader(line.fileno(), self._receive)
 
-    def order(self, spec: WorkerSpec) -> Process | None:
-        """Make it this worker; return None if it has just died."""
+    def order(self, spec: WorkerSpec, path: Sequence[bytes] = ()) -> Process | None:
+        """Make it this worker; return None if it has just died.
+
+        `path` is what PYTHONPATH of the worker has, and that of the preloader has not.
+        """
         theirs, ours = pipes()
         null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         stdin = spec.stdin if spec.stdin >= 0 else theirs[0] if spec.keep_stdin else null
         try:
-            wire.send(self._line, _order(spec), (stdin, *theirs[1:], *spec.fds))
+            wire.send(self._line, _order(spec, path), (stdin, *theirs[1:], *spec.fds))
         except OSError:
             for fd in ours:
                 os.close(fd)
@@ -126,13 +129,14 @@ class Fork:
             self._note(f"rank {self._rank} was not started: {why}")
 
 
-def _order(spec: WorkerSpec) -> dict[str, object]:
+def _order(spec: WorkerSpec, path: Sequence[bytes]) -> dict[str, object]:
     return {
         "argv": [_text(word) for word in spec.argv],
         "env": {_text(name): _text(value) for name, value in spec.env.items()},
         "workdir": _text(spec.workdir),
         "cpus": spec.cpus,
         "memory": spec.memory or ("", ()),
+        "path": [_text(folder) for folder in path],
         "fds": spec.fds,
     }
 

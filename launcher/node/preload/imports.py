@@ -37,7 +37,7 @@ class Preloaded:
         self.foreign = foreign
 
 
-def preload(modules: Sequence[str], folder: str | None, usual: Collection[str]) -> Preloaded:
+def preload(modules: Sequence[str], folders: Sequence[str], usual: Collection[str]) -> Preloaded:
     """Import modules; whatever one of them raises is in the report.
 
     `usual` are the modules that every interpreter has when it begins to run a script.
@@ -45,7 +45,7 @@ def preload(modules: Sequence[str], folder: str | None, usual: Collection[str]) 
     before, began = environment.initial(), time.time_ns()
     known = safety.open_files()
     with environment.observed() as read:
-        outcome = _import_all(modules, folder)
+        outcome = _import_all(modules, folders)
     changed = environment.changes(before, environment.current())
     report = {
         **outcome,
@@ -68,13 +68,13 @@ def _foreign(usual: Collection[str]) -> set[str]:
     return found
 
 
-def _import_all(modules: Sequence[str], folder: str | None) -> dict[str, Any]:
+def _import_all(modules: Sequence[str], folders: Sequence[str]) -> dict[str, Any]:
     done: list[str] = []
     missing: dict[str, str] = {}
     failed: dict[str, str] = {}
     for name in modules:
         try:
-            _import(name, folder)
+            _import(name, folders)
         except ModuleNotFoundError as error:
             missing[name] = str(error)  # the script may know where it is, or do without
         except BaseException as error:  # a module that calls sys.exit, too
@@ -84,18 +84,19 @@ def _import_all(modules: Sequence[str], folder: str | None) -> dict[str, Any]:
     return {"modules": done, "missing": missing, "failed": failed}
 
 
-def _import(name: str, folder: str | None) -> None:
-    """Import a module, from the workers' folder only if it is nowhere else."""
+def _import(name: str, folders: Sequence[str]) -> None:
+    """Import a module, from one of the workers' folders only if it is nowhere else."""
     try:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
-        if folder is None or not f"{name}.".startswith(f"{error.name}."):
+        if not folders or not f"{name}.".startswith(f"{error.name}."):
             raise
-        sys.path.insert(0, folder)
+        sys.path[:0] = folders
         try:
             importlib.import_module(name)
         finally:
-            sys.path.remove(folder)
+            for folder in folders:
+                sys.path.remove(folder)
 
 
 def _imported_files() -> Iterator[str]:

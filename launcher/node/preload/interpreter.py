@@ -30,19 +30,22 @@ class Program:
     Attributes:
         words: the whole command.
         code: the script's, None for a module.
-        folder: what Python puts first on `sys.path`; None for nothing.
+        folders: what Python puts first on `sys.path`.
     """
 
-    def __init__(self, words: list[str], code: CodeType | None, folder: str | None) -> None:
+    def __init__(self, words: list[str], code: CodeType | None, folders: Sequence[str]) -> None:
         self.words = words
         self.code = code
-        self.folder = folder
+        self.folders = folders
 
 
-def program(argv: Sequence[bytes], foreign: Collection[str]) -> Program:
+def program(argv: Sequence[bytes], path: Sequence[str], foreign: Collection[str]) -> Program:
     """Return what a command runs, if this process can run it.
 
-    `foreign` are the modules that a new interpreter would not have, by their names.
+    Args:
+        argv: the command.
+        path: folders that come first on `sys.path`, but after the script's.
+        foreign: the modules that a new interpreter would not have, by their names.
 
     Raises:
         Cold: Python runs something else than a file of source code or a module; or the worker would
@@ -52,10 +55,11 @@ def program(argv: Sequence[bytes], foreign: Collection[str]) -> Program:
     if words[1:2] != ["-u"] or len(words) < 3 + (words[2:3] == ["-m"]):
         raise Cold
     code = None if words[2] == "-m" else _code(words[2])
-    folder = None if getattr(sys.flags, "safe_path", False) else _folder(words[2])
-    if folder is not None and (name := hidden(folder, foreign)):
-        raise Cold(f"{folder} has another module {name!r} than the one that was preloaded")
-    return Program(words, code, folder)
+    folders = [*path] if getattr(sys.flags, "safe_path", False) else [_folder(words[2]), *path]
+    for folder in folders:
+        if name := hidden(folder, foreign):
+            raise Cold(f"{folder} has another module {name!r} than the one that was preloaded")
+    return Program(words, code, folders)
 
 
 def _code(script: str) -> CodeType:
@@ -108,8 +112,7 @@ def renewed(program: Program, fresh: Mapping[str, Any]) -> Callable[[], object]:
     """
     sys.orig_argv[:] = program.words
     sys.argv[:] = program.words[2:]
-    if program.folder is not None:
-        sys.path.insert(0, program.folder)
+    sys.path[:0] = program.folders
     _forget_folders()
     _renew_stdin()
     _renew_modules()

@@ -30,17 +30,22 @@ class PreloadedWorkers:
     ) -> None:
         """Use the preloader that was kept of an earlier run if it fits, else another one.
 
-        Then the workers of this run do not wait for it.
+        Then the workers of this run do not wait for it. A run of a held node that preloads nothing,
+        or that cannot start, keeps the preloader for the next run.
 
         Raises:
             DsrunError, ValueError: the workers cannot be started as requested.
         """
         self._task = setup.task
+        self._folder_first = setup.program.folder_first
         self._note = note
         self._told: set[str] = set()
         self._preloader: Preloader | None = None
         self._next: Preloader | None = None
         self.waiting = False
+        if not (self._task.preload and setup.usable):
+            self._leave(kept)
+            return
         wanted = request(setup)
         why = misfit(kept, wanted) if kept is not None else ""
         if kept is not None and not why:
@@ -55,6 +60,13 @@ class PreloadedWorkers:
         else:
             self._next = made
             self._tell(why)
+
+    def _leave(self, kept: Preloader | None) -> None:
+        """Use none, and leave the one that was kept to the next run of a held node."""
+        if kept is not None and self._task.held:
+            self._next = kept
+        elif kept is not None:
+            kept.close()
 
     @property
     def pids(self) -> set[int]:
@@ -95,9 +107,10 @@ class PreloadedWorkers:
         """
         process = None
         if self._preloader is not None and self._preloader.phase is Phase.READY:
-            why = unfit(self._preloader, spec)
+            first = [spec.workdir] if self._folder_first else []
+            why = unfit(self._preloader, spec, *first)
             self._tell(why)
-            process = None if why else self._preloader.take(spec)
+            process = None if why else self._preloader.take(spec, first)
         return spawn_cold(spec) if process is None else process
 
     def started(self, count: int) -> None:
@@ -159,16 +172,20 @@ def misfit(kept: Preloader, wanted: Request) -> str:
         return ""
     if name := fitness.misread(imported, wanted.env):
         return f"{name}, which was read at that import, is not what it was"
-    if former.folder != wanted.folder and fitness.below(imported, former.folder):
-        return f"earlier runs had imported from {former.folder}"
+    for folder in former.folders:
+        if former.folders != wanted.folders and fitness.below(imported, folder):
+            return f"earlier runs had imported from {folder}"
     return _changed(kept)
 
 
-def unfit(preloader: Preloader, spec: WorkerSpec) -> str:
-    """Return why a worker cannot be forked from a preloader that is ready, "" if it can be."""
+def unfit(preloader: Preloader, spec: WorkerSpec, first: bytes = b"") -> str:
+    """Return why a worker cannot be forked from a preloader that is ready, "" if it can be.
+
+    `first` is a folder that its PYTHONPATH has before those of the preloader.
+    """
     imported = preloader.imported
     assert imported is not None
-    if name := fitness.misread(imported, spec.env):
+    if name := fitness.misread(imported, fitness.without(first, spec.env)):
         return f"{name}, which was read at that import, has another value for some of them"
     if fitness.elsewhere(imported, spec.cpus):
         return "libraries rely on other CPUs than some of them have"

@@ -18,7 +18,7 @@ from .fork import Fork
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from ...common.loop import Loop, Timer
     from ..workers.spawn import Process
@@ -117,10 +117,13 @@ class Preloader:
             self._ask()
         self._settle()
 
-    def take(self, spec: WorkerSpec) -> Process | None:
-        """Return this worker, started from a fork that waits; None if there is none."""
+    def take(self, spec: WorkerSpec, path: Sequence[bytes] = ()) -> Process | None:
+        """Return this worker, started from a fork that waits; None if there is none.
+
+        `path` is what PYTHONPATH of the worker has, and that of the preloader has not.
+        """
         while waiting := self._waiting():
-            process = waiting[0].order(spec)
+            process = waiting[0].order(spec, path)
             if process is not None:
                 self._workers.add(process.pid)
                 return process
@@ -344,7 +347,7 @@ def started(request: Request) -> tuple[Process, socket.socket]:
         stdin=theirs.fileno(),
     )
     try:
-        wire.send(ours, {"modules": request.modules, "folder": request.folder})
+        wire.send(ours, {"modules": request.modules, "folders": request.folders})
         return spawn(spec), ours
     except BaseException:
         ours.close()

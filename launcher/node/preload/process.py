@@ -16,11 +16,11 @@ On the control line:
 
 1. The node launcher sends what is to be imported:
 
-       {"modules": ["torch", ...], "folder": FOLDER or null}
+       {"modules": ["torch", ...], "folders": [FOLDER, ...]}
 
-   `folder` is what Python puts first on `sys.path` of a worker: the real folder of the script, or
-   with `-m` the working folder. It is on the path only while a module is imported that is not found
-   without it. null: no module is looked for there.
+   `folders` are what `sys.path` of a worker has before that of this process: the real folder of the
+   script, or with `-m` the working folder, and what the worker's PYTHONPATH begins with. They are
+   on the path only while a module is imported that is not found without them.
 
 2. The preloader answers, once:
 
@@ -57,6 +57,7 @@ On the socket of a worker:
         "workdir": FOLDER,
         "cpus": [0, 1],                               [] for no change
         "memory": ["bind", [0]],                      policy and NUMA nodes; ["", []] for none
+        "path": [FOLDER],                             what its PYTHONPATH has before the preloader's
         "fds": [17]}
 
    Policies are `bind`, `preferred`, `preferred-many` and `interleave`. If the socket is closed

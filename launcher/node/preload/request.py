@@ -22,14 +22,14 @@ class Request(NamedTuple):
     Attributes:
         python: the interpreter of the workers.
         modules: what it imports.
-        folder: where Python would look first for the modules of a worker.
+        folders: where a worker looks first for modules.
         workdir: the folder in which it runs.
         env: its variables: those that are the same for all workers.
     """
 
     python: bytes
     modules: tuple[str, ...]
-    folder: str
+    folders: tuple[str, ...]
     workdir: bytes
     env: Mapping[bytes, bytes]
 
@@ -43,15 +43,19 @@ def request(setup: NodeSetup) -> Request:
     return Request(
         python=setup.python,
         modules=setup.task.preload,
-        folder=text(_folder(setup)),
+        folders=tuple(map(text, _folders(setup))),
         workdir=setup.workdir,
         env=WorkerSpecs(setup, lambda _: None).common(),
     )
 
 
-def _folder(setup: NodeSetup) -> bytes:
-    """Return what Python puts first on the path: the folder of the script, not of a link to it."""
+def _folders(setup: NodeSetup) -> list[bytes]:
+    """Return what comes first on the path of a worker: the folder of the script, not of a link to it.
+
+    What PYTHONPATH begins with follows, if that is the workers' folder.
+    """
+    first = [setup.workdir] if setup.program.folder_first else []
     if setup.program.module:
-        return setup.workdir
+        return [setup.workdir, *first]
     script = os.path.join(setup.workdir, from_wire(setup.program.script))
-    return os.path.dirname(os.path.realpath(script))
+    return [os.path.dirname(os.path.realpath(script)), *first]

@@ -31,7 +31,7 @@ def serve(fresh: dict[str, Any], usual: Collection[str]) -> Callable[[], object]
     wanted = order[0]
     sys.argv[:] = [""]  # as in an interpreter that runs no script
     gc.disable()  # a fifth of the time that importing torch takes
-    preloaded = imports.preload(wanted["modules"], wanted["folder"], usual)
+    preloaded = imports.preload(wanted["modules"], wanted["folders"], usual)
     gc.freeze()  # or the first collection in a worker would copy every page that is shared
     gc.enable()
     wire.send(line, preloaded.report)

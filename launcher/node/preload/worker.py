@@ -32,7 +32,8 @@ def become(
     variables = {environment.data(n): environment.data(v) for n, v in order["env"].items()}
     try:
         _set_up(order, files)
-        program = interpreter.program(argv, preloaded.foreign)
+        path = [os.fsdecode(environment.data(folder)) for folder in order["path"]]
+        program = interpreter.program(argv, path, preloaded.foreign)
         environment.replace(variables, preloaded.changed)
         if name := libraries.renew():
             raise interpreter.Cold(f"{name} cannot be told of its rank and CPUs")

@@ -53,6 +53,8 @@ class WorkerSpecs:
     def common(self) -> dict[bytes, bytes]:
         """Return the variables that are known before the start and are equal for all workers here.
 
+        PYTHONPATH does not begin with the workers' folder, which is added to that of each worker.
+
         Raises:
             DsrunError: cores cannot be bound as requested.
             ValueError: a slot is not one of the visible devices.
@@ -61,7 +63,7 @@ class WorkerSpecs:
         self._equipment = self._setup.equip(slots)
         job = {"DSRUN_JOB_ID": self._setup.task.job_id}
         every = [
-            self._environment({**self._place(slots, local), **job}, cores.threads).items()
+            self._environment({**self._place(slots, local), **job}, cores.threads, "").items()
             for local, cores in enumerate(self._cores())
         ]
         ranks = environment.PROMISED.difference(job) | environment.SLURM
@@ -90,7 +92,11 @@ class WorkerSpecs:
         return WorkerSpec(
             rank=rank,
             argv=[environment.from_wire(word) for word in argv],
-            env=self._environment(self._contract(start, local), cores.threads),
+            env=self._environment(
+                self._contract(start, local),
+                cores.threads,
+                setup.task.workdir if setup.program.folder_first else "",
+            ),
             workdir=setup.workdir,
             cpus=cores.cpus,
             keep_stdin=setup.task.keep_stdin and rank == 0,
@@ -98,13 +104,15 @@ class WorkerSpecs:
             memory=MemoryPolicy(*cores.memory) if cores.memory else None,
         )
 
-    def _environment(self, promised: dict[str, str], threads: int) -> dict[bytes, bytes]:
+    def _environment(
+        self, promised: dict[str, str], threads: int, first: str
+    ) -> dict[bytes, bytes]:
         setup, task = self._setup, self._setup.task
         env = environment.worker(
             setup.base,
             task.env,
             promised,
-            first=task.workdir if setup.program.folder_first else "",
+            first=first,
             python="" if setup.program.no_python else text(setup.python),
             threads=threads,
         )

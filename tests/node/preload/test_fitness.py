@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.node.preload.fitness import below, changed, elsewhere, misread, parse
+from dsrun.launcher.node.preload.fitness import below, changed, elsewhere, misread, parse, without
 
 from ...support.fake_preloader import REPORT
 
@@ -103,3 +103,22 @@ def test_modules_may_come_from_a_folder() -> None:
 def test_what_is_no_report_is_refused(message: dict[str, Any]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         parse(message)
+
+
+@pytest.mark.parametrize(
+    ("path", "rest"),
+    [
+        (None, None),
+        (b"/work", None),
+        (b"/work:/a:/b", b"/a:/b"),
+        (b"/worker:/a", b"/worker:/a"),
+        (b"/a:/work", b"/a:/work"),
+    ],
+)
+def test_the_workers_folder_on_the_path_does_not_count(
+    path: bytes | None, rest: bytes | None
+) -> None:
+    env = {b"A": b"1"} | ({} if path is None else {b"PYTHONPATH": path})
+    left = without(b"/work", env)
+    assert (left[b"A"], left.get(b"PYTHONPATH")) == (b"1", rest)
+    assert without(b"", env) == env

@@ -24,7 +24,7 @@ def test_other_commands_are_left_to_python(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
     with pytest.raises(interpreter.Cold, match=r"^$"):
-        interpreter.program([b"python", *map(os.fsencode, words)], set())
+        interpreter.program([b"python", *map(os.fsencode, words)], (), set())
 
 
 def test_a_program_is_a_script_with_its_folder(
@@ -33,17 +33,17 @@ def test_a_program_is_a_script_with_its_folder(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "train.py").write_text("1")
-    program = interpreter.program([b"python", b"-u", b"sub/train.py", b"\xff"], set())
+    program = interpreter.program([b"python", b"-u", b"sub/train.py", b"\xff"], ("/more",), set())
     assert program.code is not None
     assert program.code.co_filename == str(tmp_path / "sub/train.py")
-    assert program.folder == str(tmp_path / "sub")
+    assert program.folders == [str(tmp_path / "sub"), "/more"]
     assert program.words == ["python", "-u", "sub/train.py", "\udcff"]
 
 
 def test_or_a_module_in_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    program = interpreter.program([b"python", b"-u", b"-m", b"none"], set())
-    assert (program.code, program.folder) == (None, str(tmp_path))
+    program = interpreter.program([b"python", b"-u", b"-m", b"none"], (), set())
+    assert (program.code, program.folders) == (None, [str(tmp_path)])
 
 
 HIDING = {

@@ -37,6 +37,7 @@ class Runs:
         self.clock = Clock()
         self.folder = folder
         self.fakes: list[FakePreloader] = []
+        self.requests: list[Request] = []
         self.notes: list[str] = []
         self.calls: list[str] = []
         self.workers: PreloadedWorkers
@@ -61,6 +62,7 @@ class Runs:
         return self.workers
 
     def _make(self, loop: Loop, request: Request, note: Callable[[str], None]) -> Preloader:
+        self.requests.append(request)
         self.fakes.append(FakePreloader())
         return Preloader(loop, request, note, self.fakes[-1].start)
 
@@ -321,3 +323,32 @@ def test_the_last_run_of_a_line_that_is_not_held_waits_for_its_own(runs: Runs) -
     runs.imports()
     runs.forks()
     assert runs.forked(workers.spawn(spec()))
+
+
+def test_the_folder_that_the_workers_run_in_may_be_first_on_their_path(runs: Runs) -> None:
+    """The preloader has imported without it, so that it may be another one in another run."""
+    program = Program("train.py", python=sys.executable, folder_first=True)
+    workers = runs.run(program=program)
+    runs.imports(prefixes=["PYTHON"])
+    runs.prepare(1)
+    assert b"PYTHONPATH" not in runs.requests[0].env
+    worker = spec(env={b"A": b"1", b"PYTHONPATH": b"/work"})._replace(workdir=b"/work")
+    assert runs.forked(workers.spawn(worker))
+    assert runs.fakes[0].forks[0].order()[0]["path"] == ["/work"]
+    assert runs.notes == []
+
+
+@pytest.mark.parametrize("fields", [{"preload": ()}, {"workdir": "/nowhere"}])
+def test_a_run_that_preloads_nothing_leaves_it_to_the_next(
+    runs: Runs, fields: dict[str, Any]
+) -> None:
+    kept = first(runs)
+    workers = runs.run(kept, held=True, **fields)
+    workers.prepare(1, lambda: runs.calls.append("start"))
+    assert not runs.forked(workers.spawn(spec()))
+    workers.started(1)
+    workers.end(lambda: runs.calls.append("end"))
+    assert runs.calls == ["start", "end"]
+    assert (workers.kept, workers.pids, kept.phase) == (kept, {runs.fakes[0].pid}, Phase.READY)
+    assert runs.run(kept, held=False, **fields).kept is None
+    assert kept.phase is Phase.CLOSED

@@ -134,6 +134,7 @@ def test_the_order_has_all_that_a_worker_is(history: History) -> None:
         "workdir": "/tmp",
         "cpus": [0, 1],
         "memory": ["", []],
+        "path": [],
         "fds": [read],
     }
     stdin, stdout, stderr, passed = files

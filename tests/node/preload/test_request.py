@@ -40,7 +40,7 @@ def made(folder: Path, **fields: Any) -> Request:
 def test_it_is_run_as_the_workers_are(tmp_path: Path) -> None:
     found = made(tmp_path)
     python, workdir = os.fsencode(sys.executable), os.fsencode(tmp_path)
-    assert found[:4] == (python, ("torch", "re"), str(tmp_path), workdir)
+    assert found[:4] == (python, ("torch", "re"), (str(tmp_path),), workdir)
     threads = max(1, len(os.sched_getaffinity(0)) // 2)
     assert found.env[b"OMP_NUM_THREADS"] == b"%d" % threads
     assert found.env[b"DSRUN_JOB_ID"] == b"j"
@@ -77,17 +77,18 @@ def test_cores_count_threads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("program", "folder"),
+    ("program", "folders"),
     [
-        (Program("pack.train", module=True, python=sys.executable), "."),
-        (Program("link.py", python=sys.executable), "real"),
-        (Program("real/train.py", python=sys.executable), "real"),
+        (Program("pack.train", module=True, python=sys.executable), ["."]),
+        (Program("link.py", python=sys.executable), ["real"]),
+        (Program("real/train.py", python=sys.executable, folder_first=True), ["real", "."]),
     ],
 )
-def test_the_folder_is_the_one_that_python_looks_in_first(
-    tmp_path: Path, program: Program, folder: str
+def test_folders_are_those_that_python_looks_in_first(
+    tmp_path: Path, program: Program, folders: list[str]
 ) -> None:
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "train.py").touch()
     (tmp_path / "link.py").symlink_to("real/train.py")
-    assert made(tmp_path, program=program).folder == str((tmp_path / folder).resolve())
+    expected = tuple(str((tmp_path / folder).resolve()) for folder in folders)
+    assert made(tmp_path, program=program).folders == expected
