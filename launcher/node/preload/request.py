@@ -50,7 +50,7 @@ def request(setup: NodeSetup) -> Request:
 
 
 def _folders(setup: NodeSetup) -> list[bytes]:
-    """Return what comes first on the path of a worker: the folder of the script, not of a link to it.
+    """Return what comes first on the path of a worker: the script's folder, not that of a link.
 
     What PYTHONPATH begins with follows, if that is the workers' folder.
     """
