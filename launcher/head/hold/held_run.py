@@ -13,6 +13,7 @@ from ..local.relay import Relay
 from ..local.run_control import send, stop
 from ..output.console import Console
 from ..report.report import as_json, words
+from ..run.job_socket import JobSocket
 from ..run.lifecycle import open_console, program_of
 
 TYPE_CHECKING = False
@@ -67,6 +68,7 @@ class HeldRun:
         self._request = request
         self._streams = streams
         self._loop = hold.loop
+        self._socket: JobSocket | None = None
         self._ends = {signals.parse("signal", one) for one in spec.supervision.end_signals}
         screen = _screen(hold, spec, streams) if len(streams) > 1 else None
         relayed = screen is None or request.get("relay") is True
@@ -99,6 +101,7 @@ class HeldRun:
             run.observe(self._relay.tell)
         self._console.on_broken_pipe = run.signals.on_broken_output
         run.begin()
+        self._socket = JobSocket(run)
 
     def signal(self, number: int) -> None:
         """Handle a signal that the client has got."""
@@ -145,6 +148,8 @@ class HeldRun:
         assert run is not None
         run.leave()
         run.release()
+        if self._socket is not None:
+            self._socket.close()
         self._hold.nodes.settle(run)
         try:
             report = run.result()

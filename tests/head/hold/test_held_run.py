@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.control import frames
+from dsrun.launcher.control import frames, local
+from dsrun.launcher.control.local_client import running
+
+from ...support.local_control import new_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +89,18 @@ def test_other_signals_are_passed_on_and_ctrl_z_is_not(hold_of: HoldOf) -> None:
         client.ask("signal", number=number)
     assert fake.job.kinds("n0") == ["SIGNAL"]
     fake.wait_for(lambda: "running: " in client.printed())
+
+
+def test_it_is_a_job_for_dsrun_job_while_it_runs(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    client, job = fake.client(), new_name()
+    client.run(job, ALL)
+    assert job in running(local.JOB)
+    run = fake.run_of(job)
+    fake.job.ready(run)
+    fake.job.end_well(run)
+    client.wait(1)
+    assert job not in running(local.JOB)
 
 
 def test_a_client_that_is_gone_ends_its_run(hold_of: HoldOf) -> None:
