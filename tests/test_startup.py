@@ -169,3 +169,12 @@ def test_a_job_on_held_nodes_loads_the_planning_and_nothing_of_the_run(tmp_path:
     assert found & (HEAVY | SLOW | UNUSED | {"socket"}) == set()
     behind = ("dsrun.launcher.head", "dsrun.launcher.node")
     assert not [name for name in found if name.startswith(behind)]
+
+
+def test_a_command_on_hosts_loads_nothing_heavy(tmp_path: Path) -> None:
+    command = [sys.executable, "-E", "-S", "-X", "importtime", str(BIN / "dsrun-exec"), "true"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    found = imported(ran.stderr)
+    assert "dsrun.launcher.head.exec.execution" in found
+    assert found & (HEAVY | {"tarfile", "hashlib", "tempfile", "subprocess"}) == set()

@@ -99,13 +99,14 @@ def explain_end(code: int, text: str) -> str:
     return f"its session ended: {lines[-1][:200] if lines else f'exit code {code}'}"
 
 
-def explain(code: int, text: str, host: str = "") -> str:
+def explain(code: int, text: str, host: str = "", what: str = "the node launcher") -> str:
     """Return why a session was never established.
 
     Args:
         code: exit code of the session's command.
         text: what was printed on either stream.
         host: its name, for the suggested commands.
+        what: that did not start.
     """
     proxied = " UNKNOWN port " in text
     text = PROXIED.sub("", text) if proxied else text
@@ -121,4 +122,4 @@ def explain(code: int, text: str, host: str = "") -> str:
             cause = words.replace("WHAT", match[1]) if match.re.groups else words
             cause = re.sub(r"\bHOST\b", host or "HOST", cause)
             return cause + ("" if "host key" in cause or match.re.groups else last)
-    return f"the node launcher did not start: exit code {code}{last}"
+    return f"{what} did not start: exit code {code}{last}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from ..common.errors import UsageError
 
 TYPE_CHECKING = False
@@ -31,12 +33,16 @@ def transport_of(loop: Loop, command: ToolCommand, console: Console, stack: Exit
     options = command.options
     if options.on is not None:
         return _hold(loop, command, stack)
-    from ..backends import BACKENDS
+    from ..backends import BACKENDS, allocates
     from ..planning import launcher
     from ..planning.hosts import chosen_hosts
 
     hosts = chosen_hosts(options)
     choice = launcher.choose(options, hosts, alone=False)
+    if allocates(choice.name) and "SLURM_JOB_ID" not in os.environ:
+        raise UsageError(
+            f"--launcher {choice.name}: this is not a Slurm job; run `salloc dsrun-exec ...`"
+        )
     if BACKENDS[choice.name].by_engine:
         return _fleet(loop, options, console, stack)
     from ..head.exec.ssh_hosts import SshHosts

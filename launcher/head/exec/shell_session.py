@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
-from ...backends.child import STDERR_TIMEOUT, spawn
+from ...backends.child import STDERR_TIMEOUT, Started, spawn
 from .marked import Marked
 from .pipes import InPipe, OutPipe
 from .remote_shell import PIECE, piece, script
@@ -54,7 +54,7 @@ class ShellSession:
         self._code: int | None = None
         self.tail = b""
         started = spawn(argv, os.environ)
-        self._pid, self._pidfd = started.pid, os.pidfd_open(started.pid)
+        self._pid, self._pidfd = started.pid, _pidfd(started)
         self._input = OutPipe(loop, started.stdin, on_room)
         self._outputs = [
             InPipe(loop, fd, lambda data, stream=stream: self._read(stream, data), self._report)  # type: ignore[misc]
@@ -131,3 +131,19 @@ class ShellSession:
         os.close(self._pidfd)
         self._pidfd = -1
         self._on_end(self._code)
+
+
+def _pidfd(started: Started) -> int:
+    """Return a pidfd of a process.
+
+    Raises:
+        OSError: there is none; the process has been ended.
+    """
+    try:
+        return os.pidfd_open(started.pid)
+    except OSError:
+        for fd in started[1:]:
+            os.close(fd)
+        os.kill(started.pid, signal.SIGKILL)  # our child, which nobody has reaped
+        os.waitpid(started.pid, 0)
+        raise

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import resource
 from collections import deque
+from contextlib import suppress
 
 from ...backends import causes
 from ...backends.ssh.retries import Retries
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
 
 FAN_OUT = 256
 """Sessions at a time."""
+
+FULL = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM}
+"""Errors of a machine that cannot run so many processes; a host then waits for another one."""
 
 SSH_FAILED = 255
 """The exit code of `ssh` itself (ssh(1)); a command may have it, too."""
@@ -58,11 +64,15 @@ class SshHosts:
         self._sessions: dict[str, ShellSession] = {}
         self._clients = Clients(hosts, settings)
         self._command = Command(())
+        self._most = FAN_OUT
         self._paused = self._stopping = False
 
     def start(self, command: Command) -> None:
         """Start it on the first `FAN_OUT` hosts; the others follow as these end."""
         self._command = command
+        if command.readers:
+            self._most = len(self.hosts)  # input is sent to all at once
+        allow_files()
         self._start_more()
 
     def send(self, data: bytes) -> None:
@@ -101,8 +111,7 @@ class SshHosts:
             session.kill()
 
     def _start_more(self) -> None:
-        most = len(self.hosts) if self._command.readers else FAN_OUT  # input is sent to all at once
-        while self._waiting and len(self._sessions) < most:
+        while self._waiting and len(self._sessions) < self._most:
             self._start(self._waiting.popleft(), Retries(self._loop.clock))
 
     def _start(self, host: Host, tries: Retries) -> None:
@@ -116,7 +125,11 @@ class SshHosts:
         try:
             session = ShellSession(self._loop, argv, on_data, on_end, self._on_room)
         except OSError as error:
-            self.on_event(HostFailed(host.name, f"{argv[0]}: {reason(error)}", began=False))
+            if error.errno in FULL and self._sessions:
+                self._most = len(self._sessions)
+                self._waiting.appendleft(host)
+            else:
+                self.on_event(HostFailed(host.name, f"{argv[0]}: {reason(error)}", began=False))
             return
         self._sessions[host.name] = session
         session.pause(self._paused)
@@ -147,12 +160,19 @@ class SshHosts:
 
     def _end(self, host: Host, session: ShellSession, code: int) -> HostEnded | HostFailed:
         if not session.began:
-            cause = STOPPED if self._stopping else causes.explain(code, session.noise, host.name)
-            return HostFailed(host.name, cause, began=False)
+            cause = causes.explain(code, session.noise, host.name, "the command")
+            return HostFailed(host.name, STOPPED if self._stopping else cause, began=False)
         last = session.tail.decode("utf-8", "replace").strip().rpartition("\n")[2]
         if code == SSH_FAILED and LOST.match(last) and not self._clients.is_local(host):
             return HostFailed(host.name, f"the connection was lost: {last}", began=True)
         return HostEnded(host.name, as_shell(code))
+
+
+def allow_files() -> None:
+    """Let this process open as many files as it may: each session takes four descriptors."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def _nothing(*_: object) -> None:

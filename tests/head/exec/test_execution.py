@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.exec import results
 from dsrun.launcher.head.exec.events import Command, HostNote
-from dsrun.launcher.head.exec.execution import STOP, UNENDED, Execution, Stop
+from dsrun.launcher.head.exec.execution import STATUS, STOP, UNENDED, Execution, Stop
 from dsrun.launcher.head.exec.feed import from_blocks
 from dsrun.launcher.head.output.console import Console
 
@@ -25,6 +25,13 @@ if TYPE_CHECKING:
     from dsrun.launcher.head.exec.feed import Feed
 
 TRUE = Command(("true",))
+
+
+class Named:
+    """A console that keeps the status line."""
+
+    def __init__(self, shown: list[str]) -> None:
+        self.status = shown.append
 
 
 class Played:
@@ -139,6 +146,20 @@ def test_output_that_cannot_be_kept_ends_the_command(monkeypatch: pytest.MonkeyP
     why = "its output cannot be kept: more than 10 bytes; --no_fold keeps none"
     assert played.run() == {"n1": (74, why), "n2": (74, why)}
     assert "stop" in played.hosts.said
+
+
+def test_hosts_that_are_waited_for_are_named() -> None:
+    played = Played()
+    shown: list[str] = []
+    played.execution.console = Named(shown)  # type: ignore[assignment]
+    played.at(0, lambda: played.hosts.end("n1"))
+    played.pass_time(STATUS)
+    late = STATUS + 0.1
+    played.clock.loop.call_later(late, lambda: played.hosts.end("n2"))
+    played.at(0, lambda: played.pass_time(STATUS))
+    played.execution.run(TRUE)
+    played.console.close()
+    assert shown == ["dsrun: 1/2 hosts, waiting for n2", ""]
 
 
 def test_notes_are_shown(capfd: pytest.CaptureFixture[str]) -> None:

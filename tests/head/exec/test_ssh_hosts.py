@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,7 +14,8 @@ from dsrun.launcher.backends.ssh import config_reader
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.exec import ssh_hosts
 from dsrun.launcher.head.exec.events import Command, HostEnded, HostFailed, HostNote, HostOutput
-from dsrun.launcher.head.exec.ssh_hosts import NOT_READY, STOPPED, SshHosts
+from dsrun.launcher.head.exec.shell_session import ShellSession
+from dsrun.launcher.head.exec.ssh_hosts import NOT_READY, STOPPED, SshHosts, allow_files
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 
@@ -138,6 +141,30 @@ def test_few_sessions_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"n{number}" for number in range(5)]
     ran = Ran(*names).run("true")
     assert ran.ends.keys() == set(names)
+
+
+def test_a_machine_that_is_full_runs_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, at_once = ShellSession, set[object]()
+
+    def session(*arguments: Any) -> ShellSession:
+        if len(ran.hosts._sessions) >= 2:
+            raise OSError(errno.EMFILE, "too many open files")
+        at_once.add(len(ran.hosts._sessions))
+        return real(*arguments)
+
+    monkeypatch.setattr(ssh_hosts, "ShellSession", session)
+    ran = Ran("n1", "n2", "n3", "n4", "n5")
+    ran.run("true")
+    assert set(ran.ends.values()) == {HostEnded(f"n{number}", 0) for number in range(1, 6)}
+    assert at_once == {0, 1}
+
+
+def test_as_many_files_as_allowed_may_be_open() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard, 100), hard))
+    allow_files()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_stopping_ends_every_command_and_starts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
