@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import random
+import resource
 import socket
 import subprocess
 import sys
@@ -311,6 +313,45 @@ def test_a_server_that_is_closed_leaves_nothing(verbs: Verbs) -> None:
     with pytest.raises(ConnectionRefusedError):
         served.call().close()
     assert open_files() == before
+
+
+def test_whatever_is_sent_the_server_goes_on(served: Served) -> None:
+    """Damaged requests, with and without descriptors, on many connections."""
+    chance = random.Random(5)
+    before = open_files()
+    whole = request(do="echo", id=1, text="x") + request(do="read", id=2, fds=0) + request(do="no")
+    with served.call() as good:
+        for _ in range(1500):
+            damaged = bytearray(whole)
+            for _ in range(chance.randint(1, 4)):
+                at = chance.randrange(len(damaged))
+                damaged[at : at + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
+            with served.call() as line:
+                fds = [0] * chance.choice([0, 0, 1, 3])
+                socket.send_fds(line, [bytes(damaged)], fds)
+                served.run()
+        assert served.serve(good, request(do="echo", text="whole"))[0][1]["text"] == "whole"
+    served.run()
+    assert (len(served.server.callers), open_files()) == (0, before)
+
+
+def test_a_server_without_free_descriptors_accepts_later(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "REST", 0.05)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with served.call() as line:
+        free = os.dup(0)
+        os.close(free)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
+        try:
+            served.run()
+            assert not served.server.callers
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        line.sendall(request(do="echo", text="waited"))
+        served.run(0.1)
+        assert received(line)[0][1]["text"] == "waited"
 
 
 STRANGER = """
