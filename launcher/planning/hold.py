@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..cli.parser import Command
 from ..common.errors import UsageError
-from ..control import local
+from ..control import holds, local
 from ..specs.hold import HoldSpec
 from ..specs.program import Program
 from .hosts import by_rank
@@ -53,6 +53,8 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
         raise UsageError("--no_ssh: nodes that join by themselves cannot be held")
     if name and not local.is_name(name):
         raise UsageError(f"--name {name[:80]!r}: expected letters, digits, and . _ - within")
+    if name == holds.LAST:
+        raise UsageError(f"--name {name}: means the newest hold; choose another name")
     options = options.changed(module=True)
     planned = make_plan(Command(options, (CHECK,), frozenset()))
     job = job_spec(planned, options)

@@ -41,6 +41,7 @@ def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         (["--max_restarts", "3"], "--max_restarts: unknown option"),
         (["--no_ssh"], "--no_ssh: unknown option"),
         (["--launcher", "slurm"], "--launcher slurm: this is not a Slurm job; run `salloc"),
+        (["--name", "last"], "--name last: means the newest hold; choose another name"),
         (["--name", "a/b"], "--name 'a/b': expected letters, digits"),
         (["--idle_timeout", "0"], "--idle_timeout: expected a duration"),
         (

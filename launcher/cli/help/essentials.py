@@ -10,6 +10,7 @@ ESSENTIALS = {
         "exclude": "use all hosts and slots except these",
         "num_nodes": "use the first N hosts",
         "num_gpus": "start N workers per host (default: one per device)",
+        "on": "run on the nodes that dsrun-hold holds by this name",
         "launcher": "auto, local, ssh, openssh, pdsh, slurm, openmpi, ...",
     },
     "Program": {
