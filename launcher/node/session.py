@@ -13,7 +13,7 @@ from functools import partial
 
 from ..common import loop as loops
 from ..common.errors import LOST
-from ..control import command_messages, frames, messages
+from ..control import frames, messages
 from ..control.connection import Connection
 from . import processes
 from .guard import INITIAL_SILENCE, PASSED
@@ -217,6 +217,8 @@ class Session:
 
     def _begin_without_job(self, body: bytes) -> None:
         """Count the runner's silence from the first command on."""
+        from ..control import command_messages
+
         self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
         self._start_timer.cancel()
         self._guard.keep_alive(self._loop, INITIAL_SILENCE)

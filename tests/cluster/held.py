@@ -80,7 +80,7 @@ class Held:
         """Start `dsrun --on` with these words."""
         argv = [
             sys.executable,
-            "/work/wt/client/bin/dsrun",
+            str(CHECKOUT / "bin" / "dsrun"),
             f"--on={self.name}",
             "--no_local_rank",
             "--grace",
