@@ -73,6 +73,26 @@ def test_many_jobs_on_held_nodes(site: Cluster, tmp_path: Path, launcher: str) -
     clean(traces)
 
 
+def test_two_jobs_at_once_on_half_of_the_devices_each(cluster: Cluster, tmp_path: Path) -> None:
+    """A third one waits for its turn, and one that does not want to wait is refused."""
+    go = str(tmp_path / "go")
+    with Held(cluster, tmp_path, HOSTS) as held:
+        left = held.start("--include", "n1:0@n2:0", "wait.py", go)
+        right = held.start("--include", "n1:1@n2:1", "wait.py", go)
+        for client in (left, right):
+            held.wait_up(client, 2)
+        refused = held("--on_busy", "refuse", "--include", "n1:1", "tell.py")
+        assert refused.returncode == UNUSABLE
+        assert "slots are in use by job" in refused.stderr
+        third = held.start("tell.py")
+        third.wait_for_output("waiting for job")
+        (tmp_path / "go").touch()
+        assert [client.wait().returncode for client in (left, right, third)] == [0, 0, 0]
+        assert third.stdout.count('"RANK"') == 4
+        again = held.tell("--include", "n1:1", "tell.py")
+        assert len(again) == 1
+
+
 def test_preloaded_modules_are_kept_for_the_next_job(cluster: Cluster, tmp_path: Path) -> None:
     """Unless they have read a variable that is another one now, or have changed: then with a line.
 
