@@ -5,7 +5,7 @@
 A worker exits 7 between two steps, some seconds after the first: how soon have all workers finished
 the first step of the next round, torch imported and its process group made anew? dsrun is on two
 virtual hosts over ssh (this needs root), torchrun on one, with as many workers, of the same Python
-and torch; and dsrun has a turn with --warm_workers, which are ready by then.
+and torch; and dsrun has turns with --preload, and with --warm_workers, whose forks wait by then.
 
 Then the power of a host is cut, of the first, whose store the workers meet in, and of the last: how
 soon do the others' workers run in the next round? These do not import torch. A host without power
@@ -33,8 +33,12 @@ WORKERS_IN_ALL = HOSTS = 2
 HOSTS_TO_CUT = 3
 ONCE = ("--max_restarts", "1")
 PEER = "torchrun, 1 host"
-BARS = {"dsrun ssh, 2 hosts": 1.0, "dsrun --warm_workers": 0.3}
+COLD, PRELOAD, WARM = "dsrun ssh, 2 hosts", "dsrun --preload", "dsrun --warm_workers"
+BARS = {COLD: 1.0, PRELOAD: 0.1, WARM: 0.1}
 """What each may take at most, in torchrun's time."""
+
+MORE = {COLD: (), PRELOAD: ("--preload", "torch,torch._dynamo"), WARM: ("--warm_workers",)}
+"""The options of each."""
 
 NEW_STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE=1"
 """Without it torchrun's next round meets in the store of the last, finds addresses of workers that
@@ -67,12 +71,12 @@ def restarts(cluster: Cluster, rounds: int, after: float, checkouts: Mapping[str
             time.sleep(after)
             return job.restart()
 
-    cold, warm = BARS
     commands = {PEER: torchrun()}
-    for name, path in checkouts.items():
-        commands[f"{name}{cold}"] = dsrun("ssh", *ONCE, script=STEP, checkout=path)
-        more = (*ONCE, "--warm_workers")
-        commands[f"{name}{warm}"] = dsrun("ssh", *more, script=STEP, checkout=path)
+    for which, path in checkouts.items():
+        for name, more in MORE.items():
+            # A checkout from before has no --preload, and fails with it.
+            if not which or name != PRELOAD:
+                commands[f"{which}{name}"] = dsrun("ssh", *ONCE, *more, script=STEP, checkout=path)
     figures = take_turns({name: partial(measure, one) for name, one in commands.items()}, rounds)
     print(figures.table("exit 7 to the next round's first step", PEER))
     for name, most in BARS.items():

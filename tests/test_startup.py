@@ -141,6 +141,7 @@ def test_a_plain_local_job_loads_nothing_slow_on_the_node(
     assert runner & HEAVY == set()
     # Neither half loads the other one's rooms.
     assert not [name for name in node if name.startswith("dsrun.launcher.head")]
+    assert not [name for name in node if name.startswith("dsrun.launcher.node.preload")]
     assert not [name for name in runner if name.startswith("dsrun.launcher.node")]
 
 
