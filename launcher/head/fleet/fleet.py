@@ -175,6 +175,17 @@ class Fleet:
             self._machines = Machines(self)
         return self._machines
 
+    def dismiss(self, node: NodeConnection, reason: str) -> None:
+        """Let no other run have this connection, whose last run has left workers there.
+
+        It is closed, so that the node ends them; or, if something else needs it, kept from runs
+        until they have ended.
+        """
+        if node.on_close and self._lanes is not None:
+            self._lanes.set_aside(node)
+        else:
+            node.close(reason)
+
     @property
     def names(self) -> str:
         """The names of its nodes, for messages."""
@@ -295,9 +306,9 @@ class Fleet:
         if self._closing:
             self._stop_when_alone()
         else:
-            self._emit_loss(NodeDisconnected(node, reason, fault))
+            self.emit_loss(NodeDisconnected(node, reason, fault))
 
-    def _emit_loss(self, event: NodeDisconnected | NodeSilent) -> None:
+    def emit_loss(self, event: NodeDisconnected | NodeSilent) -> None:
         """Emit a loss to the run that uses the node, or log it if none does."""
         if event.node.on_event is None and not event.node.is_lane:
             self._log(f"lost {event.node.name}: {event.node.lost}", "warning")
@@ -334,7 +345,7 @@ class Fleet:
 
     def _lose_silent(self, node: NodeConnection, seconds: float) -> None:
         node.close(f"no heartbeat for {seconds:.0f} s")
-        self._emit_loss(NodeSilent(node, seconds))
+        self.emit_loss(NodeSilent(node, seconds))
 
     def suspend(self) -> None:
         """Suspend this process, for Ctrl-Z."""

@@ -6,18 +6,20 @@ LANE frames. Lanes are lost with the first connection of their node, and are kep
 
 from __future__ import annotations
 
+import signal
 from itertools import count
 
 from ...backends.causes import explain_end
 from ...backends.stdio import SessionStream
 from ...control import command_messages, frames, messages
-from .events import NodeDisconnected, NodeEnded
+from .events import NodeDisconnected, NodeEnded, NodeSent, NodeSilent
 from .node_connection import NodeConnection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .events import FleetEvent
     from .fleet import Fleet
 
 BLOCK = 256 * 1024
@@ -121,6 +123,19 @@ class Lanes:
         else:
             connection.close(first.lost)
             self._fleet.emit(NodeEnded(connection, first.lost))
+
+    def set_aside(self, first: NodeConnection) -> None:
+        """Kill the workers on a connection that other things need, and wait for their end."""
+        first.on_event = self._on_aside
+        first.send(messages.pack(frames.STOP, messages.Stop(signal.SIGKILL, 0.0)))
+
+    def _on_aside(self, event: FleetEvent) -> None:
+        match event:
+            case NodeSent(node, frames.DONE, _):
+                node.on_event = None
+            case NodeDisconnected(node) | NodeSilent(node):
+                node.on_event = None
+                self._fleet.emit_loss(event)
 
     def forget_unused(self) -> None:
         """Forget lost lanes that no run uses."""

@@ -130,7 +130,7 @@ class HeldNodes:
         """Take care of nodes that a run, which is over, has lost or left with workers on them."""
         for node in run.nodes if run.started else ():
             if node.connection.connected and node.done is None:
-                node.connection.close(LEFT_BEHIND)
+                self._fleet.dismiss(node.connection, LEFT_BEHIND)
         self.look()
 
     def look(self) -> None:

@@ -150,6 +150,43 @@ def test_fleets_that_do_not_share_have_one_connection_to_a_node(fleet_of: FleetO
     assert fleet.fleet.connections == [known]
 
 
+def test_workers_that_a_run_has_left_are_killed_without_harm_to_others(job: FakeFleet) -> None:
+    """Their connection carries the others; no run gets it before they have ended."""
+    first, second = job.prepared[0], on_n0(job)
+    lane = FakeLane(job, "n0", 1)
+    lane.starts(second)
+    first.abandon()
+    first.leave()
+    connection = job.fleet.nodes[0]
+    job.node("n0").received.clear()
+    job.fleet.dismiss(connection, "left")
+    assert job.news("n0") == [["STOP", {"number": signal.SIGKILL, "grace": 0.0}]]
+    third = on_n0(job)
+    assert third.nodes[0].connection.is_lane
+    job.node("n0").done()
+    job.step()
+    assert on_n0(job).nodes[0].connection is connection
+    assert second.phase is Phase.RUNNING
+    job.fleet.dismiss(job.fleet.nodes[1], "left")
+    job.step()
+    assert (job.fleet.nodes[1].lost, job.node("n1").open) == ("left", False)
+
+
+def test_a_connection_that_is_lost_before_they_have_ended_is_nobodys(job: FakeFleet) -> None:
+    first, second = job.prepared[0], on_n0(job)
+    first.abandon()
+    first.leave()
+    job.fleet.dismiss(job.fleet.nodes[0], "left")
+    idle: list[Any] = []
+    job.fleet.on_idle = idle.append
+    job.said()
+    job.node("n0").leaves()
+    job.step()
+    assert [type(event).__name__ for event in idle] == ["NodeDisconnected"]
+    assert job.said("warning")[0].startswith("lost n0: ")
+    assert second.phase is not Phase.RUNNING
+
+
 def test_all_lanes_of_a_node_are_lost_with_it(job: FakeFleet) -> None:
     first, second, third = job.prepared[0], on_n0(job), on_n0(job)
     FakeLane(job, "n0", 1).starts(second)
