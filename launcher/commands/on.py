@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 from ..common import entry, signals
 from ..common.errors import DsrunError, LostError
@@ -31,6 +32,11 @@ FORWARDED = {signal.SIGUSR1, signal.SIGUSR2, signal.SIGQUIT}
 INTERRUPTS = 3
 """Interrupts after which this process ends whatever the hold does."""
 
+GONE = "it has ended unexpectedly"
+
+PATIENCE = 2.0
+"""Seconds for the hold to describe its nodes before the user is told."""
+
 LAST_WAIT = 1.0
 """Seconds for the hold to answer after the last interrupt."""
 
@@ -45,7 +51,7 @@ def run(command: Command) -> int:
     command = rendezvous.apply(command.with_torchruns_logs())
     held.check(command)
     with holds.find(options.on or "") as client:
-        spec = held.held_job(command, held.nodes_of(client.ask({"do": "describe"})))
+        spec = held.held_job(command, held.nodes_of(_description(client)))
         if options.dry_run:
             return _show(spec, as_json=options.json)
         code = _report(spec, ClientRun(client, spec, options.on_busy))
@@ -54,6 +60,14 @@ def run(command: Command) -> int:
 
         requeue(code, os.environ)
     return code
+
+
+def _description(client: LocalClient) -> dict[str, Any]:
+    """Return what the hold says about its nodes, which are perhaps not connected yet."""
+    number = client.send({"do": "describe"})
+    if not client.ready(PATIENCE):
+        sys.stderr.write("dsrun: waiting for the hold to answer; it is starting, or stopped\n")
+    return client.answer(number)
 
 
 def _show(spec: JobSpec, *, as_json: bool) -> int:
@@ -93,7 +107,7 @@ class ClientRun:
         self._busy = busy
         self._loop = Loop()
         self._number = self._interrupts = 0
-        self._end: dict[str, Any] | LostError = LostError("")
+        self._end: dict[str, Any] | DsrunError = LostError("")
 
     def wait(self) -> dict[str, Any]:
         """Have the job run, and return the answer at its end.
@@ -105,7 +119,7 @@ class ClientRun:
         self._ask()
         self._loop.add_reader(self._client.fileno(), self._receive)
         self._loop.run()
-        if isinstance(self._end, LostError):
+        if isinstance(self._end, DsrunError):
             raise self._end
         return checked(self._end)
 
@@ -128,11 +142,11 @@ class ClientRun:
     def _forward(self, number: int) -> None:
         self._interrupts += number == signal.SIGINT
         if self._interrupts == INTERRUPTS:
-            self._loop.call_later(LAST_WAIT, lambda: self._lose("it does not answer"))
+            self._loop.call_later(LAST_WAIT, self._leave)
         try:
             self._client.send({"do": "signal", "number": number})
         except LostError:
-            self._lose("it has ended unexpectedly")
+            self._lose(GONE)
 
     def _receive(self) -> None:
         try:
@@ -141,15 +155,23 @@ class ClientRun:
             self._lose(str(error))
             return
         if arrived is None:
-            self._lose("it has ended unexpectedly")
+            self._lose(GONE)
             return
         for one in arrived:
             if one.kind == frames.ANSWER and one.message.get("id") == self._number:
-                self._end = one.message
-                self._loop.stop()
+                self._finish(one.message)
 
     def _lose(self, why: str) -> None:
-        self._end = LostError(f"lost hold {self._spec.origin.source.partition(' ')[2]}: {why}")
+        self._finish(LostError(f"lost {self._spec.origin.source}: {why}"))
+
+    def _leave(self) -> None:
+        """End although the hold has not answered."""
+        left = DsrunError(f"exiting now; {self._spec.origin.source} may still run the job")
+        left.exit_code = 128 + signal.SIGINT
+        self._finish(left)
+
+    def _finish(self, end: dict[str, Any] | DsrunError) -> None:
+        self._end = end
         self._loop.stop()
 
 

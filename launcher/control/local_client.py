@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 PATIENCE = 5.0
 """Seconds to get through to a socket that is busy."""
 
+UNREAD = 30.0
+"""Seconds for a server to read some of a large request; nothing can interrupt this wait."""
+
 LOOK = 1.0
 """Seconds to get through to all sockets that are listed; any user can make any number of them."""
 
@@ -84,14 +87,15 @@ class LocalClient:
         """Send a request with descriptors, and return its number: `id` in its answer.
 
         Raises:
-            LostError: the server is gone.
+            LostError: the server is gone, or has not read for `UNREAD` seconds.
         """
         self._count += 1
         request = {**message, "id": self._count, **({"fds": len(fds)} if fds else {})}
         try:
             self._line.send_with(frames.pack_json(frames.REQUEST, request), fds)
             while self._line.pending:
-                _wait(self.fileno(), select.POLLOUT, None)
+                if not _wait(self.fileno(), select.POLLOUT, UNREAD):
+                    raise LostError("no answer: the request is not read")
                 self._line.flush()
         except StreamClosed as closed:
             raise LostError(f"no answer: the connection has ended ({closed})") from None
@@ -106,7 +110,14 @@ class LocalClient:
             DsrunError: the answer is an error; the class and the exit code are those of the server.
             LostError: the server is gone, or does not answer in time.
         """
-        number = self.send(message, fds)
+        return self.answer(self.send(message, fds), seconds)
+
+    def ready(self, seconds: float) -> bool:
+        """Return whether something has arrived, or the server is gone, within so many seconds."""
+        return bool(self._arrived) or _wait(self.fileno(), select.POLLIN, seconds)
+
+    def answer(self, number: int, seconds: float | None = None) -> Message:
+        """Wait for the answer of a request that was sent, and return it; raises as `ask`."""
         kept: list[Arrived] = []
         try:
             for one in self.frames(seconds):

@@ -124,7 +124,8 @@ def test_the_third_interrupt_ends_the_client_of_a_hold_that_hangs(
             client.send_signal(signal.SIGINT)
             assert hold.signals.get(timeout=SOON) == signal.SIGINT
         hold.let_go()
-        assert ended(client) == (75, "", f"dsrun: lost hold {hold.name}: it does not answer\n")
+        line = f"dsrun: exiting now; hold {hold.name} may still run the job\n"
+        assert ended(client) == (130, "", line)
 
 
 def test_ctrl_z_stops_the_client_alone(hold: FakeHold, tmp_path: Path) -> None:
@@ -141,6 +142,17 @@ def test_the_hold_learns_that_a_client_was_killed(hold: FakeHold, tmp_path: Path
     with running(hold, tmp_path) as (client, _):
         client.kill()
         assert hold.gone.get(timeout=SOON)
+
+
+def test_a_hold_that_is_still_starting_is_waited_for(hold: FakeHold, tmp_path: Path) -> None:
+    hold.starting = True
+    with hold.start("train.py", folder=tmp_path) as client:
+        assert client.stderr
+        assert client.stderr.readline().startswith(b"dsrun: waiting for the hold to answer")
+        hold.ready()
+        hold.requests.get(timeout=SOON)
+        hold.end(0)
+        assert ended(client) == (0, "", "")
 
 
 def test_input_from_a_pipe_reaches_the_hold(hold: FakeHold, tmp_path: Path) -> None:

@@ -94,6 +94,15 @@ def test_a_large_request(client: LocalClient) -> None:
     assert client.ask({"do": "echo", "text": text})["text"] == text
 
 
+def test_a_server_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_client, "UNREAD", 0.05)
+    near, far = socket.socketpair()
+    with far, LocalClient(near) as client:
+        client.send({"do": "echo"})
+        with pytest.raises(LostError, match=r"^no answer: the request is not read$"):
+            client.send({"do": "echo", "text": "x" * (8 << 20)})
+
+
 def test_what_comes_before_the_answer_is_kept(client: LocalClient) -> None:
     assert client.ask({"do": "talk"})["said"] == 2
     number = client.send({"do": "echo", "text": "next"})

@@ -42,6 +42,7 @@ class FakeHold:
         self.gone: queue.Queue[bool] = queue.Queue()
         self.refusal = ""
         self.version = __version__
+        self.starting = False
         self._streams: list[int] = []
         self._caller: Caller
         self._request: dict[str, Any]
@@ -58,7 +59,17 @@ class FakeHold:
             "signal": self.signal,
         }
 
-    def describe(self, *_: object) -> dict[str, Any]:
+    def describe(self, caller: Caller, request: dict[str, Any], _: object) -> Any:
+        if not self.starting:
+            return self.description()
+        self._caller, self._request = caller, request
+        return None
+
+    def ready(self) -> None:
+        """Describe the nodes to the client that waits for it."""
+        self.do(lambda: self._caller.answer(self.description(), self._request))
+
+    def description(self) -> dict[str, Any]:
         """Two slots on this machine, and a host that is lost."""
         here = {"name": "localhost", "slots": [0, 1], "state": "free", "reason": ""}
         lost = {"name": "n2", "slots": [0], "state": "lost", "reason": "no route"}
