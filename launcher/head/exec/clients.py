@@ -2,7 +2,7 @@
 
 Most of the time that many logins take is the processor time of this machine. So the cheapest key
 exchange is tried first, if the user's configuration does not choose: with OpenSSH 9 a login takes
-14 ms instead of 90.
+14 ms instead of 90. The cipher takes half of what the default one does, with files of `--copy`.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
 QUICK = {
     "KexAlgorithms": "^curve25519-sha256",
+    "Ciphers": "^aes128-gcm@openssh.com",
     "PreferredAuthentications": "publickey,gssapi-with-mic,hostbased",
     "UpdateHostKeys": "no",
     "ControlMaster": "no",
 }
-"""Options that save time; all other key exchanges, and logins without a prompt, stay possible."""
+"""Options that save time; all other algorithms, and logins without a prompt, stay possible."""
 
-REFUSED = "Bad SSH2 KexAlgorithms"
+REFUSED = "Bad SSH2 "
 """What an `ssh` prints that is older than OpenSSH 8, or allows only certain algorithms."""
 
 

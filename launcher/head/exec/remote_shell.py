@@ -69,9 +69,10 @@ def script(command: Command, mark: str, *, reads: bool) -> bytes:
     return text.encode("utf-8", "surrogateescape") + b"\n"
 
 
-def piece(data: bytes) -> bytes:
-    """Return a piece of input as it is sent; an empty one ends the input."""
-    return b"%d\n%s" % (len(data), data)
+def pieces(data: bytes) -> list[bytes]:
+    """Return input as it is sent, in pieces; b"" ends it."""
+    parts = [data[at : at + PIECE] for at in range(0, max(1, len(data)), PIECE)]
+    return [b"%d\n%s" % (len(part), part) for part in parts]
 
 
 def _quoted(word: str) -> str:

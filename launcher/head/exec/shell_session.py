@@ -8,7 +8,7 @@ import signal
 from ...backends.child import STDERR_TIMEOUT, Started, spawn
 from .marked import Marked
 from .pipes import InPipe, OutPipe
-from .remote_shell import PIECE, piece, script
+from .remote_shell import script
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ class ShellSession:
         """Send the command; with `reads`, input follows."""
         self._input.send(script(command, self._mark, reads=reads))
 
-    def send(self, data: bytes) -> None:
-        """Send input; b"" ends it."""
-        for at in range(0, max(1, len(data)), PIECE):
-            self._input.send(piece(data[at : at + PIECE]))
+    def send(self, pieces: Sequence[bytes]) -> None:
+        """Send input, as `remote_shell.pieces` returns it."""
+        for piece in pieces:
+            self._input.send(piece)
 
     def pause(self, paused: bool) -> None:
         """Stop reading the output, or continue."""

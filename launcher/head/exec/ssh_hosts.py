@@ -14,6 +14,7 @@ from ...common.errors import reason
 from ...common.exit_codes import as_shell
 from .clients import Clients
 from .events import Command, HostEnded, HostFailed, HostNote, HostOutput
+from .remote_shell import pieces
 from .shell_session import ShellSession
 
 TYPE_CHECKING = False
@@ -77,8 +78,9 @@ class SshHosts:
 
     def send(self, data: bytes) -> None:
         """Send input to the hosts that read it."""
+        made = pieces(data)  # once: all hosts share the memory
         for host in self._command.readers & self._sessions.keys():
-            self._sessions[host].send(data)
+            self._sessions[host].send(made)
 
     def backlog(self) -> int:
         """Return how many bytes of input the slowest host has yet to take."""

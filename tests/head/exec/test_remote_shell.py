@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.head.exec.events import Command
-from dsrun.launcher.head.exec.remote_shell import BOOT, piece, remote_line, script
+from dsrun.launcher.head.exec.remote_shell import BOOT, PIECE, pieces, remote_line, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,11 +22,15 @@ ODD = ("a\nb", "it's", "$HOME `x` \\n", "!x", "", "-n", "*", "\udcff")
 
 
 def ran(
-    command: Command, *pieces: bytes, shell: str = "sh", reads: bool = False
+    command: Command,
+    *pieces: bytes,
+    shell: str = "sh",
+    line: str = BOOT,
+    reads: bool = False,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run a command as a host does; our end stays open until it has ended."""
     process = subprocess.Popen(
-        [shell, "-c", BOOT],
+        [shell, "-c", line],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -69,15 +73,24 @@ def test_exit_codes_are_kept(shell: str, reads: bool) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 def test_input_arrives_in_pieces_and_ends(shell: str) -> None:
     data = bytes(range(256)) * 100
-    done = ran(Command(("cat",)), piece(data), piece(b"\n7\n"), piece(b""), shell=shell, reads=True)
+    done = ran(
+        Command(("cat",)), *pieces(data), *pieces(b"\n7\n"), *pieces(b""), shell=shell, reads=True
+    )
     assert done.stdout == data + b"\n7\n"
     assert done.returncode == 0
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_a_command_may_end_without_reading_its_input(shell: str) -> None:
-    done = ran(Command(("true",)), piece(b"x" * 100_000), piece(b""), shell=shell, reads=True)
+    done = ran(Command(("true",)), *pieces(b"x" * 40_000), *pieces(b""), shell=shell, reads=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_input_is_cut_into_pieces_of_which_only_the_last_is_empty() -> None:
+    assert pieces(b"") == [b"0\n"]
+    assert pieces(b"abc") == [b"3\nabc"]
+    first, second = pieces(b"x" * (PIECE + 1))
+    assert (len(first), second) == (PIECE + 8, b"1\nx")
 
 
 def test_without_input_it_reads_nothing() -> None:
@@ -144,6 +157,14 @@ def test_a_command_that_ends_at_once_leaves_nobody() -> None:
     wait_for(lambda: not alive(process.pid), "its process group to be empty")
     process.stdin.close()
     process.stdout.close()
+
+
+@pytest.mark.parametrize("login", ["bash", "dash", "fish", "zsh", "tcsh", "ksh"])
+def test_every_login_shell_passes_the_command_on(login: str) -> None:
+    if not shutil.which(login):
+        pytest.skip(f"no {login} here")
+    done = ran(Command(("printf", "%s|", *ODD)), shell=login, line=remote_line())
+    assert done.stdout.decode("utf-8", "surrogateescape") == "".join(f"{word}|" for word in ODD)
 
 
 def test_the_line_for_the_login_shell_has_nothing_that_a_shell_would_change() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.exec.events import Command
-from dsrun.launcher.head.exec.remote_shell import BOOT
+from dsrun.launcher.head.exec.remote_shell import BOOT, pieces
 from dsrun.launcher.head.exec.shell_session import ShellSession
 
 from ...support.leaks import open_files
@@ -63,9 +63,9 @@ def test_output_errors_and_the_exit_code() -> None:
 
 def test_input_is_taken_and_ends() -> None:
     ran = Ran("wc", "-c", reads=True)
-    ran.session.send(b"x" * 3_000_000)
+    ran.session.send(pieces(b"x" * 3_000_000))
     assert ran.session.backlog > 2_000_000
-    ran.session.send(b"")
+    ran.session.send(pieces(b""))
     assert ran.wait().output[1].strip() == b"3000000"
     assert ran.session.backlog == 0
 
