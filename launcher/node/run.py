@@ -298,15 +298,17 @@ class NodeRun:
                 self.stop(signal.SIGTERM, 0, reason=reason)
 
     def _stop_round(self, number: int, grace: float) -> None:
-        """Stop the workers of a round, or do not start them if they still wait for the preloader.
-
-        The rounds do not know yet that there are none.
-        """
+        """Stop the workers of a round; those that wait for the preloader are not started."""
         if self._preloaded is not None and self._waiting:
             self._preloaded.cancel()
-            self._loop.call_later(0.0, lambda: self._on_group_end([]))
+            # Not at once: the caller has not taken note yet that they are being stopped.
+            self._loop.call_later(0.0, lambda: self._tell_not_started(number))
         elif self._group is not None:
             self._group.stop(number, grace)
+
+    def _tell_not_started(self, number: int) -> None:
+        if self._rounds is not None and not self._rounds.over:
+            self._rounds.not_started(number)
 
     # -- events of the workers --------------------------------------------------------------
 

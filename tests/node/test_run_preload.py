@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import pickle
 import signal
 import sys
 from pathlib import Path
@@ -95,6 +97,20 @@ def test_the_path_of_a_worker_is_as_ever(make: Callable[..., Played], tmp_path: 
         shown.append(played.output())
     assert f"'{tmp_path}/sub', '{tmp_path}', '/more'" in shown[0]
     assert shown[0] == shown[1]
+
+
+def test_workers_may_call_a_function(make: Callable[..., Played]) -> None:
+    head = json.dumps({"path": [], "python": sys.version_info[:2]}).encode()
+    call = pickle.dumps((eval, ("'fractions' in __import__('sys').modules",), {}))
+    payload = base64.b64encode(head + b"\n" + call).decode()
+    played = make(payload=payload, slots=(0,), preload=("fractions",))
+    played.run.start(TWO._replace(slots=(0,)))
+    played.done()
+    ((rank, stream, report),) = (
+        frames.unpack_output(body) for kind, body in played.received if kind == frames.OUTPUT
+    )
+    assert (rank, stream) == (0, 3)
+    assert pickle.loads(report.partition(b"\n")[2]) is True
 
 
 def test_a_module_that_raises_costs_only_a_line(make: Callable[..., Played]) -> None:

@@ -113,6 +113,12 @@ class NodeRounds:
         if self._phase is Phase.RUNNING and self._start is not None:
             self._agent.ended(rank - self._start.first_rank, code)
 
+    def not_started(self, number: int) -> None:
+        """Record that no worker of this round was started: it was stopped with this signal."""
+        for local in range(self._workers):
+            self._agent.ended(local, -number)
+        self.workers_gone()
+
     def workers_gone(self) -> None:
         """Record that this round's workers are gone; start those of the next one if they wait."""
         self._notice.end()

@@ -79,6 +79,14 @@ def test_the_agent_stops_the_workers(played: TorchRounds) -> None:
     assert played.came() == []
 
 
+def test_workers_may_have_been_stopped_before_they_were_started(played: TorchRounds) -> None:
+    played.started()
+    played.agent.shims[0].gets(signal.SIGTERM)
+    assert played.came() == [StopWorkers(signal.SIGTERM, GRACE)]
+    played.rounds.not_started(signal.SIGTERM)
+    assert played.codes() == [-15, -15]
+
+
 def test_a_round_waits_for_the_workers_of_the_one_before(played: TorchRounds) -> None:
     played.started()
     played.joins()
