@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 from contextlib import nullcontext
 
@@ -75,6 +76,7 @@ def serve(
     servers = _servers(hold, line, owner)
     try:
         _handle_signals(hold)
+        hold.when_ready(_freeze)
         if parent is not None:
             _watch(parent, hold, console)
         _serve(hold, start)
@@ -85,6 +87,12 @@ def serve(
     if hold.error is not None:
         raise hold.error
     return hold.code
+
+
+def _freeze() -> None:
+    """Leave what there is by now out of the collections after each run: it stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 def _servers(hold: Hold, line: socket, owner: Owner | None) -> list[LocalServer]:
