@@ -257,3 +257,39 @@ def test_another_user_who_has_the_name_is_nobody() -> None:
     assert process.returncode == 0
     with closing(local.listener(local.HOLD, names[0])):
         assert names[0] in running(local.HOLD)
+
+
+FLOOD = """
+import os, socket, sys
+os.setgid({nobody})
+os.setuid({nobody})
+print("up", flush=True)
+kept = []
+while True:
+    line = socket.socket(socket.AF_UNIX)
+    line.setblocking(False)
+    try:
+        line.connect(chr(0) + sys.argv[1])
+    except OSError:
+        kept.clear()
+    else:
+        kept.append(line)
+"""
+
+
+@needs_root
+def test_another_user_who_connects_all_the_time_does_not_keep_others_out() -> None:
+    with serving(VERBS) as served:
+        argv = [sys.executable, "-c", FLOOD.format(nobody=NOBODY)]
+        argv.append(local.address(served.kind, served.name))
+        with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
+            assert process.stdout
+            assert process.stdout.readline() == b"up\n"
+            try:
+                for number in range(10):
+                    client = connect(served.kind, served.name)
+                    assert client is not None, number
+                    with client:
+                        assert client.ask({"do": "echo", "text": "x"}, seconds=20)["text"] == "x"
+            finally:
+                process.kill()
