@@ -196,6 +196,8 @@ class Session:
             for words in self._run.left:
                 sys.stderr.write(f"dsrun: could not be ended: {words}\n")
             self._end()
+        elif self._phase is Phase.LEAVING and self._run.task.held:
+            self._end()  # the runner keeps the line, for runs that this session cannot serve
 
     # -- beside the runs ---------------------------------------------------------------------
 

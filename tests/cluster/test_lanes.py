@@ -93,7 +93,7 @@ def test_two_jobs_and_a_command_on_the_same_nodes(
 
 
 def test_what_dies_beside_another_job(cluster: Cluster, tmp_path: Path) -> None:
-    """The node launcher of the second job, that of the first one, the hold."""
+    """The node launcher and guard of the second job, those of the first one, the hold."""
     traces = Traces(cluster)
     with Held(cluster, tmp_path, HOSTS) as held:
         sides = Sides(cluster, held, tmp_path)
@@ -113,6 +113,10 @@ def test_what_dies_beside_another_job(cluster: Cluster, tmp_path: Path) -> None:
         wait_for(lambda: sides.sleeping() == ["n1"], "its end on n2")
         held.running.wait_for_output("n2 is back", 20)
         stuck.kill()
+        sides = Sides(cluster, held, tmp_path)
+        os.kill(sides.launchers(sides.one, "n1")[0], signal.SIGKILL)
+        assert (sides.one.wait().returncode, sides.two.wait().returncode) == (LOST, LOST)
+        held.running.wait_for_output("n1 is back", 20)
         sides = Sides(cluster, held, tmp_path)
         held.running.process.send_signal(signal.SIGKILL)
         assert (sides.one.wait().returncode, sides.two.wait().returncode) == (LOST, LOST)

@@ -277,6 +277,22 @@ def test_without_a_guard_the_workers_are_stopped(runner: FakeRunner, by_engine: 
     assert runner.all(frames.DONE)[0]["reason"] == "its guard was killed"
 
 
+@pytest.mark.parametrize("how", ["guard", "signal"])
+def test_a_held_node_that_must_leave_does_so_after_its_run(runner: FakeRunner, how: str) -> None:
+    """The runner would keep the line for other runs; then it starts another node launcher."""
+
+    def history(r: FakeRunner) -> Steps:
+        yield from running(r, held=True)
+        if how == "guard":
+            r.guard.kill()
+        else:
+            r.guard_got(signal.SIGTERM)
+        yield lambda: False
+
+    assert runner.play(history) == (LOST if how == "guard" else 0)
+    assert runner.names()[-1] == "DONE"
+
+
 @pytest.mark.parametrize(("before", "noted"), [(prepared, False), (between, True)])
 def test_without_a_guard_nothing_is_started(
     runner: FakeRunner, before: Callable[[FakeRunner], Steps], noted: bool
