@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 UNUSABLE = 69
 HOSTS = "n1:2,n2:2"
+BOOTED = ("-E", "-S", "-c")
+"""What the command of a node launcher, and of its guard, begins with."""
 
 STRANGER = """
 import os, socket, sys
@@ -180,6 +182,21 @@ def test_a_node_loses_power_while_it_is_held(cluster: Cluster, tmp_path: Path) -
         assert len(held.tell("tell.py")) == 6
 
 
+def test_a_hold_whose_machine_is_cut_off_between_jobs(cluster: Cluster, tmp_path: Path) -> None:
+    """Nothing stays on the nodes; once the cable is back, the hold has them again."""
+
+    def there() -> list[int]:
+        found = cluster.processes()
+        return [p.pid for p in found if p.host in {"n1", "n2"} and p.argv[1:4] == BOOTED]
+
+    with Held(cluster, tmp_path, HOSTS, "--heartbeat_timeout", "2") as held:
+        assert len(there()) == 4
+        with cluster.login.unplugged():
+            wait_for(lambda: not there(), "the end of the node launchers", 10)
+        wait_for(lambda: held.running.stderr.count("is back") == 2, "both nodes", 60)
+        assert len(held.tell("tell.py")) == 4
+
+
 def test_another_user_is_refused_and_a_detached_hold_stays(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -208,3 +225,24 @@ def test_many_runs_leave_nothing_in_the_hold(cluster: Cluster, tmp_path: Path, r
         assert descriptors(pids) == theirs
         assert len(cluster.processes()) == processes
         assert held.size()[2] - memory < 1024
+
+
+def test_an_elastic_job_gets_a_lost_node_back_and_so_does_the_hold(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """While the job runs, it reaches the node itself; what is lost at its end, the hold does."""
+    elastic = ("--min_elastic_nodes", "1", "--max_elastic_nodes", "2", "--max_restarts", "5")
+    go = tmp_path / "go"
+    with Held(cluster, tmp_path, HOSTS) as held:
+        client = held.start(*elastic, "--gain_delay", "0", "wait.py", str(go))
+        held.wait_up(client, 4)
+        os.kill(held.launchers("n2")[1], signal.SIGKILL)
+        client.wait_for_output("next round: 2 workers on n1", 20)
+        client.wait_for_output("next round: 4 workers on n1, n2", 30)
+        held.wait_up(client, 4 + 2 + 4)
+        os.kill(held.launchers("n2")[1], signal.SIGKILL)
+        held.wait_up(client, 4 + 2 + 4 + 2)
+        go.touch()
+        assert client.wait().returncode == 0
+        held.running.wait_for_output("n2 is back", 20)
+        assert len(held.tell("tell.py")) == 4
