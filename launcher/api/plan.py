@@ -15,7 +15,7 @@ from ..node.workers.calls import CALL
 from ..planning import rendezvous, this_node
 from .errors import LaunchError
 from .options import arguments, words
-from .payload import payload_of
+from .payload import name_of, payload_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def plan(
     fixed = [name for name in ("module", "no_python", "run_path") if options.get(name)]
     if fixed:
         raise LaunchError(f"{fixed[0]}: only for a script, not for a function")
-    spec = planned([*words(options), "--no_local_rank", "--", CALL])
+    # The name is for people who list jobs; workers are not given it.
+    spec = planned([*words(options), "--no_local_rank", "--", CALL, name_of(target)])
     return spec._replace(payload=payload)
 
 

@@ -59,6 +59,13 @@ def test_a_job_that_fails_leaves_the_fleet_whole(fleet: Fleet) -> None:
     assert fleet.run(int, ["7"], output=None).results(60) == {0: 7, 1: 7}
 
 
+def test_jobs_side_by_side(fleet: Fleet) -> None:
+    halves = [begun(fleet.run(pause, include=f"localhost:{n}", output=None)) for n in (0, 1)]
+    for job in halves:
+        job.signal(signal.SIGTERM)
+    assert [job.wait(60).cause for job in halves] == ["signal", "signal"]
+
+
 def test_jobs_that_cannot_run(fleet: Fleet, tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="no such script"):
         fleet.run(tmp_path / "none.py")
@@ -113,8 +120,8 @@ def test_a_fleet_has_a_name_and_is_released(capfd: pytest.CaptureFixture[str]) -
 def test_nodes_that_cannot_be_held(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="--hostfile "):
         Fleet(hostfile=tmp_path / "none")
-    with pytest.raises(LaunchError, match="--workdir: unknown option"):
-        Fleet(workdir="/", **HERE)
+    with pytest.raises(LaunchError, match="--max_restarts: unknown option"):
+        Fleet(max_restarts=1, **HERE)
     with pytest.raises(LaunchError, match="--name 'a b': expected letters"):
         Fleet(name="a b", **HERE)
 

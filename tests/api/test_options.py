@@ -71,7 +71,7 @@ def test_wrong_values(given: dict[str, object], expected: str) -> None:
 
 
 def test_what_is_refused_exists() -> None:
-    assert REFUSED.keys() - {"help", "version", "on", "on_busy"} <= table().keys()
+    assert REFUSED.keys() - {"help", "version"} <= table().keys()
 
 
 def test_arguments_of_a_script() -> None:
