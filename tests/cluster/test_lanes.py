@@ -121,3 +121,26 @@ def test_what_dies_beside_another_job(cluster: Cluster, tmp_path: Path) -> None:
         held.running.process.send_signal(signal.SIGKILL)
         assert (sides.one.wait().returncode, sides.two.wait().returncode) == (LOST, LOST)
         wait_for(lambda: not traces.leftovers(), "clean", PROMPT)
+
+
+@pytest.mark.tier("all")
+def test_an_elastic_job_gets_its_nodes_back_beside_another_job(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """Its own node launcher dies, then that of the other job, which carries its connection."""
+    with Held(cluster, tmp_path, HOSTS) as held:
+        sides = Sides(cluster, held, tmp_path)
+        sides.go.touch()
+        assert sides.two.wait().returncode == 0
+        sides.go.unlink()
+        sides.two = held.start("--elastic_training", *SECOND, "wait.py", str(sides.go))
+        held.wait_up(sides.two, 2)
+        os.kill(sides.launchers(sides.two, "n2")[1], signal.SIGKILL)
+        sides.two.wait_for_output("next round: 2 workers on n1, n2", 30)
+        held.wait_up(sides.two, 5)
+        os.kill(sides.launchers(sides.one, "n2")[1], signal.SIGKILL)
+        assert sides.one.wait().returncode == LOST
+        wait_for(lambda: sides.two.stderr.count("next round: 2 workers") == 2, "n2", 60)
+        held.wait_up(sides.two, 8)
+        sides.go.touch()
+        assert sides.two.wait().returncode == 0
