@@ -50,6 +50,11 @@ if TYPE_CHECKING:
     Show = Callable[[Output], object]
 
 
+MOST_INTERRUPTS = 3
+"""The runner stops a job at the first, kills it at the second, and leaves it at the third; at one
+more the program leaves the runner."""
+
+
 class Job:
     """A job: a script, or calls of a function, on the nodes of this launch.
 
@@ -217,6 +222,8 @@ class Job:
                     passed_on, deadline = passed_on + 1, None
                     self.signal(signal.SIGINT)
                 self._receive()
+                if passed_on > MOST_INTERRUPTS:
+                    self._end(JobError(f"job {self.id}: left, as it did not end when interrupted"))
         if passed_on:
             raise KeyboardInterrupt
 

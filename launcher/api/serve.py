@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import signal
 from _socket import socket
+from contextlib import suppress
 
 from ..common import entry
 from ..common.errors import INTERNAL, DsrunError, UsageError
@@ -53,6 +54,7 @@ class Service:
         self._loop = loop
         self._run: Run | None = None
         self._caller: Caller | None = None
+        self._early: list[Callable[[Run], None]] = []
         self._request: Message | None = None
 
     def serve(self) -> None:
@@ -100,8 +102,7 @@ class Service:
         def on_run(run: Run) -> None:
             self._run = run
             run.observe(relay.tell)
-            if self.gone:
-                self._loop.call_later(0.0, lambda: run.signals.end(signal.SIGHUP))
+            self._loop.call_later(0.0, self._catch_up)
 
         return conduct(spec, start, backend_for(spec), self._loop, _as_console(relay), on_run)
 
@@ -116,17 +117,28 @@ class Service:
         self._loop.stop()
 
     def _on_signal(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
-        send(self._running(), request.get("number"))
-        return {}
+        return self._act(lambda run: send(run, request.get("number")))
 
     def _on_stop(self, _caller: Caller, request: Message, _fds: list[int]) -> Message:
-        stop(self._running(), request.get("grace"))
+        return self._act(lambda run: stop(run, request.get("grace")))
+
+    def _act(self, act: Callable[[Run], None]) -> Message:
+        """Do something to the run; while there is none yet, once it has begun."""
+        if self._run is None:
+            self._early.append(act)
+        else:
+            act(self._run)
         return {}
 
-    def _running(self) -> Run:
-        if self._run is None:
-            raise UsageError("the job has not begun")
-        return self._run
+    def _catch_up(self) -> None:
+        """Do what was requested before the run has begun."""
+        run, early = self._run, self._early
+        assert run is not None
+        for act in early:
+            with suppress(DsrunError):
+                act(run)
+        if self.gone and not run.ending:
+            run.signals.end(signal.SIGHUP)
 
 
 def _relay(loop: Loop, caller: Caller, spec: JobSpec, *, inherits: bool) -> Relay:

@@ -292,6 +292,22 @@ def test_ctrl_c_stops_the_job_and_is_raised_at_its_end(
     assert job.report.exit_code == 130
 
 
+def test_a_process_that_does_not_answer_interrupts_is_left(service: FakeService, job: Job) -> None:
+    def play() -> None:
+        for _ in range(4):
+            os.kill(os.getpid(), signal.SIGINT)
+            service.asked()
+
+    timer = threading.Timer(0.05, play)
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        job.wait()
+    timer.join()
+    assert service.closed
+    with pytest.raises(JobError, match="left, as it did not end when interrupted"):
+        job.wait()
+
+
 def test_a_job_is_awaited_and_its_events_iterated_at_the_same_time(service: FakeService) -> None:
     job = Job(service, service.number, "j1", None)
 

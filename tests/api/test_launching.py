@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -197,6 +198,14 @@ def test_signals_reach_the_ranks() -> None:
     job = begun(launch(waits, [int(signal.SIGUSR1)], output=None, **ONE))
     job.signal(signal.SIGUSR1)
     assert job.results(60) == {0: signal.SIGUSR1}
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.02, 0.1])
+def test_a_job_may_be_stopped_before_it_has_begun(pause: float) -> None:
+    with launch(signal.pause, output=None, **ONE) as job:
+        time.sleep(pause)
+    assert job.report is not None
+    assert (job.report.cause, job.report.exit_code) == ("signal", 143)
 
 
 def test_a_stopped_job_says_so() -> None:
