@@ -155,8 +155,11 @@ def _renew_modules() -> None:
     if process := sys.modules.get("multiprocessing.process"):
         process.ORIGINAL_DIR = os.getcwd()  # type: ignore[attr-defined]
         process.current_process().authkey = os.urandom(32)
-    if random := sys.modules.get("numpy.random"):
-        random.seed()  # Python's own generator has a fork handler
+    # Python's own generator has a fork handler; those of torch's devices begin with a fixed seed.
+    if numpy_random := sys.modules.get("numpy.random"):
+        numpy_random.seed()
+    if generator := getattr(sys.modules.get("torch"), "default_generator", None):
+        generator.seed()
 
 
 def _run(code: CodeType | None, main: dict[str, Any]) -> None:
