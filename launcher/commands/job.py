@@ -205,7 +205,7 @@ def _kill_on_hosts(given: Given) -> int:
 def _signal(given: Given) -> int:
     *job, name = given.words or ("",)
     number = _number(name)
-    place = _place(job)
+    place = _job(job, "signal")
     job_names.ask(place, {"do": "signal", "number": number})
     return _done(given, place, f"all ranks were sent {signal.Signals(number).name}")
 
@@ -228,7 +228,7 @@ def _scale(given: Given) -> int:
     *job, number = given.words or ("",)
     if not re.fullmatch("[0-9]{1,7}", number):
         raise UsageError(f"dsrun-job scale: expected a number of nodes last, not {number[:40]!r}")
-    place = _place(job)
+    place = _job(job, "scale")
     answer = job_names.ask(place, {"do": "scale", "nodes": int(number)})
     return _done(given, place, str(answer.get("words")))
 
@@ -246,7 +246,22 @@ def _done(given: Given, place: Place, words: str) -> int:
 
 
 def _place(words: Sequence[str]) -> Place:
-    return job_names.choose(words[0] if words else None, job_names.places())
+    """Return the job or hold that is meant."""
+    from .job_read import newest
+
+    return job_names.choose(words[0] if words else None, job_names.places(), newest)
+
+
+def _job(words: Sequence[str], verb: str) -> Place:
+    """Return the job that is meant.
+
+    Raises:
+        UsageError: it is a hold.
+    """
+    place = _place(words)
+    if place.kind == local.HOLD:
+        raise UsageError(f"dsrun-job {verb}: {place.name} is a hold; name one of its jobs")
+    return place
 
 
 # -- output and the live view ---------------------------------------------------------------
@@ -262,7 +277,7 @@ def _logs(given: Given) -> int:
 def _top(given: Given) -> int:
     from .job_top import once, watch
 
-    chosen = _place(given.words) if given.words else None
+    chosen = _job(given.words, "top") if given.words else None
     if given.json or not (os.isatty(0) and os.isatty(1)):
         return once(chosen, as_json=given.json)
     return watch(chosen)

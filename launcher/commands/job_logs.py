@@ -12,6 +12,7 @@ from ..common.text import plain
 from ..control import frames, local
 from ..head.output.labels import Labeller, Sanitizer
 from .job_names import PATIENCE, ask, open_place
+from .job_view import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class LinesReader:
         rank, host = message.get("rank"), message.get("host")
         if isinstance(rank, int) and isinstance(host, str):
             self.end(rank)
-            self._hosts[rank] = plain(host)
+            self._hosts[rank] = safe(host)
 
     def feed(self, rank: int, stream: int, data: bytes) -> None:
         """Print the lines that are whole now."""

@@ -9,7 +9,7 @@ from ..control.local_client import LocalClient, connect, running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
 PATIENCE = 10.0
 """Seconds for a job to answer."""
@@ -33,14 +33,23 @@ class Place(NamedTuple):
 
 
 def places() -> list[Place]:
-    """Return all jobs and holds that run now; a job id begins with its time, so the newest last."""
+    """Return all jobs and holds of this user that run now on this machine."""
     return [Place(kind, name) for kind in (local.JOB, local.HOLD) for name in running(kind)]
 
 
-def choose(word: str | None, known: Sequence[Place]) -> Place:
+def choose(
+    word: str | None,
+    known: Sequence[Place],
+    newest: Callable[[Sequence[Place]], Place | None],
+) -> Place:
     """Return the place that a word means: a name, an unambiguous part of one, or `last`.
 
-    Without a word it is the only one there is.
+    Without a word it is the only job, or the only hold if there is no job.
+
+    Args:
+        word: what the user has typed, None for nothing.
+        known: all jobs and holds.
+        newest: returns the newest of some jobs, None if none of them answers.
 
     Raises:
         UsageError: there is none, or more than one.
@@ -48,8 +57,9 @@ def choose(word: str | None, known: Sequence[Place]) -> Place:
     jobs = [one for one in known if one.kind == local.JOB]
     if word is None:
         return _only(jobs or known, "several jobs are running")
-    if word == LAST and jobs:
-        return max(jobs, key=lambda one: one.name)
+    last = newest(jobs) if word == LAST else None
+    if last is not None:
+        return last
     exact = [one for one in known if one.name == word]
     found = exact or [one for one in known if word and word in one.name]
     if not found:

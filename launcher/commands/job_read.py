@@ -9,7 +9,7 @@ from ..common.errors import DsrunError
 from ..control import local
 from ..control.frames import BadFrame
 from ..control.job_status import as_fields, from_answer
-from .job_names import ask
+from .job_names import Place, ask
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..control.job_status import JobStatus
-    from .job_names import Place
 
 OF_HOLD = ("name", "version", "since", "state", "launcher", "hosts", "runs", "last")
 """What is shown of a hold."""
@@ -31,6 +30,12 @@ def jobs(places: Iterable[Place], *, ranks: bool) -> list[JobStatus]:
             with suppress(DsrunError, BadFrame):
                 found.append(from_answer(ask(place, {"do": "status", "ranks": ranks})))
     return found
+
+
+def newest(places: Iterable[Place]) -> Place | None:
+    """Return the job that was started last, None if none of them answers."""
+    known = max(jobs(places, ranks=False), key=lambda one: one.since, default=None)
+    return None if known is None else Place(local.JOB, known.job_id)
 
 
 def holds(places: Iterable[Place]) -> list[dict[str, Any]]:

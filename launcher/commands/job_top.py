@@ -62,7 +62,7 @@ class Watched:
         self._used: dict[str, Usage] = {}
         self._cores: dict[int, float] = {}
         self._asked: dict[int, str] = {}
-        self._at = 0.0
+        self._at = float("-inf")
 
     def fileno(self) -> int:
         """Return the descriptor to wait for."""
@@ -171,7 +171,8 @@ class Jobs:
     @property
     def ended(self) -> bool:
         """Whether a chosen job has ended."""
-        return self._chosen is not None and all(one.ended for one in self._watched.values())
+        looked = self._chosen is not None and self._looked > float("-inf")
+        return looked and all(one.ended for one in self._watched.values())
 
     def close(self) -> None:
         """End all connections."""

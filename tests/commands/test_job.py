@@ -1,0 +1,194 @@
+"""dsrun-job against jobs that a test serves, each under a name of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.commands import job as command
+from dsrun.launcher.common import entry
+from dsrun.launcher.control import local
+from dsrun.launcher.head.local.server import Caller
+
+from ..support import schemas
+from ..support.jobs import status, verbs
+from ..support.local_control import serving
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Ran:
+    """A job that is served, and the command that is run against it."""
+
+    def __init__(self, name: str, capfd: pytest.CaptureFixture[str]) -> None:
+        self.name = name
+        self.asked: list[dict[str, Any]] = []
+        self._capfd = capfd
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        """Run the command; return exit code, standard output and standard error."""
+        self._capfd.readouterr()
+        code = entry.main(command.run, words)
+        out, err = self._capfd.readouterr()
+        return code, out, err
+
+
+@contextmanager
+def served(capfd: pytest.CaptureFixture[str], kind: str = local.JOB, **more: Any) -> Iterator[Ran]:
+    asked: list[dict[str, Any]] = []
+    known = verbs(status(), asked) | more
+    with serving(known, kind) as server:
+        # Statuses tell the name by which the job can be asked.
+        known |= {"status": verbs(status(job_id=server.name), asked)["status"]} | more
+        ran = Ran(server.name, capfd)
+        ran.asked = asked
+        yield ran
+
+
+@pytest.fixture
+def one(capfd: pytest.CaptureFixture[str]) -> Iterator[Ran]:
+    """A running job."""
+    with served(capfd) as ran:
+        yield ran
+
+
+@pytest.fixture
+def hold(capfd: pytest.CaptureFixture[str]) -> Iterator[Ran]:
+    """A hold."""
+    told = {
+        "name": "cosy",
+        "version": "1",
+        "since": 5.0,
+        "state": "serving",
+        "launcher": "ssh",
+        "hosts": [],
+        "runs": [],
+        "last": "holding",
+    }
+
+    def release(caller: Caller, _request: Any, _fds: Any) -> dict[str, Any]:
+        caller._connection._loop.call_later(0.05, caller.close)
+        return {"runs": 0}
+
+    more = {
+        "status": lambda *_: told,
+        "release": release,
+        "logs": lambda *_: {"lines": ["holding \x1b[2J", "lost n1"]},
+    }
+    with served(capfd, local.HOLD, **more) as ran:
+        yield ran
+
+
+# -- list -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [(), ("list",)])
+def test_jobs_are_listed(one: Ran, words: tuple[str, ...]) -> None:
+    code, out, err = one.run(*words)
+    assert (code, err) == (0, "")
+    rows = out.splitlines()
+    assert " ".join(rows[0].split()) == "NAME STATE NODES RANKS SINCE PROGRAM LAST LINE"
+    (row,) = [row for row in rows if one.name in row]
+    assert re.search(r"running +2 +4 +\w+ +train.py --lr 1 +0\| step 7$", row)
+
+
+@pytest.mark.usefixtures("hold")
+def test_jobs_are_listed_as_json(one: Ran) -> None:
+    code, out, _ = one.run("--json")
+    assert code == 0
+    listed = json.loads(out)
+    assert schemas.faults("jobs", listed) == []
+    assert one.name in [row["job_id"] for row in listed["jobs"]]
+    assert "cosy" in [row["name"] for row in listed["holds"]]
+
+
+# -- control --------------------------------------------------------------------------------------
+
+
+def test_a_signal_is_passed_on(one: Ran) -> None:
+    for word in ("usr1", "SIGUSR1", "10"):
+        code, out, _ = one.run("signal", one.name, word)
+        assert (code, out) == (0, f"dsrun-job: job {one.name}: all ranks were sent SIGUSR1\n")
+    assert [asked["number"] for asked in one.asked] == [signal.SIGUSR1] * 3
+
+
+def test_a_job_is_resized(one: Ran) -> None:
+    code, out, _ = one.run("scale", one.name, "3", "--json")
+    done = json.loads(out)
+    assert (code, done["done"], one.asked[0]["nodes"]) == (0, "rounds of at most 3 nodes", 3)
+    assert schemas.faults("jobs", done, "done") == []
+
+
+def test_kill_waits_for_the_end(one: Ran) -> None:
+    assert one.run("kill", one.name) == (0, f"dsrun-job: job {one.name}: has ended\n", "")
+    assert one.run("kill", one.name, "--now")[0] == 0
+    assert [asked.get("now") for asked in one.asked] == [None, True]
+    assert {asked["number"] for asked in one.asked} == {signal.SIGTERM}
+
+
+def test_a_hold_is_released_and_tells_its_messages(hold: Ran) -> None:
+    assert hold.run("kill", hold.name)[1] == f"dsrun-job: hold {hold.name}: has ended\n"
+    assert hold.run("logs", hold.name) == (0, "holding \\x1b[2J\nlost n1\n", "")
+
+
+@pytest.mark.parametrize("words", [("signal", "USR1"), ("scale", "3"), ("top", "")])
+def test_a_hold_is_no_job(hold: Ran, words: tuple[str, str]) -> None:
+    verb, last = words
+    code, _, err = hold.run(verb, hold.name, *filter(None, [last]))
+    assert code == 2
+    assert err.endswith(f"dsrun-job {verb}: {hold.name} is a hold; name one of its jobs\n")
+
+
+def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
+    from dsrun.launcher.common.errors import UsageError
+
+    def refuse(*_: object) -> None:
+        raise UsageError("no \x1b[2J way")
+
+    with served(capfd, scale=refuse) as job:
+        code, _, err = job.run("scale", job.name, "3")
+    assert (code, err) == (2, f"dsrun: dsrun-job: job {job.name}: no \\x1b[2J way\n")
+
+
+# -- the command line -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("no",), "dsrun-job: expected one of list, top, logs, signal, scale, kill, not 'no'"),
+        (("list", "x"), "dsrun-job list: unexpected 'x'"),
+        (("kill", "x", "y"), "dsrun-job kill: unexpected 'y'"),
+        (("list", "--follow"), "--follow: not with list, only with logs"),
+        (("logs", "--now"), "--now: not with logs, only with kill"),
+        (("top", "-H", "x"), "--hostfile: not with top, only with kill"),
+        (("--num_gpus", "2"), "--num_gpus: unknown option"),
+        (("signal",), "dsrun-job signal: expected a signal such as USR1 last, not ''"),
+        (("signal", "x", "99"), "dsrun-job signal: expected a signal such as USR1 last, not '99'"),
+        (("scale", "x"), "dsrun-job scale: expected a number of nodes last, not 'x'"),
+        (("scale", "x", "12345678"), "dsrun-job scale: expected a number of nodes last"),
+        (("kill", "--grace", "5"), "--grace: only with hosts, such as -H FILE"),
+        (("kill", "-H", "x"), "dsrun-job kill: with hosts, expected the whole id of the job"),
+        (("kill", "abc", "--host", "n1"), "dsrun-job kill: with hosts, expected the whole id"),
+        (("logs", "--ranks", "x"), "--ranks 'x': expected ranks such as 0,8-15"),
+        (("logs", "no-such-job"), "dsrun-job: no job no-such-job on this machine; running: "),
+        (("scale", "no-such-job", "1"), "dsrun-job: no job no-such-job on this machine"),
+    ],
+)
+def test_a_bad_command_line_is_refused(
+    words: tuple[str, ...], why: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = Ran("", capfd).run(*words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"dsrun: {why}")
+
+
+def test_help_is_printed_for_every_verb(capfd: pytest.CaptureFixture[str]) -> None:
+    for verb in command.VERBS:
+        assert Ran("", capfd).run(verb, "-h")[1].startswith("usage: dsrun-job")

@@ -1,0 +1,83 @@
+"""What dsrun-job logs prints, as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.commands.job_logs import show
+from dsrun.launcher.commands.job_names import Place
+from dsrun.launcher.common.errors import DsrunError, UsageError
+
+from ..support import schemas
+from ..support.jobs import HOSTILE
+from ..support.local_control import serving
+
+if TYPE_CHECKING:
+    from dsrun.launcher.head.local.server import Caller, Message
+
+
+def logs(caller: Caller, request: Message, _fds: list[int]) -> Message | None:
+    """Send what a job sends; to a follower more, and then the end."""
+    hosts = {"0": "n0", "3": HOSTILE}
+    caller.event({"event": "rank", "rank": 0, "host": hosts["0"]})
+    caller.event({"event": "rank", "rank": 3, "host": hosts["3"]})
+    caller.event({"event": "from a newer version"})
+    for rank, stream, data in (
+        (0, 1, b"one\ntw"),
+        (3, 2, b"other\n"),
+        (0, 1, b"o\n\xff\x1b[2Jthree"),
+    ):
+        caller.chunk(struct.pack("!IB", rank, stream) + data)
+    if request.get("ranks") == [9]:
+        raise UsageError("there is no rank 9")
+    if request.get("follow"):
+        caller.event({"event": "skipped", "bytes": 12})
+        caller.event({"event": "rank", "rank": 0, "host": "n7"})
+        caller.answer({}, request)
+        caller.chunk(struct.pack("!IB", 0, 1) + b"late\n", caller.close)
+        return None
+    return {}
+
+
+def printed(capfd: pytest.CaptureFixture[str], **more: Any) -> tuple[str, str]:
+    arguments: dict[str, Any] = {"ranks": None, "follow": False, "as_json": False} | more
+    with serving({"logs": logs}) as server:
+        assert show(Place("job", server.name), **arguments) == 0
+    out, err = capfd.readouterr()
+    return out, err
+
+
+def test_lines_are_labelled_with_host_and_rank(capfd: pytest.CaptureFixture[str]) -> None:
+    out, err = printed(capfd)
+    lines = out.split("\n")
+    assert lines[0] == "n0:0| one"
+    assert lines[1].endswith(":3| other")
+    assert lines[1].isprintable(), "the name of a host is escaped"
+    assert lines[2] == "n0:0| two"
+    assert lines[3].startswith("n0:0| ")
+    assert lines[3].endswith("three")
+    assert err == ""
+
+
+def test_who_follows_reads_until_the_end(capfd: pytest.CaptureFixture[str]) -> None:
+    out, err = printed(capfd, follow=True)
+    assert out.endswith("three\nn7:0| late\n")
+    assert err == "dsrun-job: 12 bytes left out here\n"
+
+
+def test_every_line_is_an_object_of_json(capfd: pytest.CaptureFixture[str]) -> None:
+    out, _ = printed(capfd, as_json=True)
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert [schemas.faults("jobs", row, "line") for row in rows] == [[]] * 4
+    assert rows[0] == {"host": "n0", "rank": 0, "stream": 1, "line": "one"}
+    assert [(row["rank"], row["stream"]) for row in rows] == [(0, 1), (3, 2), (0, 1), (0, 1)]
+    assert rows[3]["line"] == "\ufffd\x1b[2Jthree"
+
+
+def test_a_refusal_is_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(DsrunError, match="there is no rank 9"):
+        printed(capfd, ranks=[9])

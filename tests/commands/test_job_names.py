@@ -1,0 +1,66 @@
+"""Which job a word means."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.commands.job_names import Place, choose
+from dsrun.launcher.common.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EARLY, LATE = Place("job", "20261122-101112-abcdef"), Place("job", "20261122-150000-123456")
+HOLD = Place("hold", "cosy")
+ALL = (EARLY, LATE, HOLD)
+
+
+def newest(jobs: Sequence[Place]) -> Place | None:
+    return jobs[0] if jobs else None
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "meant"),
+    [
+        (EARLY.name, ALL, EARLY),
+        ("abcdef", ALL, EARLY),
+        ("150000", ALL, LATE),
+        ("cosy", ALL, HOLD),
+        ("os", ALL, HOLD),
+        ("last", ALL, EARLY),
+        ("last", [Place("hold", "the-last")], Place("hold", "the-last")),
+        (None, [EARLY], EARLY),
+        (None, [EARLY, HOLD], EARLY),
+        (None, [HOLD], HOLD),
+        ("a", [Place("job", "a"), Place("job", "ab")], Place("job", "a")),
+    ],
+)
+def test_what_a_word_means(word: str | None, known: Sequence[Place], meant: Place) -> None:
+    assert choose(word, known, newest) == meant
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "why"),
+    [
+        (None, [], "no job of yours is running on this machine"),
+        (None, ALL, f"several jobs are running; name one: {EARLY.name}, {LATE.name}"),
+        ("2026", ALL, f"2026: more than one job has this in its name; name one: {EARLY.name}"),
+        ("x", ALL, f"no job x on this machine; running: {EARLY.name}, {LATE.name}, cosy"),
+        ("x", [], "no job x on this machine; running: none"),
+        ("last", [], "no job last on this machine; running: none"),
+        ("", ALL, "no job  on this machine"),
+    ],
+)
+def test_a_word_that_means_nothing_or_too_much(
+    word: str | None, known: Sequence[Place], why: str
+) -> None:
+    with pytest.raises(UsageError, match=f"^dsrun-job: {why}"):
+        choose(word, known, newest)
+
+
+def test_of_many_names_a_few_are_listed() -> None:
+    many = [Place("job", f"j{number}") for number in range(100)]
+    with pytest.raises(UsageError, match=r"running: j94, .*, j99, and 94 more$"):
+        choose("x", many, newest)
