@@ -130,6 +130,9 @@ class NodeRun:
             self._start_rounds(start)
         else:
             self._start_workers(start)
+
+    def look_for_leftovers(self) -> None:
+        """Name what jobs that have ended have left here."""
         for text in leftovers.leftovers():
             self._note(f"left over on {self.task.host}: {text}")
 

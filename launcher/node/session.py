@@ -82,6 +82,7 @@ class Session:
         self._phase = Phase.SERVING
         self._run: NodeRun | None = None
         self._unsent: list[bytes] | None = None
+        self._looked = False
         self._machine: MachineRequests | None = None
         self._beside: Beside | None = None
         self._signals = SignalDeduplicator(loop, self._on_signal)
@@ -182,6 +183,9 @@ class Session:
         self._heartbeats.beat()
         if self._link.open:
             run.start(start)
+        if not self._looked:  # not for each of many runs: it reads all of /proc
+            self._looked = True
+            run.look_for_leftovers()
 
     def _pass_on(self, kind: int, body: bytes) -> None:
         if self._run is None:

@@ -205,8 +205,7 @@ def test_leftovers_of_other_jobs_are_named(
 ) -> None:
     monkeypatch.setattr(leftovers, "leftovers", lambda: ["pid 5 of a dsrun job that has ended"])
     played = make(shell("exit 0"))
-    played.run.start(START)
-    played.done()
+    played.run.look_for_leftovers()
     assert played.notes() == [("left over on n0: pid 5 of a dsrun job that has ended", 0)]
 
 

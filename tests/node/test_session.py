@@ -16,7 +16,7 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.node import ports, processes
+from dsrun.launcher.node import leftovers, ports, processes
 from dsrun.launcher.node.session import START_TIMEOUT
 
 from ..support.fake_runner import (
@@ -81,6 +81,20 @@ def test_several_runs_on_one_line(runner: FakeRunner) -> None:
     tails = [done["tails"] for done in runner.all(frames.DONE)]
     assert tails == [{}, {"0": ["", "second\n"]}, {}]
     assert [done["reason"] for done in runner.all(frames.DONE)] == ["", "", ""]
+
+
+def test_leftovers_of_other_jobs_are_named_once(
+    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leftovers, "leftovers", lambda: ["pid 5 of a dsrun job that has ended"])
+
+    def history(r: FakeRunner) -> Steps:
+        yield from ran(r, "exit 0")
+        yield from ran(r, "exit 0")
+        r.end()
+
+    assert runner.play(history) == 0
+    assert runner.names().count("NOTE") == 1
 
 
 def test_notes_of_the_checks_follow_hello(runner: FakeRunner) -> None:
