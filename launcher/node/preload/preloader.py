@@ -315,12 +315,13 @@ class Preloader:
     def _report_gone(self) -> None:
         """Call who waits for the end of the forks, and of the process if that is being ended.
 
-        A child that has ended, but is not reaped yet, may be a fork whose pid was never known.
+        A child without a command line is about to end, or has ended and is not reaped yet. It may
+        be a fork whose pid was never known.
         """
         if self._gone is None:
             return
         stays = {self._pid} if self.phase in {Phase.STARTING, Phase.READY} else set()
-        if not self.pids - stays and not any(map(_ended, processes.children())):
+        if not self.pids - stays and all(map(_command, processes.children())):
             self._call_gone()
 
     def _call_gone(self) -> None:
@@ -356,15 +357,8 @@ def started(request: Request) -> tuple[Process, socket.socket]:
         theirs.close()
 
 
-def _ended(pid: int) -> bool:
-    try:
-        return processes.stat(pid)[0] == "Z"
-    except OSError:
-        return True
-
-
 def _command(pid: int) -> bytes:
-    """Return the command line of a process, b"" if it has ended."""
+    """Return the command line of a process, b"" if it ends or has ended."""
     try:
         with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
             return file.read()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,10 +55,9 @@ class History:
         self.clock.settle()
 
     def until_given_up(self) -> int:
-        """Let time pass until it is unusable, at most 20 s; returns the seconds.
-
-        The process may use the processor for a moment, as it has just begun to sleep.
-        """
+        """Let time pass until it is unusable, at most 20 s; returns the seconds."""
+        while "nanosleep" not in Path(f"/proc/{self.fake.pid}/wchan").read_text():
+            time.sleep(0.001)
         for seconds in range(1, 21):
             self.clock.go(1.0)
             if self.one.problem:
