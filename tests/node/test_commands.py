@@ -17,6 +17,7 @@ from dsrun.launcher.node.commands import GRACE, MOST
 from dsrun.launcher.node.session import START_TIMEOUT
 
 from ..support.fake_runner import prepared, running, stopped
+from ..support.leaks import open_files
 
 if TYPE_CHECKING:
     from ..support.fake_runner import FakeRunner, Steps
@@ -284,6 +285,25 @@ def test_so_many_at_once_and_no_more(runner: FakeRunner) -> None:
         r.end()
 
     assert runner.play(history) == 0
+
+
+def test_commands_leave_no_descriptor_open(runner: FakeRunner) -> None:
+    """Whether they end by themselves, cannot be started, or are stopped."""
+    seen = list[int]()
+
+    def history(r: FakeRunner) -> Steps:
+        for number in range(1, 4):
+            runs(r, "sh", "-c", "cat; echo x", number=3 * number, stdin=True)
+            r.sends(frames.EXEC_INPUT, (3 * number).to_bytes(4, "big"))
+            runs(r, "/no/such", number=3 * number + 1)
+            runs(r, "sleep", "60", number=3 * number + 2, stdin=True)
+            r.sends(frames.EXEC_STOP, (3 * number + 2).to_bytes(4, "big") + b"\x0f")
+            yield r.got(frames.EXEC_EXIT, 3 * number)
+            seen.append(len(open_files()))
+        r.end()
+
+    assert runner.play(history) == 0
+    assert len(set(seen)) == 1
 
 
 def test_a_supervisor_that_is_killed_is_reported(runner: FakeRunner) -> None:

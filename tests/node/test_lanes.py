@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from dsrun.launcher.node import processes
 from dsrun.launcher.specs.program import Program
 
 from ..support.fake_runner import WAITS, ran, running, stopped
+from ..support.leaks import open_files
 
 if TYPE_CHECKING:
     from ..support.fake_runner import FakeRunner, Steps
@@ -189,6 +191,39 @@ def test_a_lane_whose_guard_is_killed_leaves(runner: FakeRunner) -> None:
         assert (lane.ended() or {})["code"] == -signal.SIGKILL
         yield lambda: len(processes.children()) == 1
         assert not processes.started(worker)
+        r.end()
+
+    assert runner.play(history) == 0
+
+
+def test_a_lane_that_cannot_be_started_says_why(runner: FakeRunner) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+
+    def history(r: FakeRunner) -> Steps:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (len(open_files()), limits[1]))
+        lane = Lane(r)
+        lane.says(frames.BEAT, messages.End(0, ""))
+        yield lambda: lane.ended() is not None
+        ended = lane.ended() or {}
+        assert (ended["code"], "Too many open files" in ended["errors"]) == (126, True)
+        r.end()
+
+    try:
+        assert runner.play(history) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
+def test_lanes_leave_no_descriptor_open(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        before = list[int]()
+        for number in range(1, 4):
+            lane = Lane(r, number)
+            yield from lane.runs()
+            lane.close()
+            yield lambda lane=lane: lane.ended() is not None  # type: ignore[misc]
+            before.append(len(open_files()))
+        assert len(set(before)) == 1
         r.end()
 
     assert runner.play(history) == 0
