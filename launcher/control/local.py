@@ -138,8 +138,7 @@ class LocalStream(FrameStream):
         data, rights, flags, _ = self._socket.recvmsg(READ_SIZE, space, MSG_CMSG_CLOEXEC)
         for level, kind, content in rights:
             if (level, kind) == (SOL_SOCKET, SCM_RIGHTS):
-                whole = len(content) - len(content) % _FD.size
-                self._arrived += [fd for (fd,) in _FD.iter_unpack(content[:whole])]
+                self._arrived += [fd for (fd,) in _FD.iter_unpack(content)]
         if flags & MSG_CTRUNC or len(self._arrived) > MOST_FDS:
             raise NotFrames(f"more than {MOST_FDS} descriptors")
         return data

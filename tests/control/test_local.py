@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from dsrun.launcher.control import frames, local
 from dsrun.launcher.control.stream import StreamClosed
 
 from ..support.leaks import open_files
-from ..support.local_control import new_name
+from ..support.local_control import NOBODY, needs_root, new_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,10 +69,50 @@ def test_a_name_that_is_too_long_leaves_nothing_open() -> None:
     assert open_files() == before
 
 
+def test_a_listener_takes_connections_and_does_not_block() -> None:
+    name = new_name()
+    with closing(local.listener(local.JOB, name)) as made, socket.socket(socket.AF_UNIX) as line:
+        with pytest.raises(BlockingIOError):
+            made._accept()  # type: ignore[attr-defined]
+        line.connect(f"\0{local.address(local.JOB, name)}")
+        os.close(made._accept()[0])  # type: ignore[attr-defined]
+
+
 def test_this_user_is_trusted() -> None:
     one, other = socket.socketpair()
     with one, other:
         assert local.trusted(one)
+
+
+@needs_root
+@pytest.mark.parametrize(("uid", "gid", "trusted"), [(0, NOBODY, True), (NOBODY, 0, False)])
+def test_the_user_counts_and_not_the_group(uid: int, gid: int, trusted: bool) -> None:
+    os.setegid(gid)
+    os.seteuid(uid)
+    try:
+        one, other = socket.socketpair()
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+    with one, other:
+        assert local.trusted(one) is trusted
+
+
+@needs_root
+def test_root_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: NOBODY)
+    one, other = socket.socketpair()
+    with one, other:
+        assert local.trusted(one)
+
+
+def test_a_stream_does_not_wait_whatever_its_socket_did() -> None:
+    one, other = socket.socketpair()
+    one.settimeout(30)
+    began = time.monotonic()
+    with other, closing(local.LocalStream(one)) as near:
+        assert near.receive() == []
+    assert time.monotonic() - began < 10
 
 
 def test_frames_and_descriptors_arrive_together(

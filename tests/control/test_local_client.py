@@ -104,7 +104,9 @@ def test_a_server_that_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_comes_before_the_answer_is_kept(client: LocalClient) -> None:
+    assert not client.ready(0.01)
     assert client.ask({"do": "talk"})["said"] == 2
+    assert client.ready(0)
     number = client.send({"do": "echo", "text": "next"})
     kept = []
     for one in client.frames(5):
@@ -214,6 +216,19 @@ def test_a_full_backlog_is_waited_for() -> None:
         accepting.join()
         assert second is not None
         second.close()
+
+
+def test_one_that_is_busy_does_not_hide_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_client, "LOOK", 0.1)
+    with ExitStack() as stack:
+        served = stack.enter_context(serving(VERBS, local.HOLD))
+        busy = socket.socket(socket.AF_UNIX)
+        stack.enter_context(busy)
+        busy.bind(f"\0{local.address(local.HOLD, f'a{served.name}')}")
+        busy.listen(0)
+        stack.enter_context(socket.socket(socket.AF_UNIX)).connect(busy.getsockname())
+        found = running(local.HOLD)
+        assert (served.name in found, f"a{served.name}" in found) == (True, False)
 
 
 SQUATTER = """
