@@ -92,7 +92,7 @@ def _planned(argv: Sequence[str]) -> JobSpec:
             raise UsageError(SCHEDULED)
     command = rendezvous.apply(command.with_torchruns_logs())
     command = this_node.apply(command, os.environ)
-    if command.joined:
+    if command.joined and command.rendezvous is None:
         raise UsageError(EVERYWHERE.format(place=command.joined))
     from ..planning.job import plan_job
 

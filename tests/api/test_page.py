@@ -48,6 +48,7 @@ def test_the_first_example_runs_and_has_ten_lines(tmp_path: Path) -> None:
     assert ran(tmp_path, EXAMPLES[0]) == "{0: 21, 1: 21}\n"
 
 
+@pytest.mark.tier("ci")
 def test_the_others_run_in_one_program(tmp_path: Path) -> None:
     first = EXAMPLES[0].splitlines()[0]
     lines = ran(tmp_path, first, *EXAMPLES[1:]).splitlines()

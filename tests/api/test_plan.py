@@ -72,6 +72,13 @@ def test_a_program_that_runs_on_every_node_is_refused(monkeypatch: pytest.Monkey
         plan(print, (), None, {}, planned)
 
 
+def test_torchs_rendezvous_is_for_this_machine_alone() -> None:
+    options = {"rdzv_backend": "c10d", "rdzv_endpoint": "localhost:29555", "nnodes": "1:2"}
+    spec = plan(print, (), None, {**options, "nproc_per_node": 2}, planned)
+    assert spec.plan.rendezvous is not None
+    assert len(spec.plan.nodes) == 1
+
+
 def test_slurm_outside_of_a_job_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(LaunchError, match=r"^--launcher slurm: only inside a Slurm job"):
