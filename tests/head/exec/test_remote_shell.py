@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.head.exec.events import Command
-from dsrun.launcher.head.exec.remote_shell import BOOT, PIECE, pieces, remote_line, script
+from dsrun.launcher.head.exec.remote_shell import BOOT, GRACE, PIECE, pieces, remote_line, script
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -107,27 +107,40 @@ def test_the_folder_is_the_one_given(tmp_path: Path) -> None:
     assert not (tmp_path / "ran").exists()
 
 
-@pytest.mark.parametrize("shell", SHELLS)
-@pytest.mark.parametrize("reads", [False, True])
-def test_the_end_of_the_session_ends_the_command_and_its_children(shell: str, reads: bool) -> None:
-    line = "trap 'echo asked' TERM; sleep 600 & echo $!; while :; do sleep 600; done"
+def hung_up(line: str, shell: str, *, reads: bool = False) -> tuple[bytes, float]:
+    """Run a line until it is up, and end the session; return its output, and how long that took."""
     process = subprocess.Popen(
-        [shell, "-c", BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,
+        [shell, "-c", BOOT],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        start_new_session=True,
+    )
     assert process.stdin
     assert process.stdout
     process.stdin.write(script(Command(("sh", "-c", line)), "mark", reads=reads))
     process.stdin.flush()
     assert process.stdout.readline() == b"mark\n"
-    assert int(process.stdout.readline()) > 1
+    assert process.stdout.readline() == b"up\n"
     began = time.monotonic()
     process.stdin.close()
     rest = process.stdout.read()  # ends once nobody is left who could write
     process.stdout.close()
     process.wait(10)
+    return rest, time.monotonic() - began
+
+
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("reads", [False, True])
+def test_the_end_of_the_session_ends_the_command_and_its_children(shell: str, reads: bool) -> None:
+    line = "trap 'echo asked; exit' TERM; sleep 600 & echo up; wait"
+    assert hung_up(line, shell, reads=reads)[0] == b"asked\n"
+
+
+def test_what_does_not_end_is_killed() -> None:
+    rest, seconds = hung_up("trap 'echo asked' TERM; echo up; while :; do sleep 600; done", "sh")
     assert rest == b"asked\n"
-    assert time.monotonic() - began > 1.5, "it had time to clean up"
+    assert seconds > GRACE - 0.5, "it had time to clean up"
 
 
 def alive(group: int) -> bool:
