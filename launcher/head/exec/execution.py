@@ -106,10 +106,11 @@ class Execution:
             self._loop.call_later(STATUS, self._show_status)
             self._pump()
             self._wait()
+        except BaseException:
+            self.stop(Stop("stopped because of an error here", LOST))
+            self._wait()
+            raise
         finally:
-            if self._waiting:
-                self.stop(Stop("stopped because of an error here", LOST))
-                self._wait()
             self.transport.close()
             self.console.status("")
 
