@@ -17,6 +17,7 @@ ESSENTIALS = {
         "workdir": "working directory of the workers (default: this one)",
         "python": "Python interpreter on the nodes",
         "venv_script": "source this shell script on every node first",
+        "preload": "import modules once on each node: torch,numpy",
         "export": "send a variable to the nodes (repeatable)",
         "no_local_rank": "do not pass --local_rank=N to SCRIPT",
         "dry_run": "print the plan and start nothing",
