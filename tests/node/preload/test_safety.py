@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.node.preload import safety
+from dsrun.launcher.node.workers.spawn import WorkerSpec
 
 from ...support.preloading import COMMON, await_orphans, preloader
+from ...support.specs import PYTHON
 
 pytestmark = pytest.mark.usefixtures("adopting")
 
@@ -90,16 +92,30 @@ def opens(path: str) -> bool:
 
 
 POOLS = {
-    "numpy": "import numpy; kept = numpy.ones((600, 600)) @ numpy.ones((600, 600))",
-    "torch": "import torch; kept = torch.ones(600, 600) @ torch.ones(600, 600)",
+    "numpy": "import numpy; kept = numpy.ones((600, 600))",
+    "torch": "import torch; kept = torch.ones(600, 600)",
 }
+
+MULTIPLIES = """
+import os, mine
+print((mine.kept @ mine.kept).sum() == 600**3, len(os.listdir("/proc/self/task")))
+"""
 
 
 @pytest.mark.tier("ci")
 @pytest.mark.parametrize("text", POOLS.values(), ids=POOLS)
 def test_thread_pools_are_ended_and_start_again_in_forks(tmp_path: Path, text: str) -> None:
     pytest.importorskip(text.split()[1].rstrip(";"))
-    assert unsafe(tmp_path, text, OMP_NUM_THREADS="3", OPENBLAS_NUM_THREADS="3") == ""
+    (tmp_path / "mine.py").write_text(f"{text}; kept @ kept")
+    (tmp_path / "train.py").write_text(MULTIPLIES)
+    env = {**COMMON, "OMP_NUM_THREADS": "3", "OPENBLAS_NUM_THREADS": "3"}
+    encoded = {name.encode(): value.encode() for name, value in env.items()}
+    worker = WorkerSpec(0, [PYTHON, b"-u", b"train.py"], encoded, os.fsencode(tmp_path))
+    with preloader(["mine"], tmp_path, tmp_path, env=env) as process:
+        assert process.report["unsafe"] == ""
+        truth, threads = process.run(worker).out.replace("tensor(True)", "True").split()
+        assert truth == "True"
+        assert int(threads) > 1
 
 
 COUNTED = {
