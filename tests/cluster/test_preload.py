@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .command import CHECKOUT
+from .held import Held
 from .machines import wait_for
 from .rounds import IMPORT, elastic, node_launcher
 
@@ -164,3 +165,21 @@ def test_a_fork_has_a_line_to_the_shard_queues(dsrun: Dsrun, tmp_path: Path) -> 
     running.wait_for_output("takes 1 True 0", IMPORT)
     (tmp_path / "fail-0-1").touch()
     assert running.wait(IMPORT).returncode == 7
+
+
+def test_a_held_node_replaces_one_that_was_killed(
+    cluster: Cluster, tmp_path: Path, work: str
+) -> None:
+    """The next job starts without it, with a line, and the one after that has another."""
+    (tmp_path / "end").touch()
+    (tmp_path / "mine.py").write_text("")
+    with Held(cluster, tmp_path, "n1:1,n2:1", "--preload", "mine") as held:
+        assert held(work).stdout.count("True") == 2
+        (preloader,) = preloading(cluster, "n2")
+        os.kill(preloader.pid, signal.SIGKILL)
+        second = held(work)
+        assert (second.stdout.count("True"), second.stdout.count("False")) == (1, 1)
+        assert "n2: workers import mine themselves: it has ended" in second.stderr
+        third = held(work)
+        assert (third.stdout.count("True"), third.stderr.count("themselves")) == (2, 0)
+    assert preloading(cluster, "n1") == []
