@@ -59,6 +59,8 @@ class Clients:
             raise UsageError("no `ssh` on PATH, which dsrun-exec uses; install OpenSSH's client")
         config_reader.check(remote, settings.port, settings.args)
         self._openssh.read_config(remote)
+        if any(word.startswith("-F") for word in settings.args):
+            return  # a configuration file of the user's that is not read here
         chosen = config_reader.reader().keywords
         quick = {name: QUICK[name] for name in QUICK if name.lower() not in chosen}
         self._quick = [word for name in quick for word in ("-o", f"{name}={quick[name]}")]

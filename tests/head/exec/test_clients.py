@@ -61,6 +61,11 @@ def test_what_the_user_has_chosen_stays(no_configuration: Path) -> None:
     assert "UpdateHostKeys=no" in argv
 
 
+def test_a_configuration_file_that_is_given_decides_alone() -> None:
+    argv = Clients([THERE], BackendSettings(args=("-F", "/dev/null"))).argv(THERE)
+    assert not [word for word in argv if "Kex" in word or "Ciphers" in word]
+
+
 def test_an_older_ssh_is_tried_again_without_what_it_does_not_know() -> None:
     clients = Clients([THERE], BackendSettings())
     refused = "command-line line 0: Bad SSH2 KexAlgorithms '^curve25519-sha256'."
