@@ -22,8 +22,10 @@ def become(
     line: socket.socket, preloaded: Preloaded, fresh: Mapping[str, Any]
 ) -> Callable[[], object]:
     """Wait for the order, carry it out, and return the program; ends if there is no order."""
-    wire.send(line, {"pid": os.getpid()})
-    received = wire.receive(line)
+    received = None
+    with suppress(BrokenPipeError):  # nobody waits for it any more
+        wire.send(line, {"pid": os.getpid()})
+        received = wire.receive(line)
     if received is None:
         os._exit(0)
     order, files = received

@@ -56,6 +56,18 @@ def test_a_fork_without_an_order_ends_without_a_word(process: Preloader) -> None
         assert os.waitpid(fork.pid, 0)[1] == 0
 
 
+def test_a_fork_that_nobody_waits_for_ends_as_well(process: Preloader) -> None:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with theirs:
+        ours.close()
+        wire.send(process.line, {"fork": 1}, [theirs.fileno()])
+    forks = process.forks(1)  # and is done with the one before
+    others = {*processes.children()} - {process.process.pid, forks[0].pid}
+    assert [os.waitpid(pid, 0)[1] for pid in others] == [0] * len(others)
+    forks[0].line.close()
+    assert os.waitpid(forks[0].pid, 0)[1] == 0
+
+
 def test_forks_live_on_without_the_preloader(tmp_path: Path, spec: WorkerSpec) -> None:
     with preloader(["colorsys"], tmp_path) as process:
         (fork,) = process.forks(1)
