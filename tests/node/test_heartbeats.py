@@ -68,6 +68,14 @@ def test_they_are_sent_sixteen_times_in_the_lease(watched: Watched) -> None:
     assert watched.lost == []
 
 
+def test_another_beginning_does_not_double_them(watched: Watched) -> None:
+    watched.beats.beat()
+    watched.beats.beat()
+    for _ in range(10):
+        watched.clock.go(1.0)
+    assert len(watched.sent()) == 12
+
+
 def test_a_silent_runner_is_lost_after_the_lease(watched: Watched) -> None:
     watched.beats.beat()
     for _ in range(31):

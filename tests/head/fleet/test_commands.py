@@ -141,10 +141,17 @@ def test_output_is_granted_again_as_it_is_taken(commands: Commands) -> None:
     running.took(outputs[0])
     assert commands.sent("n0") == []
     running.took(outputs[1])
-    assert commands.sent("n0") == [(frames.EXEC_CREDIT, b"\0\0\0\1" + BLOCK.to_bytes(8, "big"))]
-    exits(n0, 1, 0)
-    commands.take()
+    credit = [(frames.EXEC_CREDIT, b"\0\0\0\1" + BLOCK.to_bytes(8, "big"))]
+    assert commands.sent("n0") == credit
+    prints(n0, 1, b"x" * HALF)
+    outputs += commands.take()
     running.took(outputs[2])
+    running.took(outputs[3])
+    assert commands.sent("n0") == credit
+    prints(n0, 1, b"x")
+    exits(n0, 1, 0)
+    (last, _) = commands.take()
+    running.took(last)
     assert commands.sent("n0") == []
 
 
@@ -191,6 +198,17 @@ def test_a_node_that_ends_twice_is_lost(commands: Commands) -> None:
     (ended,) = commands.take()
     assert isinstance(ended, CommandEnded)
     assert not n0.open
+
+
+def test_a_command_that_has_ended_everywhere_is_forgotten(commands: Commands) -> None:
+    commands.run("x")
+    n0, n1 = commands.job.nodes()
+    exits(n0, 1, 0)
+    exits(n1, 1, 0)
+    commands.take()
+    prints(n0, 1, b"late")
+    commands.job.step()
+    assert "there is no command 1" in commands.job.fleet.nodes[0].lost
 
 
 def test_input_goes_to_all_as_the_slowest_takes_it(commands: Commands) -> None:
