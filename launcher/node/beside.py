@@ -50,9 +50,9 @@ class Beside:
         self._commands.on_reaped(reaped)
         self._lanes.on_reaped(reaped)
 
-    def signal_all(self, number: int) -> None:
-        """Pass on a signal that has reached this node launcher alone."""
-        self._lanes.signal_all(number)
+    def on_signal(self, number: int, *, delivered: bool, ends: bool) -> None:
+        """Handle a scheduler's signal; see `Lanes.on_signal`."""
+        self._lanes.on_signal(number, delivered=delivered, ends=ends)
 
     def close(self) -> None:
         """End all of them; `ended` is called when none is left."""

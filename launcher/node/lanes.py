@@ -48,6 +48,7 @@ class Lanes:
         self._ended = ended
         self._lanes: dict[int, Lane] = {}
         self._newest = 0
+        self._closing = self._leaving = False
 
     @property
     def pids(self) -> set[int]:
@@ -68,7 +69,7 @@ class Lanes:
         number, data = frames.unpack_for(body)
         if number in self._lanes:
             self._lanes[number].feed(data)
-        elif data and number > self._newest:  # else it has ended meanwhile
+        elif data and number > self._newest and not self._closing:  # else it has just ended
             self._newest = number
             self._open(number).feed(data)
 
@@ -93,15 +94,27 @@ class Lanes:
         for lane in self._lanes.values():
             lane.go_on()
 
-    def signal_all(self, number: int) -> None:
-        """Pass on a signal that has reached this node launcher, but not the lanes."""
-        for pid in self.pids:
+    def on_signal(self, number: int, *, delivered: bool, ends: bool) -> None:
+        """Handle a scheduler's signal to this node.
+
+        Args:
+            number: of the signal.
+            delivered: whether it has reached the lanes as well; else it is passed on.
+            ends: whether it makes node launchers leave.
+        """
+        self._leaving = self._leaving or ends
+        for pid in () if delivered else self.pids:
             processes.send(pid, number)
 
     def close(self) -> None:
-        """Close the lines of all lanes, which then end their runs and leave."""
-        for lane in tuple(self._lanes.values()):
-            lane.close()
+        """Have all lanes end their runs and leave: by the end of their lines.
+
+        If a signal makes them leave, their lines stay open, so that they can say so.
+        """
+        self._closing = True
+        if not (self._leaving and self._link.open):
+            for lane in tuple(self._lanes.values()):
+                lane.close()
 
 
 class Lane:

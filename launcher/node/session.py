@@ -211,7 +211,8 @@ class Session:
         return beside if self._machine is None else beside | self._machine.pids
 
     def _on_beside(self, kind: int, body: bytes) -> None:
-        if self._phase in {Phase.CLEARING, Phase.OVER}:
+        leaves = self._phase in {Phase.CLEARING, Phase.OVER}
+        if leaves and (self._beside is None or kind == frames.EXEC):
             return
         if self._beside is None:
             from .beside import Beside
@@ -260,10 +261,10 @@ class Session:
 
     def _lost(self, reason: str) -> None:
         """Leave without the runner: stop the workers, and discard their output."""
-        if self._phase is Phase.CLEARING:
-            return
         if self._beside is not None:
             self._beside.close()
+        if self._phase is Phase.CLEARING:
+            return
         if not self._ended:
             self.code = LOST
         if self._active:
@@ -346,8 +347,8 @@ class Session:
 
     def _on_signal(self, number: int, delivered: bool) -> None:
         """Act on a scheduler's signal; with `delivered`, the workers have got it as well."""
-        if self._beside is not None and not delivered:
-            self._beside.signal_all(number)
+        if self._beside is not None:
+            self._beside.on_signal(number, delivered=delivered, ends=number in ENDS)
         if number == signal.SIGQUIT:
             self._show()
         elif number in ENDS:

@@ -16,7 +16,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.node import processes
 from dsrun.launcher.specs.program import Program
 
-from ..support.fake_runner import WAITS, ran, running, stopped
+from ..support.fake_runner import TRAP, WAITS, ran, running, stopped
 from ..support.leaks import open_files
 
 if TYPE_CHECKING:
@@ -242,6 +242,30 @@ def test_a_signal_for_the_node_reaches_the_lanes_as_well(runner: FakeRunner) -> 
         r.end()
 
     assert runner.play(history) == 0
+
+
+@pytest.mark.parametrize("first", ["idle", "running"])
+def test_a_lane_has_its_grace_when_the_node_is_ended(runner: FakeRunner, first: str) -> None:
+    """Its run says which signal has come, and that nothing is left, before the first line ends."""
+    slow = TRAP.format(then="import time; time.sleep(0.5); os.write(1, b'saved'); sys.exit(0)")
+
+    def history(r: FakeRunner) -> Steps:
+        lane = Lane(r)
+        yield from running(r, held=True) if first == "running" else ran(r, "exit 0", held=True)
+        yield from lane.runs(WAITS._replace(args=("-ISc", slow)))
+        r.guard_got(signal.SIGTERM)
+        yield lambda: lane.got(frames.NOTE)
+        Lane(r, 2).says(frames.BEAT, messages.End(0, ""))
+        yield lambda: False
+
+    assert runner.play(history) == 0
+    lane = Lane(runner)
+    assert lane.output().endswith(b"saved")
+    assert [kind for kind, _ in lane.frames()][-3:] == [frames.OUTPUT, frames.EXIT, frames.DONE]
+    note = next(json.loads(body) for kind, body in lane.frames() if kind == frames.NOTE)
+    assert note == {"text": "the node launcher got SIGTERM", "signal": signal.SIGTERM}
+    assert (lane.ended() or {})["code"] == 0
+    assert len(runner.all(frames.LANE_ENDED)) == 1
 
 
 def test_a_lane_that_is_not_read_waits(runner: FakeRunner) -> None:
