@@ -182,4 +182,4 @@ def test_a_held_node_replaces_one_that_was_killed(
         assert "n2: workers import mine themselves: it has ended" in second.stderr
         third = held(work)
         assert (third.stdout.count("True"), third.stderr.count("themselves")) == (2, 0)
-    assert preloading(cluster, "n1") == []
+    wait_for(lambda: not preloading(cluster, "n1"), "no preloader")
