@@ -54,11 +54,6 @@ class Schedule:
         return begin
 
     @property
-    def running(self) -> tuple[str, ...]:
-        """The runs that have their slots."""
-        return tuple(self._running)
-
-    @property
     def waiting(self) -> tuple[str, ...]:
         """The runs that wait, in their order."""
         return tuple(self._waiting)

@@ -23,12 +23,10 @@ class Facts(NamedTuple):
 
     Attributes:
         slots: its slots that may be used.
-        devices: the devices that a worker can see; () without accelerators.
-        accelerator: their kind.
+        accelerator: the kind of its devices.
     """
 
     slots: tuple[Slot, ...]
-    devices: tuple[str, ...]
     accelerator: str
 
 
@@ -62,7 +60,7 @@ class Survey:
     def _on_ready(self, plan: Plan, _master: str, _port: int) -> None:
         slots = {node.host.name: node.slots or () for node in plan.nodes}
         self.facts = {
-            node.name: Facts(slots[node.name], node.hello.devices, node.hello.accelerator)
+            node.name: Facts(slots[node.name], node.hello.accelerator)
             for node in self.run.nodes
             if node.hello
         }

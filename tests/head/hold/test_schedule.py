@@ -11,7 +11,6 @@ def test_disjoint_slots_are_used_side_by_side_also_on_one_node() -> None:
     schedule = Schedule()
     assert schedule.ask("left", {"n1": [0], "n2": [0]})
     assert schedule.ask("right", {"n1": [1], "n2": [1]})
-    assert schedule.running == ("left", "right")
     assert schedule.taken("n1") == {0, 1}
     assert schedule.end("left") == []
     assert schedule.taken("n1") == {1}
@@ -22,9 +21,9 @@ def test_a_run_waits_for_its_slots_and_begins_when_they_are_free() -> None:
     schedule = Schedule()
     assert schedule.ask("one", A)
     assert not schedule.ask("two", B)
-    assert (schedule.running, schedule.waiting) == (("one",), ("two",))
+    assert schedule.waiting == ("two",)
     assert schedule.end("one") == ["two"]
-    assert (schedule.running, schedule.waiting) == (("two",), ())
+    assert schedule.taken("n2") == {0}
 
 
 def test_first_come_first_served_and_nobody_starves() -> None:
@@ -56,7 +55,7 @@ def test_one_that_waits_no_more_lets_later_ones_pass() -> None:
     assert not schedule.ask("small", {"n1": [1]})
     assert schedule.end("large") == ["small"]
     assert schedule.end("never asked") == []
-    assert schedule.running == ("first", "small")
+    assert schedule.blockers({"n1": [0, 1]}) == ["first", "small"]
 
 
 def test_ids_of_devices_and_indices_are_slots_alike() -> None:

@@ -33,8 +33,8 @@ def test_nodes_are_asked_and_not_started(fleet_of: Callable[..., FakeFleet]) -> 
     assert over == [True]
     assert survey.error is None
     assert survey.facts == {
-        "n0": Facts((3,), ("0", "1"), "cuda"),
-        "n1": Facts((0, 1), ("0", "1"), "cuda"),
+        "n0": Facts((3,), "cuda"),
+        "n1": Facts((0, 1), "cuda"),
     }
     assert job.kinds("n0") == ["JOB", "STOP"]
     assert job.kinds("n1") == ["PROBE", "STOP"]
