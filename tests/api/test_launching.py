@@ -69,6 +69,13 @@ def test_a_script_gets_its_arguments(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "--lr 0.5\n"
 
 
+def test_functions_are_called_in_forks_of_a_preloader() -> None:
+    def work() -> bool:
+        return "colorsys" in sys.modules
+
+    assert launch(work, preload=["colorsys"], output=None, **TWO).results(60) == {0: True, 1: True}
+
+
 def test_a_large_result_arrives_whole() -> None:
     job = launch(lambda: b"x" * (12 << 20), output=None, **ONE)
     (value,) = job.results(60).values()
