@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +15,7 @@ from dsrun.launcher.api import Fleet, FleetNode, JobError, LaunchError, RankErro
 from dsrun.launcher.control import local
 from dsrun.launcher.control.local_client import running
 
-from ..support.checkout import IMPORTABLE
-from ..support.launched import alive, begun, pause, until
+from ..support.launched import alive, begun, pause, program, until
 from ..support.local_control import new_name
 
 if TYPE_CHECKING:
@@ -153,15 +150,7 @@ if __name__ == "__main__":
 
 
 def test_kill_9_of_the_program_releases_the_nodes(tmp_path: Path) -> None:
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM)
-    environ = {**os.environ, **IMPORTABLE}
-    command = [sys.executable, str(path)]
-    program = subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True)
-    assert program.stdout is not None
-    with program.stdout:
-        told = [program.stdout.readline().split() for _ in range(2)]
+    with program(tmp_path / "program.py", PROGRAM) as (_, stdout):
+        told = [stdout.readline().split() for _ in range(2)]
         pids = {name: int(pid) for name, pid in told}
-        program.kill()
-        program.wait()
     until(lambda: not any(map(alive, pids.values())), "all has ended")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -26,8 +25,7 @@ from dsrun.launcher.api import (
 )
 from dsrun.launcher.node import processes
 
-from ..support.checkout import IMPORTABLE
-from ..support.launched import alive, begun, printed, until
+from ..support.launched import alive, begun, printed, program, until
 
 if TYPE_CHECKING:
     pass
@@ -286,18 +284,15 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("output", ["print", "inherit"])
 def test_kill_9_of_the_program_leaves_nothing(output: str, tmp_path: Path) -> None:
     """Not even if a fork of it has kept the socket."""
-    command = [sys.executable, str(script(tmp_path, PROGRAM)), output]
-    program = subprocess.Popen(
-        command, env={**os.environ, **IMPORTABLE}, stdout=subprocess.PIPE, text=True
-    )
-    assert program.stdout is not None
-    with program.stdout:
-        told = [program.stdout.readline().split() for _ in range(3)]
+    with program(tmp_path / "program.py", PROGRAM, output) as (running, stdout):
+        told = [stdout.readline().split() for _ in range(3)]
         pids = {name: int(pid) for name, pid in told}
         assert pids.keys() == {"runner", "rank", "fork"}
-        program.kill()
-        program.wait()
+        running.kill()
+        running.wait()
         fork = os.pidfd_open(pids.pop("fork"))
-        until(lambda: not any(map(alive, pids.values())), "all of the job has ended")
-        signal.pidfd_send_signal(fork, signal.SIGKILL)
-        os.close(fork)
+        try:
+            until(lambda: not any(map(alive, pids.values())), "all of the job has ended")
+        finally:
+            signal.pidfd_send_signal(fork, signal.SIGKILL)
+            os.close(fork)

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import subprocess
+import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 import pytest
 
 from dsrun.launcher.api import Output
 
+from .checkout import IMPORTABLE
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from dsrun.launcher.api import Job
 
@@ -49,6 +55,25 @@ def begun(job: Job) -> Job:
     """Return a job once a rank has printed something."""
     printed(job)
     return job
+
+
+@contextmanager
+def program(path: Path, text: str, *args: str) -> Iterator[tuple[subprocess.Popen[str], IO[str]]]:
+    """Run a Python program; yields it and what it prints, and kills it if it still runs."""
+    path.write_text(text)
+    running = subprocess.Popen(
+        [sys.executable, str(path), *args],
+        env={**os.environ, **IMPORTABLE},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    with running.stdout:
+        try:
+            yield running, running.stdout
+        finally:
+            running.kill()
+            running.wait()
 
 
 def pause() -> None:
