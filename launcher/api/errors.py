@@ -42,12 +42,15 @@ class RankError(JobError):
     def __init__(
         self,
         text: str,
-        exit_code: int,
-        report: Report | None,
-        place: tuple[int, str],
+        exit_code: int = 1,
+        report: Report | None = None,
+        place: tuple[int, str] = (0, ""),
         traceback: str = "",
     ) -> None:
-        """Make the error of a rank; `place` is the rank and the name of its node."""
+        """Make the error of a rank; `place` is the rank and the name of its node.
+
+        The text alone is enough to unpickle one, as its attributes are restored afterwards.
+        """
         super().__init__(text, exit_code, report)
         self.rank, self.host = place
         self.traceback = traceback
