@@ -30,6 +30,9 @@ PROGRAM = os.fsencode(os.path.join(os.path.dirname(__file__), "process.py"))
 FORK_LIMIT = 5.0
 """Seconds within which forks have to be there."""
 
+RECHECK = 0.1
+"""Seconds between two checks whether all forks are gone."""
+
 BATCH = 200
 """Forks in one request; a message carries 253 descriptors."""
 
@@ -151,9 +154,7 @@ class Preloader:
         for one in self._forks:
             one.end()
         self._forks = [one for one in self._forks if one.phase is fork.Phase.ORDERED]
-        self._report_gone()
-        if self._gone is not None:  # the kernel may not let go of a process
-            self._late = self._loop.call_later(descendants.GIVE_UP, self._call_gone)
+        self._await_gone(self._loop.clock() + descendants.GIVE_UP)
 
     def close(self, gone: Callable[[], None] | None = None) -> None:
         """End it; `gone` is called once nothing of it is left."""
@@ -316,13 +317,21 @@ class Preloader:
         """Call who waits for the end of the forks, and of the process if that is being ended.
 
         A child without a command line is about to end, or has ended and is not reaped yet. It may
-        be a fork whose pid was never known.
+        be a fork whose pid was never known. It may also be about to execute a program.
         """
         if self._gone is None:
             return
         stays = {self._pid} if self.phase in {Phase.STARTING, Phase.READY} else set()
         if not self.pids - stays and all(map(_command, processes.children())):
             self._call_gone()
+
+    def _await_gone(self, until: float) -> None:
+        """Check again from time to time: not every change is reported, and no process may last."""
+        self._report_gone()
+        if self._gone is not None and self._loop.clock() >= until:
+            self._call_gone()
+        elif self._gone is not None:
+            self._late = self._loop.call_later(RECHECK, lambda: self._await_gone(until))
 
     def _call_gone(self) -> None:
         gone, self._gone = self._gone, None

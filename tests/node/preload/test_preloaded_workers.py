@@ -222,6 +222,7 @@ def first(runs: Runs, **report: object) -> Preloader:
     assert runs.forked(workers.spawn(spec()))
     workers.started(1)
     workers.end(lambda: runs.calls.append("end"))
+    runs.clock.go(0.2)  # the process of a fork may be about to sleep
     assert runs.calls == ["start", "end"]
     runs.calls.clear()
     runs.reap()
