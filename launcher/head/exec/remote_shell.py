@@ -26,23 +26,23 @@ PIECE = 1 << 20
 _END = f'trap "" TERM; kill -TERM 0; sleep {GRACE}; kill -KILL 0'
 
 # The shell's own standard error is closed, as it would tell of every signal that it sees.
-_OPEN = "exec 3<&0 4>&2 </dev/null 2>/dev/null; trap : TERM; "
+_OPEN = "exec 3<&0 4>&2 </dev/null 2>/dev/null; e=; trap e=1 TERM; "
 
 _RUN = "(exec 2>&4 3<&- 4>&-; %(begin)sexec %(words)s)"
 
+# Once the session has ended, what the command has left behind gets its time as well.
+_EXIT = 'c=$?; [ "$e" ] || kill -KILL $w; exit $c'
+
 # The watcher's `read` returns when the session ends.
-_WATCHED = (
-    f"{_OPEN}{{ read -r _ <&3; {_END}; }} >/dev/null 4>&- & w=$!; "
-    f"{_RUN}; c=$?; kill -KILL $w; exit $c"
-)
+_WATCHED = f"{_OPEN}{{ read -r _ <&3; {_END}; }} >/dev/null 4>&- & w=$!; {_RUN}; {_EXIT}"
 
 # Each piece of input comes after its length. `head` reads no byte more than that. The feeder's
 # first line is its own pid, for the other end of the pipe to end it with the command.
 _FED = (
     f"{_OPEN}{{ sh -c 'echo $PPID'; "
     'while read -r n && [ "$n" -gt 0 ]; do head -c "$n" || break; done; '
-    f"exec >/dev/null; cat; {_END}; }} <&3 4>&- | "
-    f"{{ trap : TERM; read -r w; {_RUN}; c=$?; kill -KILL $w; exit $c; }}"
+    f"exec >/dev/null; cat; {{ {_END}; }} & }} <&3 4>&- | "
+    f"{{ trap e=1 TERM; read -r w; {_RUN}; {_EXIT}; }}"
 )
 
 # A word with a line feed uses this variable, because the shell reads the script as one line.

@@ -138,9 +138,17 @@ def test_the_end_of_the_session_ends_the_command_and_its_children(shell: str, re
 
 
 def test_what_does_not_end_is_killed() -> None:
-    rest, seconds = hung_up("trap 'echo asked' TERM; echo up; while :; do sleep 600; done", "sh")
+    rest, seconds = hung_up("trap 'echo asked' TERM; echo up; while :; do sleep 600 & wait; done", "sh")
     assert rest == b"asked\n"
     assert seconds > GRACE - 0.5, "it had time to clean up"
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_what_the_command_leaves_is_killed_as_well(reads: bool) -> None:
+    line = """sh -c 'trap "" TERM; echo up; sleep 600' & wait"""
+    rest, seconds = hung_up(line, "sh", reads=reads)
+    assert rest == b""
+    assert GRACE - 0.5 < seconds < 60
 
 
 def alive(group: int) -> bool:
