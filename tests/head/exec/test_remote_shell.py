@@ -138,7 +138,8 @@ def test_the_end_of_the_session_ends_the_command_and_its_children(shell: str, re
 
 
 def test_what_does_not_end_is_killed() -> None:
-    rest, seconds = hung_up("trap 'echo asked' TERM; echo up; while :; do sleep 600 & wait; done", "sh")
+    line = "trap 'echo asked' TERM; echo up; while :; do sleep 600 & wait; done"
+    rest, seconds = hung_up(line, "sh")
     assert rest == b"asked\n"
     assert seconds > GRACE - 0.5, "it had time to clean up"
 
