@@ -89,8 +89,7 @@ class Fleet:
         self.on_idle: Callable[[FleetEvent], None] = lambda _event: None
         self.services: dict[int, Callable[[NodeConnection, bytes], None]] = {}
         self.engine_end: EngineEnded | None = None
-        self._log = log
-        self.lease = lease
+        self._log, self.lease = log, lease
         self._backend_for = backend_for
         self._backends: dict[int, Backend] = {}
         self._dial: Dial | None = None
