@@ -143,16 +143,16 @@ def _list(given: Given) -> int:
     import time
 
     from . import job_table
-    from .job_read import holds, jobs, printed
+    from .job_read import as_json, read
 
-    places = job_names.places()
-    known, held = jobs(places, ranks=False), holds(places)
+    known = read(job_names.places())
     if given.json:
-        entry.write(printed(known, held))
+        entry.write(f"{as_json(known)}\n")
         return 0
     now = time.time()
-    rows = [job_table.of_hold(one, now) for one in held]
-    rows += [job_table.of_job(one, now) for one in known]
+    rows = [job_table.of_hold(one, now) for one in known.holds]
+    rows += [job_table.of_job(one, now) for one in known.jobs]
+    rows += [job_table.of_silent(name) for name in known.silent]
     if rows:
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         entry.write(job_table.table(rows, width))

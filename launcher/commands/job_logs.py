@@ -16,8 +16,6 @@ from .job_view import safe
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ..control.local_client import Arrived
     from .job_names import Place
 
@@ -37,7 +35,7 @@ def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) 
         return 0
     with open_place(place) as client:
         number = client.send({"do": "logs", "ranks": ranks, "follow": follow})
-        reader: LinesReader = JsonLines() if as_json else TextLines(os.isatty(1))
+        reader = LinesReader(JsonPrinter() if as_json else TextPrinter(clean=os.isatty(1)))
         for one in client.frames(None if follow else PATIENCE):
             answered = one.kind == frames.ANSWER and one.message.get("id") == number
             if answered and one.message.get("ok") is not True:
@@ -50,9 +48,11 @@ def show(place: Place, ranks: list[int] | None, *, follow: bool, as_json: bool) 
 
 
 class LinesReader:
-    """Splits what arrives into the lines of each rank, and prints them."""
+    """Splits what arrives into the lines of each rank."""
 
-    def __init__(self) -> None:
+    def __init__(self, printer: TextPrinter | JsonPrinter) -> None:
+        """Give whole lines to `printer`."""
+        self._printer = printer
         self._hosts: dict[int, str] = {}
         self._labellers: dict[tuple[int, int], Labeller] = {}
 
@@ -60,7 +60,7 @@ class LinesReader:
         """Print what has arrived; what is not known is left out."""
         if one.kind == frames.CHUNK and len(one.data) > _CHUNK.size:
             rank, stream = _CHUNK.unpack_from(one.data)
-            self.feed(rank, stream, one.data[_CHUNK.size :])
+            self._feed(rank, stream, one.data[_CHUNK.size :])
         elif one.kind == frames.EVENT and one.message.get("event") == "rank":
             self._move(one.message)
         elif one.kind == frames.EVENT and one.message.get("event") == "skipped":
@@ -73,66 +73,59 @@ class LinesReader:
             self.end(rank)
             self._hosts[rank] = safe(host)
 
-    def feed(self, rank: int, stream: int, data: bytes) -> None:
-        """Print the lines that are whole now."""
-        labeller = self._labellers.get((rank, stream))
-        if labeller is None:
-            label = self.label(rank, self._hosts.get(rank, "?"))
-            labeller = self._labellers[rank, stream] = Labeller(label)
-        self.write(rank, stream, labeller.feed(self.cleaned(rank, stream, data)))
+    def _feed(self, rank: int, stream: int, data: bytes) -> None:
+        key, host = (rank, stream), self._hosts.get(rank, "?")
+        if key not in self._labellers:
+            self._labellers[key] = Labeller(self._printer.label(host, rank))
+        lines = self._labellers[key].feed(self._printer.cleaned(rank, stream, data))
+        self._printer.write(host, rank, stream, lines)
 
     def end(self, only: int | None = None) -> None:
         """Print lines without a line end, of one rank or of all."""
         for rank, stream in [key for key in self._labellers if only in {None, key[0]}]:
-            self.write(rank, stream, self._labellers.pop((rank, stream)).end())
+            last = self._labellers.pop((rank, stream)).end()
+            self._printer.write(self._hosts.get(rank, "?"), rank, stream, last)
 
-    def label(self, rank: int, host: str) -> bytes:
+
+class TextPrinter:
+    """Prints lines as dsrun does: on a terminal only what cannot harm it."""
+
+    def __init__(self, *, clean: bool) -> None:
+        """With `clean`, leave out what could harm a terminal."""
+        self._clean = clean
+        self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
+
+    def label(self, host: str, rank: int) -> bytes:
         """Return what to put before the lines of a rank."""
         return f"{host}:{rank}| ".encode("utf-8", "surrogateescape")
 
     def cleaned(self, rank: int, stream: int, data: bytes) -> bytes:
         """Return what may be printed of a block."""
-        del rank, stream
-        return data
-
-    def write(self, rank: int, stream: int, lines: bytes) -> None:
-        """Print whole lines, each with its label."""
-        raise NotImplementedError
-
-
-class TextLines(LinesReader):
-    """Prints lines as dsrun does: to a terminal only what cannot harm it."""
-
-    def __init__(self, terminal: bool) -> None:
-        super().__init__()
-        self._sanitizers: dict[tuple[int, int], Sanitizer] | None = {} if terminal else None
-
-    def cleaned(self, rank: int, stream: int, data: bytes) -> bytes:
-        """Return a block without what could harm a terminal."""
-        if self._sanitizers is None:
+        if not self._clean:
             return data
         return self._sanitizers.setdefault((rank, stream), Sanitizer()).feed(data)
 
-    def write(self, _rank: int, _stream: int, lines: bytes) -> None:
-        """Print lines on standard output."""
+    def write(self, _host: str, _rank: int, _stream: int, lines: bytes) -> None:
+        """Print whole lines, each with its label."""
         sys.stdout.buffer.write(lines)
         sys.stdout.buffer.flush()
 
 
-class JsonLines(LinesReader):
+class JsonPrinter:
     """Prints each line as a JSON object."""
 
-    def label(self, _rank: int, _host: str) -> bytes:
+    def label(self, _host: str, _rank: int) -> bytes:
         """Return no label."""
         return b""
 
-    def write(self, rank: int, stream: int, lines: bytes) -> None:
-        """Print an object for each line."""
-        entry.write("".join(self._objects(rank, stream, lines)))
+    def cleaned(self, _rank: int, _stream: int, data: bytes) -> bytes:
+        """Return a block as it is: JSON escapes what it has to."""
+        return data
 
-    def _objects(self, rank: int, stream: int, lines: bytes) -> Iterator[str]:
+    def write(self, host: str, rank: int, stream: int, lines: bytes) -> None:
+        """Print an object for each line."""
         import json
 
         for line in lines.decode("utf-8", "replace").split("\n")[:-1]:
-            row = {"host": self._hosts.get(rank, ""), "rank": rank, "stream": stream, "line": line}
-            yield f"{json.dumps(row)}\n"
+            row = {"host": host, "rank": rank, "stream": stream, "line": line}
+            entry.write(f"{json.dumps(row)}\n")

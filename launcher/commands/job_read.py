@@ -1,15 +1,19 @@
-"""Read what running jobs and holds tell of themselves."""
+"""Read what running jobs and holds tell of themselves, all at once."""
 
 from __future__ import annotations
 
 import json
+import select
+import time
 from contextlib import suppress
 
 from ..common.errors import DsrunError
-from ..control import local
+from ..common.values import NamedTuple
+from ..control import frames, local
 from ..control.frames import BadFrame
 from ..control.job_status import as_fields, from_answer
-from .job_names import Place, ask
+from ..control.local_client import connect
+from .job_names import Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,41 +21,86 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..control.job_status import JobStatus
+    from ..control.local_client import LocalClient, Message
+
+PATIENCE = 2.0
+"""Seconds for all of them to answer; one that is suspended does not."""
 
 OF_HOLD = ("name", "version", "since", "state", "launcher", "hosts", "runs", "last")
 """What is shown of a hold."""
 
 
-def jobs(places: Iterable[Place], *, ranks: bool) -> list[JobStatus]:
-    """Return the status of each job that answers; others have ended meanwhile."""
-    found = []
-    for place in places:
-        if place.kind == local.JOB:
-            with suppress(DsrunError, BadFrame):
-                found.append(from_answer(ask(place, {"do": "status", "ranks": ranks})))
-    return found
+class Known(NamedTuple):
+    """What is known of jobs and holds.
+
+    Attributes:
+        jobs: those that have answered, without their ranks.
+        holds: what each hold that has answered tells of itself.
+        silent: the names of those that have not answered.
+    """
+
+    jobs: tuple[JobStatus, ...]
+    holds: tuple[dict[str, Any], ...]
+    silent: tuple[str, ...]
+
+
+def read(places: Iterable[Place], patience: float = PATIENCE) -> Known:
+    """Ask jobs and holds for their status; those that have ended meanwhile are left out."""
+    clients = {place: client for place in places if (client := _asked(place)) is not None}
+    try:
+        answers = _answers(clients, time.monotonic() + patience)
+    finally:
+        for client in clients.values():
+            client.close()
+    jobs, holds = [], []
+    for place, answer in answers.items():
+        with suppress(BadFrame, KeyError):
+            if place.kind == local.JOB:
+                jobs.append(from_answer(answer))
+            else:
+                holds.append({name: answer[name] for name in OF_HOLD})
+    silent = tuple(place.name for place in clients if place not in answers)
+    return Known(tuple(jobs), tuple(holds), silent)
+
+
+def _asked(place: Place) -> LocalClient | None:
+    """Return a connection on which the status was asked for; None if it has ended."""
+    client = connect(place.kind, place.name)
+    if client is not None:
+        with suppress(DsrunError):
+            client.send({"do": "status"})
+            return client
+        client.close()
+    return None
+
+
+def _answers(clients: dict[Place, LocalClient], deadline: float) -> dict[Place, Message]:
+    """Return the answers that arrive in time; {} of those that end without one, or refuse."""
+    answers: dict[Place, Message] = {}
+    waiting = {client.fileno(): place for place, client in clients.items()}
+    while waiting and (left := deadline - time.monotonic()) > 0:
+        for fd in select.select([*waiting], [], [], left)[0]:
+            place = waiting[fd]
+            try:
+                arrived = clients[place].receive()
+            except DsrunError:
+                arrived = None
+            found = [one.message for one in arrived or () if one.kind == frames.ANSWER]
+            if found or arrived is None:
+                answers[place] = found[0] if found else {}
+                del waiting[fd]
+    return answers
 
 
 def newest(places: Iterable[Place]) -> Place | None:
     """Return the job that was started last, None if none of them answers."""
-    known = max(jobs(places, ranks=False), key=lambda one: one.since, default=None)
+    known = max(read(places).jobs, key=lambda one: one.since, default=None)
     return None if known is None else Place(local.JOB, known.job_id)
 
 
-def holds(places: Iterable[Place]) -> list[dict[str, Any]]:
-    """Return what each hold that answers tells of itself."""
-    found = []
-    for place in places:
-        if place.kind == local.HOLD:
-            with suppress(DsrunError, KeyError):
-                answer = ask(place, {"do": "status"})
-                found.append({name: answer[name] for name in OF_HOLD})
-    return found
-
-
-def printed(known: Iterable[JobStatus], held: Iterable[dict[str, Any]]) -> str:
+def as_json(known: Known) -> str:
     """Return jobs and holds as JSON; without ranks, which were not asked for."""
-    rows = [as_fields(one) for one in known]
+    rows = [as_fields(one) for one in known.jobs]
     for row in rows:
         del row["ranks"]
-    return f"{json.dumps({'jobs': rows, 'holds': list(held)})}\n"
+    return json.dumps({"jobs": rows, "holds": known.holds, "silent": known.silent})

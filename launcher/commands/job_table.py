@@ -56,6 +56,11 @@ def of_hold(hold: dict[str, Any], now: float) -> Row:
     return _safe(Row(str(hold["name"]), state, nodes, str(slots), since, what, last))
 
 
+def of_silent(name: str) -> Row:
+    """Return the line of a job or hold that does not answer."""
+    return _safe(Row(name, "no answer", "", "", "", "", ""))
+
+
 def _safe(row: Row) -> Row:
     return Row(*(plain(cell).replace("\n", " ").replace("\t", " ") for cell in row))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.commands.job_table import Row, age, of_hold, of_job, table
+from dsrun.launcher.commands.job_table import Row, age, of_hold, of_job, of_silent, table
 
 from ..support.jobs import HOSTILE, NOW, status
 
@@ -58,6 +58,10 @@ def test_a_job_whose_size_is_not_known() -> None:
 def test_a_hold() -> None:
     row = of_hold(HOLD, NOW)
     assert row == Row("cosy", "serving", "1/2", "4", "1m30s", "hold with 0 runs", "lost n1: power")
+
+
+def test_who_does_not_answer_is_listed_by_name() -> None:
+    assert table([of_silent("cosy")]).splitlines()[1].split() == ["cosy", "no", "answer"]
 
 
 def test_every_line_is_one_line_and_safe() -> None:

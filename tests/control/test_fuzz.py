@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.control import auth, command_messages, frames, messages
+from dsrun.launcher.control import auth, command_messages, frames, job_messages, messages
 from dsrun.launcher.control.frames import BadFrame, Decoder
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ SHAPES: dict[int, Any] = {
     frames.EXEC: command_messages.Command,
     frames.EXEC_EXIT: command_messages.CommandExit,
     frames.LANE_ENDED: command_messages.LaneEnd,
+    frames.USAGE: job_messages.Usage,
+    frames.END_JOB: job_messages.EndJob,
+    frames.ENDED_JOB: job_messages.EndedJob,
 }
 
 NUMBERED: dict[int, Any] = {
@@ -50,6 +53,16 @@ SAMPLES = (
     messages.pack(frames.NOTE, messages.Note("left over", 9)),
     messages.pack(frames.DONE, messages.Done(("pid 7",), {"0": ["out", "err"]})),
     messages.pack(frames.AUTH, auth.Credentials("n1", "proof")),
+    messages.pack(
+        frames.USAGE,
+        job_messages.Usage(
+            *(1.5, 8, 0.25, 1 << 34, 1 << 33),
+            (job_messages.RankUsage(0, 4000, "R", 1.5, 1 << 30, 2),),
+            (job_messages.DeviceUsage(0, "GPU-1", None, 1 << 30, 1 << 36),),
+        ),
+    ),
+    messages.pack(frames.END_JOB, job_messages.EndJob("20261122-101112-abcdef", 15, 30.0)),
+    messages.pack(frames.ENDED_JOB, job_messages.EndedJob(("pid 7 (python)",), ())),
     messages.pack(
         frames.EXEC,
         command_messages.Command(7, ("a", "é \udcff"), {"A": "1"}, "/w", True, 0.5, 1, 15.0),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.job_messages import EndJob, RankUsage, Usage
-from dsrun.launcher.node import leftovers
+from dsrun.launcher.node import leftovers, machine_requests, processes
+from dsrun.launcher.node.device_usage import DeviceQuestion
 
 from ..support.fake_runner import running, stopped
 
@@ -75,6 +78,33 @@ def test_what_another_job_has_left_is_ended_beside_a_run(
         assert left.stdout
         left.stdout.readline()
         assert runner.play(history) == 0
+
+
+def test_devices_that_hang_hold_up_neither_the_answer_nor_the_end_of_a_run(
+    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The child that asks them is not taken for a process of the workers."""
+
+    def hang() -> tuple[()]:
+        signal.pause()
+        return ()
+
+    asking = partial(DeviceQuestion, ask=hang, driver="/dev/null")
+    monkeypatch.setattr(machine_requests, "DeviceQuestion", asking)
+
+    def history(r: FakeRunner) -> Steps:
+        yield from running(r)
+        r.sends(frames.USAGE_ASK)
+        yield lambda: len(processes.children()) == 3  # the guard's stand-in, a worker, the asker
+        yield from stopped(r)
+        assert r.all(frames.DONE)[0]["left"] == []
+        assert len(processes.children()) == 2
+        yield r.got(frames.USAGE)
+        assert last_usage(r).devices == ()
+        yield lambda: len(processes.children()) == 1
+        r.end()
+
+    assert runner.play(history) == 0
 
 
 @pytest.mark.parametrize("body", [b"", b"{}", b'{"job_id":"j","number":99,"grace":1}'])
