@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 
 from ...backends.events import (
     BackendWarning,
@@ -101,7 +101,6 @@ class Fleet:
             from .lanes import Lanes
 
             self._lanes = Lanes(self)
-        self._machines: Machines | None = None
 
     # -- what runs on it --------------------------------------------------------------------
 
@@ -165,14 +164,12 @@ class Fleet:
             self._backends[node.number] = self._backend_for(node.origin).backend
         return self._backends[node.number]
 
-    @property
+    @cached_property
     def machines(self) -> Machines:
         """What asks its nodes about their machines; imported for the first question."""
-        if self._machines is None:
-            from .machines import Machines
+        from .machines import Machines
 
-            self._machines = Machines(self)
-        return self._machines
+        return Machines(self)
 
     def dismiss(self, node: NodeConnection, reason: str) -> None:
         """Let no other run have this connection, whose last run has left workers there.
