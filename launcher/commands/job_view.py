@@ -161,9 +161,10 @@ def _summary(ranks: Sequence[RankStatus], failed: Sequence[RankStatus]) -> str:
 
 
 def _rank(view: JobView, rank: RankStatus, row: RankUsage | None, used: Usage | None) -> Line:
-    stuck = STUCK.get(row.state, "") if row and rank.state == "running" else ""
+    row = row if rank.state == "running" else None
+    stuck = STUCK.get(row.state, "") if row else ""
     code = f" ({rank.code})" if rank.code else ""
-    busy = view.cores.get(rank.rank)
+    busy = view.cores.get(rank.rank) if row else None
     return Line(
         "rank",
         str(rank.rank),

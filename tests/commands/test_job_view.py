@@ -63,6 +63,7 @@ def test_ranks_that_do_not_run_as_they_should() -> None:
     assert [row.state for row in shown] == ["in disk wait", "paused", "failed (-9)", "waiting"]
     assert [row.bad for row in shown] == [True, True, True, False]
     assert [row.pid for row in shown] == ["4000", "4001", "", ""]
+    assert [row.cpu + row.memory for row in shown[2:]] == ["", ""]
 
 
 def test_what_is_not_known_is_empty() -> None:
