@@ -26,6 +26,9 @@ entry.start(lambda words: detached(program))
 """
 
 
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT / "tests" / "import")}
+
+
 def command(body: str) -> list[str]:
     text = START.format("\n    ".join(body.strip().split("\n")))
     return [sys.executable, "-c", text]
@@ -33,7 +36,7 @@ def command(body: str) -> list[str]:
 
 def run(body: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(body), capture_output=True, text=True, check=False, cwd=CHECKOUT, timeout=30
+        command(body), capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=30
     )
 
 
@@ -69,7 +72,7 @@ select.select([parent], [], [])
 open({str(tmp_path / "told")!r}, "w").close()
 return 0
 """
-    with subprocess.Popen(command(body), stdout=subprocess.PIPE, cwd=CHECKOUT) as started:
+    with subprocess.Popen(command(body), stdout=subprocess.PIPE, env=ENVIRONMENT) as started:
         assert started.stdout is not None
         assert started.stdout.readline() == b"up\n"
         os.kill(started.pid, signal.SIGKILL)

@@ -54,7 +54,8 @@ class Owned:
         ours, theirs = socket.socketpair()
         with theirs:
             argv = [sys.executable, "-c", SERVE, str(theirs.fileno())]
-            self.process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], cwd=CHECKOUT)
+            env = {**os.environ, "PYTHONPATH": str(CHECKOUT / "tests" / "import")}
+            self.process = subprocess.Popen(argv, pass_fds=[theirs.fileno()], env=env)
         self.client = LocalClient(ours)
 
     def run(self, script: Path, *args: str) -> tuple[dict[str, Any], list[Any]]:
@@ -86,7 +87,10 @@ def owned() -> Iterator[Owned]:
     made = Owned()
     yield made
     made.client.close()
-    made.process.wait(LONG)
+    try:
+        made.process.wait(LONG)
+    finally:
+        made.process.kill()
 
 
 def test_runs_on_a_hold_of_ones_own(owned: Owned, tmp_path: Path) -> None:
