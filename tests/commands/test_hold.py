@@ -131,6 +131,18 @@ def test_a_hold_that_is_ended_leaves_nothing(name: str, number: int, code: int) 
         assert all(map(gone, nodes))
 
 
+def test_a_signal_for_workers_does_not_end_it(name: str) -> None:
+    with start(name) as held:
+        ready(held)
+        held.send_signal(signal.SIGUSR1)
+        client = connect(local.HOLD, name)
+        assert client is not None
+        with client:
+            assert client.ask({"do": "status"}, seconds=LONG)["state"] == "serving"
+        held.send_signal(signal.SIGTERM)
+        assert held.wait(LONG) == 143
+
+
 def test_a_hold_in_the_background_outlives_its_command(name: str) -> None:
     """Its line is the command's; when its nodes are killed, it starts them anew."""
     held = start(name, "--detach")
