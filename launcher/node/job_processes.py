@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 LOOK = 0.1
 """Seconds between two looks for processes that have been forked meanwhile, after SIGKILL."""
 
+SWEEPS = 5
+"""Looks in a row that find nothing new until nothing is taken to be left: a process that forks and
+ends at once has another pid each time."""
+
 LAUNCHER_TIME = 2.0
 """Seconds for a guard to end what its killed node launcher leaves."""
 
@@ -60,11 +64,15 @@ class Found:
         os.close(self.fd)
 
 
-def find(job_id: str) -> list[Found]:
-    """Return the processes of a job, without this process and those above it."""
+def find(job_id: str) -> Iterator[Found]:
+    """Yield the processes of a job, without this process and those above it.
+
+    The newest come first, each at once: one that forks and ends would soon be gone.
+    """
     ours, wanted = _line_of(os.getpid()), os.fsencode(job_id)
-    some = [one for one in processes.pids() if one not in ours and _belongs(one, wanted)]
-    return list(_held(some, lambda pid: _belongs(pid, wanted)))
+    for pid in sorted(processes.pids(), reverse=True):
+        if pid not in ours and _belongs(pid, wanted):
+            yield from _held([pid], lambda pid: _belongs(pid, wanted))
 
 
 def launchers(found: Iterable[Found]) -> list[Found]:
@@ -88,9 +96,9 @@ def _held(pids: list[int], holds: Callable[[int], bool]) -> Iterator[Found]:
 def _belongs(pid: int, job_id: bytes) -> bool:
     name = str(pid)
     return (
-        _is_mine(pid)
-        and leftovers.variable(name, b"DSRUN_JOB_ID") == job_id
+        leftovers.variable(name, b"DSRUN_JOB_ID") == job_id
         and leftovers.launcher_of(name) is not None
+        and _is_mine(pid)
         and leftovers.numbered_as_here(name)
         and processes.started(pid) != 0
     )
@@ -125,13 +133,15 @@ class Ending:
         self._running: dict[int, Found] = {}
         self._gone: list[str] = []
         self._launchers: list[Found] = []
+        self._numbers: tuple[int, ...] = (order.number,)
         self._timer = loop.call_later(order.grace, self._kill_launchers)
 
     def begin(self) -> None:
         """Send the first signal: to the node launchers, which stop their workers with it."""
-        found = find(self._order.job_id)
+        found = list(find(self._order.job_id))
         self._launchers = launchers(found)
-        self._watch(found)
+        for one in found:
+            self._watch(one)
         for one in self._launchers or found:
             one.send(self._order.number)
             one.send(signal.SIGCONT)
@@ -147,13 +157,22 @@ class Ending:
             one.close()
         self._running, self._launchers = {}, []
 
-    def _watch(self, found: Iterable[Found]) -> None:
-        for one in found:
+    def _watch(self, one: Found) -> None:
+        self._running[one.pid] = one
+        self._loop.add_reader(one.fd, partial(self._end_of, one))
+
+    def _sweep(self) -> bool:
+        """Signal what is there and was not yet known; return whether there was any."""
+        new = False
+        for one in find(self._order.job_id):
             if one.pid in self._running:
                 one.close()
-            else:
-                self._running[one.pid] = one
-                self._loop.add_reader(one.fd, partial(self._end_of, one))
+                continue
+            for number in self._numbers:
+                one.send(number)
+            self._watch(one)
+            new = True
+        return new
 
     def _end_of(self, one: Found) -> None:
         self._loop.remove(one.fd)
@@ -164,13 +183,7 @@ class Ending:
 
     def _look(self) -> None:
         """Finish if nothing is left; what was forked meanwhile gets the same signal."""
-        if self._running:
-            return
-        new = find(self._order.job_id)
-        self._watch(new)
-        for one in new:
-            one.send(self._order.number)
-        if not new:
+        if not self._running and not any(self._sweep() for _ in range(SWEEPS)):
             self._finish()
 
     def _kill_launchers(self) -> None:
@@ -191,10 +204,11 @@ class Ending:
 
     def _kill(self, last: float) -> None:
         """Kill everything again and again until `last`, as it may fork meanwhile."""
-        self._watch(find(self._order.job_id))
-        for number in (signal.SIGSTOP, signal.SIGKILL):
-            for one in self._running.values():
-                one.send(number)
+        self._numbers = (signal.SIGSTOP, signal.SIGKILL)
+        for _ in range(SWEEPS):
+            self._sweep()
+        for one in self._running.values():
+            one.send(signal.SIGKILL)
         if self._loop.clock() < last:
             self._timer = self._loop.call_later(LOOK, lambda: self._kill(last))
         else:
