@@ -99,6 +99,7 @@ def test_what_a_dead_job_has_left_is_ended_and_nothing_else(
         name, workers = id_of(job), set(job.pids("n2"))
         kill(job.running.pid, *job.launchers("n2"))
         wait_for(lambda: len(workers & set(job.pids("n2"))) == 2, "the workers' end", PROMPT)
+        wait_for(lambda: not job.pids("n1"), "the end on the other node", 2 * PROMPT)
         left = {inner(pid) for pid in job.pids("n2")}
         where = ("kill", name, "--host", "n1,n2")
         with looking_alike(cluster, name) as alike:
