@@ -72,14 +72,12 @@ def test_a_job_is_shown_signalled_and_stopped(cluster: Cluster, tmp_path: Path) 
 @contextmanager
 def looking_alike(cluster: Cluster, name: str) -> Iterator[set[int]]:
     """Two processes on n2 that only look like those of a job: one lacks a variable, one a user."""
-    n2, shell = cluster.host("n2"), ["sh", "-c", "echo; exec sleep 1000"]
-    other = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", *shell]
+    n2, sleep = cluster.host("n2"), ["sleep", "1000"]
+    other = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", *sleep]
     both = {"DSRUN_JOB_ID": name, "DSRUN_NODE_LAUNCHER": "999999999:5"}
-    with n2.popen(shell, env={"DSRUN_JOB_ID": name}) as one, n2.popen(other, env=both) as two:
-        for shown in (one.stdout, two.stdout):
-            assert shown is not None
-            shown.readline()
+    with n2.popen(sleep, env={"DSRUN_JOB_ID": name}), n2.popen(other, env=both):
         try:
+            wait_for(lambda: len(sleeping(cluster)) == 2, "both")
             yield sleeping(cluster)
         finally:
             for pid in sleeping(cluster):
