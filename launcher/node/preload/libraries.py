@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import os
 import sys
 
@@ -45,6 +47,24 @@ def _inductor(module: Any) -> None:
         module.compile_threads = number
 
 
+def _distributed(module: Any) -> None:
+    """Never destroy a process group of torch: its threads may wait for the GIL meanwhile.
+
+    In torch 2.13 the destructor of a gloo group waits for its threads while it holds the GIL, and
+    one of them may need the GIL to let go of what `torch._dynamo` has put there. A model that is
+    freed after `destroy_process_group` then hangs for ever. The groups are shut down all the same.
+    """
+    make = module._new_process_group_helper
+
+    @functools.wraps(make)
+    def made(*args: Any, **kwargs: Any) -> Any:
+        group = make(*args, **kwargs)
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(group[0]))
+        return group
+
+    module._new_process_group_helper = made
+
+
 KEEP_RANK: dict[str, Callable[[Any], None]] = {
     "lightning.fabric.utilities.rank_zero": _lightning,
     "lightning_fabric.utilities.rank_zero": _lightning,
@@ -52,10 +72,15 @@ KEEP_RANK: dict[str, Callable[[Any], None]] = {
 }
 """Modules that keep the rank which they find in the variables (lightning 2.6, torchmetrics 1.9)."""
 
-_KEEP: dict[str, Callable[[Any], None]] = {**KEEP_RANK, "torch._inductor.config": _inductor}
+_KEEP: dict[str, Callable[[Any], None]] = {
+    **KEEP_RANK,
+    "torch._inductor.config": _inductor,
+    "torch.distributed.distributed_c10d": _distributed,
+}
 """Modules that keep something which is different in each worker: the rank, or the number of CPUs.
 
-These functions do in a worker what its import would have done (torch 2.13).
+These functions do in a worker what its import would have done (torch 2.13), and keep it from
+hanging.
 """
 
 

@@ -27,7 +27,7 @@ import numpy, torch, torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
-if __name__ == "__main__":
+def main():
     dist.init_process_group("gloo")
     model = DistributedDataParallel(torch.nn.Linear(8, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -42,6 +42,10 @@ if __name__ == "__main__":
     first = total.clone()
     dist.broadcast(first, 0)
     print(torch.equal(first, total), numpy.random.random(), torch.rand(1).item())
+    dist.destroy_process_group()  # while the model still has the group
+
+if __name__ == "__main__":
+    main()
 """
 
 
