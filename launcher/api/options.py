@@ -85,6 +85,17 @@ def arguments(args: Iterable[object]) -> list[str]:
     Raises:
         LaunchError: one is neither text, a path nor a number.
     """
+    return [_plain(f"args[{at}]", one) for at, one in enumerate(args)]
+
+
+def check_arguments(args: object) -> None:
+    """Check that the arguments of a script or a function are a list, or something like it.
+
+    Raises:
+        LaunchError: they are not.
+    """
     if isinstance(args, (str, bytes)):
         raise LaunchError("args: expected a list of arguments, not a single text")
-    return [_plain(f"args[{at}]", one) for at, one in enumerate(args)]
+    if not hasattr(args, "__iter__"):
+        kind = type(args).__name__
+        raise LaunchError(f"args: expected a list of arguments, not {kind}: write [{args!r}]")

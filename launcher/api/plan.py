@@ -14,7 +14,7 @@ from ..common.errors import DsrunError, UsageError
 from ..node.workers.calls import CALL
 from ..planning import rendezvous, this_node
 from .errors import LaunchError
-from .options import arguments, words
+from .options import arguments, check_arguments, words
 from .payload import name_of, payload_of
 
 TYPE_CHECKING = False
@@ -50,6 +50,7 @@ def plan(
     Raises:
         LaunchError: the job cannot be planned, or the function cannot be sent.
     """
+    check_arguments(args)
     if not callable(target):
         if kwargs:
             raise LaunchError("kwargs: only for a function; a script takes a list of arguments")

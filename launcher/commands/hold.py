@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 OWN = {
     "name": Option("", "str", "NAME"),
-    "idle_timeout": Option(0.0, "seconds", "DURATION", positive=True),
+    "idle_timeout": Option(1800.0, "seconds", "DURATION"),
     "detach": Option(False, "bool", ""),
     "release": Option("", "str", "NAME"),
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher.api.errors import LaunchError
-from dsrun.launcher.api.options import REFUSED, arguments, words
+from dsrun.launcher.api.options import REFUSED, arguments, check_arguments, words
 from dsrun.launcher.cli.options import table
 from dsrun.launcher.cli.parser import parse
 from dsrun.launcher.common.errors import UsageError
@@ -77,12 +77,19 @@ def test_what_is_refused_exists() -> None:
 def test_arguments_of_a_script() -> None:
     assert arguments(["--lr", 0.1, 3, Path("x")]) == ["--lr", "0.1", "3", "x"]
     assert arguments(()) == []
+    with pytest.raises(LaunchError) as caught:
+        arguments(["a", None])
+    assert str(caught.value) == "args[1]: expected text or a number, not NoneType"
+
+
+def test_arguments_are_a_list() -> None:
+    check_arguments([])
     for wrong, text in (
         ("--lr 0.1", "args: expected a list of arguments, not a single text"),
-        (["a", None], "args[1]: expected text or a number, not NoneType"),
+        (3, "args: expected a list of arguments, not int: write [3]"),
     ):
         with pytest.raises(LaunchError) as caught:
-            arguments(wrong)
+            check_arguments(wrong)
         assert str(caught.value) == text
 
 

@@ -124,8 +124,8 @@ HOLD = Tool(
         Row(
             ("--idle_timeout",),
             "DURATION",
-            "Release the nodes after this time without a job.",
-            "never",
+            "Release the nodes after this time without a job; 0: never.",
+            "30m",
         ),
         Row(
             ("--detach",),

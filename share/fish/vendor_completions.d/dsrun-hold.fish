@@ -26,8 +26,8 @@ end
 
 complete -c dsrun-hold -f
 complete -c dsrun-hold -n __dsrun_hold_options -l name -x -d 'Name of the hold, for --on and --release'
-complete -c dsrun-hold -n __dsrun_hold_options -l idle_timeout -x -d 'Release the nodes after this time without a job'
-complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l idle-timeout -x -d 'Release the nodes after this time without a job'
+complete -c dsrun-hold -n __dsrun_hold_options -l idle_timeout -x -d 'Release the nodes after this time without a job; 0: never'
+complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l idle-timeout -x -d 'Release the nodes after this time without a job; 0: never'
 complete -c dsrun-hold -n __dsrun_hold_options -l detach -d 'Return once the nodes are ready; the hold goes on, also after a logout'
 complete -c dsrun-hold -n __dsrun_hold_options -l release -x -d 'Stop the jobs of this hold, and release its nodes'
 complete -c dsrun-hold -n __dsrun_hold_options -s h -l help -d 'Print this help'
