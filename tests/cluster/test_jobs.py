@@ -89,6 +89,12 @@ def sleeping(cluster: Cluster) -> set[int]:
     return {p.pid for p in cluster.processes() if p.argv == ("sleep", "1000")}
 
 
+def node_launchers(cluster: Cluster, host: str) -> list[int]:
+    """The guard and the node launcher of a host, which end after all that they have started."""
+    found = [p for p in cluster.processes() if p.host == host]
+    return [p.pid for p in found if p.argv[1:4] == ("-E", "-S", "-c")]
+
+
 def test_what_a_dead_job_has_left_is_ended_and_nothing_else(
     cluster: Cluster, tmp_path: Path
 ) -> None:
@@ -97,7 +103,7 @@ def test_what_a_dead_job_has_left_is_ended_and_nothing_else(
         name, workers = id_of(job), set(job.pids("n2"))
         kill(job.running.pid, *job.launchers("n2"))
         wait_for(lambda: len(workers & set(job.pids("n2"))) == 2, "the workers' end", PROMPT)
-        wait_for(lambda: not job.pids("n1"), "the end on the other node", 2 * PROMPT)
+        wait_for(lambda: not node_launchers(cluster, "n1"), "the end on the other node", 2 * PROMPT)
         left = {inner(pid) for pid in job.pids("n2")}
         where = ("kill", name, "--host", "n1,n2")
         with looking_alike(cluster, name) as alike:

@@ -33,6 +33,12 @@ FORBIDDEN = {
     "files with names that can be guessed": r"[\"']/tmp/|[\"']/dev/shm/|mktemp\(",
 }
 
+ALLOWED = {
+    "data that is run when it is read": {"launcher/node/call.py", "launcher/api/outcome.py"},
+    "files with names that can be guessed": {"launcher/node/preload/safety.py"},
+}
+"""The worker of a function and the program that has sent it; and a test of a path's beginning."""
+
 SHARED_FOLDERS = re.compile(
     r'openat\([^"]*"(/tmp|/dev/shm|/var/tmp|/run/user)/[^"]*", [^)]*O_CREAT'
 )
@@ -68,7 +74,8 @@ print(json.dumps([sys.argv[1:], hostile]))
 def test_the_sources_are_free_of(what: str) -> None:
     code = {path: re.sub("(?m)#.*$", "", path.read_text()) for path in SOURCES}
     assert len(code) > 50
-    assert [path for path, text in code.items() if re.search(FORBIDDEN[what], text)] == []
+    found = {path for path, text in code.items() if re.search(FORBIDDEN[what], text)}
+    assert {str(path.relative_to(CHECKOUT)) for path in found} == ALLOWED.get(what, set())
 
 
 def target(launcher: str) -> list[str]:

@@ -271,7 +271,7 @@ def test_a_lane_has_its_grace_when_the_node_is_ended(runner: FakeRunner, first: 
 def test_a_lane_that_is_not_read_waits(runner: FakeRunner) -> None:
     """Its output has credit; what a session may have on its way is bounded all the same."""
     lots = WAITS._replace(
-        script="/bin/sh", args=("-c", "echo ready; head -c 30000000 /dev/zero; echo over")
+        script="/bin/sh", args=("-c", "echo ready; head -c 6000000 /dev/zero; echo over")
     )
 
     def history(r: FakeRunner) -> Steps:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import gc
 import io
 import os
 import pkgutil
@@ -118,8 +117,9 @@ def renewed(program: Program, fresh: Mapping[str, Any]) -> Callable[[], object]:
     _renew_modules()
     for name in [one for one in sys.modules if one.startswith(f"{__package__}")]:
         del sys.modules[name]
-    main = vars(sys.modules["__main__"])
-    main.clear()
+    # A new module: what was there before the fork is left out of garbage collections (gc.freeze).
+    sys.modules["__main__"] = module = type(sys)("__main__")
+    main = vars(module)
     main.update({**fresh, "__doc__": None})
     return functools.partial(_run, program.code, main)
 
@@ -174,8 +174,6 @@ def _run(code: CodeType | None, main: dict[str, Any]) -> None:
     except BaseException as error:
         _leave_us_out(error)
         raise
-    finally:
-        gc.unfreeze()  # or objects that only the interpreter's end collects would never be
 
 
 def _leave_us_out(error: BaseException) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -49,3 +50,15 @@ def test_the_number_of_processes_that_compile_follows_from_the_workers_cpus(
     monkeypatch.setitem(sys.modules, module.__name__, module)
     assert libraries.renew() == ""
     assert module.compile_threads == 2
+
+
+def test_a_process_group_is_never_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    module: Any = ModuleType("torch.distributed.distributed_c10d")
+    module._new_process_group_helper = lambda *names: ({*names}, "store")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    assert libraries.renew() == ""
+    group, store = module._new_process_group_helper("a", "b")
+    assert (group, store) == ({"a", "b"}, "store")
+    freed = weakref.ref(group)
+    del group
+    assert freed() is not None
