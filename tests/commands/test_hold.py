@@ -43,7 +43,7 @@ def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         (["--launcher", "slurm"], "--launcher slurm: this is not a Slurm job; run `salloc"),
         (["--name", "last"], "--name last: means the newest hold; choose another name"),
         (["--name", "a/b"], "--name 'a/b': expected letters, digits"),
-        (["--idle_timeout", "0"], "--idle_timeout: expected a duration"),
+        (["--idle_timeout=-1"], "--idle_timeout: expected a duration"),
         (
             ["--release", "nobody-has-this"],
             "--release nobody-has-this: no such hold on this machine",
