@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -21,7 +22,8 @@ from dsrun.launcher.node.job_processes import Ending, find, launchers
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-JOB = "20261122-101112-abcdef"
+JOB = f"20261122-101112-{os.getpid():06x}"
+"""Unique, as several processes run these tests at a time."""
 NAME = "DSRUN_TEST_LAUNCHER"
 """In place of DSRUN_NODE_LAUNCHER: node launchers in other tests name what is left over."""
 
@@ -222,9 +224,10 @@ def test_a_process_that_cannot_be_ended_is_named(
 def test_closing_leaves_everything_as_it_is(some: Processes) -> None:
     mine = some.start(code=STUBBORN)
     loop = Loop()
+    gc.collect()
     before = len(list(Path("/proc/self/fd").iterdir()))
     ending = Ending(loop, EndJob(JOB, signal.SIGTERM, 5.0), lambda _: None)
     ending.begin()
     ending.close()
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
     assert mine.poll() is None
