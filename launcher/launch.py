@@ -4,6 +4,7 @@
     launch --dial=A,B:PORT --pin=SHA256 --node=NAME     dials the runner over TLS
     launch --dial=A,B:PORT --pin=SHA256 --engine=NAME   the same; the engine says which node this is
     launch --dial=A,B:PORT --pin=SHA256 --rank=NAME     the same; one node launcher for each rank
+    launch --program=NAME arguments ...                 a program of `node.programs`
     launch --world_info=... --node_rank=N --master_addr=A --master_port=P script ...    one node
 
 The last form has no control line and contacts no other node, like DeepSpeed's `launch`.
@@ -49,6 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(argv: list[str]) -> int:
     if argv == ["--stdio"]:
         return serve_stdio()
+    if argv and argv[0].startswith("--program="):
+        from .node import programs
+
+        return programs.run(argv[0].removeprefix(programs.OPTION), argv[1:])
     options = dict(word.partition("=")[::2] for word in argv)
     if {"--dial", "--pin"} <= set(options) and len(options) == len(argv) == 3:
         return _run_dialled(**{name[2:]: value for name, value in options.items()})

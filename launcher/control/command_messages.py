@@ -22,6 +22,7 @@ class Command(NamedTuple):
         credit: bytes of output that it may send at first.
         lease: seconds without a heartbeat of the runner after which it is stopped, if the node has
             got no JOB yet.
+        program: a program of dsrun's own, which `argv` are the arguments of; "" for none.
     """
 
     id: Id
@@ -32,6 +33,7 @@ class Command(NamedTuple):
     seconds: float
     credit: Size
     lease: float
+    program: str = ""
 
 
 class CommandExit(NamedTuple):

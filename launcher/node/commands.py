@@ -78,7 +78,7 @@ class Commands:
         Raises:
             BadFrame: there is no program, or another command has its number.
         """
-        if command.id in self._commands or not command.argv:
+        if command.id in self._commands or not (command.argv or command.program):
             raise frames.BadFrame("a number twice, or no program")
         if len(self._commands) >= MOST:
             self._report(command.id, NOT_STARTED, f"{MOST} commands are running already")
@@ -197,7 +197,7 @@ class RunningCommand:
         self._write_input()
 
     def _on_failed(self, why: str) -> None:
-        program, workdir = self._command.argv[0], self._command.workdir
+        program, workdir = words(self._command)[0], self._command.workdir
         missing = why.endswith(os.strerror(ENOENT)) and not why.startswith(f"{workdir}: ")
         if missing and "/" not in program:
             why = f"{program}: not found on PATH"
@@ -326,6 +326,15 @@ class RunningCommand:
         self._over(*self._end)
 
 
+def words(command: Command) -> tuple[str, ...]:
+    """Return the words of a command, as `environment.to_wire` makes them."""
+    if not command.program:
+        return command.argv
+    from .programs import command_line
+
+    return (*command_line(command.program), *command.argv)
+
+
 def _spec(command: Command) -> WorkerSpec:
     """Return what to execute; without a folder it runs in the user's home, or where that is not."""
     sent = {from_wire(name): from_wire(value) for name, value in command.env.items()}
@@ -333,7 +342,7 @@ def _spec(command: Command) -> WorkerSpec:
     workdir = from_wire(command.workdir) or os.fsencode(home if os.path.isdir(home) else "/")
     return WorkerSpec(
         rank=0,
-        argv=[from_wire(word) for word in command.argv],
+        argv=[from_wire(word) for word in words(command)],
         env={**os.environb, **sent},
         workdir=workdir,
         keep_stdin=command.stdin,

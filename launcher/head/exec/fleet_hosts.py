@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ...backends.events import EngineEnded
 from ...control.messages import End
-from ..fleet.commands import FleetCommands
 from ..fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSilent
 from .events import Command, HostFailed
 from .node_commands import NodeCommands
@@ -41,7 +40,7 @@ class FleetHosts:
         self._fleet = fleet
         self._connect = connect
         self._timeout = timeout
-        self._commands = NodeCommands(FleetCommands(fleet), self._on_host, self._room)
+        self._commands = NodeCommands(fleet.commands, self._on_host, self._room)
         self._command = Command(())
         self._connecting = dict.fromkeys(self._names)
         self._connected: list[NodeConnection] = []

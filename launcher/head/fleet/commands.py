@@ -34,6 +34,8 @@ class CommandSpec(NamedTuple):
 
     Attributes:
         argv: the program and its arguments; no shell is involved.
+        program: a program of dsrun's own (`node.programs`), which `argv` are the arguments of; ""
+            for one of the node.
         env: variables in addition to those of each node.
         workdir: the folder it runs in, "" for the user's home there.
         stdin: whether it is fed; else its standard input is /dev/null.
@@ -45,6 +47,7 @@ class CommandSpec(NamedTuple):
     workdir: str = ""
     stdin: bool = False
     seconds: float = 0.0
+    program: str = ""
 
 
 class CommandOutput(NamedTuple):
@@ -92,7 +95,7 @@ if TYPE_CHECKING:
 
 
 class FleetCommands:
-    """Runs commands on the nodes of a fleet; there is one of these per fleet."""
+    """Runs commands on the nodes of a fleet; there is one of these per fleet: `Fleet.commands`."""
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -125,6 +128,7 @@ class FleetCommands:
             seconds=command.seconds,
             credit=WINDOW,
             lease=self._fleet.lease,
+            program=command.program,
         )
         running = RunningCommands(number, nodes, self._fleet, on_event, self._forget)
         self._running[number] = running

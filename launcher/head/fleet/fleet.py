@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ...control.stream import FrameStream
     from ...specs.plan import Node
+    from .commands import FleetCommands
     from .events import FleetEvent
     from .lanes import Lanes
     from .machines import Machines
@@ -170,6 +171,13 @@ class Fleet:
         from .machines import Machines
 
         return Machines(self)
+
+    @cached_property
+    def commands(self) -> FleetCommands:
+        """What runs commands on its nodes, beside runs; imported for the first command."""
+        from .commands import FleetCommands
+
+        return FleetCommands(self)
 
     def dismiss(self, node: NodeConnection, reason: str) -> None:
         """Let no other run have this connection, whose last run has left workers there.

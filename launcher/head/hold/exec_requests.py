@@ -30,7 +30,6 @@ class HeldCommands:
     """The commands that run on the nodes of a hold."""
 
     def __init__(self, hold: Hold) -> None:
-        self._fleet_commands = FleetCommands(hold.fleet)
         self._running: dict[HeldCommand, Caller] = {}
         self._hold = hold
 
@@ -40,7 +39,7 @@ class HeldCommands:
         self._running[held] = caller
         self._hold.enter()
         caller.on_close.append(held.stop)
-        held.begin(self._fleet_commands, command, fd)
+        held.begin(self._hold.fleet.commands, command, fd)
 
     def stop(self, caller: Caller | None = None) -> None:
         """End the commands of a caller, or all."""

@@ -93,6 +93,7 @@ def test_a_command_runs_on_all_nodes_to_its_end_on_each(commands: Commands) -> N
             "seconds": 5.0,
             "credit": WINDOW,
             "lease": 15.0,
+            "program": "",
         }
     n0, n1 = commands.job.nodes()
     prints(n0, 1, b"a b\n")

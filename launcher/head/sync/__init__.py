@@ -1,0 +1,1 @@
+"""Copies a folder to the nodes: what has changed in it."""

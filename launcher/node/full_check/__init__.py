@@ -1,0 +1,1 @@
+"""Programs that measure this node, and its network to others."""

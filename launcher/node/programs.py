@@ -1,0 +1,42 @@
+"""Programs of dsrun that a runner starts on nodes, as commands beside the runs.
+
+Each is a function of this table: it is given its arguments, uses the standard streams, and returns
+its exit code.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from ..backends.base import node_argv
+from ..common.errors import USAGE
+from ..specs.backend import BackendSettings
+from ..specs.environment import to_wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+PROGRAMS: dict[str, str] = {}
+"""Programs by name: "module:function", the module relative to this package."""
+
+OPTION = "--program="
+"""The node launcher's argument that names one of them; the program's own arguments follow."""
+
+
+def command_line(name: str) -> tuple[str, ...]:
+    """Return the words that start a program, with the Python and the dsrun of this process."""
+    settings = BackendSettings(python=sys.executable)
+    return tuple(map(to_wire, node_argv(settings, f"{OPTION}{name}")))
+
+
+def run(name: str, arguments: Sequence[str]) -> int:
+    """Run a program in this process; return its exit code."""
+    path = PROGRAMS.get(name)
+    if path is None:
+        sys.stderr.write(f"dsrun: there is no program {name!r}\n")
+        return USAGE
+    module, _, function = path.partition(":")
+    main: Callable[[Sequence[str]], int] = getattr(import_module(module, __package__), function)
+    return main(arguments)

@@ -1,0 +1,1 @@
+"""Receives a folder that the runner copies to its nodes."""
