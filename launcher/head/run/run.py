@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import signal
 
-from ...common.errors import UsageError
 from ...control import frames, messages
 from ...specs.plan import Node
-from ..fleet.unreached import folded
 from ..output.filter import OutputFilter
 from ..shards.requests import ShardRequests
-from . import start_words
 from .fleet_events import FleetEvents
 from .outcome import report
 from .output import RunOutput
@@ -19,10 +16,9 @@ from .record import JobRecord
 from .restart_policy import NoRestarts
 from .run_node import RunNode, members
 from .run_signals import RunSignals
+from .run_start import RunStart
 from .staged_start import StagedStart
 from .start_message import start_message, window, world_of
-from .startup import Ready, Refused, StartLimits, Startup, Unfit
-from .stdin import Stdin
 from .tasks import tasks
 from .workers import Workers, may_run_on
 
@@ -41,7 +37,7 @@ if TYPE_CHECKING:
     from ..report.report import Report
     from .events import Observer, Observers
     from .restart_policy import RestartPolicy
-    from .startup import StartupEvent
+    from .stdin import Stdin
 
 LAST_MARGIN = 35.0
 """Seconds beyond the grace for a node to report that nothing is left; it tries for 30 itself."""
@@ -96,16 +92,14 @@ class Run:
         self.staged = StagedStart(self.nodes[0])
         self.stdin: Stdin | None = None
         self.input_fd = 0
-        self._cpu_only = False
         self._last_wait: Timer | None = None
         self.error: DsrunError | None = None
         self.restarts = restarts(self)
-        least = self.restarts.least
-        limits = StartLimits(policy.connect_timeout, policy.start_timeout, least, spec.batches)
-        self.startup = Startup(self.plan, self.nodes, self.loop, console, limits, self._on_startup)
+        starting = RunStart(self)
+        self.startup = starting.startup(console)
         self._events = FleetEvents(self).on_event
         self.signals = RunSignals(self)
-        self.on_ready: Callable[[Plan, str, int], None] = self._on_ready
+        self.on_ready: Callable[[Plan, str, int], None] = starting.ready
         self.on_over: Callable[[], None] = self.loop.stop
 
     def begin(self) -> None:
@@ -200,54 +194,10 @@ class Run:
         node.hello = None
         self.startup.fail(node, cause)
 
-    def _on_startup(self, event: StartupEvent) -> None:
-        match event:
-            case Ready(plan, master, port):
-                self.on_ready(plan, master, port)
-            case Unfit(causes):
-                self._leave_out(causes)
-            case Refused(error):
-                self.refuse(error)
-
     def refuse(self, error: DsrunError) -> None:
         """End the run with this error instead of a report."""
         self.error = error
         self.end()
-
-    def _leave_out(self, causes: dict[RunNode, str]) -> None:
-        for node, cause in causes.items():
-            node.lost = cause
-        text = folded({node.name: cause for node, cause in causes.items()})
-        self.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")
-
-    def _on_ready(self, plan: Plan, master: str, port: int) -> None:
-        """Start, unless the plan as it is known now contradicts the user's request."""
-        self._cpu_only = all(node.hello.accelerator == "cpu" for node in self.nodes if node.hello)
-        misfit = self.spec.misfit(plan, bare=self._cpu_only)
-        if misfit:
-            self.refuse(UsageError(misfit))
-            return
-        start_words.log_folders(self)
-        self._start(plan, master, port)
-
-    def _start(self, plan: Plan, master: str, port: int) -> None:
-        self.phase, self.started, self.master = Phase.RUNNING, True, master
-        self.record.began = self.loop.clock()
-        present = [node for node in self.nodes if not node.over]
-        for node in present:
-            self.fleet.expect_beats(node.connection)
-            node.assign(plan.nodes[node.node.rank])
-        self.label(plan)
-        starts = [self.start_message(node.node, master, port) for node in present]
-        packed = [messages.pack(frames.START, start) for start in starts]
-        self.staged.send(list(zip(present, packed, strict=True)))
-        start_words.log_start(self, port, cpu_only=self._cpu_only)
-        if self.observers:
-            self.observers.started(port)
-        if self.spec.output.stdin:
-            self.stdin = Stdin(self.loop, self.staged.first.send, self.input_fd)
-        self.fleet.watch()
-        self.restarts.on_start()
 
     # -- rounds -----------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from typing import TYPE_CHECKING
 
@@ -10,22 +9,19 @@ import pytest
 
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import NodeError, UsageError
-from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import End
 from dsrun.launcher.head.run.outcome import end_message
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.run import CAUSE_WAIT, LAST_MARGIN
 from dsrun.launcher.resources import world_info
 from dsrun.launcher.specs.host import Host
-from dsrun.launcher.specs.job import WorkerPolicy
-from dsrun.launcher.specs.output_policy import OutputPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 
 from ...support.fake_fleet import refusal, story
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from ...support.fake_fleet import FakeFleet
 
@@ -157,81 +153,6 @@ def test_a_program_that_runs_is_not_called_off(fleet_of: FleetOf) -> None:
     run.call_off("another answers as node 0")
     assert (run.phase, job.said("warning")) == (Phase.RUNNING, ["another answers as node 0"])
     assert job.news("n0") == []
-
-
-def test_what_is_asked_for_and_cannot_be_had_is_seen_before_the_start(fleet_of: FleetOf) -> None:
-    job = fleet_of("n0", "n1")
-    run = job.run(output=OutputPolicy(console_ranks=frozenset({4})))
-    job.ready(run)
-    with pytest.raises(UsageError, match=r"--console_ranks 4: the ranks of this job are 0 to 3"):
-        run.result()
-    assert end_message(run).code == 2
-    assert job.kinds("n0") == ["JOB"], "no START"
-
-
-@pytest.mark.parametrize(("kinds", "bare"), [(("cpu", "cpu"), True), (("cuda", "cuda"), False)])
-def test_accelerators_that_are_asked_for_by_name(
-    kinds: tuple[str, str], bare: bool, fleet_of: FleetOf
-) -> None:
-    job = fleet_of("n0", "n1")
-    run = job.run(workers=WorkerPolicy(needs_devices="--num_gpus 2"))
-    job.ready(run, accelerator=kinds[0])
-    assert (run.phase is Phase.OVER) is bare
-    if bare:
-        with pytest.raises(UsageError, match="--num_gpus 2: the hosts have no accelerator"):
-            run.result()
-
-
-def test_slots_that_only_the_nodes_know(fleet_of: FleetOf) -> None:
-    job = fleet_of(Host("n0"), Host("n1"))
-    run = job.run()
-    job.node("n0").hello()
-    job.node("n1").hello(slots=3)
-    job.step()
-    job.node("n1").reaches()
-    job.step()
-    assert (run.phase, run.plan.world_size) == (Phase.RUNNING, 5)
-    assert [len(node.node.slots or ()) for node in run.nodes] == [2, 3]
-    assert [node.node.ranks for node in run.nodes] == [range(2), range(2, 5)]
-
-
-@pytest.fixture
-def stdin() -> Iterator[int]:
-    """What is written here this process reads as its standard input."""
-    read, write = os.pipe()
-    before = os.dup(0)
-    os.dup2(read, 0)
-    os.close(read)
-    yield write
-    os.dup2(before, 0)
-    for fd in (before, write):
-        os.close(fd)
-
-
-def test_standard_input_goes_to_rank_0_alone(stdin: int, fleet_of: FleetOf) -> None:
-    job = fleet_of("n0", "n1")
-    run = job.start(output=OutputPolicy(stdin=True))
-    os.write(stdin, b"hello")
-    assert job.news("n0") == [["INPUT", "b'hello'"]]
-    job.node("n0").says(frames.pack_count(frames.TOOK, 5))
-    job.step()
-    assert run.phase is Phase.RUNNING
-    job.node("n0").says(frames.pack_count(frames.TOOK, 1))
-    job.step()
-    assert run.nodes[0].lost.endswith("kind 38: 1 bytes of input read, of 0 sent")
-    assert job.kinds("n1") == ["STOP"]
-
-
-@pytest.mark.parametrize("asked", [True, False])
-def test_input_is_taken_only_where_some_was_sent(asked: bool, fleet_of: FleetOf) -> None:
-    job = fleet_of("n0", "n1")
-    run = job.start(output=OutputPolicy(stdin=asked))
-    job.node("n1" if asked else "n0").says(frames.pack_count(frames.TOOK, 0))
-    job.step()
-    assert run.nodes[asked].lost.endswith("kind 38: input read, but none sent")
-
-
-# -- a failure ------------------------------------------------------------------------------------
 
 
 def test_a_failure_stops_every_node_with_the_grace(fleet_of: FleetOf) -> None:

@@ -1,0 +1,84 @@
+"""From the first connection to START, for one run."""
+
+from __future__ import annotations
+
+from ...common.errors import UsageError
+from ...control import frames, messages
+from ..fleet.unreached import folded
+from . import start_words
+from .phase import Phase
+from .startup import Ready, Refused, StartLimits, Startup, Unfit
+from .stdin import Stdin
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...specs.plan import Plan
+    from ..output.console import Console
+    from .run import Run
+    from .run_node import RunNode
+    from .startup import StartupEvent
+
+
+class RunStart:
+    """Starts the program of a run once all nodes are ready, or ends the run."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._cpu_only = False
+
+    def startup(self, console: Console) -> Startup:
+        """Return what waits for the nodes of the run."""
+        run, policy = self._run, self._run.spec.supervision
+        least, batches = run.restarts.least, run.spec.batches
+        limits = StartLimits(policy.connect_timeout, policy.start_timeout, least, batches)
+        return Startup(run.plan, run.nodes, run.loop, console, limits, self.on_startup)
+
+    def on_startup(self, event: StartupEvent) -> None:
+        """Handle an outcome of the startup."""
+        match event:
+            case Ready(plan, master, port):
+                self._run.on_ready(plan, master, port)
+            case Unfit(causes):
+                self._leave_out(causes)
+            case Refused(error):
+                self._run.refuse(error)
+
+    def _leave_out(self, causes: dict[RunNode, str]) -> None:
+        for node, cause in causes.items():
+            node.lost = cause
+        text = folded({node.name: cause for node, cause in causes.items()})
+        self._run.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")
+
+    def ready(self, plan: Plan, master: str, port: int) -> None:
+        """Start, unless the plan as it is known now contradicts the user's request."""
+        run = self._run
+        self._cpu_only = all(node.hello.accelerator == "cpu" for node in run.nodes if node.hello)
+        misfit = run.spec.misfit(plan, bare=self._cpu_only)
+        if misfit:
+            run.refuse(UsageError(misfit))
+            return
+        start_words.log_folders(run)
+        self._start(plan, master, port)
+
+    def _start(self, plan: Plan, master: str, port: int) -> None:
+        run = self._run
+        run.phase, run.started, run.master = Phase.RUNNING, True, master
+        run.record.began = run.loop.clock()
+        present = [node for node in run.nodes if not node.over]
+        for node in present:
+            run.fleet.expect_beats(node.connection)
+            node.assign(plan.nodes[node.node.rank])
+        run.label(plan)
+        self._send_start(present, master, port)
+        start_words.log_start(run, port, cpu_only=self._cpu_only)
+        if run.observers:
+            run.observers.started(port)
+        if run.spec.output.stdin:
+            run.stdin = Stdin(run.loop, run.staged.first.send, run.input_fd)
+        run.fleet.watch()
+        run.restarts.on_start()
+
+    def _send_start(self, present: list[RunNode], master: str, port: int) -> None:
+        starts = [self._run.start_message(node.node, master, port) for node in present]
+        packed = [messages.pack(frames.START, start) for start in starts]
+        self._run.staged.send(list(zip(present, packed, strict=True)))
