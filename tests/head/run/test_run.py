@@ -155,6 +155,9 @@ def test_a_program_that_runs_is_not_called_off(fleet_of: FleetOf) -> None:
     assert job.news("n0") == []
 
 
+# -- a failure ------------------------------------------------------------------------------------
+
+
 def test_a_failure_stops_every_node_with_the_grace(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
     run = job.start(supervision=SupervisionPolicy(grace=3.0))

@@ -93,6 +93,3 @@ def test_input_is_taken_only_where_some_was_sent(asked: bool, fleet_of: FleetOf)
     job.node("n1" if asked else "n0").says(frames.pack_count(frames.TOOK, 0))
     job.step()
     assert run.nodes[asked].lost.endswith("kind 38: input read, but none sent")
-
-
-# -- a failure ------------------------------------------------------------------------------------
