@@ -72,21 +72,20 @@ KEEP_RANK: dict[str, Callable[[Any], None]] = {
 }
 """Modules that keep the rank which they find in the variables (lightning 2.6, torchmetrics 1.9)."""
 
-_KEEP: dict[str, Callable[[Any], None]] = {
+_RENEW: dict[str, Callable[[Any], None]] = {
     **KEEP_RANK,
     "torch._inductor.config": _inductor,
     "torch.distributed.distributed_c10d": _distributed,
 }
-"""Modules that keep something which is different in each worker: the rank, or the number of CPUs.
+"""Modules that a fork has to change: they keep a rank or a CPU count, or would hang at the end.
 
-These functions do in a worker what its import would have done (torch 2.13), and keep it from
-hanging.
+These functions do in a worker what its import would have done (torch 2.13).
 """
 
 
 def renew() -> str:
     """Let modules learn their rank and CPUs anew; returns the name of one that cannot, or ""."""
-    for name, learn in _KEEP.items():
+    for name, learn in _RENEW.items():
         if name in sys.modules:
             try:
                 learn(sys.modules[name])

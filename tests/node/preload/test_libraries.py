@@ -28,7 +28,7 @@ def test_modules_read_the_rank_again(monkeypatch: pytest.MonkeyPatch) -> None:
     }
 
 
-@pytest.mark.parametrize("name", libraries._KEEP)
+@pytest.mark.parametrize("name", libraries._RENEW)
 def test_one_that_has_changed_is_named(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setitem(sys.modules, name, ModuleType(name))
     assert libraries.renew() == name
