@@ -40,13 +40,19 @@ MOST_RANKS = 1 << 32
 _SIGNALS = {0, *map(int, signal.Signals)}
 
 
-def row(shape: Any) -> Check:
-    """Return the check for a list with one value for each field of a message, in order."""
-    types = tuple(shape.__annotations__.values())
+def row(shape: Any, **also: Check) -> Check:
+    """Return the check for a list with one value for each field of a message, in order.
+
+    `also` has checks of fields whose types are not in the table.
+    """
+    fields = shape.__annotations__.items()
     return lambda value: (
         isinstance(value, (list, tuple))
-        and len(value) == len(types)
-        and all(CHECKS[name](one) for name, one in zip(types, value, strict=True))
+        and len(value) == len(fields)
+        and all(
+            (also.get(name) or CHECKS[kind])(one)
+            for (name, kind), one in zip(fields, value, strict=True)
+        )
     )
 
 
@@ -97,6 +103,13 @@ def _slot(value: object) -> bool:
     return _between(0, MOST)(value) or _text(value)
 
 
+def _facts(value: object) -> bool:
+    """Accept the facts of a node; the module is imported where they are asked for."""
+    from . import facts
+
+    return facts.is_valid(value)
+
+
 def _or_none(checks: Mapping[str, Check], names: Iterable[str]) -> dict[str, Check]:
     def optional(check: Check) -> Check:
         return lambda value: value is None or check(value)
@@ -125,13 +138,15 @@ CHECKS: dict[str, Check] = {
     "tuple[Pid, ...]": _list(_between(0, MOST_RANKS)),
     "tuple[Slot, ...]": _list(_slot),
     "dict[str, str]": _dict(_text),
+    "dict[str, int]": _dict(_between(-MOST, MOST)),
     "dict[str, list[str]]": _dict(_tail),
     "tuple[dict[str, str], ...]": _list(_dict(_text)),
     "Program": row(Program),
     "BindingPolicy": row(BindingPolicy),
     "Rendezvous": row(Rendezvous),
+    "Facts": _facts,
 }
 CHECKS |= _or_none(
-    CHECKS, ("str", "int", "Port", "Rendezvous", "tuple[Slot, ...]", "dict[str, str]")
+    CHECKS, ("str", "int", "Port", "Rendezvous", "Facts", "tuple[Slot, ...]", "dict[str, str]")
 )
 """The check for each annotation that a message has."""

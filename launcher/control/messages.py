@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from ..specs.host import Slot
     from ..specs.program import Program
+    from .facts import Facts
 
 BEATS = 16
 """Heartbeats that each end sends per heartbeat timeout: after an interruption of the network, few
@@ -66,6 +67,7 @@ class Task(NamedTuple):
             them; None for the node launcher's own.
         payload: what the workers call instead of running a program, pickled, as base64; "" for
             nothing.
+        facts: whether HELLO is to have the facts by which nodes are compared.
     """
 
     dsrun: str
@@ -102,6 +104,7 @@ class Task(NamedTuple):
     held: bool = False
     payload: str = ""
     base: dict[str, str] | None = None
+    facts: bool = False
 
     @property
     def stillness(self) -> float:
@@ -125,6 +128,7 @@ class Hello(NamedTuple):
         clock: this machine's monotonic clock in seconds, when this was sent.
         log_dir: the folder of this job's log files here, "" for none.
         pids: the guard, and the node launcher.
+        facts: by which nodes are compared, None if JOB has not asked for them.
     """
 
     dsrun: str
@@ -140,6 +144,7 @@ class Hello(NamedTuple):
     clock: float
     log_dir: str = ""
     pids: tuple[int, ...] = ()
+    facts: Facts | None = None
 
 
 class Probe(NamedTuple):

@@ -19,6 +19,7 @@ from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 
+FACTS = [1.5, "3.11.2", "/py", {}, "", "", 0, {}, {}, 0, 0, 1, [], []]
 RENDEZVOUS = ["c10d", "h:1", "id", 1, 2, {}, "", 0, 1.5]
 
 BOUNDS = {
@@ -56,11 +57,14 @@ GOOD: dict[str, tuple[object, ...]] = {
     "tuple[Pid, ...]": ([], [0, MOST_RANKS]),
     "tuple[Slot, ...]": ([], [0, MOST, "GPU-1"]),
     "dict[str, str]": ({}, {"a": "b", "\udcff": ""}),
+    "dict[str, int]": ({}, {"a": -1, "b": MOST - 1}),
     "dict[str, list[str]]": ({}, {"0": ["out", ""]}),
     "tuple[dict[str, str], ...]": ([], [{}, {"a": "b"}]),
     "Program": (["x", ["a"], False, False, None, True, False], Program("x")),
     "BindingPolicy": (BindingPolicy(),),
     "Rendezvous": (RENDEZVOUS,),
+    "Facts": (FACTS,),
+    "Facts | None": (None, FACTS),
     "str | None": (None, "a"),
     "int | None": (None, 3),
     "Port | None": (None, 0, 65535),
@@ -82,11 +86,14 @@ BAD: dict[str, tuple[object, ...]] = {
     "tuple[Pid, ...]": ([-1], [MOST_RANKS + 1], "3"),
     "tuple[Slot, ...]": ([-1], [0.5], [None], [True], 3),
     "dict[str, str]": ([], None, {"a": 1}, {"\ud800": ""}, {"a": None}),
+    "dict[str, int]": ([], None, {"a": "1"}, {"a": 1.5}, {"\ud800": 1}, {"a": MOST + 1}),
     "dict[str, list[str]]": ({"0": ["x"]}, {"0": ["x", "y", "z"]}, {"0": "xy"}, {"0": ["x", 1]}),
     "tuple[dict[str, str], ...]": ({}, [[]], [{"a": 1}]),
     "Program": ([], ["x"], ["x", "a", False, False, None, True, False], {"script": "x"}, None),
     "BindingPolicy": ([], None),
     "Rendezvous": (RENDEZVOUS[:-1], [*RENDEZVOUS, 1], [None, *RENDEZVOUS[1:]]),
+    "Facts": ([], FACTS[:-1], None),
+    "Facts | None": ([], {"wall": 1.5}),
     "str | None": (1, ["a"]),
     "int | None": ("3", True),
     "Port | None": (-1, 65536, "1"),

@@ -168,6 +168,7 @@ def test_what_a_task_is_when_nothing_is_said() -> None:
         "held": False,
         "payload": "",
         "base": None,
+        "facts": False,
     }
 
 

@@ -47,6 +47,7 @@ def test_a_hello_has_all_that_was_found() -> None:
         0.0,
         "/logs",
         (os.getppid(), os.getpid()),
+        None,
     )
 
 

@@ -51,6 +51,10 @@ class NodeFrames:
         hello = messages.unpack(messages.Hello, body)
         if node.hello is not None:
             raise frames.BadFrame("a second HELLO")
+        if hello.facts is not None:
+            from ...control.facts import restored
+
+            hello = hello._replace(facts=restored(hello.facts))
         node.connection.read_clock(hello.clock, self._run.loop.clock())
         if self._run.started:
             self._run.restarts.on_hello(node, hello)

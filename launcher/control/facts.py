@@ -1,0 +1,112 @@
+"""What a node tells of itself, so that nodes can be compared: a field of HELLO."""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+from . import field_types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .field_types import Size
+
+UNLIMITED = -1
+"""A resource limit that there is not."""
+
+
+class Space(NamedTuple):
+    """A folder that a job writes to, and the room on its file system.
+
+    Attributes:
+        role: `work`, `log`, `tmp` or `shm`.
+        path: the folder, or the nearest one above it that exists.
+        total: bytes, 0 if not known.
+        free: bytes that this user may still write.
+        inodes: files that this user may still make, -1 if the file system has no limit.
+        writable: whether this user may write there.
+    """
+
+    role: str
+    path: str
+    total: Size
+    free: Size
+    inodes: int
+    writable: bool
+
+
+class DeviceFacts(NamedTuple):
+    """A device that the workers can see.
+
+    Attributes:
+        id: as in the variable that masks devices.
+        name: of the product.
+        total: bytes of memory, 0 if not known.
+        free: bytes of memory that nobody uses.
+        problems: in words.
+        users: the processes on it, as in `pid 12 (alice)`.
+    """
+
+    id: str
+    name: str
+    total: Size
+    free: Size
+    problems: tuple[str, ...]
+    users: tuple[str, ...]
+
+
+class Facts(NamedTuple):
+    """The facts of one node. Text is as `environment.to_wire` makes it; "" if not known.
+
+    Attributes:
+        wall: seconds since the epoch, when this was sent.
+        python: version of the workers' Python, as in `3.11.2`.
+        python_path: its path.
+        versions: by name (`torch`, `nccl`, `cuda`, `driver`, `cuda_driver`, `numpy` ...), as far as
+            they are there; `cuda` is the one that torch was built with.
+        script: SHA-256 of the script's content, in hex.
+        files: digest of the names and sizes of all `*.py` below the working folder; "" if there are
+            more than `MOST_FILES`.
+        file_count: how many there are.
+        env: variables of the workers that decide how libraries behave; no secrets.
+        limits: soft limits by name (`nofile`, `memlock`, `nproc`, `stack`), `UNLIMITED` for none;
+            bytes where they limit memory.
+        memory: bytes of this machine.
+        cgroup_memory: the smallest memory limit of the cgroups above, in bytes; 0 for none.
+        cpus: how many the workers may use at a time; a cgroup's quota counts.
+        spaces: the folders of the job.
+        devices: the visible devices, as far as their driver describes them.
+    """
+
+    wall: float
+    python: str
+    python_path: str
+    versions: dict[str, str]
+    script: str
+    files: str
+    file_count: Size
+    env: dict[str, str]
+    limits: dict[str, int]
+    memory: Size
+    cgroup_memory: Size
+    cpus: float
+    spaces: tuple[Space, ...] = ()
+    devices: tuple[DeviceFacts, ...] = ()
+
+
+MOST_FILES = 2000
+"""Python files below the working folder that are compared."""
+
+is_valid = field_types.row(
+    Facts, spaces=field_types.rows(Space), devices=field_types.rows(DeviceFacts)
+)
+"""Whether a value is the row of a Facts."""
+
+
+def restored(row: tuple[object, ...]) -> Facts:
+    """Return the facts in a row of a message, which was checked."""
+    facts = Facts._make(row)
+    return facts._replace(
+        spaces=tuple(Space._make(one) for one in facts.spaces),
+        devices=tuple(
+            DeviceFacts._make((*one[:4], tuple(one[4]), tuple(one[5]))) for one in facts.devices
+        ),
+    )
