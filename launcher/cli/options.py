@@ -100,6 +100,11 @@ class Options:
     local_addr: str | None = option(None, "str", "ADDR", none="")
     connect_timeout: float = option(10.0, "seconds", "DURATION", positive=True)
     start_timeout: float = option(300.0, "seconds", "DURATION", positive=True)
+    strict: bool = option(False, "bool")
+    no_check: bool = option(False, "bool")
+    health_command: str = option("", "str", "COMMAND")
+    health_timeout: float = option(60.0, "seconds", "DURATION", positive=True)
+    exclude_unhealthy: bool = option(False, "bool")
     dry_run: bool = option(False, "bool")
     json: bool = option(False, "bool")
 

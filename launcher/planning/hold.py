@@ -63,5 +63,7 @@ def plan_hold(options: Options, name: str = "", idle_timeout: float = 0.0) -> Ho
     program = Program(CHECK, module=True, python=python, local_rank=False, folder_first=several)
     # Preloaded modules are imported as for jobs of this folder; it need not be there otherwise.
     folder = job.workdir if job.workers.preload else "/"
-    job = job._replace(plan=job.plan._replace(program=program), workdir=folder, held=True)
+    checks = job.checks._replace(quick=False)  # Each job on the nodes makes its own.
+    plan = job.plan._replace(program=program)
+    job = job._replace(plan=plan, workdir=folder, checks=checks, held=True)
     return HoldSpec(name or job.job_id.rpartition("-")[2], job, idle_timeout)

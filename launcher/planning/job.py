@@ -9,6 +9,7 @@ from ..common.errors import UsageError
 from ..specs.job import JobSpec, new_job_id
 from . import preflight
 from .binding import binding_policy, core_lists
+from .checks import check_policy
 from .elastic import elastic_policy
 from .environment import travel
 from .folders import workdir
@@ -54,6 +55,7 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         core_lists=by_host,
         supervision=supervision_policy(options, os.environ),
         output=output_policy(options),
+        checks=check_policy(options),
         elastic=elastic_policy(options, len(plan.nodes)) if plan.rendezvous is None else None,
         updates=host_updates(options),
         batches=planned.batches,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..specs.backend import BackendSettings
+    from ..specs.check_policy import CheckPolicy
     from ..specs.elastic_policy import ElasticPolicy
     from ..specs.job import JobSpec
     from ..specs.output_policy import OutputPolicy, Streams
@@ -33,6 +34,7 @@ def rows(spec: JobSpec) -> list[tuple[str, str]]:
         ("elastic", _elastic(spec.elastic) if spec.elastic else _torch(spec.plan.rendezvous)),
         ("updates", _updates(spec)),
         ("control", _control(spec)),
+        ("checks", _checks(spec.checks)),
         ("timeouts", _timeouts(spec.supervision)),
         ("stop", _stop(spec.supervision)),
         ("requeue", _requeue(spec.supervision)),
@@ -122,6 +124,14 @@ def _control(spec: JobSpec) -> Iterator[str]:
         yield f"secret from {dial.token_file or 'DSRUN_TOKEN'}"
     elif dial.port:
         yield f"nodes that dial in use port {dial.port}"
+
+
+def _checks(policy: CheckPolicy) -> Iterator[str]:
+    yield "" if policy.quick else "no quick check"
+    yield "warnings are errors" if policy.strict else ""
+    command, limit = policy.health_command, policy.health_timeout
+    yield f"{command!r} must succeed on each node within {limit:g} s" if command else ""
+    yield "nodes that fail are left out" if policy.exclude_unhealthy else ""
 
 
 def _timeouts(policy: SupervisionPolicy) -> Iterator[str]:

@@ -14,6 +14,7 @@ from . import environment
 from .backend import BackendSettings
 from .batch_plan import BatchPlan, BatchSettings
 from .binding_policy import BindingPolicy
+from .check_policy import CheckPolicy
 from .dial_in import DialIn
 from .elastic_policy import ElasticPolicy
 from .environment import Travel
@@ -40,8 +41,20 @@ MOST = 1 << 62
 """Limit of every number, as in the messages of a control line."""
 
 SHAPES: tuple[type[Any], ...] = (
-    *(BackendSettings, BatchPlan, BatchSettings, BindingPolicy, DialIn, ElasticPolicy, Host),
-    *(HoldSpec, HostFilter, HostUpdates, JobSpec, Node, Origin, OutputPolicy, Plan, Program),
+    *(BackendSettings, BatchPlan, BatchSettings, BindingPolicy, CheckPolicy, DialIn),
+    *(
+        ElasticPolicy,
+        Host,
+        HoldSpec,
+        HostFilter,
+        HostUpdates,
+        JobSpec,
+        Node,
+        Origin,
+        OutputPolicy,
+        Plan,
+        Program,
+    ),
     *(Rendezvous, Share, Streams, SupervisionPolicy, Travel, WorkerPolicy),
 )
 """The classes that can be converted."""

@@ -11,6 +11,7 @@ import time
 from ..common.values import NamedTuple
 from .backend import BackendSettings
 from .binding_policy import BindingPolicy
+from .check_policy import CheckPolicy
 from .dial_in import DialIn
 from .environment import Travel
 from .origin import Origin
@@ -65,6 +66,7 @@ class JobSpec(NamedTuple):
         core_lists: (host, cpus) of hosts that have their own core list.
         supervision: how the job is watched and stopped.
         output: where the output goes.
+        checks: what is checked before the workers start.
         elastic: how far the job may shrink, grow and fail; None for a static job.
         updates: where it looks for added and removed hosts; None for nowhere.
         batches: the elastic batch plan that the number of workers must fit; None for none.
@@ -88,6 +90,7 @@ class JobSpec(NamedTuple):
     core_lists: tuple[tuple[str, str], ...] = ()
     supervision: SupervisionPolicy = SupervisionPolicy()
     output: OutputPolicy = OutputPolicy()
+    checks: CheckPolicy = CheckPolicy()
     elastic: ElasticPolicy | None = None
     updates: HostUpdates | None = None
     batches: BatchPlan | None = None

@@ -14,6 +14,7 @@ from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
 from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.host_updates import HostFilter, HostUpdates
@@ -41,6 +42,7 @@ RECORDS: tuple[tuple[type, dict[str, Any]], ...] = (
     (SupervisionPolicy, PLAN["supervision"]),
     (Streams, PLAN["streams"]),
     (OutputPolicy, PLAN["output"]),
+    (CheckPolicy, PLAN["checks"]),
     (ElasticPolicy, PLAN["elastic"]),
     (HostUpdates, PLAN["updates"]),
     (HostFilter, PLAN["updates"]["properties"]["hosts"]),

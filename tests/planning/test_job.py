@@ -13,6 +13,7 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning import rendezvous
 from dsrun.launcher.planning.job import plan_job
 from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.host_updates import HostFilter, HostUpdates
 from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
@@ -68,7 +69,7 @@ def test_every_option_finds_its_policy(folder: Path) -> None:
         *("--redirects", "0:1", "--console_ranks", "0-2", "--quiet", "--grace", "5"),
         *("--control_port", "7", "--token_file", "t", "--ssh_port", "22", "--launcher_args", "-v"),
         *("--force_multi", "--accept_new_host_keys", "--export", "A=1", "--shard_queue"),
-        *("--preload", "torch,re"),
+        *("--preload", "torch,re", "--strict", "--health_command", "true"),
     )
     made = spec(*REMOTE, *words)
     assert made.workers == WorkerPolicy(
@@ -84,6 +85,7 @@ def test_every_option_finds_its_policy(folder: Path) -> None:
         level="error",
     )
     assert made.supervision == SupervisionPolicy(grace=5.0)
+    assert made.checks == CheckPolicy(strict=True, health_command="true")
     assert made.dial_in == DialIn(7, "w0", 0, "t")
     assert made.backend[2:] == (("-v",), 22, 10.0, 5.0, True, "", True, False, False, True)
     assert made.settings == made.backend

@@ -8,6 +8,7 @@ from dsrun.launcher.planning.policy_rows import rows
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
 from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.host import Host
@@ -57,6 +58,13 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             " reported",
         ),
         (SPEC._replace(binding=BindingPolicy(report=True)), "binding", "reported"),
+        (SPEC._replace(checks=CheckPolicy(quick=False)), "checks", "no quick check"),
+        (
+            SPEC._replace(checks=CheckPolicy(True, True, "true", 5.0, True)),
+            "checks",
+            "warnings are errors; 'true' must succeed on each node within 5 s; nodes that fail are"
+            " left out",
+        ),
         (
             SPEC._replace(
                 binding=BindingPolicy("numa"), core_lists=tuple((f"w{at}", "0") for at in range(6))

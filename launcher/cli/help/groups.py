@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import cores, elastic, hosts, output, program, start, stopping
+from . import checks, cores, elastic, hosts, output, program, start, stopping
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ GROUPS: dict[str, dict[str, Description]] = {
     "Program": program.OPTIONS,
     "Environment of the workers": program.ENVIRONMENT,
     "Starting the nodes": start.OPTIONS,
+    "Checks before the start": checks.OPTIONS,
     "Output": output.OPTIONS,
     "Failures and stopping": stopping.OPTIONS,
     "Elastic jobs": elastic.OPTIONS,

@@ -10,7 +10,7 @@ function __dsrun_options --description 'Test whether an option may come next'
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case _H __hostfile __host __on __on_busy __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __start_method __venv_script __preload __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __grace __shutdown_timeout __heartbeat_timeout __requeue_on __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __elastic_agent __restart_window __min_uptime __no_restart_codes __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory _h __help
+            case _H __hostfile __host __on __on_busy __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __start_method __venv_script __preload __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __health_command __health_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __grace __shutdown_timeout __heartbeat_timeout __requeue_on __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __elastic_agent __restart_window __min_uptime __no_restart_codes __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory _h __help
                 set value yes
             case '_*'
             case '*'
@@ -111,6 +111,15 @@ complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l start-timeout -x -
 complete -c dsrun -n __dsrun_options -l dry_run -d 'Print the plan (hosts, ranks, variables, policies, commands) and ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l dry-run -d 'Print the plan (hosts, ranks, variables, policies, commands) and ...'
 complete -c dsrun -n __dsrun_options -l json -d 'With --dry_run: print the plan as one JSON object'
+complete -c dsrun -n __dsrun_options -l strict -d 'Refuse the start for what would be a warning of the quick check'
+complete -c dsrun -n __dsrun_options -l no_check -d 'Leave out the quick check, which compares the nodes before the ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l no-check -d 'Leave out the quick check, which compares the nodes before the ...'
+complete -c dsrun -n __dsrun_options -l health_command -x -a '(__fish_complete_command)' -d 'Shell command that must succeed on a node before the start, and ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l health-command -x -a '(__fish_complete_command)' -d 'Shell command that must succeed on a node before the start, and ...'
+complete -c dsrun -n __dsrun_options -l health_timeout -x -d 'Time limit of --health_command'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l health-timeout -x -d 'Time limit of --health_command'
+complete -c dsrun -n __dsrun_options -l exclude_unhealthy -d 'Start without nodes that fail a check, as long as ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l exclude-unhealthy -d 'Start without nodes that fail a check, as long as ...'
 complete -c dsrun -n __dsrun_options -l log_dir -l enable_each_rank_log -x -a '(__fish_complete_directories)' -d 'Also write the output of each rank to files on its node: ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l log-dir -l enable-each-rank-log -x -a '(__fish_complete_directories)' -d 'Also write the output of each rank to files on its node: ...'
 complete -c dsrun -n __dsrun_options -s r -l redirects -x -a '0 1 2 3' -d 'Write these streams to log files only: 0 none, 1 stdout, 2 stderr, 3 ...'
