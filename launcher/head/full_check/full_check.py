@@ -1,0 +1,257 @@
+"""Runs the steps of the full check, one after another, on the nodes."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from itertools import count
+
+from ...common.text import plain
+from ...control import frames, messages
+from .steps import Failed, StepResult
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, Protocol, TypeAlias
+
+    from ...common.loop import Loop, Timer
+    from .steps import Ask, Script, Step
+
+    OnLine: TypeAlias = Callable[[str, bytes], None]
+    OnEnd: TypeAlias = Callable[[str, int, str], None]
+
+    class Programs(Protocol):
+        """Programs of dsrun on nodes; see `head/exec/programs`."""
+
+        names: Sequence[str]
+
+        def start(
+            self,
+            program: str,
+            arguments: Mapping[str, Sequence[str]],
+            on_line: OnLine,
+            on_end: OnEnd,
+        ) -> None:
+            """Start a program on nodes, with arguments for each."""
+
+        def send(self, host: str, line: bytes) -> None:
+            """Send a line, without its end, to the program on a node."""
+
+        def stop(self) -> None:
+            """End the program on all nodes."""
+
+
+LONGEST = 1 << 20
+"""Bytes of an answer; a longer one is not read."""
+
+END = 5.0
+"""Seconds for the programs of a step to end before the next step."""
+
+
+def run(
+    programs: Programs,
+    loop: Loop,
+    steps: Sequence[Step],
+    progress: Callable[[str], None],
+    on_result: Callable[[dict[str, StepResult]], None],
+) -> FullCheck:
+    """Begin the full check; all callbacks are called from the loop.
+
+    Args:
+        programs: of the nodes, in the order in which results name them.
+        loop: that of the programs.
+        steps: what to measure, such as `table.STEPS`.
+        progress: called with what is being measured, for a line that is replaced.
+        on_result: called once with the result of each step by its name.
+    """
+    check = FullCheck(programs, loop, steps, progress, on_result)
+    check.begin()
+    return check
+
+
+class FullCheck:
+    """The steps in order; `run` makes it.
+
+    Attributes:
+        results: of each step that is over, by name.
+    """
+
+    def __init__(
+        self,
+        programs: Programs,
+        loop: Loop,
+        steps: Sequence[Step],
+        progress: Callable[[str], None],
+        on_result: Callable[[dict[str, StepResult]], None],
+    ) -> None:
+        self.results: dict[str, StepResult] = {}
+        self._programs = programs
+        self._loop = loop
+        self._steps = list(steps)
+        self._progress = progress
+        self._on_result = on_result
+        self._part: _Part | None = None
+
+    def begin(self) -> None:
+        """Run the next step, or report the result."""
+        if not self._steps:
+            self._on_result(self.results)
+            return
+        step = self._steps.pop(0)
+        self._progress(step.name)
+        over = partial(self._over, step)
+        self._part = _Part(self._programs, self._loop, step, self._progress, over)
+        self._part.begin()
+
+    def stop(self) -> None:
+        """End the programs; no result is reported."""
+        self._steps.clear()
+        if self._part is not None:
+            self._part.close()
+        self._programs.stop()
+
+    def _over(self, step: Step, result: StepResult) -> None:
+        self.results[step.name] = result
+        self.begin()
+
+
+class _Part:
+    """One step: its programs, and the request that they are asked."""
+
+    def __init__(
+        self,
+        programs: Programs,
+        loop: Loop,
+        step: Step,
+        progress: Callable[[str], None],
+        over: Callable[[StepResult], None],
+    ) -> None:
+        self._programs = programs
+        self._loop = loop
+        self._step = step
+        self._progress = progress
+        self._over: Callable[[StepResult], None] | None = over
+        self._script: Script = step.script(tuple(programs.names))
+        self._ended: dict[str, str] = {}
+        self._ids = count(1)
+        self._id = 0
+        self._ask: Ask | None = None
+        self._waiting: set[str] = set()
+        self._answers: dict[str, Any] = {}
+        self._timer: Timer | None = None
+        self._result: StepResult | None = None
+
+    def begin(self) -> None:
+        """Start the programs, and ask what the script asks first."""
+        arguments: dict[str, Sequence[str]] = dict.fromkeys(self._programs.names, ())
+        self._programs.start(self._step.program, arguments, self._on_line, self._on_end)
+        self._advance(None)
+
+    def close(self) -> None:
+        """Ask nothing more, and report nothing."""
+        self._over = self._ask = None
+        self._cancel()
+        self._script.close()
+
+    def _advance(self, answers: Mapping[str, Any] | None) -> None:
+        """Have the script go on; `None` begins it."""
+        try:
+            ask = self._script.send(answers) if answers is not None else next(self._script)
+        except StopIteration as end:
+            self._finish(end.value)
+        else:
+            self._begin(ask)
+
+    def _begin(self, ask: Ask) -> None:
+        self._ask, self._id, self._answers = ask, next(self._ids), {}
+        self._waiting = set(ask.requests)
+        if ask.doing:
+            self._progress(f"{self._step.name}: {ask.doing}")
+        self._timer = self._loop.call_later(ask.seconds, self._on_timeout)
+        for name, request in ask.requests.items():
+            if name in self._ended:
+                self._answer(name, Failed(self._ended[name]))
+            else:
+                fields = {"id": self._id, "do": ask.do, "with": request._asdict()}
+                self._programs.send(name, json.dumps(fields).encode())
+        self._settle()
+
+    def _answer(self, name: str, answer: object) -> None:
+        if name in self._waiting:
+            self._waiting.remove(name)
+            self._answers[name] = answer
+
+    def _settle(self) -> None:
+        """Go on from the loop when all have answered: the script may ask at once again."""
+        if self._ask is not None and not self._waiting:
+            self._ask = None
+            self._cancel()
+            answers = self._answers
+            self._timer = self._loop.call_later(0.0, lambda: self._advance(answers))
+
+    def _cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _on_timeout(self) -> None:
+        seconds = self._ask.seconds if self._ask is not None else 0.0
+        for name in tuple(self._waiting):
+            self._answer(name, Failed(f"no answer within {seconds:g} s"))
+        self._settle()
+
+    def _finish(self, result: StepResult) -> None:
+        """End the programs, then report."""
+        self._result = result
+        self._programs.stop()
+        self._timer = self._loop.call_later(END, self._report)
+        self._report_if_ended()
+
+    def _report_if_ended(self) -> None:
+        if self._result is not None and self._ended.keys() >= set(self._programs.names):
+            self._report()
+
+    def _report(self) -> None:
+        self._cancel()
+        over, self._over = self._over, None
+        if over is not None and self._result is not None:
+            over(self._result)
+
+    # -- the programs -----------------------------------------------------------------------
+
+    def _on_line(self, name: str, line: bytes) -> None:
+        """Take an answer; one to an earlier request is too late."""
+        if self._ask is None:
+            return
+        try:
+            number, answer = _parse(line, self._ask.reply)
+        except frames.BadFrame as error:
+            number, answer = self._id, Failed(plain(f"its answer is not valid: {error}"))
+        if number == self._id:
+            self._answer(name, answer)
+            self._settle()
+
+    def _on_end(self, name: str, code: int, why: str) -> None:
+        self._ended[name] = plain(why) or f"the program has ended with exit code {code}"
+        self._answer(name, Failed(self._ended[name]))
+        self._settle()
+        self._report_if_ended()
+
+
+def _parse(line: bytes, reply: type[Any]) -> tuple[int, Any]:
+    """Return the number of the request that a line answers, and the answer.
+
+    Raises:
+        BadFrame: it is no answer.
+    """
+    if len(line) > LONGEST:
+        raise frames.BadFrame(f"more than {LONGEST} bytes")
+    fields = frames.unpack_json(line)
+    number, error, body = fields.get("id"), fields.get("error"), fields.get("reply")
+    if not isinstance(number, int):
+        raise frames.BadFrame("id: expected int")
+    if isinstance(error, str):
+        return number, Failed(plain(error[:1000]))
+    if not isinstance(body, dict):
+        raise frames.BadFrame("neither reply nor error")
+    return number, messages.from_fields(reply, body)

@@ -1,0 +1,103 @@
+"""What a step of the full check is: a program on all nodes, and a script that asks it.
+
+A script is a generator: it yields an `Ask`, is sent the answers by the nodes' names, and returns a
+`StepResult`. So it reads as a sequence, and a test plays it without nodes::
+
+    def script(names: Sequence[str]) -> Script:
+        answers = yield Ask("measure", {name: Measure(3.0) for name in names}, Measured, 10.0)
+        good, failed = answered(answers, Measured)
+        return StepResult(...)
+
+A program on the node answers with `node/full_check/answers.serve`.
+"""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+    from typing import Any, TypeAlias, TypeVar
+
+    Answers: TypeAlias = Mapping[str, Any]
+    """For each node asked its reply, of the shape asked for, or `Failed`."""
+
+    Script: TypeAlias = "Generator[Ask, Answers, StepResult]"
+
+    Reply = TypeVar("Reply")
+
+
+class Ask(NamedTuple):
+    """One request for each of some nodes, which answer side by side.
+
+    Attributes:
+        do: which request, a key of the program's table.
+        requests: for each node its request, a `NamedTuple` of the shape in that table.
+        reply: the shape of the replies, as `control/messages.unpack` takes it.
+        seconds: until a node that has not answered has failed.
+        doing: what is being done, for the line of progress, such as "round 2 of 3".
+    """
+
+    do: str
+    requests: Mapping[str, Any]
+    reply: type[Any]
+    seconds: float
+    doing: str = ""
+
+
+class Failed(NamedTuple):
+    """A node has not answered; `why` is text that is safe to print."""
+
+    why: str
+
+
+class Fault(NamedTuple):
+    """What the full check names, after it has measured it again.
+
+    Attributes:
+        code: which fault it is, such as `slow_link`; docs/full_check.md lists them.
+        nodes: the nodes it is about: one, or the two ends of a link.
+        text: what was measured, and against what.
+        advice: what to do.
+    """
+
+    code: str
+    nodes: tuple[str, ...]
+    text: str
+    advice: str
+
+
+class StepResult(NamedTuple):
+    """What a step has found.
+
+    Attributes:
+        faults: what is wrong, the worst first.
+        measured: all values, as JSON has them; numbers are in the units that their names end with.
+        notes: lines about what could not be measured, and why.
+    """
+
+    faults: tuple[Fault, ...]
+    measured: dict[str, Any]
+    notes: tuple[str, ...] = ()
+
+
+class Step(NamedTuple):
+    """One part of the full check.
+
+    Attributes:
+        name: what it measures, such as `network`; the result has it under this name.
+        program: the program on the nodes, a key of `node.programs.PROGRAMS`.
+        script: given the nodes' names in order, asks the programs and judges their answers.
+    """
+
+    name: str
+    program: str
+    script: Callable[[Sequence[str]], Script]
+
+
+def answered(answers: Answers, reply: type[Reply]) -> tuple[dict[str, Reply], dict[str, str]]:
+    """Divide answers into replies of this shape, and why each of the other nodes failed."""
+    good = {name: one for name, one in answers.items() if isinstance(one, reply)}
+    failed = {name: one.why for name, one in answers.items() if isinstance(one, Failed)}
+    return good, failed
