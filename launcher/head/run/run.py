@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ...common.errors import DsrunError
     from ...common.loop import Timer
+    from ...control.messages import Task
     from ...specs.host import Host
     from ...specs.job import JobSpec
     from ...specs.plan import Plan
@@ -62,6 +63,8 @@ class Run:
         observers: of its events; None if there are none (see `observe`).
         stdin: forwards standard input to rank 0, if that was requested and the run has started.
         input_fd: the descriptor of that standard input.
+        before_job: called with every node that is connected, for a run or a round; sends JOB by
+            default, which another one does by `send_job` as soon as the node may have it.
         on_ready: called once all nodes are ready, with the settled plan and the address and port of
             the master; starts the program by default.
         on_over: called when it is over; stops the loop by default.
@@ -99,6 +102,7 @@ class Run:
         self.startup = starting.startup(console)
         self._events = FleetEvents(self).on_event
         self.signals = RunSignals(self)
+        self.before_job: Callable[[RunNode], None] = self.send_job
         self.on_ready: Callable[[Plan, str, int], None] = starting.ready
         self.on_over: Callable[[], None] = self.loop.stop
 
@@ -108,7 +112,7 @@ class Run:
         self.fleet.lend([node.connection for node in self.nodes], self._events)
         for node in self.nodes:
             if node.connection.connected:
-                self.send_job(node)
+                self.before_job(node)
             elif node.connection.lost:
                 self.startup.fail(node, f"lost: {node.connection.lost}")
 
@@ -176,9 +180,10 @@ class Run:
         """Whether it has ended on all nodes."""
         return self.phase >= Phase.ENDING
 
-    def send_job(self, node: RunNode) -> None:
-        """Send JOB to a node."""
-        node.connection.send_job(messages.pack(frames.JOB, self._task(node.node)))
+    def send_job(self, node: RunNode, change: Callable[[Task], Task] | None = None) -> None:
+        """Send JOB to a node; `change` returns the task as it is there."""
+        task = self._task(node.node)
+        node.connection.send_job(messages.pack(frames.JOB, change(task) if change else task))
 
     # -- the start --------------------------------------------------------------------------
 

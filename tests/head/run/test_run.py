@@ -23,6 +23,8 @@ from ...support.fake_fleet import refusal, story
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dsrun.launcher.head.run.run_node import RunNode
+
     from ...support.fake_fleet import FakeFleet
 
     FleetOf = Callable[..., FakeFleet]
@@ -95,6 +97,20 @@ def test_a_node_that_connects_later_gets_its_job_then(fleet_of: FleetOf) -> None
     assert [job.kinds(name) for name in job.hosts] == [["JOB"], ["JOB"]]
     job.ready(run)
     assert run.phase is Phase.RUNNING
+
+
+def test_a_node_that_is_prepared_first_gets_its_job_as_it_is_there(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.prepare()
+    asked: list[RunNode] = []
+    run.before_job = asked.append
+    run.begin()
+    assert [job.kinds(name) for name in job.hosts] == [[], []]
+    assert [node.name for node in asked] == ["n0", "n1"]
+    run.send_job(asked[1], lambda task: task._replace(workdir="/there"))
+    assert job.kinds("n0") == []
+    ((kind, task),) = job.news("n1")
+    assert (kind, task["workdir"], task["host"]) == ("JOB", "/there", "n1")
 
 
 def test_a_run_of_hosts_that_the_fleet_does_not_have(fleet_of: FleetOf) -> None:
