@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ...backends.events import EngineEnded
 from ...control.messages import End
-from ..fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSilent
 from .events import Command, HostFailed
+from .gathering import Gathering
 from .node_commands import NodeCommands
 from .ssh_hosts import NOT_READY, STOPPED
 
@@ -13,13 +12,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..fleet.events import FleetEvent
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
     from .events import HostEvent, OnEvent
-
-LATE = "no answer in time (--start_timeout)"
-"""The cause for hosts that were not connected in time."""
 
 
 class FleetHosts:
@@ -33,26 +28,20 @@ class FleetHosts:
             connect: starts to connect them.
             timeout: seconds for all of them to be connected.
         """
-        self._names = {node: node.name for node in fleet.nodes.values()}
-        self.hosts: Sequence[str] = list(self._names.values())
+        self._gathering = Gathering(fleet, connect, timeout)
+        self.hosts: Sequence[str] = [node.name for node in self._gathering.nodes]
         self.on_event: OnEvent = _nothing
         self.on_room: Callable[[], None] = _nothing
         self._fleet = fleet
-        self._connect = connect
-        self._timeout = timeout
         self._commands = NodeCommands(fleet.commands, self._on_host, self._room)
         self._command = Command(())
-        self._connecting = dict.fromkeys(self._names)
-        self._connected: list[NodeConnection] = []
         self._begun = self._paused = False
         self._kept: list[Callable[[], None]] = []
 
     def start(self, command: Command) -> None:
         """Connect the nodes; the command begins when each is connected or has failed."""
         self._command = command
-        self._fleet.lend(list(self._names), self._on_fleet)
-        self._fleet.loop.call_later(self._timeout, self._give_up)
-        self._connect()
+        self._gathering.begin(self._failed, self._begin)
 
     def send(self, data: bytes) -> None:
         """Send input to the hosts that read it."""
@@ -71,10 +60,11 @@ class FleetHosts:
 
     def stop(self) -> None:
         """End the command; hosts that are not connected are given up."""
-        for node in (*self._connecting, *(() if self._begun else self._connected)):
-            self.on_event(HostFailed(node.name, STOPPED, began=False))
-        self._connecting.clear()
+        arrived = () if self._begun else tuple(self._gathering.connected)
         self._begun = True
+        self._gathering.give_up(STOPPED)
+        for node in arrived:
+            self._failed(node, STOPPED)
         self._commands.stop()
 
     def close(self) -> None:
@@ -82,39 +72,13 @@ class FleetHosts:
         self._fleet.close(End(0, ""))
         self._fleet.disconnect()
 
-    def _on_fleet(self, event: FleetEvent) -> None:
-        match event:
-            case NodeConnected(node):
-                self._arrived(node)
-            case NodeEnded(node, cause) | NodeDisconnected(node, cause, _):
-                self._failed(node, cause or node.lost or "its node launcher has exited")
-            case NodeSilent(node, _):
-                self._failed(node, node.lost)
-            case EngineEnded(cause, _, _):
-                for node in tuple(self._connecting):
-                    self._failed(node, cause or node.lost)
-
-    def _arrived(self, node: NodeConnection) -> None:
-        if node in self._connecting:
-            del self._connecting[node]
-            self._connected.append(node)
-            self._begin()
-
     def _failed(self, node: NodeConnection, cause: str) -> None:
-        """Note that a node is not there; once the command runs there, its loss is reported so."""
-        if node in self._connecting:
-            del self._connecting[node]
-            self.on_event(HostFailed(node.name, cause, began=False))
-            self._begin()
-
-    def _give_up(self) -> None:
-        for node in tuple(self._connecting):
-            self._failed(node, LATE)
+        self.on_event(HostFailed(node.name, cause, began=False))
 
     def _begin(self) -> None:
-        if not self._connecting and not self._begun:
+        if not self._begun:
             self._begun = True
-            self._commands.begin(self._connected, self._command)
+            self._commands.begin(self._gathering.connected, self._command)
             self.on_room()
 
     def _on_host(self, event: HostEvent, taken: Callable[[], None]) -> None:

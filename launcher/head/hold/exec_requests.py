@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..exec.events import HostEvent
     from ..local.server import Caller, Message
     from .hold import Hold
+    from .program_requests import HeldProgram
 
 MOST_WORDS = 100_000
 """Words of a command, or hosts, in one request."""
@@ -30,24 +31,32 @@ class HeldCommands:
     """The commands that run on the nodes of a hold."""
 
     def __init__(self, hold: Hold) -> None:
-        self._running: dict[HeldCommand, Caller] = {}
+        self._running: dict[HeldCommand | HeldProgram, Caller] = {}
         self._hold = hold
 
     def begin(self, caller: Caller, command: Command, hosts: list[str], fd: int) -> None:
         """Start a command for a caller; `fd` is its input, -1 for none."""
-        held = HeldCommand(self._hold, caller, hosts, self._over)
+        held = HeldCommand(self._hold, caller, hosts, self.over)
+        self.add(held, caller)
+        held.begin(self._hold.fleet.commands, command, fd)
+
+    def add(self, held: HeldCommand | HeldProgram, caller: Caller) -> None:
+        """Stop this at the latest when its caller has gone; `over` is called when it has ended."""
         self._running[held] = caller
         self._hold.enter()
         caller.on_close.append(held.stop)
-        held.begin(self._hold.fleet.commands, command, fd)
+
+    def of(self, caller: Caller) -> list[HeldCommand | HeldProgram]:
+        """Return what runs for a caller."""
+        return [held for held, its_caller in self._running.items() if its_caller is caller]
 
     def stop(self, caller: Caller | None = None) -> None:
         """End the commands of a caller, or all."""
-        for held, its_caller in tuple(self._running.items()):
-            if caller in {None, its_caller}:
-                held.stop()
+        for held in tuple(self._running) if caller is None else self.of(caller):
+            held.stop()
 
-    def _over(self, held: HeldCommand) -> None:
+    def over(self, held: HeldCommand | HeldProgram) -> None:
+        """Note that a command has ended on all its hosts."""
         del self._running[held]
         self._hold.leave()
 
@@ -123,22 +132,36 @@ def execute(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> Mes
         UsageError: the request is not valid, or a host is not held.
         NodeError: the hold is ending.
     """
-    argv, hosts, readers = (_words(request, name) for name in ("argv", "hosts", "readers"))
+    argv, hosts, readers = (words_of(request, name) for name in ("argv", "hosts", "readers"))
     workdir = request.get("workdir", "")
     valid = argv and hosts and isinstance(workdir, str) and set(readers) <= set(hosts)
     if not valid or len(set(hosts)) < len(hosts) or len(fds) != bool(readers):
         raise UsageError("invalid request to run a command")
-    if hold.phase is not Phase.SERVING:
-        raise UsageError(f"hold {hold.spec.name} is {hold.phase.value}")
+    check_serving(hold)
     hold.nodes.check_known(hosts)
-    if hold.commands is None:
-        hold.commands = HeldCommands(hold)
     command = Command(tuple(argv), workdir, frozenset(readers))
-    hold.commands.begin(caller, command, hosts, fds[0] if fds else -1)
+    commands_of(hold).begin(caller, command, hosts, fds[0] if fds else -1)
     return {"hosts": len(hosts)}
 
 
-def _words(request: Message, name: str) -> list[str]:
+def check_serving(hold: Hold) -> None:
+    """Check that a hold's nodes can be used.
+
+    Raises:
+        UsageError: it starts, or ends.
+    """
+    if hold.phase is not Phase.SERVING:
+        raise UsageError(f"hold {hold.spec.name} is {hold.phase.value}")
+
+
+def commands_of(hold: Hold) -> HeldCommands:
+    """Return the commands of a hold."""
+    if hold.commands is None:
+        hold.commands = HeldCommands(hold)
+    return hold.commands
+
+
+def words_of(request: Message, name: str) -> list[str]:
     """Return a list of words of a request.
 
     Raises:

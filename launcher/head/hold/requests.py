@@ -185,6 +185,14 @@ def execute(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> Mes
     return exec_requests.execute(hold, caller, request, fds)
 
 
+def program(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> Message:
+    """Start, feed or stop a program of dsrun on a node; see `program_requests`."""
+    from . import program_requests
+
+    verbs = {"program": program_requests.start, "program_input": program_requests.feed}
+    return verbs.get(request["do"], program_requests.stop)(hold, caller, request, fds)
+
+
 def stop_commands(hold: Hold, caller: Caller, _request: Message, _fds: list[int]) -> Message:
     """End the commands of a caller."""
     if hold.commands is not None:
@@ -200,6 +208,9 @@ VERBS: Mapping[str, HoldVerb] = {
     "release": release,
     "exec": execute,
     "exec_stop": stop_commands,
+    "program": program,
+    "program_input": program,
+    "program_stop": program,
     "status": status,
     "logs": logs,
 }

@@ -1,0 +1,88 @@
+"""Connects the nodes of a fleet: waits until each of them is there or has failed."""
+
+from __future__ import annotations
+
+from ...backends.events import EngineEnded
+from ..fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSilent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..fleet.events import FleetEvent
+    from ..fleet.fleet import Fleet
+    from ..fleet.node_connection import NodeConnection
+
+LATE = "no answer in time (--start_timeout)"
+"""The cause for hosts that were not connected in time."""
+
+
+class Gathering:
+    """The nodes of a fleet, while they connect.
+
+    Attributes:
+        nodes: all of them, in order.
+        connected: those that were connected, in the order of their arrival.
+        waiting: those that are still waited for.
+    """
+
+    def __init__(self, fleet: Fleet, connect: Callable[[], None], timeout: float) -> None:
+        """Prepare it.
+
+        Args:
+            fleet: the nodes.
+            connect: starts to connect them.
+            timeout: seconds for all of them to be connected.
+        """
+        self.nodes = list(fleet.nodes.values())
+        self.connected: list[NodeConnection] = []
+        self.waiting = dict.fromkeys(self.nodes)
+        self._fleet = fleet
+        self._connect = connect
+        self._timeout = timeout
+        self._on_failed: Callable[[NodeConnection, str], None]
+        self._on_ready: Callable[[], None]
+
+    def begin(
+        self, on_failed: Callable[[NodeConnection, str], None], on_ready: Callable[[], None]
+    ) -> None:
+        """Start to connect.
+
+        Args:
+            on_failed: called for each node that does not come, with the cause.
+            on_ready: called once none is waited for any more.
+        """
+        self._on_failed, self._on_ready = on_failed, on_ready
+        self._fleet.lend(self.nodes, self._on_fleet)
+        self._fleet.loop.call_later(self._timeout, lambda: self.give_up(LATE))
+        self._connect()
+
+    def give_up(self, cause: str) -> None:
+        """Wait no longer: the nodes that are not connected have failed."""
+        for node in tuple(self.waiting):
+            self._failed(node, cause)
+
+    def _on_fleet(self, event: FleetEvent) -> None:
+        match event:
+            case NodeConnected(node) if node in self.waiting:
+                del self.waiting[node]
+                self.connected.append(node)
+                self._look()
+            case NodeEnded(node, cause) | NodeDisconnected(node, cause, _):
+                self._failed(node, cause or node.lost or "its node launcher has exited")
+            case NodeSilent(node, _):
+                self._failed(node, node.lost)
+            case EngineEnded(cause, _, _):
+                for node in tuple(self.waiting):
+                    self._failed(node, cause or node.lost)
+
+    def _failed(self, node: NodeConnection, cause: str) -> None:
+        """Note that a node does not come; later, its loss is reported by what uses it."""
+        if node in self.waiting:
+            del self.waiting[node]
+            self._on_failed(node, cause)
+            self._look()
+
+    def _look(self) -> None:
+        if not self.waiting:
+            self._on_ready()
