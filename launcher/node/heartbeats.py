@@ -33,7 +33,7 @@ class Heartbeats:
     def beat(self) -> None:
         """Send a heartbeat, check those of the runner, and do so again and again from now on.
 
-        This begins with the first START; on a held node with the first JOB or command.
+        This begins with the first START or command; on a held node with the first JOB.
         """
         if not self._link.open:
             return

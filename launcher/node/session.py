@@ -218,17 +218,18 @@ class Session:
             from .beside import Beside
 
             self._beside = Beside(self._loop, self._link, self._on_beside_end)
-        if kind == frames.EXEC and not self._heartbeats.lease:
-            self._begin_without_job(body)
+        if kind == frames.EXEC and not self._active:
+            self._beat_before_start(body)
         self._beside.handlers[kind](body)
 
-    def _begin_without_job(self, body: bytes) -> None:
-        """Count the runner's silence from the first command on."""
-        from ..control import command_messages
+    def _beat_before_start(self, body: bytes) -> None:
+        """Send heartbeats from a command on, and count the runner's silence; START may be late."""
+        if not self._heartbeats.lease:
+            from ..control import command_messages
 
-        self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
+            self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
+            self._guard.keep_alive(self._loop, INITIAL_SILENCE)
         self._start_timer.cancel()
-        self._guard.keep_alive(self._loop, INITIAL_SILENCE)
         self._heartbeats.beat()
 
     def _on_beside_end(self) -> None:

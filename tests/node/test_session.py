@@ -16,6 +16,7 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.command_messages import Command
 from dsrun.launcher.node import leftovers, ports, processes
 from dsrun.launcher.node.session import START_TIMEOUT
 
@@ -400,6 +401,21 @@ def test_a_held_node_waits_for_any_start_and_beats_from_its_job_on(runner: FakeR
 
     assert runner.play(history) == 0
     assert runner.names() == RUN
+
+
+def test_a_node_beats_from_a_command_before_its_start_on(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, "exit 0", lease=10.0 * START_TIMEOUT)
+        before = r.beats()
+        r.says(frames.EXEC, Command(1, ("true",), {}, "/", False, 0.0, 1, 1e6))
+        yield r.got(frames.EXEC_EXIT)
+        assert (before, r.beats() > 0) == (0, True)
+        yield r.skip(START_TIMEOUT + 1.0)
+        r.start()
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0
 
 
 def test_a_held_node_leaves_a_runner_that_falls_silent_before_a_start(runner: FakeRunner) -> None:

@@ -41,6 +41,7 @@ class Job:
         survives: the job goes on without the last of them.
         short: there were too few nodes for too long.
         sizes: how many nodes a round may have; any number if there are none.
+        unchecked: nodes whose round may not begin yet.
         probed: (first, nodes) of every probe.
         silent: nodes that do not answer probes.
         walls: pairs of nodes that do not reach each other.
@@ -60,6 +61,7 @@ class Job:
         self.lost: list[int] = []
         self.short = False
         self.sizes: set[int] = set()
+        self.unchecked: set[int] = set()
         self.said: list[str] = []
         self.probed: list[tuple[int, list[int]]] = []
         self.silent: set[int] = set()
@@ -83,6 +85,9 @@ class Job:
 
     def fits(self, size: int) -> bool:
         return not self.sizes or size in self.sizes
+
+    def may_begin(self, members: Sequence[int]) -> bool:
+        return not self.unchecked & {*members}
 
     def addresses(self, number: int) -> Sequence[str]:
         return (f"a{number}", f"b{number}")

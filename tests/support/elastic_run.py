@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.elastic.reconnector import FIRST
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 
 if TYPE_CHECKING:
@@ -18,13 +19,22 @@ if TYPE_CHECKING:
 
     FleetOf = Callable[..., FakeFleet]
 
+NO_COMMAND = CheckPolicy()
+
 LINE = "the connection to its node launcher ended (closed by the other end)"
 
 
 class Job:
     """An elastic run on a fleet, and its rounds."""
 
-    def __init__(self, fleet: FakeFleet, least: int = 1, most: int = 9, **limits: Any) -> None:
+    def __init__(
+        self,
+        fleet: FakeFleet,
+        least: int = 1,
+        most: int = 9,
+        checks: CheckPolicy = NO_COMMAND,
+        **limits: Any,
+    ) -> None:
         self.fleet = fleet
         restarts = limits.pop("restarts", 3)
         policy = ElasticPolicy(least, most, restarts, **limits)
@@ -34,7 +44,7 @@ class Job:
             self.made.append(RunnerRounds(run, policy))
             return self.made[0]
 
-        self.run = fleet.run(restarts=make, elastic=policy)
+        self.run = fleet.run(restarts=make, elastic=policy, checks=checks)
 
     @property
     def rounds(self) -> RunnerRounds:

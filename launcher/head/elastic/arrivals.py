@@ -65,7 +65,7 @@ class Arrivals:
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Accept a node that has come, or come back, if it fits those that are there."""
-        problems = self._problems(node, hello)
+        problems = hello.problems or self._problems(node, hello)
         if problems and node.lost != problems[0]:
             node.lost = problems[0]
             self._run.warn(f"cannot use {node.name}: {node.lost}")

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ..run.run import Run
     from .master_addresses import MasterAddresses
+    from .round_health import RoundHealth
 
     class NodeTable(Protocol):
         """Describes nodes by their number."""
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
             """Return whether a round of so many workers is allowed."""
             ...
 
+        def may_begin(self, members: Sequence[int]) -> bool:
+            """Return whether a round of these nodes may begin now, or is to be looked for later."""
+            ...
+
         def addresses(self, number: int) -> Sequence[str]:
             """Return where others may reach it, the most likely address first."""
             ...
@@ -35,9 +40,10 @@ if TYPE_CHECKING:
 class RunNodes:
     """The nodes of a run."""
 
-    def __init__(self, run: Run, master: MasterAddresses) -> None:
+    def __init__(self, run: Run, master: MasterAddresses, health: RoundHealth) -> None:
         self._run = run
         self._master = master
+        self._health = health
 
     def name(self, number: int) -> str:
         """Return what the user calls a node."""
@@ -50,6 +56,10 @@ class RunNodes:
     def fits(self, size: int) -> bool:
         """Return whether the elastic plan, if there is one, has a share for so many workers."""
         return not checks.misfit(size, self._run.spec.batches)
+
+    def may_begin(self, members: Sequence[int]) -> bool:
+        """Return whether all of these nodes have passed the health command, if there is one."""
+        return self._health.passed(members)
 
     def addresses(self, number: int) -> Sequence[str]:
         """Return where others may reach it, the most likely address first."""

@@ -350,10 +350,10 @@ class Rounds:
         # Nodes that are done count as well.
         if not members or (len(members) < self._limits.least and not self._ending):
             self._await_more()
-            return
-        address = self.meeting.find(members, self.members)
-        if address:
-            self._begin(members, address)
+        elif self._table.may_begin(members):
+            address = self.meeting.find(members, self.members)
+            if address:
+                self._begin(members, address)
 
     def _begin(self, members: Sequence[int], address: str) -> None:
         self._shortage.end()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 from ...common.errors import NodeError, UsageError
 from ...common.exit_codes import as_shell
@@ -26,6 +27,7 @@ from .round_actions import (
     TooFew,
 )
 from .round_frames import round_frames
+from .round_health import RoundHealth
 from .rounds import Rounds
 
 TYPE_CHECKING = False
@@ -68,7 +70,9 @@ class RunnerRounds:
         }
         self._run, self._limits, self._loop = run, limits, run.loop
         self._master = MasterAddresses(run)
-        table = RunNodes(run, self._master)
+        give_up = partial(self._give_up, for_good=False)
+        self._health = RoundHealth(run, give_up, self._look)
+        table = RunNodes(run, self._master, self._health)
         self._rounds = Rounds(len(run.nodes), limits, run.loop, self._act, table)
         self._arrivals = Arrivals(run, self._rounds, limits.most)
         self._joins: dict[int, Join] = {}
@@ -127,6 +131,9 @@ class RunnerRounds:
             case Say(text):
                 self._run.warn(text)
 
+    def _look(self) -> None:
+        self._rounds.look()
+
     def _nodes(self, numbers: Iterable[int]) -> list[RunNode]:
         return [self._run.nodes[number] for number in numbers]
 
@@ -156,6 +163,7 @@ class RunnerRounds:
 
     def _form(self, nodes: Sequence[RunNode], address: str, restarts: int) -> None:
         first, run = nodes[0], self._run
+        self._health.began(nodes)
         self._show_round(assigned(self._plan, nodes))
         run.shards.new_round(self._rounds.generation)
         master = self._master.alone(first) if len(nodes) == 1 else address

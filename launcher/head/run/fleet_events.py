@@ -56,9 +56,12 @@ class FleetEvents:
             run.fail_start(node, f"its node launcher disconnected before the start ({reason})")
 
     def _on_silence(self, node: RunNode) -> None:
-        if not node.over:
-            self._run.restarts.on_silence(node)
-            self._run.lose(node, node.connection.lost)
+        run = self._run
+        if not run.started:
+            run.fail_start(node, node.connection.lost)
+        elif not node.over:
+            run.restarts.on_silence(node)
+            run.lose(node, node.connection.lost)
 
     def _on_node_end(self, node: RunNode, cause: str) -> None:
         run = self._run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from functools import partial
 
 from ...backends import BACKENDS
 from ...control import frames, messages
@@ -49,13 +50,28 @@ class NodeFrames:
 
     def _on_hello(self, node: RunNode, body: bytes) -> None:
         hello = messages.unpack(messages.Hello, body)
-        if node.hello is not None:
+        if node.hello is not None or node.busy:
             raise frames.BadFrame("a second HELLO")
         if hello.facts is not None:
             from ...control.facts import restored
 
             hello = hello._replace(facts=restored(hello.facts))
         node.connection.read_clock(hello.clock, self._run.loop.clock())
+        if self._run.health is None or hello.problems:
+            self._on_fit(node, hello)
+        else:
+            self._run.health.check(node, partial(self._on_checked, node, hello))
+
+    def _on_checked(self, node: RunNode, hello: messages.Hello, why: str) -> None:
+        """Handle the outcome of the health command on a node that has said HELLO."""
+        if not why:
+            self._on_fit(node, hello)
+        elif self._run.started:
+            self._run.restarts.on_hello(node, hello._replace(problems=(why,)))
+        else:
+            self._run.fail_start(node, why)
+
+    def _on_fit(self, node: RunNode, hello: messages.Hello) -> None:
         if self._run.started:
             self._run.restarts.on_hello(node, hello)
         else:

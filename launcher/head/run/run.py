@@ -60,6 +60,7 @@ class Run:
         workers: the running workers.
         shards: the shard queues of its workers.
         abandoned: whether a third interrupt has ended it without waiting for its nodes.
+        health: runs the health command; None if there is none.
         observers: of its events; None if there are none (see `observe`).
         stdin: forwards standard input to rank 0, if that was requested and the run has started.
         input_fd: the descriptor of that standard input.
@@ -99,6 +100,7 @@ class Run:
         self.error: DsrunError | None = None
         self.restarts = restarts(self)
         starting = RunStart(self)
+        self.health = starting.health()
         self.startup = starting.startup(console)
         self._events = FleetEvents(self).on_event
         self.signals = RunSignals(self)
@@ -256,7 +258,7 @@ class Run:
     def stop(self, number: int, grace: float | None = None) -> None:
         """Stop every node; a second call passes on its signal, and can shorten the grace."""
         grace = self.grace if grace is None else grace
-        self.restarts.close()
+        self._begin_nothing_more()
         self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(number, grace)))
         self.staged.cancel()
         self.workers.close()
@@ -264,6 +266,11 @@ class Run:
             self.phase = Phase.STOPPING
             self._last_wait = self.loop.call_later(grace + LAST_MARGIN, self._give_up_waiting)
         self.end_when_over()
+
+    def _begin_nothing_more(self) -> None:
+        self.restarts.close()
+        if self.health is not None:
+            self.health.close()
 
     def fail(self, node: RunNode, ended: messages.Exit) -> None:
         """Stop because a worker has failed by itself."""
@@ -323,7 +330,7 @@ class Run:
         self.phase = Phase.ENDING
         self.record.ended = self.loop.clock()
         self.startup.close()
-        self.restarts.close()
+        self._begin_nothing_more()
         self.workers.close()
         self.loop.call_later(CAUSE_WAIT, self._finish)
         self.end_if_explained()

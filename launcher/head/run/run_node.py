@@ -31,6 +31,8 @@ class RunNode:
         lost: why it was lost after the start, "" if it was not.
         left: what may still be running there, in words, if it was lost and its end was not seen.
         swept: whether its guard has reported that nothing is left.
+        busy: whether something with a time limit of its own runs there before it is ready, so that
+            the limits of the start do not count.
     """
 
     def __init__(self, connection: NodeConnection, node: Node, number: int) -> None:
@@ -42,7 +44,7 @@ class RunNode:
         self.done: Done | None = None
         self.bound: NodeBindings | None = None
         self.failed = self.lost = self.left = ""
-        self.swept = False
+        self.swept = self.busy = False
         self._unprinted = self._owed = 0
         self._ranks: set[int] = set()
         self._ends = 0
@@ -72,7 +74,7 @@ class RunNode:
         """Reset it: its node launcher is started again."""
         self.hello = self.done = self.bound = None
         self.left = ""
-        self.swept = False
+        self.swept = self.busy = False
         self._unprinted = 0
 
     def send(self, frame: bytes) -> None:

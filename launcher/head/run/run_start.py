@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ...specs.plan import Plan
     from ..output.console import Console
+    from .health import Health
     from .run import Run
     from .run_node import RunNode
     from .startup import StartupEvent
@@ -25,6 +26,14 @@ class RunStart:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._cpu_only = False
+
+    def health(self) -> Health | None:
+        """Return what runs the health command of the job, if there is one."""
+        if not self._run.spec.checks.health_command:
+            return None
+        from .health import Health
+
+        return Health(self._run)
 
     def startup(self, console: Console) -> Startup:
         """Return what waits for the nodes of the run."""

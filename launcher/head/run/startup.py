@@ -248,7 +248,7 @@ class Startup:
 
     def _out_of_time(self) -> None:
         for node in self._nodes:
-            if not node.settled:
+            if not node.settled and not node.busy:
                 node.failed = "no answer in time (--connect_timeout, --start_timeout)"
         self._look()
 

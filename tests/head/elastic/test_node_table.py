@@ -16,7 +16,8 @@ def table(batches: BatchPlan | None = None) -> RunNodes:
     nodes = [SimpleNamespace(name=host.name, node=SimpleNamespace(host=host)) for host in hosts]
     run: Any = SimpleNamespace(nodes=nodes, spec=SimpleNamespace(batches=batches))
     master: Any = SimpleNamespace(addresses=lambda node: (f"at {node.name}",))
-    return RunNodes(run, master)
+    health: Any = SimpleNamespace(passed=lambda members: 1 not in members)
+    return RunNodes(run, master, health)
 
 
 def test_nodes_go_by_their_number() -> None:
@@ -24,6 +25,10 @@ def test_nodes_go_by_their_number() -> None:
     assert [nodes.name(number) for number in (0, 1)] == ["a", "b"]
     assert [nodes.slots(number) for number in (0, 1)] == [2, 0]
     assert nodes.addresses(1) == ("at b",)
+
+
+def test_a_round_may_begin_when_all_of_its_nodes_have_passed() -> None:
+    assert [table().may_begin(members) for members in ([0], [0, 1])] == [True, False]
 
 
 def test_without_an_elastic_plan_every_size_is_allowed() -> None:

@@ -81,6 +81,19 @@ def test_a_node_that_failed_once_has_failed(fleet_of: FleetOf) -> None:
     assert refusal(run) == ["n1: no route"]
 
 
+def test_a_node_that_falls_silent_before_the_start_cannot_take_part(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", lease=6.0)
+    run = job.run()
+    for node in job.nodes():
+        job.fleet.expect_beats(job.fleet.nodes[node.rank])
+    job.fleet.watch()
+    job.node("n1").hello()
+    job.go(6.0, silent=["n1"])
+    job.node("n0").hello()
+    job.step()
+    assert refusal(run) == ["n1: no heartbeat for 6 s"]
+
+
 # -- while it runs --------------------------------------------------------------------------------
 
 

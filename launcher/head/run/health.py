@@ -1,0 +1,119 @@
+"""`--health_command`: the site's own check of a node, before it takes part in a job or a round."""
+
+from __future__ import annotations
+
+import signal
+
+from ..fleet.commands import CommandEnded, CommandLost, CommandOutput, CommandSpec
+from ..output.tail import Tail
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..fleet.commands import CommandEvent
+    from .run import Run
+    from .run_node import RunNode
+
+FRESH = 60.0
+"""Seconds for which a node that has passed need not be checked again for a round."""
+
+
+class Health:
+    """Runs the health command on nodes of a run, with the run's variables and in its folder."""
+
+    def __init__(self, run: Run) -> None:
+        """Check no node yet."""
+        self._run = run
+        self._checks: dict[RunNode, _Check] = {}
+        self._passed: dict[RunNode, float] = {}
+
+    def check(self, node: RunNode, tell: Callable[[str], None]) -> None:
+        """Run the command on a node.
+
+        Args:
+            node: a connected node on which it does not run.
+            tell: called with "" if it has succeeded, else with why not; not if the node is lost,
+                or the run ends.
+        """
+        node.busy = True
+        self._checks[node] = check = _Check(node, self._on_over, tell)
+        check.begin(self._run)
+
+    def is_fresh(self, node: RunNode) -> bool:
+        """Return whether a node has passed lately."""
+        return self._run.loop.clock() - self._passed.get(node, -FRESH) < FRESH
+
+    def forget(self, node: RunNode) -> None:
+        """Have a node checked again for its next round: it is used now."""
+        self._passed.pop(node, None)
+
+    def close(self) -> None:
+        """Stop all commands, and tell nothing more."""
+        checks, self._checks = self._checks, {}
+        for check in checks.values():
+            check.stop()
+
+    def _on_over(self, check: _Check, why: str, *, lost: bool) -> None:
+        if self._checks.get(check.node) is not check:
+            return  # the run is over, or the node was reached again
+        del self._checks[check.node]
+        check.node.busy = False
+        if not lost:
+            if not why:
+                self._passed[check.node] = self._run.loop.clock()
+            check.tell(why)
+        elif not self._run.started:
+            self._run.fail_start(check.node, why)
+
+
+class _Check:
+    """The command on one node.
+
+    Attributes:
+        node: where it runs.
+        tell: is to be called with the outcome.
+    """
+
+    def __init__(
+        self, node: RunNode, over: Callable[..., None], tell: Callable[[str], None]
+    ) -> None:
+        self.node = node
+        self.tell = tell
+        self._over = over
+        self._output = Tail()
+
+    def begin(self, run: Run) -> None:
+        """Start the command."""
+        spec, checks = run.spec, run.spec.checks
+        command = CommandSpec(
+            argv=("sh", "-c", checks.health_command),
+            env={**spec.travel.values, "DSRUN_JOB_ID": spec.job_id},
+            workdir=spec.workdir,
+            seconds=checks.health_timeout,
+        )
+        self._running = run.fleet.commands.run([self.node.connection], command, self._on_event)
+
+    def stop(self) -> None:
+        """Stop the command."""
+        self._running.stop(signal.SIGTERM)
+
+    def _on_event(self, event: CommandEvent) -> None:
+        match event:
+            case CommandOutput(_, stream, data):
+                self._output.add(0, self.node.name, stream, data)
+                self._running.took(event)
+            case CommandEnded():
+                self._over(self, _why(event, self._output.last_line(0)), lost=False)
+            case CommandLost(_, reason):
+                self._over(self, reason, lost=True)
+
+
+def _why(ended: CommandEnded, line: str) -> str:
+    """Return why a node may not take part, "" if it may; `line` is the last that was printed."""
+    if ended.code == 0 and not ended.hint:
+        return ""
+    signalled = f"killed by signal {-ended.code}"
+    how = ended.hint or (f"exit code {ended.code}" if ended.code > 0 else signalled)
+    failed = f"--health_command failed ({how})"
+    return f"{failed}: {line}" if line else failed
