@@ -18,7 +18,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-PROGRAMS: dict[str, str] = {}
+PROGRAMS: dict[str, str] = {
+    "network": ".full_check.network:main",
+}
 """Programs by name: "module:function", the module relative to this package."""
 
 OPTION = "--program="

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from .clock import Clock
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -16,6 +18,7 @@ class FakePrograms:
 
     Attributes:
         names: the nodes'.
+        loop: with a clock that the test moves.
         started: the programs, in order.
         asked: for each node the requests that nobody has answered yet.
         obedient: whether they end when they are stopped.
@@ -23,6 +26,8 @@ class FakePrograms:
 
     def __init__(self, *names: str) -> None:
         self.names: Sequence[str] = names
+        self.clock = Clock()
+        self.loop = self.clock.loop
         self.started: list[str] = []
         self.asked: dict[str, list[dict[str, Any]]] = {}
         self.obedient = True
@@ -34,14 +39,16 @@ class FakePrograms:
         arguments: Mapping[str, Sequence[str]],
         on_line: Callable[[str, bytes], None],
         on_end: Callable[[str, int, str], None],
-    ) -> None:
-        """Start a program."""
+    ) -> FakePrograms:
+        """Start a program; it is sent lines, and stopped, by the same object."""
         self.started.append(program)
         self.asked = {name: [] for name in arguments}
         self.line, self.end = on_line, on_end
+        return self
 
     def send(self, host: str, line: bytes) -> None:
         """Keep a request."""
+        assert line.endswith(b"\n")
         self.asked[host].append(json.loads(line))
 
     def stop(self) -> None:

@@ -13,33 +13,11 @@ from .steps import Failed, StepResult
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any, Protocol, TypeAlias
+    from typing import Any
 
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Timer
+    from ..exec.programs import NodePrograms, RunningProgram
     from .steps import Ask, Script, Step
-
-    OnLine: TypeAlias = Callable[[str, bytes], None]
-    OnEnd: TypeAlias = Callable[[str, int, str], None]
-
-    class Programs(Protocol):
-        """Programs of dsrun on nodes; see `head/exec/programs`."""
-
-        names: Sequence[str]
-
-        def start(
-            self,
-            program: str,
-            arguments: Mapping[str, Sequence[str]],
-            on_line: OnLine,
-            on_end: OnEnd,
-        ) -> None:
-            """Start a program on nodes, with arguments for each."""
-
-        def send(self, host: str, line: bytes) -> None:
-            """Send a line, without its end, to the program on a node."""
-
-        def stop(self) -> None:
-            """End the program on all nodes."""
 
 
 LONGEST = 1 << 20
@@ -50,8 +28,7 @@ END = 5.0
 
 
 def run(
-    programs: Programs,
-    loop: Loop,
+    programs: NodePrograms,
     steps: Sequence[Step],
     progress: Callable[[str], None],
     on_result: Callable[[dict[str, StepResult]], None],
@@ -60,12 +37,11 @@ def run(
 
     Args:
         programs: of the nodes, in the order in which results name them.
-        loop: that of the programs.
         steps: what to measure, such as `table.STEPS`.
         progress: called with what is being measured, for a line that is replaced.
         on_result: called once with the result of each step by its name.
     """
-    check = FullCheck(programs, loop, steps, progress, on_result)
+    check = FullCheck(programs, steps, progress, on_result)
     check.begin()
     return check
 
@@ -79,15 +55,13 @@ class FullCheck:
 
     def __init__(
         self,
-        programs: Programs,
-        loop: Loop,
+        programs: NodePrograms,
         steps: Sequence[Step],
         progress: Callable[[str], None],
         on_result: Callable[[dict[str, StepResult]], None],
     ) -> None:
         self.results: dict[str, StepResult] = {}
         self._programs = programs
-        self._loop = loop
         self._steps = list(steps)
         self._progress = progress
         self._on_result = on_result
@@ -101,7 +75,7 @@ class FullCheck:
         step = self._steps.pop(0)
         self._progress(step.name)
         over = partial(self._over, step)
-        self._part = _Part(self._programs, self._loop, step, self._progress, over)
+        self._part = _Part(self._programs, step, self._progress, over)
         self._part.begin()
 
     def stop(self) -> None:
@@ -109,7 +83,6 @@ class FullCheck:
         self._steps.clear()
         if self._part is not None:
             self._part.close()
-        self._programs.stop()
 
     def _over(self, step: Step, result: StepResult) -> None:
         self.results[step.name] = result
@@ -121,18 +94,17 @@ class _Part:
 
     def __init__(
         self,
-        programs: Programs,
-        loop: Loop,
+        programs: NodePrograms,
         step: Step,
         progress: Callable[[str], None],
         over: Callable[[StepResult], None],
     ) -> None:
         self._programs = programs
-        self._loop = loop
         self._step = step
         self._progress = progress
         self._over: Callable[[StepResult], None] | None = over
         self._script: Script = step.script(tuple(programs.names))
+        self._running: RunningProgram | None = None
         self._ended: dict[str, str] = {}
         self._ids = count(1)
         self._id = 0
@@ -145,14 +117,17 @@ class _Part:
     def begin(self) -> None:
         """Start the programs, and ask what the script asks first."""
         arguments: dict[str, Sequence[str]] = dict.fromkeys(self._programs.names, ())
-        self._programs.start(self._step.program, arguments, self._on_line, self._on_end)
+        self._running = self._programs.start(
+            self._step.program, arguments, self._on_line, self._on_end
+        )
         self._advance(None)
 
     def close(self) -> None:
-        """Ask nothing more, and report nothing."""
+        """End the programs, ask nothing more, and report nothing."""
         self._over = self._ask = None
         self._cancel()
         self._script.close()
+        self._stop()
 
     def _advance(self, answers: Mapping[str, Any] | None) -> None:
         """Have the script go on; `None` begins it."""
@@ -168,14 +143,22 @@ class _Part:
         self._waiting = set(ask.requests)
         if ask.doing:
             self._progress(f"{self._step.name}: {ask.doing}")
-        self._timer = self._loop.call_later(ask.seconds, self._on_timeout)
+        self._timer = self._programs.loop.call_later(ask.seconds, self._on_timeout)
         for name, request in ask.requests.items():
             if name in self._ended:
                 self._answer(name, Failed(self._ended[name]))
             else:
                 fields = {"id": self._id, "do": ask.do, "with": request._asdict()}
-                self._programs.send(name, json.dumps(fields).encode())
+                self._send(name, json.dumps(fields).encode() + b"\n")
         self._settle()
+
+    def _send(self, name: str, line: bytes) -> None:
+        if self._running is not None:
+            self._running.send(name, line)
+
+    def _stop(self) -> None:
+        if self._running is not None:
+            self._running.stop()
 
     def _answer(self, name: str, answer: object) -> None:
         if name in self._waiting:
@@ -188,7 +171,7 @@ class _Part:
             self._ask = None
             self._cancel()
             answers = self._answers
-            self._timer = self._loop.call_later(0.0, lambda: self._advance(answers))
+            self._timer = self._programs.loop.call_later(0.0, lambda: self._advance(answers))
 
     def _cancel(self) -> None:
         if self._timer is not None:
@@ -203,8 +186,8 @@ class _Part:
     def _finish(self, result: StepResult) -> None:
         """End the programs, then report."""
         self._result = result
-        self._programs.stop()
-        self._timer = self._loop.call_later(END, self._report)
+        self._stop()
+        self._timer = self._programs.loop.call_later(END, self._report)
         self._report_if_ended()
 
     def _report_if_ended(self) -> None:

@@ -11,7 +11,6 @@ from dsrun.launcher.control.messages import Probed
 from dsrun.launcher.head.full_check.full_check import END, LONGEST, run
 from dsrun.launcher.head.full_check.steps import Ask, Failed, Step, StepResult
 
-from ...support.clock import Clock
 from ...support.fake_programs import FakePrograms
 
 if TYPE_CHECKING:
@@ -38,13 +37,11 @@ class Checked:
     """A full check of two nodes with these steps."""
 
     def __init__(self, *steps: Step) -> None:
-        self.clock = Clock()
         self.programs = FakePrograms("n1", "n2")
+        self.clock = self.programs.clock
         self.progress: list[str] = []
         self.results: list[dict[str, StepResult]] = []
-        self.check = run(
-            self.programs, self.clock.loop, steps, self.progress.append, self.results.append
-        )
+        self.check = run(self.programs, steps, self.progress.append, self.results.append)
 
     def answers(self, at: int = 0) -> dict[str, object]:
         """What the script was answered by the first step's ask of this number."""

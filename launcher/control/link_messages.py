@@ -1,0 +1,73 @@
+"""The messages of the full check about links between nodes; `messages` packs and unpacks them."""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .field_types import Name, Port, Size
+
+
+class Listen(NamedTuple):
+    """Accept connections of other nodes.
+
+    Attributes:
+        token: what a caller has to know; this node's own, so that it also proves who answers.
+        peers: names of other nodes, for the addresses on the routes to them.
+    """
+
+    token: str
+    peers: tuple[Name, ...]
+
+
+class Listening(NamedTuple):
+    """Where a node accepts connections, the address that others most probably reach first."""
+
+    port: Port
+    addresses: tuple[Name, ...]
+
+
+class Measure(NamedTuple):
+    """Measure the link to another node.
+
+    Attributes:
+        addresses: of the other node; they are tried in order.
+        token: the other node's.
+        pings: the most round trips.
+        streams: how many streams each way; the fastest counts.
+        seconds: of each stream, and the most for all round trips.
+    """
+
+    addresses: tuple[Name, ...]
+    port: Port
+    token: str
+    pings: Size
+    streams: Size
+    seconds: float
+
+
+class Link(NamedTuple):
+    """One measurement of a link.
+
+    Attributes:
+        address: of the other node.
+        best_s: the shortest round trip in seconds.
+        median_s: their median.
+        out: the fastest stream to the other node, in bytes per second.
+        back: the fastest from it.
+        sent: segments that this node has sent, retransmitted ones as well.
+        resent: segments that it has retransmitted.
+        back_sent: the same of the other node.
+        back_resent: the same of the other node.
+    """
+
+    address: Name
+    best_s: float
+    median_s: float
+    out: float
+    back: float
+    sent: Size
+    resent: Size
+    back_sent: Size
+    back_resent: Size

@@ -1,0 +1,138 @@
+"""The step `network`: measures links side by side, and what looks bad again, one at a time."""
+
+from __future__ import annotations
+
+import secrets
+from itertools import combinations
+
+from ...common.values import NamedTuple
+from ...control.link_messages import Link, Listen, Listening, Measure
+from .link_words import fault
+from .pairs import rounds
+from .steps import Ask, Failed, Step, StepResult, answered
+from .verdict import suspects
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from typing import Any, TypeAlias
+
+    from .pairs import Pair
+    from .steps import Answers, Fault, Script
+    from .verdict import Nodes
+
+    Links: TypeAlias = dict[Pair, Link | Failed]
+
+LISTEN, MEASURE = 20.0, 30.0
+"""Seconds for an answer; the first one includes the start of the programs."""
+
+PINGS = 200
+"""Round trips per measurement."""
+
+GROUP = 4
+"""Nodes among which something is measured again: all links between them, one at a time."""
+
+MOST = 8
+"""Suspects that are measured again, so that the check ends in time."""
+
+
+class Effort(NamedTuple):
+    """How long a link is measured: streams each way, and the seconds of each."""
+
+    streams: int
+    seconds: float
+
+
+SIDE_BY_SIDE, ALONE = Effort(2, 0.1), Effort(4, 0.1)
+
+
+class _Doors:
+    """How the nodes that listen are called."""
+
+    def __init__(self, tokens: Mapping[str, str], listening: Mapping[str, Listening]) -> None:
+        self._tokens = tokens
+        self._listening = listening
+        self.names = [name for name in tokens if name in listening]
+
+    def measure(
+        self, pairs: Sequence[Pair], effort: Effort, doing: str
+    ) -> Generator[Ask, Answers, Links]:
+        """Measure disjoint links side by side: the first node of each calls the second."""
+        requests = {one: self._request(other, effort) for one, other in pairs}
+        answers = yield Ask("measure", requests, Link, MEASURE, doing)
+        return {(one, other): answers[one] for one, other in pairs}
+
+    def _request(self, name: str, effort: Effort) -> Measure:
+        door = self._listening[name]
+        return Measure(door.addresses, door.port, self._tokens[name], PINGS, *effort)
+
+
+def script(names: Sequence[str]) -> Script:
+    """Measure the links between these nodes, and name what is bad twice."""
+    tokens = {name: secrets.token_hex(16) for name in names}
+    requests = {name: Listen(tokens[name], _peers(names, at)) for at, name in enumerate(names)}
+    answers = yield Ask("listen", requests, Listening, LISTEN)
+    listening, failed = answered(answers, Listening)
+    doors = _Doors(tokens, listening)
+    links = yield from _all(doors)
+    suspected = suspects(links)
+    groups = {nodes: _group(nodes, doors.names, suspected) for nodes in list(suspected)[:MOST]}
+    alone = yield from _again(doors, groups.values())
+    faults = [found for nodes, group in groups.items() for found in _confirmed(nodes, group, alone)]
+    notes = [f"{name} was not measured: {why}" for name, why in failed.items()]
+    if len(suspected) > MOST:
+        notes.append(f"{len(suspected)} nodes or links looked bad; {MOST} were measured again")
+    measured = {"links": _rows(links), "links_alone": _rows(alone)}
+    return StepResult(tuple(faults), measured, tuple(notes))
+
+
+STEP = Step("network", "network", script)
+
+
+def _peers(names: Sequence[str], at: int) -> tuple[str, ...]:
+    """Return a few other nodes: the next ones."""
+    return (*names[at + 1 : at + 4], *names[: max(0, min(at, at + 4 - len(names)))])
+
+
+def _all(doors: _Doors) -> Generator[Ask, Answers, Links]:
+    """Measure all links, or enough of them, in rounds."""
+    links: Links = {}
+    turns = rounds(doors.names)
+    for at, pairs in enumerate(turns, 1):
+        doing = f"round {at} of {len(turns)}"
+        links |= yield from doors.measure(pairs, SIDE_BY_SIDE, doing)
+    return links
+
+
+def _again(doors: _Doors, groups: Iterable[Sequence[str]]) -> Generator[Ask, Answers, Links]:
+    """Measure the links within these groups while nothing else is measured."""
+    links: Links = {}
+    for pair in dict.fromkeys(pair for group in groups for pair in combinations(group, 2)):
+        links |= yield from doors.measure([pair], ALONE, f"{pair[0]} and {pair[1]} again")
+    return links
+
+
+def _group(nodes: Nodes, names: Sequence[str], suspected: Iterable[Nodes]) -> list[str]:
+    """Return the nodes and others to compare them with, in order; those without suspicion first."""
+    doubtful = {name for one in suspected for name in one}
+    others = [name for name in names if name not in nodes]
+    others.sort(key=doubtful.__contains__)
+    chosen = {*nodes, *others[: GROUP - len(nodes)]}
+    return [name for name in names if name in chosen]
+
+
+def _confirmed(nodes: Nodes, group: Sequence[str], alone: Links) -> list[Fault]:
+    """Return the fault if these nodes are bad again within their group."""
+    links = {pair: alone[pair] for pair in combinations(group, 2)}
+    metrics = suspects(links).get(nodes)
+    return [fault(nodes, metrics, links)] if metrics else []
+
+
+def _rows(links: Links) -> list[dict[str, Any]]:
+    """Return the measurements for the result."""
+    return [
+        {"nodes": list(pair), "failed": link.why}
+        if isinstance(link, Failed)
+        else {"nodes": list(pair), **link._asdict()}
+        for pair, link in links.items()
+    ]

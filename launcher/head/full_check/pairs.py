@@ -1,0 +1,37 @@
+"""Which nodes are measured with which, side by side: rounds of disjoint pairs. Pure."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypeAlias
+
+    Pair: TypeAlias = tuple[str, str]
+
+ALL = 16
+"""Up to so many nodes, every pair is measured."""
+
+SOME = 9
+"""Rounds with more nodes: each node is then measured with as many others."""
+
+
+def rounds(names: Sequence[str]) -> list[list[Pair]]:
+    """Return rounds of pairs; no node is in two pairs of a round, and no pair is measured twice.
+
+    They are those of a tournament: one player stays, the others go round (the circle method). With
+    more than `ALL` nodes, only `SOME` of the rounds are taken, spread evenly.
+    """
+    players: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
+    turns = len(players) - 1 if len(names) > 1 else 0
+    count = turns if len(names) <= ALL else SOME
+    return [_round(players, at * turns // count) for at in range(count)]
+
+
+def _round(players: Sequence[str | None], turn: int) -> list[Pair]:
+    """Return one round; the player None is the one to sit out with."""
+    first, rest = players[:1], players[1:]
+    seats = [*first, *rest[turn:], *rest[:turn]]
+    half = len(seats) // 2
+    facing = zip(seats[:half], reversed(seats[half:]), strict=True)
+    return [(one, other) for one, other in facing if one is not None and other is not None]

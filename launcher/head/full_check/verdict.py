@@ -1,0 +1,163 @@
+"""From the measurements of links to the nodes and links that are worse than the others. Pure.
+
+A node is bad if even its good links are: the lower quartile of them counts, by badness. A link is
+bad if both its ends have good ones. What counts as bad is measured against the others (median and
+median absolute deviation of the logarithms), and has to be worse by a factor and by an amount. So
+nothing is named for being slow together, such as the links between two racks.
+"""
+
+from __future__ import annotations
+
+from math import log
+
+from ...common.values import NamedTuple
+from ...control.link_messages import Link
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from .pairs import Pair
+    from .steps import Failed
+
+    Measured: TypeAlias = Mapping[Pair, Link | Failed]
+    Nodes: TypeAlias = tuple[str, ...]
+
+DEVIATIONS = 4 * 1.4826
+"""Median absolute deviations from the others: 4 standard deviations of a normal distribution."""
+
+MINORITY = 3
+"""Links are named if at most one in so many is bad; else the network is simply built so."""
+
+UNREACHED = 1e9
+
+
+class Metric(NamedTuple):
+    """One way in which a link may be bad; the badness of a link is greater where it is worse.
+
+    Attributes:
+        name: which it is.
+        badness: of a measurement, positive; None if it says nothing about it.
+        factor: by which a bad one is worse than the others at least.
+        amount: the same as a difference.
+        anyway: the badness from which on it is bad, whatever the others are.
+    """
+
+    name: str
+    badness: Callable[[Link | Failed], float | None]
+    factor: float
+    amount: float
+    anyway: float = UNREACHED * 2
+
+
+def _reach(link: Link | Failed) -> float | None:
+    return 1.0 if isinstance(link, Link) else UNREACHED
+
+
+def _loss(link: Link | Failed) -> float | None:
+    return max(NO_LOSS, *loss(link)) if isinstance(link, Link) else None
+
+
+def _latency(link: Link | Failed) -> float | None:
+    return max(1e-6, link.best_s) if isinstance(link, Link) else None
+
+
+def _bandwidth(link: Link | Failed) -> float | None:
+    return 1 / max(1.0, min(link.out, link.back)) if isinstance(link, Link) else None
+
+
+NO_LOSS = 1e-3
+"""Less is no loss: a healthy network drops a few packets of a stream at full speed."""
+
+FEW = 5
+"""Retransmitted segments that say nothing."""
+
+METRICS = (
+    Metric("reach", _reach, 2, 0, UNREACHED),
+    Metric("loss", _loss, 5, 0.004, 0.02),
+    Metric("latency", _latency, 3, 0.0003),
+    Metric("bandwidth", _bandwidth, 2, 0),
+)
+"""The most serious first. docs/full_check.md has the values."""
+
+
+def loss(link: Link) -> tuple[float, float]:
+    """Return the share of segments that were sent again, here and at the other end."""
+    return _share(link.resent, link.sent), _share(link.back_resent, link.back_sent)
+
+
+def _share(resent: int, sent: int) -> float:
+    return resent / max(1, sent) if resent > FEW else 0.0
+
+
+def suspects(measured: Measured) -> dict[Nodes, list[str]]:
+    """Return the nodes, and the links by their ends, that are bad, with the metrics in which."""
+    found: dict[Nodes, list[str]] = {}
+    for metric in METRICS:
+        values = {
+            pair: value
+            for pair, link in measured.items()
+            if (value := metric.badness(link)) is not None
+        }
+        nodes = _bad_nodes(metric, values)
+        rest = {pair: value for pair, value in values.items() if not nodes & set(pair)}
+        for one in (*((node,) for node in sorted(nodes)), *_bad_links(metric, rest)):
+            found.setdefault(one, []).append(metric.name)
+    alone = {one[0] for one in found if len(one) == 1}
+    return {one: names for one, names in found.items() if len(one) == 1 or not alone & set(one)}
+
+
+def _bad_nodes(metric: Metric, values: Mapping[Pair, float]) -> set[str]:
+    each = {node: _quartile(of) for node, of in _by_node(values).items() if len(of) > 1}
+    if not each:
+        return set()
+    usual = median(each.values())
+    spread = _spread(each.values())
+    return {node for node, value in each.items() if _is_bad(metric, value, usual, spread)}
+
+
+def _bad_links(metric: Metric, values: Mapping[Pair, float]) -> list[Pair]:
+    if not values:
+        return []
+    usual = {node: _quartile(of) for node, of in _by_node(values).items()}
+    spread = _spread(values.values())
+    bad = [
+        (one, other)
+        for (one, other), value in values.items()
+        if _is_bad(metric, value, max(usual[one], usual[other]), spread)
+    ]
+    always = [pair for pair in bad if values[pair] >= metric.anyway]
+    return bad if len(bad) * MINORITY <= len(values) else always
+
+
+def _is_bad(metric: Metric, value: float, usual: float, spread: float) -> bool:
+    if value >= metric.anyway:
+        return True
+    worse = value >= usual * metric.factor and value - usual >= metric.amount
+    return worse and log(value / usual) > DEVIATIONS * spread
+
+
+def _by_node(values: Mapping[Pair, float]) -> dict[str, list[float]]:
+    each: dict[str, list[float]] = {}
+    for pair, value in values.items():
+        for node in pair:
+            each.setdefault(node, []).append(value)
+    return each
+
+
+def median(values: Iterable[float]) -> float:
+    """Return the middle value, the lower one of two."""
+    ordered = sorted(values)
+    return ordered[(len(ordered) - 1) // 2]
+
+
+def _quartile(values: Sequence[float]) -> float:
+    return sorted(values)[(len(values) - 1) // 4]
+
+
+def _spread(values: Iterable[float]) -> float:
+    """Return the median absolute deviation of the logarithms."""
+    logs = [log(value) for value in values]
+    middle = median(logs)
+    return median(abs(one - middle) for one in logs)

@@ -1,0 +1,196 @@
+"""Both ends of a connection on which a link is measured.
+
+The caller sends a token, the other end proves that it knows it, and then the caller sends orders of
+one `WORD` each: to echo it, to take or to give a stream of blocks, and to tell its TCP counters.
+The first byte of a block says whether another one follows.
+"""
+
+from __future__ import annotations
+
+import hmac
+import socket
+import struct
+import time
+
+from ...common.errors import NodeError
+
+WORD = struct.Struct("!4s4xd")
+ECHO, TAKE, GIVE, TELL = b"echo", b"take", b"give", b"tell"
+
+TOLD = struct.Struct("!dd")
+"""An answer: bytes per second, or two counters."""
+
+BLOCK = 64 * 1024
+"""Bytes that are sent and received at a time."""
+
+MORE, LAST = b"\1", b"\0"
+
+STALL = 5
+"""Seconds without progress after which a measurement is given up."""
+
+LONGEST_STREAM = 10.0
+"""Seconds that a caller can have this node send at most."""
+
+UNSENT = 4 * BLOCK
+"""Bytes that wait in the kernel, so that a stream ends in time on a slow link."""
+
+RETRANSMITTED, SEGMENTS = 100, 156
+"""Where tcpi_total_retrans and tcpi_data_segs_out are in struct tcp_info (linux/tcp.h, 4.6)."""
+
+
+def prepare(line: socket.socket) -> None:
+    """Set the options of a connection; its calls block, but not longer than `STALL`."""
+    line.settimeout(None)
+    for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+        line.setsockopt(socket.SOL_SOCKET, option, struct.pack("@ll", STALL, 0))
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT)
+
+
+def proof(token: str) -> bytes:
+    """Return what shows that one knows a token, without the token."""
+    return hmac.digest(token.encode(), b"dsrun full check", "sha256")
+
+
+def receive(line: socket.socket, size: int) -> bytearray:
+    """Return so many bytes.
+
+    Raises:
+        OSError: the connection has ended, or nothing has come for `STALL` seconds.
+    """
+    data = bytearray(size)
+    _fill(line, memoryview(data))
+    return data
+
+
+def _fill(line: socket.socket, view: memoryview) -> None:
+    while view:
+        try:
+            size = line.recv_into(view, 0, socket.MSG_WAITALL)
+        except BlockingIOError:
+            raise TimeoutError(f"nothing arrived for {STALL} s") from None
+        if not size:
+            raise ConnectionResetError("the connection has ended")
+        view = view[size:]
+
+
+def give(line: socket.socket, seconds: float) -> None:
+    """Send a stream for so long.
+
+    Raises:
+        OSError: as `receive`.
+    """
+    end = time.monotonic() + seconds
+    more, last = (mark + bytes(BLOCK - 1) for mark in (MORE, LAST))
+    try:
+        line.sendall(more)
+        while time.monotonic() < end:
+            line.sendall(more)
+        line.sendall(last)
+    except BlockingIOError:
+        raise TimeoutError(f"nothing could be sent for {STALL} s") from None
+
+
+def take(line: socket.socket) -> float:
+    """Receive a stream; return its bytes per second, from the first block to the last.
+
+    Raises:
+        OSError: as `receive`.
+    """
+    block = memoryview(bytearray(BLOCK))
+    blocks, begin = -1, 0.0
+    while True:
+        _fill(line, block)
+        blocks += 1
+        begin = begin or time.monotonic()
+        if block[:1] == LAST:
+            return blocks * BLOCK / max(time.monotonic() - begin, 1e-6)
+
+
+def counters(line: socket.socket) -> tuple[int, int]:
+    """Return how many segments were sent and retransmitted; (0, 0) on an older kernel."""
+    info = line.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 256)
+    if len(info) < SEGMENTS + 4:
+        return 0, 0
+    sent, resent = (struct.unpack_from("@I", info, at)[0] for at in (SEGMENTS, RETRANSMITTED))
+    return sent, resent
+
+
+def obey(line: socket.socket, token: str) -> None:
+    """Serve a caller until it ends the connection.
+
+    Raises:
+        OSError: the connection ends, or the caller does nothing, or does not know the token.
+    """
+    prepare(line)
+    if not hmac.compare_digest(receive(line, len(token)), token.encode()):
+        raise PermissionError("a caller without the token")
+    line.sendall(proof(token))
+    while True:
+        order = bytes(receive(line, WORD.size))
+        word, value = WORD.unpack(order)
+        if word == ECHO:
+            line.sendall(order)
+        elif word == TAKE:
+            line.sendall(TOLD.pack(take(line), 0.0))
+        elif word == GIVE:
+            give(line, min(value, LONGEST_STREAM))
+        elif word == TELL:
+            line.sendall(TOLD.pack(*counters(line)))
+
+
+class Caller:
+    """The end that gives the orders."""
+
+    def __init__(self, line: socket.socket, token: str) -> None:
+        """Show the token.
+
+        Raises:
+            NodeError: the other end does not prove that it knows it.
+            OSError: as `receive`.
+        """
+        self._line = line
+        prepare(line)
+        line.sendall(token.encode())
+        if not hmac.compare_digest(receive(line, len(proof(token))), proof(token)):
+            raise NodeError("another program answers there")
+
+    def round_trips(self, most: int, seconds: float) -> list[float]:
+        """Return the times of round trips in seconds, sorted; at least one."""
+        times: list[float] = []
+        end = time.monotonic() + seconds
+        self._echo()  # the other end gets ready
+        while not times or (len(times) < most and time.monotonic() < end):
+            times.append(self._echo())
+        return sorted(times)
+
+    def send(self, seconds: float) -> float:
+        """Return the bytes per second of a stream to the other end."""
+        self._order(TAKE)
+        give(self._line, seconds)
+        rate, _ = self._answer()
+        return rate
+
+    def fetch(self, seconds: float) -> float:
+        """Return the bytes per second of a stream from the other end."""
+        self._order(GIVE, seconds)
+        return take(self._line)
+
+    def counters(self) -> tuple[int, int, int, int]:
+        """Return the segments sent and retransmitted here, and those at the other end."""
+        self._order(TELL)
+        sent, resent = self._answer()
+        return (*counters(self._line), int(sent), int(resent))
+
+    def _echo(self) -> float:
+        begin = time.perf_counter()
+        self._order(ECHO)
+        receive(self._line, WORD.size)
+        return time.perf_counter() - begin
+
+    def _order(self, word: bytes, value: float = 0.0) -> None:
+        self._line.sendall(WORD.pack(word, value))
+
+    def _answer(self) -> tuple[float, float]:
+        one, other = TOLD.unpack(receive(self._line, TOLD.size))
+        return one, other

@@ -1,0 +1,149 @@
+"""Both ends of a measured connection, over the loopback interface."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.node.full_check.streams import (
+    BLOCK,
+    WORD,
+    Caller,
+    counters,
+    give,
+    obey,
+    prepare,
+    proof,
+    receive,
+    take,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+TOKEN = "0123456789abcdef" * 2
+
+
+@contextmanager
+def connected() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """Two ends of a TCP connection."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        ours = socket.create_connection(door.getsockname())
+        theirs, _ = door.accept()
+    with ours, theirs:
+        yield ours, theirs
+
+
+@contextmanager
+def played(part: Callable[[socket.socket], object]) -> Iterator[socket.socket]:
+    """One end; the other one is played by a thread until it ends."""
+
+    def run(line: socket.socket) -> None:
+        with suppress(OSError), line:
+            part(line)
+
+    with connected() as (ours, theirs):
+        thread = threading.Thread(target=run, args=(theirs,))
+        thread.start()
+        try:
+            yield ours
+        finally:
+            ours.close()
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+@pytest.fixture
+def caller() -> Iterator[Caller]:
+    with played(lambda line: obey(line, TOKEN)) as line:
+        yield Caller(line, TOKEN)
+
+
+def test_round_trips_are_sorted_and_at_most_so_many(caller: Caller) -> None:
+    times = caller.round_trips(20, 5.0)
+    assert len(times) == 20
+    assert times == sorted(times)
+    assert 0 < times[0] < 0.1
+
+
+def test_there_is_a_round_trip_however_short_the_time(caller: Caller) -> None:
+    assert len(caller.round_trips(20, 0.0)) == 1
+
+
+def test_streams_are_measured_in_both_directions_one_after_another(caller: Caller) -> None:
+    rates = [caller.send(0.02), caller.fetch(0.02), caller.send(0.0), caller.fetch(0.0)]
+    assert all(rate > 1e5 for rate in rates)
+    assert len(caller.round_trips(3, 1.0)) == 3
+
+
+def test_segments_are_counted_at_both_ends(caller: Caller) -> None:
+    before = caller.counters()
+    caller.send(0.02)
+    after = caller.counters()
+    assert after[0] > before[0] > 0
+    assert after[2] >= before[2] > 0
+
+
+def test_counters_are_those_of_the_kernel() -> None:
+    with connected() as (ours, theirs):
+        for _ in range(5):
+            ours.sendall(b"x")
+            receive(theirs, 1)
+        assert counters(ours) == (5, 0)
+        assert counters(theirs) == (0, 0)
+
+
+def test_a_caller_without_the_token_is_dropped() -> None:
+    with played(lambda line: obey(line, TOKEN)) as line, pytest.raises(ConnectionError):
+        Caller(line, "f" * len(TOKEN))
+
+
+def test_another_program_is_no_node() -> None:
+    """Not even one that echoes the token."""
+    with (
+        played(lambda line: line.sendall(line.recv(100))) as line,
+        pytest.raises((NodeError, OSError)),
+    ):
+        Caller(line, TOKEN)
+    with (
+        played(lambda line: line.sendall(bytes(len(proof(TOKEN))))) as line,
+        pytest.raises(NodeError, match="another program"),
+    ):
+        Caller(line, TOKEN)
+
+
+def test_an_unknown_order_is_ignored(caller: Caller) -> None:
+    caller._line.sendall(WORD.pack(b"what", float("nan")))
+    assert len(caller.round_trips(1, 1.0)) == 1
+
+
+def test_the_rate_is_that_after_the_first_block() -> None:
+    with connected() as (ours, theirs):
+        thread = threading.Thread(target=give, args=(theirs, 0.05))
+        thread.start()
+        rate = take(ours)
+        thread.join()
+    assert rate > BLOCK
+
+
+def test_an_end_in_the_middle_is_an_error() -> None:
+    with connected() as (ours, theirs):
+        theirs.sendall(b"x")
+        theirs.close()
+        with pytest.raises(ConnectionResetError, match="the connection has ended"):
+            receive(ours, 2)
+
+
+def test_nothing_is_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsrun.launcher.node.full_check.streams.STALL", 1)
+    with connected() as (ours, _theirs):
+        prepare(ours)
+        with pytest.raises(TimeoutError, match="nothing arrived for 1 s"):
+            receive(ours, 1)
+        with pytest.raises(TimeoutError, match="nothing could be sent for 1 s"):
+            give(ours, 60.0)
