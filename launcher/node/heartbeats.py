@@ -30,10 +30,16 @@ class Heartbeats:
         self._suspended = False
         self._timer: Timer | None = None
 
+    @property
+    def beating(self) -> bool:
+        """Whether heartbeats are being sent."""
+        return self._timer is not None
+
     def beat(self) -> None:
         """Send a heartbeat, check those of the runner, and do so again and again from now on.
 
-        This begins with the first START or command; on a held node with the first JOB.
+        This begins with START, or with an earlier heartbeat of the runner; on a held node with the
+        first JOB or command.
         """
         if not self._link.open:
             return

@@ -100,7 +100,7 @@ class Session:
             frames.END: self._on_end,
             frames.USAGE_ASK: self._on_usage_ask,
             frames.END_JOB: self._on_end_job,
-            frames.BEAT: lambda _body: None,
+            frames.BEAT: self._on_beat,
             **{kind: partial(self._pass_on, kind) for kind in RUN_FRAMES},
             **{kind: partial(self._on_beside, kind) for kind in BESIDE_FRAMES},
         }
@@ -163,8 +163,7 @@ class Session:
             self._send(frame)
         self._heartbeats.count_anew()
         if task.held:
-            self._start_timer.cancel()
-            self._heartbeats.beat()
+            self._begin_beats()
 
     def _on_start(self, body: bytes) -> None:
         start, run = messages.unpack(messages.Start, body), self._run
@@ -218,19 +217,17 @@ class Session:
             from .beside import Beside
 
             self._beside = Beside(self._loop, self._link, self._on_beside_end)
-        if kind == frames.EXEC and not self._active:
-            self._beat_before_start(body)
+        if kind == frames.EXEC and not self._heartbeats.lease:
+            self._begin_without_job(body)
         self._beside.handlers[kind](body)
 
-    def _beat_before_start(self, body: bytes) -> None:
-        """Send heartbeats from a command on, and count the runner's silence; START may be late."""
-        if not self._heartbeats.lease:
-            from ..control import command_messages
+    def _begin_without_job(self, body: bytes) -> None:
+        """Count the runner's silence from the first command on."""
+        from ..control import command_messages
 
-            self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
-            self._guard.keep_alive(self._loop, INITIAL_SILENCE)
-        self._start_timer.cancel()
-        self._heartbeats.beat()
+        self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
+        self._guard.keep_alive(self._loop, INITIAL_SILENCE)
+        self._begin_beats()
 
     def _on_beside_end(self) -> None:
         if self._phase is Phase.CLEARING:
@@ -273,6 +270,15 @@ class Session:
             self._active.abandon(f"lost contact with the runner: {reason}")
         else:
             self._end()
+
+    def _on_beat(self, _body: bytes) -> None:
+        """Answer the first beat with ours: the runner uses its nodes, this one later or never."""
+        if self._heartbeats.lease and not self._heartbeats.beating:
+            self._begin_beats()
+
+    def _begin_beats(self) -> None:
+        self._start_timer.cancel()
+        self._heartbeats.beat()
 
     def _on_lease(self, body: bytes) -> None:
         self._heartbeats.on_lease(body)

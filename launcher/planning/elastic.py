@@ -41,11 +41,14 @@ def has_private_logs(options: Options) -> bool:
 
 
 def is_elastic(options: Options) -> bool:
-    """Return whether the job has rounds: workers may be restarted, nodes may join and leave."""
-    limits = options.min_elastic_nodes, options.max_elastic_nodes
+    """Return whether the job has rounds: workers may be restarted, nodes may join and leave.
+
+    With --exclude_unhealthy, --min_elastic_nodes alone only says how many nodes it may start with.
+    """
     wanted = options.elastic_training or options.max_restarts or nodes_range(options)
-    wanted = wanted or not has_own_logs(options)
-    return bool(wanted or any(number is not None for number in limits))
+    wanted = wanted or not has_own_logs(options) or options.max_elastic_nodes is not None
+    shrinks = options.min_elastic_nodes is not None and not options.exclude_unhealthy
+    return bool(wanted or shrinks)
 
 
 def elastic_agent(options: Options, backend: str = "") -> str:
@@ -91,7 +94,7 @@ def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
             f"--stdin {options.stdin}: not in an elastic job, as a restarted rank 0 would miss the"
             " input that was already read"
         )
-    least, most = _nodes(options, nodes)
+    least, most = node_limits(options, nodes)
     if (options.max_restarts or 0) < 0:
         raise UsageError(f"--max_restarts: expected 0 or more, not {options.max_restarts}")
     restarts = DEEPSPEED_RESTARTS if options.elastic_training else 0
@@ -153,8 +156,12 @@ def _check_static(options: Options) -> None:
         )
 
 
-def _nodes(options: Options, nodes: int) -> tuple[int, int]:
-    """Return the smallest and the largest number of nodes in a round, of `nodes`."""
+def node_limits(options: Options, nodes: int) -> tuple[int, int]:
+    """Return the smallest and the largest number of nodes in a round, of `nodes`.
+
+    Raises:
+        UsageError: there are fewer nodes than the smallest number, or the largest is less than it.
+    """
     least, most = _limits(options)
     unbounded = 1 << 30 if grows(options) else nodes
     most = unbounded if most is None else most

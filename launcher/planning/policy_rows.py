@@ -131,7 +131,7 @@ def _checks(policy: CheckPolicy) -> Iterator[str]:
     yield "warnings are errors" if policy.strict else ""
     command, limit = policy.health_command, policy.health_timeout
     yield f"{command!r} must succeed on each node within {limit:g} s" if command else ""
-    yield "nodes that fail are left out" if policy.exclude_unhealthy else ""
+    yield f"starts without nodes that fail, with {policy.least} at least" if policy.least else ""
 
 
 def _timeouts(policy: SupervisionPolicy) -> Iterator[str]:

@@ -37,6 +37,7 @@ _CONTRADICTIONS = {
     **dict.fromkeys(("hostfile", "host", "include", "exclude", "num_nodes"), _NODES),
     **dict.fromkeys(("force_multi", "no_ssh", "rank_per_task"), _NODES),
     **dict.fromkeys(("elastic_training", "min_elastic_nodes", "max_elastic_nodes"), _ROUNDS),
+    "exclude_unhealthy": _ROUNDS,
     **dict.fromkeys(("restart_window", "min_uptime", "no_restart_codes"), _ROUNDS),
     **dict.fromkeys(("min_wait", "cool_down", "gain_delay", "change_notice"), _ROUNDS),
     **dict.fromkeys(("watch_hostfile", "host_discovery_script"), _NODES),

@@ -13,11 +13,12 @@ class CheckPolicy(NamedTuple):
         strict: what would be a warning ends the start.
         health_command: a shell command that must succeed on a node; "" for none.
         health_timeout: seconds that it may take.
-        exclude_unhealthy: a job that may have fewer nodes starts without those that fail.
+        least: the fewest nodes to start with, without those that fail or cannot be reached; None if
+            all are needed, or an elastic job's own limit counts alone.
     """
 
     quick: bool = True
     strict: bool = False
     health_command: str = ""
     health_timeout: float = 60.0
-    exclude_unhealthy: bool = False
+    least: int | None = None

@@ -60,10 +60,10 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
         (SPEC._replace(binding=BindingPolicy(report=True)), "binding", "reported"),
         (SPEC._replace(checks=CheckPolicy(quick=False)), "checks", "no quick check"),
         (
-            SPEC._replace(checks=CheckPolicy(True, True, "true", 5.0, True)),
+            SPEC._replace(checks=CheckPolicy(True, True, "true", 5.0, 3)),
             "checks",
-            "warnings are errors; 'true' must succeed on each node within 5 s; nodes that fail are"
-            " left out",
+            "warnings are errors; 'true' must succeed on each node within 5 s; starts without"
+            " nodes that fail, with 3 at least",
         ),
         (
             SPEC._replace(

@@ -17,6 +17,8 @@ OPTIONS = {
     ),
     "health_timeout": Description("Time limit of --health_command."),
     "exclude_unhealthy": Description(
-        "Start without nodes that fail a check, as long as --min_elastic_nodes remain."
+        "Start without nodes that fail a check or cannot be reached, as long as"
+        " --min_elastic_nodes remain. The job is not elastic because of it; an elastic job starts"
+        " without them in any case."
     ),
 }

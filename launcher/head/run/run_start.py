@@ -7,7 +7,7 @@ from ...control import frames, messages
 from ..fleet.unreached import folded
 from . import start_words
 from .phase import Phase
-from .startup import Ready, Refused, StartLimits, Startup, Unfit
+from .startup import Portless, Ready, Refused, StartLimits, Startup, Unfit
 from .stdin import Stdin
 
 TYPE_CHECKING = False
@@ -38,8 +38,11 @@ class RunStart:
     def startup(self, console: Console) -> Startup:
         """Return what waits for the nodes of the run."""
         run, policy = self._run, self._run.spec.supervision
-        least, batches = run.restarts.least, run.spec.batches
-        limits = StartLimits(policy.connect_timeout, policy.start_timeout, least, batches)
+        rounds = run.restarts.least is not None
+        least = run.restarts.least if rounds else run.spec.checks.least
+        limits = StartLimits(
+            policy.connect_timeout, policy.start_timeout, least, run.spec.batches, rounds
+        )
         return Startup(run.plan, run.nodes, run.loop, console, limits, self.on_startup)
 
     def on_startup(self, event: StartupEvent) -> None:
@@ -49,6 +52,9 @@ class RunStart:
                 self._run.on_ready(plan, master, port)
             case Unfit(causes):
                 self._leave_out(causes)
+            case Portless(node):
+                node.hello = None
+                self._run.before_job(node)
             case Refused(error):
                 self._run.refuse(error)
 

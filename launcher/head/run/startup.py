@@ -42,12 +42,14 @@ class StartLimits(NamedTuple):
         start: how long to wait for all nodes.
         least: the fewest nodes to start with; None if all are needed.
         batches: the elastic batch plan that the number of workers has to fit, if there is one.
+        rounds: whether it is an elastic job, whose rounds have other ports.
     """
 
     connect: float
     start: float
     least: int | None = None
     batches: BatchPlan | None = None
+    rounds: bool = False
 
 
 class Ready(NamedTuple):
@@ -64,6 +66,12 @@ class Unfit(NamedTuple):
     causes: dict[RunNode, str]
 
 
+class Portless(NamedTuple):
+    """This node is the first one now, without those that are unfit, and needs the master port."""
+
+    node: RunNode
+
+
 class Refused(NamedTuple):
     """The start was given up."""
 
@@ -71,7 +79,7 @@ class Refused(NamedTuple):
 
 
 if TYPE_CHECKING:
-    StartupEvent: TypeAlias = Ready | Unfit | Refused
+    StartupEvent: TypeAlias = Ready | Unfit | Portless | Refused
 
 
 class Startup:
@@ -178,7 +186,8 @@ class Startup:
     def _look(self) -> None:
         if self._closed or not all(node.settled for node in self._nodes):
             return
-        self._drop_failed()
+        if self._drop_failed():
+            return
         failed = self._failed()
         if not failed:
             hellos = {n.node.rank: n.hello for n in self._nodes if n.hello}
@@ -188,15 +197,23 @@ class Startup:
         else:
             self._settle()
 
-    def _drop_failed(self) -> None:
-        """Drop the nodes that cannot take part, if enough others remain."""
+    def _drop_failed(self) -> bool:
+        """Drop the nodes that cannot take part, if enough others remain.
+
+        Returns:
+            whether the first of these does not have the master port yet, and has to answer again.
+        """
         unfit = {node: cause for node in self._nodes if (cause := _unfit(node))}
         rest = [node for node in self._nodes if node not in unfit]
         if self._limits.least is None or not unfit or len(rest) < self._limits.least:
-            return
+            return False
         self._emit(Unfit(unfit))
+        portless = not self._limits.rounds and rest[0] is not self._nodes[0]
         self._nodes = rest
         self._plan = assigned(self._plan, rest)
+        if portless:
+            self._emit(Portless(rest[0]))
+        return portless
 
     def _failed(self) -> list[str]:
         return by_cause({node.name: node.failed for node in self._nodes if node.failed})

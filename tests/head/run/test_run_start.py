@@ -11,9 +11,12 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.run.outcome import end_message
 from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import WorkerPolicy
 from dsrun.launcher.specs.output_policy import OutputPolicy
+
+from ...support.fake_fleet import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,6 +60,51 @@ def test_slots_that_only_the_nodes_know(fleet_of: FleetOf) -> None:
     assert (run.phase, run.plan.world_size) == (Phase.RUNNING, 5)
     assert [len(node.node.slots or ()) for node in run.nodes] == [2, 3]
     assert [node.node.ranks for node in run.nodes] == [range(2), range(2, 5)]
+
+
+def test_a_static_job_starts_with_those_that_are_enough(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run(checks=CheckPolicy(least=2))
+    job.node("n0").hello()
+    job.node("n1").hello(problems=("no folder",))
+    job.node("n2").hello()
+    job.step()
+    job.node("n2").reaches()
+    job.step()
+    assert job.said() == ["n1: no folder; starting without it"]
+    assert (run.phase, run.plan.world_size) == (Phase.RUNNING, 4)
+    job.node("n0").beats()
+    job.step()
+    job.up("n2", 2, 3)
+    job.node("n2").exits(2, 7)
+    job.step()
+    assert run.stopping, "it is not elastic"
+
+
+def test_one_that_becomes_the_first_gets_the_master_port(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run(checks=CheckPolicy(least=2))
+    for name, problems in (("n0", ("no folder",)), ("n1", ()), ("n2", ())):
+        job.node(name).hello(port=None, problems=problems)
+    job.step()
+    (_, first), (kind, again) = job.news("n1")
+    assert (first["port"], kind, again["port"]) == (None, "JOB", 0)
+    job.node("n1").hello(port=29600)
+    job.step()
+    job.node("n2").reaches()
+    job.step()
+    ((kind, start),) = job.news("n1")
+    assert (kind, start["master_addr"], start["master_port"]) == ("START", "n1", 29600)
+    assert (run.phase, start["world_size"]) == (Phase.RUNNING, 4)
+
+
+def test_below_the_least_there_is_no_start(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.run(checks=CheckPolicy(least=2))
+    job.node("n0").hello()
+    job.node("n1").hello(problems=("no folder",))
+    job.step()
+    assert refusal(run) == ["n1: no folder"]
 
 
 @pytest.fixture
