@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ..control.facts import Facts
     from ..control.messages import Task
     from .devices import Devices
 
@@ -35,6 +36,7 @@ def hello(
     port: int | None,
     problems: Sequence[str],
     log_dir: str,
+    facts: Facts | None = None,
 ) -> Hello:
     """Return this node's HELLO."""
     return Hello(
@@ -51,4 +53,5 @@ def hello(
         clock=time.monotonic(),
         log_dir=log_dir,
         pids=(os.getppid(), os.getpid()),
+        facts=facts,
     )

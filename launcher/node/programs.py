@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 PROGRAMS: dict[str, str] = {
+    "facts": ".facts.program:main",
     "network": ".full_check.network:main",
 }
 """Programs by name: "module:function", the module relative to this package."""

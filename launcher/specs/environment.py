@@ -98,6 +98,16 @@ def _match(name: str, pattern: str) -> bool:
     return name.startswith(text) if begins else name.endswith(text) if ends else name == text
 
 
+def looks_secret(name: str) -> bool:
+    """Return whether a variable's value must not be shown or sent."""
+    return _matches(name, SECRET)
+
+
+def is_mask(name: str) -> bool:
+    """Return whether a variable hides devices."""
+    return _matches(name, MASKS)
+
+
 def masks(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that hide devices."""
     return {name: value for name, value in environ.items() if _matches(name, MASKS)}

@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ...control.facts import Facts
     from ...specs.host import Slot
     from .logs import JobFolder
 
@@ -74,7 +75,16 @@ class NodeSetup:
             port,
             self._problems,
             text(os.fsencode(self.folder.path)) if self.folder else "",
+            self._facts(),
         )
+
+    def _facts(self) -> Facts | None:
+        """Return the facts by which nodes are compared, if that is asked for and makes sense."""
+        if not (self.task.facts and self.usable):
+            return None
+        from ..facts.collect import collect
+
+        return collect(self)
 
     def equip(self, slots: Sequence[Slot]) -> WorkerDevices:
         """Return the workers' devices.

@@ -1,0 +1,81 @@
+"""Collects the facts by which nodes are compared, in a few milliseconds."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ...control.facts import MOST_FILES, DeviceFacts, Facts
+from ...specs.environment import text_from_wire, to_wire
+from . import code, libraries, machine, variables
+from .interpreter import interpreter
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..workers.prepare import NodeSetup
+    from .devices import DeviceQuestion
+
+DRIVER = "/dev/nvidiactl"
+"""Without this file NVIDIA's driver cannot be asked."""
+
+
+def collect(setup: NodeSetup) -> Facts:
+    """Return the facts of this node for a task whose checks have found no problem."""
+    environ = environ_of(setup)
+    python = interpreter(os.fsdecode(setup.python), environ)
+    question = _ask(setup, python.folders)
+    workdir = os.fsdecode(setup.workdir)
+    versions = libraries.versions(python, environ)
+    files = code.python_files(workdir)
+    spaces = machine.spaces(workdir, setup.folder.path if setup.folder else "", environ)
+    devices, cuda = _answered(question)
+    return Facts(
+        wall=time.time(),
+        python=python.version,
+        python_path=to_wire(python.path),
+        versions={name: to_wire(one) for name, one in (versions | cuda).items()},
+        script=_script(setup, workdir),
+        files=code.files_digest(files),
+        file_count=MOST_FILES + 1 if files is None else len(files),
+        env={name: to_wire(one) for name, one in variables.that_matter(environ).items()},
+        limits=machine.limits(),
+        memory=machine.memory(),
+        cgroup_memory=machine.cgroup_memory(),
+        cpus=machine.cpus(),
+        spaces=tuple(one._replace(path=to_wire(one.path)) for one in spaces),
+        devices=devices,
+    )
+
+
+def environ_of(setup: NodeSetup) -> dict[str, str]:
+    """Return the environment of the workers, as far as all of them have the same."""
+    wired = {**setup.base, **setup.task.env}
+    return {text_from_wire(name): text_from_wire(value) for name, value in wired.items()}
+
+
+def _script(setup: NodeSetup, workdir: str) -> str:
+    """Return the digest of the script; a module, or a function that was sent, has none."""
+    if setup.program.module or setup.task.payload:
+        return ""
+    return code.script_digest(os.path.join(workdir, text_from_wire(setup.program.script)))
+
+
+def _ask(setup: NodeSetup, folders: tuple[str, ...]) -> DeviceQuestion | None:
+    """Have a child ask NVIDIA's driver, if there is one."""
+    if setup.devices.kind != "cuda" or not os.path.exists(DRIVER):
+        return None
+    from . import devices
+
+    addresses = setup.devices.addresses(setup.devices.visible)
+    try:
+        return devices.DeviceQuestion(lambda: devices.read(addresses, folders))
+    except OSError:
+        return None
+
+
+def _answered(question: DeviceQuestion | None) -> tuple[tuple[DeviceFacts, ...], dict[str, str]]:
+    """Return the devices, and the version of CUDA that their driver supports."""
+    if question is None:
+        return (), {}
+    *rows, versions = question.answer() or [{}]
+    return tuple(DeviceFacts(*row) for row in rows), versions

@@ -1,0 +1,130 @@
+"""The visible devices as NVIDIA's driver describes them, asked by a forked child.
+
+A device that does not answer would block the process that asks (compare `device_usage`). Without
+NVML the driver's files in /proc still have the names.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+
+from ....accelerator.hardware import nvml
+from ...control.facts import DeviceFacts
+from .. import processes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from ....accelerator.hardware.nvml import Gpu
+
+SECONDS = 2.0
+"""Seconds for the driver to answer."""
+
+ASKED = ("name", "uuid", "address", "total", "used", "processes", "uncorrected", "rows")
+"""What is asked of each device."""
+
+
+class DeviceQuestion:
+    """Asks while other facts are collected: `begin`, then `answer`."""
+
+    def __init__(self, ask: Callable[[], list[Any]]) -> None:
+        """Start a child that calls `ask`, whose result JSON can have."""
+        self._read, theirs = os.pipe2(os.O_CLOEXEC)
+        self._end = time.monotonic() + SECONDS
+        parent = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            _answer(ask, theirs, parent)
+        os.close(theirs)
+
+    def answer(self) -> list[Any]:
+        """Return what the child has answered, [] if it has not in time."""
+        data, poll = b"", select.poll()
+        poll.register(self._read, select.POLLIN)
+        while poll.poll(max(0.0, self._end - time.monotonic()) * 1000):
+            block = os.read(self._read, 65536)
+            if not block:
+                break
+            data += block
+        os.close(self._read)
+        processes.send(self._pid, signal.SIGKILL)
+        with suppress(ChildProcessError):
+            # One that hangs in the driver is reaped when it ends, as any other child.
+            os.waitpid(self._pid, 0 if data.endswith(b"]") else os.WNOHANG)
+        found: list[Any] = json.loads(data) if data.endswith(b"]") else []
+        return found
+
+
+def read(addresses: Mapping[str, str], folders: Sequence[str]) -> list[Any]:
+    """Return the rows of the devices with these PCI addresses, and last {"cuda_driver": version}.
+
+    This may block.
+
+    Args:
+        addresses: of the visible devices, by id.
+        folders: where NVML's Python module may be, if this process does not find it.
+    """
+    sys.path.extend(folders)
+    gpus = nvml.read(*ASKED) or nvml.from_proc()
+    known = {gpu.address: gpu for gpu in gpus}
+    users = _users()
+    rows: list[Any] = [
+        facts_of(entry, known[address], users)
+        for entry, address in addresses.items()
+        if address in known
+    ]
+    return [*rows, next(({"cuda_driver": gpu.cuda} for gpu in gpus if gpu.cuda), {})]
+
+
+def facts_of(entry: str, gpu: Gpu, users: Mapping[int, str]) -> DeviceFacts:
+    """Return the facts of a device; `users` are the names of users by uid."""
+    total = gpu.total or 0
+    return DeviceFacts(
+        id=entry,
+        name=gpu.name or "",
+        total=total,
+        free=max(total - (gpu.used or 0), 0),
+        problems=nvml.problems(gpu, [one.pid for one in gpu.processes]),
+        users=tuple(_user(one.pid, users) for one in gpu.processes),
+    )
+
+
+def _user(pid: int, users: Mapping[int, str]) -> str:
+    """Name a process and its user, who is not known outside of its container."""
+    try:
+        uid = os.stat(f"/proc/{pid}").st_uid
+    except OSError:
+        return f"pid {pid}"
+    return f"pid {pid} ({users.get(uid, f'uid {uid}')})"
+
+
+def _users() -> dict[int, str]:
+    """Return the users of this machine; those of a directory service could take long."""
+    with suppress(OSError), open("/etc/passwd", encoding="utf-8", errors="replace") as file:
+        rows = [line.split(":") for line in file]
+        return {int(row[2]): row[0] for row in rows if len(row) > 3 and row[2].isdecimal()}
+    return {}
+
+
+def _answer(ask: Callable[[], list[Any]], fd: int, parent: int) -> None:
+    """Write the answer as JSON, and end; never returns."""
+    try:
+        signal.set_wakeup_fd(-1)  # the pipe is the parent's as well
+        processes.die_with_parent(signal.SIGKILL)
+        # If this process hangs, the runner must still see when the node launcher has ended.
+        for other in {*map(int, os.listdir("/proc/self/fd"))} - {fd}:
+            with suppress(OSError):  # the one that has listed them
+                os.close(other)
+        if os.getppid() == parent:
+            with open(fd, "w", encoding="utf-8") as pipe:
+                json.dump(ask(), pipe)
+    finally:
+        os._exit(0)

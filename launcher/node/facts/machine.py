@@ -1,0 +1,118 @@
+"""What this machine gives the workers: limits, memory, processors, and room in folders."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from ...control.facts import Space
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+LIMITS = {
+    "nofile": resource.RLIMIT_NOFILE,
+    "memlock": resource.RLIMIT_MEMLOCK,
+    "nproc": resource.RLIMIT_NPROC,
+    "stack": resource.RLIMIT_STACK,
+}
+"""The limits by the names that limits.conf(5) has for them."""
+
+NO_LIMIT = 1 << 60
+"""Bytes from which on a limit of cgroup v1 means none: it is the largest multiple of a page."""
+
+
+def limits() -> dict[str, int]:
+    """Return the soft limits of this process, which the workers inherit; -1 for none."""
+    return {name: resource.getrlimit(number)[0] for name, number in LIMITS.items()}
+
+
+def memory(root: str = "/") -> int:
+    """Return the bytes of memory of this machine, 0 if not known."""
+    for line in _text(f"{root}proc/meminfo").splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def cgroup_memory(root: str = "/") -> int:
+    """Return the smallest memory limit of the cgroups of this process, 0 for none.
+
+    Source: the kernel's cgroup-v2.rst and cgroup-v1/memory.rst.
+    """
+    found = [
+        int(text)
+        for folder in _folders("memory", root)
+        for name in ("memory.max", "memory.limit_in_bytes")
+        if (text := _text(f"{folder}/{name}").strip()).isdecimal()
+    ]
+    return min((limit for limit in found if limit < NO_LIMIT), default=0)
+
+
+def cpus(root: str = "/") -> float:
+    """Return how many CPUs this process may use at a time: its affinity, and cgroups' quotas."""
+    allowed = float(len(os.sched_getaffinity(0)))
+    return min([allowed, *(quota for folder in _folders("cpu", root) for quota in _quota(folder))])
+
+
+def space(role: str, path: str) -> Space:
+    """Return the room at a path, or in the nearest folder above it that exists."""
+    while not os.path.isdir(path) and path not in {"", "/"}:
+        path = os.path.dirname(path)
+    try:
+        found = os.statvfs(path)
+    except OSError:
+        return Space(role, path, 0, 0, -1, writable=False)
+    return Space(
+        role,
+        path,
+        total=found.f_blocks * found.f_frsize,
+        free=found.f_bavail * found.f_frsize,
+        inodes=found.f_favail if found.f_files else -1,
+        writable=not found.f_flag & os.ST_RDONLY and os.access(path, os.W_OK | os.X_OK),
+    )
+
+
+def spaces(workdir: str, log_dir: str, environ: Mapping[str, str]) -> tuple[Space, ...]:
+    """Return the room in the folders of a job; without a log folder, there is none for that."""
+    folders = {
+        "work": workdir,
+        "log": log_dir,
+        "tmp": environ.get("TMPDIR") or "/tmp",
+        "shm": "/dev/shm",
+    }
+    return tuple(space(role, path) for role, path in folders.items() if path)
+
+
+def _quota(folder: str) -> Iterator[float]:
+    """Yield the CPUs' worth of time that a cgroup allows, if it sets a limit."""
+    words = _text(f"{folder}/cpu.max").split()
+    if not words:
+        names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
+        words = [_text(f"{folder}/{name}").strip() for name in names]
+    if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
+        yield int(words[0]) / int(words[1])
+
+
+def _folders(controller: str, root: str) -> Iterator[str]:
+    """Yield the folders of this process's cgroup with a controller, and of those above it."""
+    for line in _text(f"{root}proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        top = f"{root}sys/fs/cgroup/{controllers}" if controllers else f"{root}sys/fs/cgroup"
+        while path.startswith("/"):
+            yield f"{top}{path}".rstrip("/")
+            if path == "/":
+                break
+            path = os.path.dirname(path)
+
+
+def _text(path: str) -> str:
+    """Return a small file of the kernel, "" if it cannot be read."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(65536)
+    except OSError:
+        return ""

@@ -1,0 +1,55 @@
+"""The program `facts`: prints what a node is as one line of JSON, without a job.
+
+    facts TASK [--files] [--report]
+
+TASK is a Task as JOB has it, in JSON. The line has `hello`, as HELLO would be with its facts; with
+`--files` the sizes of the Python files in the working folder by name, None if there are too many;
+with `--report` more about this machine and torch, for people.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from ...common.errors import USAGE
+from ...control import frames, messages
+from ...specs.environment import to_wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the facts; return the exit code."""
+    text, *options = arguments or [""]
+    try:
+        task = messages.unpack(messages.Task, os.fsencode(text))
+    except frames.BadFrame as error:
+        sys.stderr.write(f"facts: expected a task as JSON: {error}\n")
+        return USAGE
+    sys.stdout.write(json.dumps(answer(task, options)) + "\n")
+    sys.stdout.flush()
+    return 0
+
+
+def answer(task: messages.Task, options: Sequence[str]) -> dict[str, Any]:
+    """Return what the program prints for a task."""
+    from ..workers.prepare import NodeSetup
+
+    notes: list[str] = []
+    setup = NodeSetup(task._replace(facts=True), notes.append)
+    found: dict[str, Any] = {"hello": setup.hello()._asdict(), "notes": notes}
+    if "--files" in options:
+        from .code import python_files
+
+        files = python_files(os.fsdecode(setup.workdir))
+        found["files"] = files and {to_wire(name): size for name, size in files.items()}
+    if "--report" in options:
+        from .report import report
+
+        found["report"] = report(setup)
+    return found

@@ -1,0 +1,72 @@
+"""Digests of a script, and of the Python files of a folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.control.facts import MOST_FILES
+from dsrun.launcher.node.facts import code
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_script_is_told_by_its_content(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_bytes(b"print(1)\n")
+    assert code.script_digest(str(script)) == hashlib.sha256(b"print(1)\n").hexdigest()
+    assert code.script_digest(str(tmp_path / "none.py")) == ""
+    assert code.script_digest(str(tmp_path)) == ""
+    os.truncate(script, code.LARGEST + 1)
+    assert code.script_digest(str(script)) == ""
+
+
+def test_python_files_are_found_by_name_and_size(tmp_path: Path) -> None:
+    for name in (
+        "a.py",
+        "b/c.py",
+        ".git/d.py",
+        "b/__pycache__/e.py",
+        "x.txt",
+        "site-packages/f.py",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("12345")
+    (tmp_path / "g.py").mkdir()
+    (tmp_path / "gone.py").symlink_to("nowhere")
+    (tmp_path / "link.py").symlink_to("a.py")
+    (tmp_path / "loop").symlink_to(".")
+    assert code.python_files(str(tmp_path)) == {"a.py": 5, "b/c.py": 5, "link.py": 5}
+    assert code.python_files(str(tmp_path / "none")) == {}
+
+
+def test_too_many_files_are_not_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(MOST_FILES):
+        (tmp_path / f"{number}.py").touch()
+    found = code.python_files(str(tmp_path))
+    assert found is not None
+    assert len(found) == MOST_FILES
+    (tmp_path / "more.py").touch()
+    assert code.python_files(str(tmp_path)) is None
+    (tmp_path / "more.py").unlink()
+    monkeypatch.setattr(code, "MOST_ENTRIES", 100)
+    assert code.python_files(str(tmp_path)) is None
+
+
+def test_a_slow_folder_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code, "SECONDS", -1.0)
+    assert code.python_files(str(tmp_path)) is None
+
+
+def test_a_digest_is_of_names_and_sizes() -> None:
+    one = code.files_digest({"a.py": 1, "b.py": 2})
+    assert one == code.files_digest({"b.py": 2, "a.py": 1})
+    others = [{"a.py": 1}, {"a.py": 2, "b.py": 1}, {"a.py": 1, "c.py": 2}, {}]
+    assert len({one, *map(code.files_digest, others)}) == 5
+    assert code.files_digest(None) == ""
+    assert code.files_digest({"\udcff.py": 1})

@@ -1,0 +1,80 @@
+"""The visible devices, asked by a child that may hang or die."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.accelerator.hardware.nvml import Gpu, Process, Rows
+from dsrun.launcher.control.facts import DeviceFacts
+from dsrun.launcher.node.facts import devices
+from dsrun.launcher.node.facts.devices import DeviceQuestion, facts_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = pytest.mark.usefixtures("adopting")
+
+GIB = 1 << 30
+
+
+def test_a_device_is_described() -> None:
+    rows = Rows(correctable=0, uncorrectable=1, pending=True, failed=False)
+    mine = Process(pid=os.getpid(), held=GIB)
+    gone = Process(pid=1 << 30, held=None)
+    gpu = Gpu(
+        index=0,
+        uuid="GPU-1",
+        address="0000:17:00.0",
+        name="H100",
+        total=80 * GIB,
+        used=GIB,
+        rows=rows,
+        processes=(mine, gone),
+    )
+    found = facts_of("0", gpu, {os.getuid(): "alice"})
+    assert found[:4] == ("0", "H100", 80 * GIB, 79 * GIB)
+    assert found.problems == ("a bad memory row waits to be remapped: reset the GPU",)
+    assert found.users == (f"pid {os.getpid()} (alice)", f"pid {1 << 30}")
+    other = facts_of("0", Gpu(index=0, address="a", processes=(mine,)), {})
+    assert (other.total, other.free) == (0, 0)
+    assert other.users == (f"pid {os.getpid()} (uid {os.getuid()})",)
+
+
+def test_a_child_answers() -> None:
+    row = DeviceFacts("0", "H100", 1, 1, (), ("pid 1",))
+    question = DeviceQuestion(lambda: [row, {"cuda_driver": "12.4"}])
+    assert question.answer() == [["0", "H100", 1, 1, [], ["pid 1"]], {"cuda_driver": "12.4"}]
+
+
+def _hang() -> list[Any]:
+    time.sleep(100)
+    return []
+
+
+def _die() -> list[Any]:
+    os._exit(1)
+
+
+@pytest.mark.parametrize("ask", [_hang, _die])
+def test_no_answer_is_no_devices(
+    ask: Callable[[], list[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(devices, "SECONDS", 0.2)
+    question = DeviceQuestion(ask)
+    began = time.monotonic()
+    assert question.answer() == []
+    assert time.monotonic() - began < 5.0
+    # One that was killed is reaped as any child is: here by the test.
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            break
+
+
+def test_without_a_driver_there_is_nothing_to_read() -> None:
+    assert devices.read({}, ["/nonexistent"])[-1] in ({}, devices.read({}, [])[-1])

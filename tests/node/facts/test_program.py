@@ -1,0 +1,61 @@
+"""The program `facts`, as a command on a node."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher import __version__
+from dsrun.launcher.control import messages
+from dsrun.launcher.node.facts import program
+from dsrun.launcher.node.programs import command_line
+from dsrun.launcher.specs.program import Program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def task(workdir: Path) -> str:
+    env = {"DSRUN_ACCELERATOR": "cpu"}
+    made = messages.Task(
+        __version__, "j", "n0", Program("check", module=True), str(workdir), env, None, None
+    )
+    return json.dumps(made._asdict())
+
+
+def test_it_prints_a_hello_with_facts(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("123")
+    done = subprocess.run(
+        [*command_line("facts"), task(tmp_path), "--files"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd="/",
+    )
+    (line,) = done.stdout.splitlines()
+    found = json.loads(line)
+    hello = messages.from_fields(messages.Hello, found["hello"])
+    assert hello.problems == ()
+    assert hello.facts is not None
+    assert found["files"] == {"a.py": 3}
+    assert "report" not in found
+
+
+def test_a_report_has_more_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def report(_setup: object) -> dict[str, Any]:
+        return {"os": "x"}
+
+    monkeypatch.setattr("dsrun.launcher.node.facts.report.report", report)
+    found = program.answer(messages.unpack(messages.Task, task(tmp_path).encode()), ["--report"])
+    assert found["report"] == {"os": "x"}
+
+
+@pytest.mark.parametrize("arguments", [[], ["{"], ['{"dsrun": 1}']])
+def test_what_is_no_task_is_said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert program.main(arguments) == 2
+    assert capsys.readouterr().err.startswith("facts: expected a task as JSON: ")
+    assert sys.stdout is not None
