@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import fcntl
+import os
 import socket
 import struct
+import sys
 from contextlib import suppress
 
 TYPE_CHECKING = False
@@ -13,6 +15,12 @@ if TYPE_CHECKING:
 
 SIOCGIFADDR = 0x8915
 """ioctl(2): the address of an interface (netdevice(7))."""
+
+SIOCGIFFLAGS = 0x8913
+"""ioctl(2): the flags of an interface."""
+
+UP, LOOPBACK = 0x41, 0x8
+"""IFF_UP and IFF_RUNNING; IFF_LOOPBACK (linux/if.h)."""
 
 MAX_LOOKUPS = 3
 """Host names that are resolved: with a dead name server, each takes seconds."""
@@ -49,12 +57,17 @@ def _ipv4() -> list[str]:
 
 
 def _ipv6() -> list[str]:
+    return [address for address, _name in _global_ipv6()]
+
+
+def _global_ipv6() -> list[tuple[str, str]]:
+    """Return the global IPv6 addresses, each with the name of its interface."""
     addresses = []
     for line in lines_of("/proc/net/if_inet6"):
-        digits, _index, _prefix, scope, _flags, _name = line.split()
+        digits, _index, _prefix, scope, _flags, name = line.split()
         if scope == "00":
             packed = bytes.fromhex(digits)
-            addresses.append(socket.inet_ntop(socket.AF_INET6, packed))
+            addresses.append((socket.inet_ntop(socket.AF_INET6, packed), name))
     return addresses
 
 
@@ -97,13 +110,40 @@ def _towards(host: str) -> str:
 def interface_of(address: str) -> str:
     """Return the name of the interface that has this IPv4 address, "" for none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            with suppress(OSError):  # an interface without an address
-                request = struct.pack("256s", name.encode())
-                packed = fcntl.ioctl(probe, SIOCGIFADDR, request)[20:24]
-                if socket.inet_ntoa(packed) == address:
-                    return name
+        names = (name for _, name in socket.if_nameindex() if _ipv4_of(probe, name) == address)
+        return next(names, "")
+
+
+def interfaces() -> tuple[tuple[str, str], ...]:
+    """Return name and address of every interface that is up, without loopback.
+
+    The order is that of getifaddrs(3): first those with an IPv4 address, then those that only have
+    a global IPv6 address. The address is the first one of each.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        names = [name for _, name in socket.if_nameindex() if _is_up(probe, name)]
+        old = {name: address for name in names if (address := _ipv4_of(probe, name))}
+    new: dict[str, str] = {}
+    for address, name in _global_ipv6():
+        new.setdefault(name, address)
+    only_new = {name: new[name] for name in names if name in new and name not in old}
+    return (*old.items(), *only_new.items())
+
+
+def _ipv4_of(probe: socket.socket, name: str) -> str:
+    """Return the first IPv4 address of an interface, "" for none."""
+    with suppress(OSError):  # an interface without an address
+        packed = fcntl.ioctl(probe, SIOCGIFADDR, struct.pack("256s", os.fsencode(name)))
+        return socket.inet_ntoa(packed[20:24])
     return ""
+
+
+def _is_up(probe: socket.socket, name: str) -> bool:
+    with suppress(OSError):  # an interface that is gone
+        packed = fcntl.ioctl(probe, SIOCGIFFLAGS, struct.pack("256s", os.fsencode(name)))
+        flags = int.from_bytes(packed[16:18], sys.byteorder)
+        return flags & (UP | LOOPBACK) == UP
+    return False
 
 
 def same_host(one: str, other: str) -> bool:

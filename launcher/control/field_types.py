@@ -110,6 +110,13 @@ def _facts(value: object) -> bool:
     return facts.is_valid(value)
 
 
+def _network(value: object) -> bool:
+    """Accept the network of a node; as with facts."""
+    from . import reach_messages
+
+    return reach_messages.is_valid(value)
+
+
 def _or_none(checks: Mapping[str, Check], names: Iterable[str]) -> dict[str, Check]:
     def optional(check: Check) -> Check:
         return lambda value: value is None or check(value)
@@ -145,8 +152,10 @@ CHECKS: dict[str, Check] = {
     "BindingPolicy": row(BindingPolicy),
     "Rendezvous": row(Rendezvous),
     "Facts": _facts,
+    "Network": _network,
 }
 CHECKS |= _or_none(
-    CHECKS, ("str", "int", "Port", "Rendezvous", "Facts", "tuple[Slot, ...]", "dict[str, str]")
+    CHECKS,
+    ("str", "int", "Port", "Rendezvous", "Facts", "Network", "tuple[Slot, ...]", "dict[str, str]"),
 )
 """The check for each annotation that a message has."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from ..specs.host import Slot
     from ..specs.program import Program
     from .facts import Facts
+    from .reach_messages import Network
 
 BEATS = 16
 """Heartbeats that each end sends per heartbeat timeout: after an interruption of the network, few
@@ -65,9 +66,9 @@ class Task(NamedTuple):
             for them, heartbeats begin with this JOB, and its START may take any length of time.
         base: the environment with which the workers begin, texts as `environment.to_wire` makes
             them; None for the node launcher's own.
-        payload: what the workers call instead of running a program, pickled, as base64; "" for
-            nothing.
+        payload: a function that the workers call, pickled, as base64; "" for a program.
         facts: whether HELLO is to have the facts by which nodes are compared.
+        reach: whether this node is to listen for others, so that they can try its addresses.
     """
 
     dsrun: str
@@ -105,6 +106,7 @@ class Task(NamedTuple):
     payload: str = ""
     base: dict[str, str] | None = None
     facts: bool = False
+    reach: bool = False
 
     @property
     def stillness(self) -> float:
@@ -129,6 +131,7 @@ class Hello(NamedTuple):
         log_dir: the folder of this job's log files here, "" for none.
         pids: the guard, and the node launcher.
         facts: by which nodes are compared, None if JOB has not asked for them.
+        network: its interfaces, and where others can try them; None if JOB has not asked.
     """
 
     dsrun: str
@@ -145,6 +148,7 @@ class Hello(NamedTuple):
     log_dir: str = ""
     pids: tuple[int, ...] = ()
     facts: Facts | None = None
+    network: Network | None = None
 
 
 class Probe(NamedTuple):

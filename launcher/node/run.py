@@ -116,11 +116,12 @@ class NodeRun:
 
     def hello(self) -> messages.Hello:
         """Return this node's HELLO."""
-        return self._setup.hello()
+        return self._setup.hello(self._services.network(self._setup))
 
     def open_to_store(self) -> None:
-        """Stop listening on the master port, so that rank 0's store can."""
+        """Stop listening on the master port, so that rank 0's store can, and for other nodes."""
         self._setup.open_to_store()
+        self._services.started(elastic=self.task.elastic)
 
     def start(self, start: messages.Start) -> None:
         """Start the workers, or the agent that decides when they start."""
@@ -150,6 +151,8 @@ class NodeRun:
             self._rounds.handlers[kind](body)
         elif kind == frames.PROBE:
             self._services.probe(messages.unpack(messages.Probe, body))
+        elif kind == frames.REACH:
+            self._services.reach(body, self._setup)
         elif kind == frames.CREDIT and self._group is not None:
             self._group.grant(frames.unpack_count(body))
         elif kind == frames.INPUT:

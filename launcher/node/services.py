@@ -1,8 +1,13 @@
-"""What a run does for others, or gives its workers, if asked: probes, shard queues, functions."""
+"""What a run does for others, or gives its workers, if asked.
+
+Probes, trials of network interfaces, shard queues, functions.
+"""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
+
+from ..control import frames, messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,9 +16,12 @@ if TYPE_CHECKING:
 
     from ..common.loop import Loop
     from ..control.messages import Probe
+    from ..control.reach_messages import Network
     from .probes import Probes
+    from .reach import Reaching
     from .shards import QueueLines
     from .workers.group import WorkerGroup
+    from .workers.prepare import NodeSetup
     from .workers.spawn import WorkerSpec
 
 
@@ -34,6 +42,7 @@ class Services:
         self._note = note
         self._shard_queue = shard_queue
         self._probes: Probes | None = None
+        self._reaching: Reaching | None = None
         self._queues: QueueLines | None = None
 
     @property
@@ -48,6 +57,37 @@ class Services:
 
             self._probes = Probes(self._loop, self._send)
         self._probes.begin(message)
+
+    def network(self, setup: NodeSetup) -> Network | None:
+        """Return the interfaces of this node, where others can try them from now on."""
+        if not (setup.task.reach and setup.usable):
+            return None
+        from .reach import Reaching
+
+        with suppress(OSError):  # no descriptors: nobody tries to reach this node
+            self._reaching = Reaching(self._loop, self._send)
+            env = {**setup.base, **setup.task.env}
+            return self._reaching.network(env, setup.devices.kind)
+        return None
+
+    def reach(self, body: bytes, setup: NodeSetup) -> None:
+        """Try to reach other nodes, and note variables for the workers.
+
+        Raises:
+            BadFrame: the request is not valid, or not expected.
+        """
+        if self._reaching is None:
+            raise frames.BadFrame("REACH, but JOB has not announced it")
+        from ..control.reach_messages import Reach
+
+        request = messages.unpack(Reach, body)
+        setup.base.update(request.variables)
+        self._reaching.dial(request)
+
+    def started(self, *, elastic: bool) -> None:
+        """Let no other node try this one any more, unless some may still come."""
+        if self._reaching is not None and not elastic:
+            self._reaching.close()
 
     def with_queues(
         self, specs: Sequence[WorkerSpec], generation: int
@@ -89,5 +129,6 @@ class Services:
     def close(self) -> None:
         """End all of them."""
         self.close_queues()
-        if self._probes is not None:
-            self._probes.close()
+        for one in (self._probes, self._reaching):
+            if one is not None:
+                one.close()

@@ -37,12 +37,12 @@ START_TIMEOUT = 600.0
 ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 """Signals of a scheduler that end this node's part of the job."""
 
-RUN_FRAMES = (frames.PROBE, frames.CREDIT, frames.INPUT, frames.ANSWER, *ROUND_FRAMES)
+OWN_FRAMES = frames.PROBE, frames.REACH, frames.CREDIT, frames.INPUT, frames.ANSWER
+RUN_FRAMES = (*OWN_FRAMES, *ROUND_FRAMES)
 """Frames that the run handles itself."""
 
-BESIDE_FRAMES = (
-    *(frames.LANE, frames.EXEC, frames.EXEC_INPUT, frames.EXEC_STOP, frames.EXEC_CREDIT),
-)
+EXEC_FRAMES = frames.EXEC, frames.EXEC_INPUT, frames.EXEC_STOP, frames.EXEC_CREDIT
+BESIDE_FRAMES = (frames.LANE, *EXEC_FRAMES)
 """Frames for what runs beside the runs."""
 
 

@@ -120,6 +120,10 @@ class Cluster(Temporary):
         """Where the real machine finds a file below `/run`, which all in the cluster share."""
         return self._supply.path(path)
 
+    def switch(self, *tasks: str) -> None:
+        """Have `ip` do these at the switch, a name that hosts can give a cable's other end to."""
+        self._supply.ip(*tasks)
+
     def processes(self, job: str | None = None) -> list[Process]:
         """All processes on all machines, or those that this `DSRUN_JOB_ID` was given to."""
         names = {machine.namespace: machine.name for machine in self.machines if machine.pid}

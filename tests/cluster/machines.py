@@ -223,6 +223,26 @@ class Machine:
                 raise
         return subprocess.CompletedProcess(command, process.returncode, output, errors)
 
+    @contextmanager
+    def names(self, addresses: Mapping[str, str]) -> Iterator[None]:
+        """Its `/etc/hosts` has only these names inside the `with` block, and `localhost`."""
+        rows = {"localhost": "127.0.0.1", **addresses}
+        self._file("hosts").write_text(lines(f"{rows[name]} {name}" for name in rows))
+        made = self.run(["mount", "--bind", f"{self._folder}/hosts", "/etc/hosts"])
+        if made.returncode:
+            raise OSError(f"/etc/hosts of {self.name}: {made.stderr}")
+        try:
+            yield
+        finally:
+            self.run(["umount", "--lazy", "/etc/hosts"])
+
+    def ip(self, *tasks: str) -> None:
+        """Have `ip` do these on this machine."""
+        for task in tasks:
+            done = self.run(["ip", *task.split()])
+            if done.returncode:
+                raise OSError(f"ip {task} on {self.name}: {done.stderr}")
+
     def listening(self) -> set[int]:
         """The TCP ports on which anything on this host listens."""
         tables = (Path(f"/proc/{self.pid}/net/{name}") for name in ("tcp", "tcp6"))

@@ -19,6 +19,7 @@ from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 
+NETWORK = [4711, "token", "", ["ib0"], [["eth0", "10.0.0.1"]]]
 FACTS = [1.5, "3.11.2", "/py", {}, "", "", 0, {}, {}, 0, 0, 1, [], []]
 RENDEZVOUS = ["c10d", "h:1", "id", 1, 2, {}, "", 0, 1.5]
 
@@ -65,6 +66,8 @@ GOOD: dict[str, tuple[object, ...]] = {
     "Rendezvous": (RENDEZVOUS,),
     "Facts": (FACTS,),
     "Facts | None": (None, FACTS),
+    "Network": (NETWORK,),
+    "Network | None": (None, NETWORK),
     "str | None": (None, "a"),
     "int | None": (None, 3),
     "Port | None": (None, 0, 65535),
@@ -94,6 +97,8 @@ BAD: dict[str, tuple[object, ...]] = {
     "Rendezvous": (RENDEZVOUS[:-1], [*RENDEZVOUS, 1], [None, *RENDEZVOUS[1:]]),
     "Facts": ([], FACTS[:-1], None),
     "Facts | None": ([], {"wall": 1.5}),
+    "Network": ([], [*NETWORK, 1], [*NETWORK[:-1], [["eth0"]]], [-1, *NETWORK[1:]], None),
+    "Network | None": ([], {"port": 1}),
     "str | None": (1, ["a"]),
     "int | None": ("3", True),
     "Port | None": (-1, 65536, "1"),

@@ -169,6 +169,7 @@ def test_what_a_task_is_when_nothing_is_said() -> None:
         "payload": "",
         "base": None,
         "facts": False,
+        "reach": False,
     }
 
 

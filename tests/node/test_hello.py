@@ -48,6 +48,7 @@ def test_a_hello_has_all_that_was_found() -> None:
         "/logs",
         (os.getppid(), os.getpid()),
         None,
+        None,
     )
 
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import os
 import socket
+from typing import TYPE_CHECKING
+
+import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.control import frames
-from dsrun.launcher.control.messages import Probe
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.messages import Probe, Task
+from dsrun.launcher.control.reach_messages import Reach
+from dsrun.launcher.node.devices import Devices
 from dsrun.launcher.node.services import Services
 from dsrun.launcher.node.workers.group import StopPolicy, WorkerGroup
+from dsrun.launcher.specs.program import Program
 
 from ..support.specs import shell
+
+if TYPE_CHECKING:
+    from dsrun.launcher.node.workers.prepare import NodeSetup
 
 SPEC = shell("exit 0", 3)
 
@@ -54,3 +63,54 @@ def test_addresses_are_probed() -> None:
             one._loop.run()
     one.close()
     assert sent == [frames.pack_json(frames.PROBED, {"verdicts": [""]})]
+
+
+class Setup:
+    """What the services need to know of a task's setup."""
+
+    def __init__(self, *, reach: bool = True, usable: bool = True) -> None:
+        self.task = Task("1", "j", "n0", Program("x"), "/", {}, (0,), None, reach=reach)
+        self.usable = usable
+        self.base = {"GLOO_SOCKET_IFNAME": "own"}
+        self.devices = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
+
+
+def test_other_nodes_may_try_this_one_until_its_workers_start() -> None:
+    setup: NodeSetup = Setup()  # type: ignore[assignment]
+    one = services([])
+    network = one.network(setup)
+    assert network is not None
+    socket.create_connection(("127.0.0.1", network.port)).close()
+    one.started(elastic=True)
+    socket.create_connection(("127.0.0.1", network.port)).close()
+    one.started(elastic=False)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", network.port))
+    one.close()
+
+
+@pytest.mark.parametrize("unlike", [{"reach": False}, {"usable": False}])
+def test_nobody_tries_a_node_without_need(unlike: dict[str, bool]) -> None:
+    setup: NodeSetup = Setup(**unlike)  # type: ignore[assignment]
+    one = services([])
+    assert one.network(setup) is None
+    one.started(elastic=False)
+    with pytest.raises(frames.BadFrame, match="REACH, but JOB"):
+        one.reach(b"{}", setup)
+
+
+def test_without_a_port_nobody_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(24, "too many open files")
+
+    monkeypatch.setattr("dsrun.launcher.node.reach.any_address", full)
+    assert services([]).network(Setup()) is None  # type: ignore[arg-type]
+
+
+def test_variables_for_the_workers_are_kept() -> None:
+    setup: NodeSetup = Setup()  # type: ignore[assignment]
+    one = services([])
+    one.network(setup)
+    one.reach(messages.pack(frames.REACH, Reach(1, (), {"A": "b"}))[5:], setup)
+    assert setup.base["A"] == "b"
+    one.close()

@@ -25,6 +25,7 @@ class NodeFrames:
         self.handlers: dict[int, Callable[[RunNode, bytes], None]] = {
             frames.HELLO: self._on_hello,
             frames.PROBED: run.startup.on_probed,
+            frames.REACHED: run.startup.on_reached,
             frames.OUTPUT: run.output.on_output,
             frames.STARTED: self._on_started,
             frames.EXIT: self._on_exit,
@@ -56,6 +57,10 @@ class NodeFrames:
             from ...control.facts import restored
 
             hello = hello._replace(facts=restored(hello.facts))
+        if hello.network is not None:
+            from ...control import reach_messages
+
+            hello = hello._replace(network=reach_messages.restored(hello.network))
         node.connection.read_clock(hello.clock, self._run.loop.clock())
         if self._run.health is None or hello.problems:
             self._on_fit(node, hello)

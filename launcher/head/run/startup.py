@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
+from functools import partial
 
 from ...common.errors import NodeError
 from ...common.values import NamedTuple
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from ...specs.batch_plan import BatchPlan
     from ...specs.plan import Plan
     from ..output.console import Console
+    from .interfaces import Interfaces
     from .run_node import RunNode
 
 SHOW_AFTER = 0.5
@@ -108,6 +110,9 @@ class Startup:
         self._closed = False
         self._candidates: tuple[str, ...] = ()
         self.probes: Counter[RunNode] = Counter()
+        self._interfaces: Interfaces | None = None
+        self._examined = True
+        self._master = ""
         self._timers: list[Timer] = []
         self._shortened = False
         self._ticks = 0
@@ -123,6 +128,8 @@ class Startup:
         self._closed = True
         for timer in self._timers:
             timer.cancel()
+        if self._interfaces is not None:
+            self._interfaces.close()
         self._console.status("")
 
     def fail(self, node: RunNode, cause: str) -> None:
@@ -183,6 +190,16 @@ class Startup:
         if not any(self.probes[one] for one in self._nodes[1:]):
             self._choose_master()
 
+    def on_reached(self, node: RunNode, body: bytes) -> None:
+        """Handle REACHED: which addresses of other nodes a node reaches.
+
+        Raises:
+            BadFrame: it does not answer a REACH.
+        """
+        if self._interfaces is None:
+            raise frames.BadFrame("REACHED without a REACH")
+        self._interfaces.on_reached(node, body)
+
     def _look(self) -> None:
         if self._closed or not all(node.settled for node in self._nodes):
             return
@@ -234,6 +251,8 @@ class Startup:
         self._candidates = checks.master_candidates(
             first.node, first.hello, self._plan.master_addr, alone
         )
+        self._master = ""
+        self._examine_interfaces()
         if len(self._nodes) == 1 or first.hello.port is None:
             self._finish(self._candidates[0])
             return
@@ -252,9 +271,28 @@ class Startup:
             advice = f"check that --master_addr {given} is an address of node 0 ({first})"
             self.give_up([*reasons, *([advice] if given else [])])
 
+    def _examine_interfaces(self) -> None:
+        """Find out whether the nodes reach each other where their workers would try."""
+        self._examined = not any(node.hello and node.hello.network for node in self._nodes)
+        if self._examined:
+            return
+        if self._interfaces is None:
+            from .interfaces import Interfaces
+
+            warn = partial(self._console.log, level="warning")
+            self._interfaces = Interfaces(self._loop, warn)
+        self._interfaces.examine(self._nodes, self._on_examined)
+
+    def _on_examined(self) -> None:
+        self._examined = True
+        self._finish(self._master)
+
     def _finish(self, address: str) -> None:
-        self.close()
-        self._emit(Ready(self._plan, address, self._port))
+        """Take this address of the master, and end once the interfaces are examined as well."""
+        self._master = address
+        if self._master and self._examined:
+            self.close()
+            self._emit(Ready(self._plan, address, self._port))
 
     def give_up(self, reasons: Sequence[str]) -> None:
         """Give up the start for these reasons."""

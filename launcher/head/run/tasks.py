@@ -32,6 +32,7 @@ The rest of the timeout must suffice to stop the workers of the node (`Task.last
 def tasks(spec: JobSpec) -> Callable[[Node], Task]:
     """Return a function that makes the Task of a node; the common part is made only once."""
     common, lists = _common(spec), dict(spec.core_lists)
+    common = common._replace(reach=_may_span_machines(spec))
     base = None if spec.environ is None else _wired_variables(spec.environ)
     rest, port = spec.binding.core_list, spec.plan.master_port or 0
 
@@ -99,6 +100,14 @@ def _has_torch_agent(spec: JobSpec) -> bool:
     """Return whether torch's agent decides when the workers start and stop."""
     by_torch = spec.elastic is not None and spec.elastic.agent == "torch"
     return by_torch or spec.plan.rendezvous is not None
+
+
+def _may_span_machines(spec: JobSpec) -> bool:
+    """Return whether nodes are to try each other's addresses: there may be several."""
+    hosts = len({node.host.name for node in spec.plan.nodes})
+    several = max(hosts, spec.elastic.most if spec.elastic else 1) > 1
+    alone = spec.only is not None or spec.plan.rendezvous is not None
+    return spec.checks.quick and several and not alone
 
 
 def _environment(spec: JobSpec) -> dict[str, str]:

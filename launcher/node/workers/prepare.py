@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...control.facts import Facts
+    from ...control.reach_messages import Network
     from ...specs.host import Slot
     from .logs import JobFolder
 
@@ -65,8 +66,8 @@ class NodeSetup:
         """Whether no check has found a problem."""
         return not self._problems
 
-    def hello(self) -> messages.Hello:
-        """Return this node's HELLO."""
+    def hello(self, network: Network | None = None) -> messages.Hello:
+        """Return this node's HELLO, with its interfaces if others are to try them."""
         port = self._reservation.port if self._reservation else None
         return hello.hello(
             self.task,
@@ -76,7 +77,7 @@ class NodeSetup:
             self._problems,
             text(os.fsencode(self.folder.path)) if self.folder else "",
             self._facts(),
-        )
+        )._replace(network=network)
 
     def _facts(self) -> Facts | None:
         """Return the facts by which nodes are compared, if that is asked for and makes sense."""

@@ -9,6 +9,7 @@ import pytest
 from dsrun.launcher.head.run.tasks import tasks
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
 from dsrun.launcher.specs.host import Host
@@ -112,3 +113,18 @@ def test_workers_on_this_machine_begin_with_the_environment_of_the_command() -> 
     assert tasks(reached)(nodes[0]).base is None
     by_engine = spec._replace(plan=spec.plan._replace(launcher="slurm"))
     assert tasks(by_engine)(nodes[0]).base is None
+
+
+def test_nodes_try_each_other_only_if_there_are_others() -> None:
+    def tried(**changes: Any) -> bool:
+        return tasks(SPEC._replace(**changes))(PLAN.nodes[0]).reach
+
+    alone = PLAN._replace(nodes=PLAN.nodes[:1])
+    twice = PLAN._replace(nodes=lay_out([Host("w0", (0,)), Host("w0", (1,))]))
+    assert tried()
+    assert [tried(plan=alone), tried(plan=twice)] == [False, False]
+    assert tried(plan=alone, elastic=ElasticPolicy(1, 4, 3))
+    assert not tried(plan=alone, elastic=ElasticPolicy(1, 1, 3))
+    assert not tried(checks=CheckPolicy(quick=False))
+    assert not tried(only=1)
+    assert not tried(plan=PLAN._replace(rendezvous=TORCH))

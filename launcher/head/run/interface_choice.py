@@ -1,0 +1,184 @@
+"""Which addresses of nodes are tried by which others, and what follows for their interfaces. Pure.
+
+Nodes are numbers here: places in the sequence of their networks.
+"""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from ..fleet.hosts import some_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+    from typing import TypeAlias
+
+    from ...control.reach_messages import Network
+
+GLOO, NCCL = "GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"
+
+NEIGHBOURS = 2
+"""Nodes that each node dials at first."""
+
+FEW = 8
+"""If no more nodes than this seem to be reached badly, all nodes try these with all addresses."""
+
+MANY_PEERS, FEW_PEERS = 64, 8
+"""Nodes that one node dials then, and if there are more such nodes."""
+
+WITHIN = "it leads back to the machine itself"
+"""Why a loopback address is of no use, without a trial."""
+
+
+class Trial(NamedTuple):
+    """Whether a node reaches an address of another one."""
+
+    by: int
+    to: int
+    address: str
+
+
+if TYPE_CHECKING:
+    Verdicts: TypeAlias = Mapping[tuple[int, str], str]
+    """For each address of a node that was tried, "" or why some node does not reach it."""
+
+
+class Choice(NamedTuple):
+    """What was found for a node whose default does not work.
+
+    Attributes:
+        node: its number.
+        variables: what its workers get; {} if no address of it works.
+        address: a default that is not reached.
+        why: not, in words.
+    """
+
+    node: int
+    variables: dict[str, str]
+    address: str
+    why: str
+
+
+def defaults(network: Network) -> dict[str, tuple[str, ...]]:
+    """Return the addresses that libraries use by default, by the variable that would choose one."""
+    addresses = dict(network.interfaces)
+    by_nccl = tuple(addresses[name] for name in network.nccl if name in addresses)
+    found = {GLOO: (network.gloo,) if network.gloo else (), NCCL: by_nccl}
+    return {variable: used for variable, used in found.items() if used}
+
+
+def first_trials(networks: Sequence[Network]) -> list[Trial]:
+    """Return the trials of the defaults: each node dials its neighbours in a ring."""
+    return _trials(
+        networks,
+        lambda by: [(by + far) % len(networks) for far in range(1, NEIGHBOURS + 1)],
+        lambda network: {one for used in defaults(network).values() for one in used},
+    )
+
+
+def more_trials(networks: Sequence[Network], bad: Collection[int]) -> list[Trial]:
+    """Return the trials of all addresses, between the bad nodes and the others."""
+    limit = MANY_PEERS if len(bad) <= FEW else FEW_PEERS
+
+    def peers(by: int) -> list[int]:
+        others = [(by + far) % len(networks) for far in range(1, len(networks))]
+        return [to for to in others if by in bad or to in bad][:limit]
+
+    return _trials(
+        networks,
+        peers,
+        lambda one: {address for _, address in one.interfaces} | ({one.gloo} - {""}),
+    )
+
+
+def _trials(
+    networks: Sequence[Network],
+    peers: Callable[[int], Sequence[int]],
+    addresses: Callable[[Network], Collection[str]],
+) -> list[Trial]:
+    return [
+        Trial(by, to, address)
+        for by in range(len(networks))
+        for to in dict.fromkeys(peers(by))
+        if to != by
+        for address in sorted(addresses(networks[to]))
+        if not _loopback(address)
+    ]
+
+
+def _loopback(address: str) -> bool:
+    return address.startswith("127.") or address == "::1"
+
+
+def bad(networks: Sequence[Network], verdicts: Verdicts) -> set[int]:
+    """Return the nodes whose defaults are not reached by all that have tried."""
+    return {
+        node
+        for node, network in enumerate(networks)
+        for used in defaults(network).values()
+        for address in used
+        if _fault(node, address, verdicts)
+    }
+
+
+def choices(networks: Sequence[Network], verdicts: Verdicts) -> list[Choice]:
+    """Return what nodes whose defaults do not work are to use instead."""
+    found = []
+    for node, network in enumerate(networks):
+        faults = {
+            variable: (address, why)
+            for variable, used in defaults(network).items()
+            for address in used
+            if (why := _fault(node, address, verdicts))
+        }
+        if faults:
+            names = _working(node, network, verdicts)
+            address, why = next(iter(faults.values()))
+            variables = {one: _value(one, names, network) for one in faults} if names else {}
+            found.append(Choice(node, variables, address, why))
+    return found
+
+
+def _working(node: int, network: Network, verdicts: Verdicts) -> list[str]:
+    """Return the interfaces of a node that all others reach which have tried."""
+    return [name for name, address in network.interfaces if verdicts.get((node, address)) == ""]
+
+
+def _value(variable: str, working: Sequence[str], network: Network) -> str:
+    """Return the value of a variable; with `=`, NCCL takes only interfaces of exactly that name."""
+    if variable == GLOO:
+        return working[0]
+    usual = [name for name in network.nccl if name in working]
+    return "=" + ",".join(usual or working[:1])
+
+
+def _fault(node: int, address: str, verdicts: Verdicts) -> str:
+    """Return why an address of a node is not reached, "" if it is, or was not tried."""
+    return WITHIN if _loopback(address) else verdicts.get((node, address), "")
+
+
+def words(names: Sequence[str], found: Sequence[Choice]) -> list[str]:
+    """Return what to tell the user: a line for what is set, and one for what does not work."""
+    helped = [one for one in found if one.variables]
+    helpless = [one for one in found if not one.variables]
+    lines = []
+    if helped:
+        by_value: dict[str, list[str]] = {}
+        for one in helped:
+            values = " ".join(f"{name}={value}" for name, value in one.variables.items())
+            by_value.setdefault(values, []).append(names[one.node])
+        set_ = "; ".join(f"{values} on {some_of(nodes)}" for values, nodes in by_value.items())
+        lines.append(f"{_problem(names, helped)}; set for the workers: {set_}")
+    if helpless:
+        lines.append(
+            f"{_problem(names, helpless)}, nor any other one: gloo and NCCL may wait for them; "
+            "open all ports between the nodes, or set GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME"
+        )
+    return lines
+
+
+def _problem(names: Sequence[str], found: Sequence[Choice]) -> str:
+    first = found[0]
+    nodes = some_of([names[one.node] for one in found])
+    example = f"{first.address} of {names[first.node]}: {first.why}"
+    return f"the default network address of {nodes} is not reached by other nodes ({example})"
