@@ -123,7 +123,7 @@ class Cluster(Temporary):
 
     def switch(self, *tasks: str) -> None:
         """Have `ip` do these at the switch, a name that hosts can give a cable's other end to."""
-        self._supply.ip(*tasks)
+        self.supply.ip(*tasks)
 
     def processes(self, job: str | None = None) -> list[Process]:
         """All processes on all machines, or those that this `DSRUN_JOB_ID` was given to."""
