@@ -56,7 +56,9 @@ class NodeFrames:
         if hello.facts is not None:
             from ...control.facts import restored
 
-            hello = hello._replace(facts=restored(hello.facts))
+            facts = restored(hello.facts)
+            hello = hello._replace(facts=facts)
+            node.read_wall(facts.wall, self._run.loop.clock() - node.asked)
         if hello.network is not None:
             from ...control import reach_messages
 

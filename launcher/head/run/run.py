@@ -64,6 +64,7 @@ class Run:
         observers: of its events; None if there are none (see `observe`).
         stdin: forwards standard input to rank 0, if that was requested and the run has started.
         input_fd: the descriptor of that standard input.
+        quick_check: compares its nodes before their workers start; None if that is left out.
         before_job: called with every node that is connected, for a run or a round; sends JOB by
             default, which another one does by `send_job` as soon as the node may have it.
         on_ready: called once all nodes are ready, with the settled plan and the address and port of
@@ -101,6 +102,7 @@ class Run:
         self.restarts = restarts(self)
         starting = RunStart(self)
         self.health = starting.health()
+        self.quick_check = starting.quick_check()
         self.startup = starting.startup(console)
         self._events = FleetEvents(self).on_event
         self.signals = RunSignals(self)
@@ -184,7 +186,7 @@ class Run:
 
     def send_job(self, node: RunNode, change: Callable[[Task], Task] | None = None) -> None:
         """Send JOB to a node; `change` returns the task as it is there."""
-        task = self._task(node.node)
+        task, node.asked = self._task(node.node), self.loop.clock()
         node.connection.send_job(messages.pack(frames.JOB, change(task) if change else task))
 
     # -- the start --------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from ...common.errors import UsageError
 from ...control import frames
 from ...specs.plan import lay_out
@@ -30,6 +32,9 @@ class RunNode:
         failed: why it cannot take part, "" if it can.
         lost: why it was lost after the start, "" if it was not.
         left: what may still be running there, in words, if it was lost and its end was not seen.
+        asked: when JOB was sent, on the loop's clock.
+        ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
+            None if not known.
         swept: whether its guard has reported that nothing is left.
         busy: whether something with a time limit of its own runs there before it is ready, so that
             the limits of the start do not count.
@@ -45,6 +50,8 @@ class RunNode:
         self.bound: NodeBindings | None = None
         self.failed = self.lost = self.left = ""
         self.swept = self.busy = False
+        self.asked = 0.0
+        self.ahead: tuple[float, float] | None = None
         self._unprinted = self._owed = 0
         self._ranks: set[int] = set()
         self._ends = 0
@@ -76,6 +83,11 @@ class RunNode:
         self.left = ""
         self.swept = self.busy = False
         self._unprinted = 0
+
+    def read_wall(self, wall: float, elapsed: float) -> None:
+        """Note how far its wall clock is ahead, from a time within the last `elapsed` seconds."""
+        difference = wall - time.time()
+        self.ahead = difference, difference + elapsed
 
     def send(self, frame: bytes) -> None:
         """Send a frame, if there is a connection."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ...specs.plan import Plan
     from ..output.console import Console
     from .health import Health
+    from .quick_check import QuickCheck
     from .run import Run
     from .run_node import RunNode
     from .startup import StartupEvent
@@ -43,7 +44,18 @@ class RunStart:
         limits = StartLimits(
             policy.connect_timeout, policy.start_timeout, least, run.spec.batches, rounds
         )
-        return Startup(run.plan, run.nodes, run.loop, console, limits, self.on_startup)
+        startup = Startup(run.plan, run.nodes, run.loop, console, limits, self.on_startup)
+        if run.quick_check is not None:
+            startup.compare = run.quick_check.compare
+        return startup
+
+    def quick_check(self) -> QuickCheck | None:
+        """Return what compares the nodes, unless that is to be left out."""
+        if not self._run.spec.checks.quick:
+            return None
+        from .quick_check import QuickCheck
+
+        return QuickCheck(self._run)
 
     def on_startup(self, event: StartupEvent) -> None:
         """Handle an outcome of the startup."""

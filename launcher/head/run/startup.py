@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ...specs.plan import Plan
     from ..output.console import Console
     from .interfaces import Interfaces
+    from .quick_check import Verdict
     from .run_node import RunNode
 
 SHOW_AFTER = 0.5
@@ -82,6 +83,7 @@ class Refused(NamedTuple):
 
 if TYPE_CHECKING:
     StartupEvent: TypeAlias = Ready | Unfit | Portless | Refused
+    Compare: TypeAlias = Callable[[Sequence[RunNode], Callable[[Verdict], None]], None]
 
 
 class Startup:
@@ -89,6 +91,7 @@ class Startup:
 
     Attributes:
         probes: how many answers to PROBE each node owes.
+        compare: compares the nodes once all have sent HELLO; None for no comparison.
     """
 
     def __init__(
@@ -113,6 +116,7 @@ class Startup:
         self._interfaces: Interfaces | None = None
         self._examined = True
         self._master = ""
+        self.compare: Compare | None = None
         self._timers: list[Timer] = []
         self._shortened = False
         self._ticks = 0
@@ -203,7 +207,8 @@ class Startup:
     def _look(self) -> None:
         if self._closed or not all(node.settled for node in self._nodes):
             return
-        if self._drop_failed():
+        self._drop({node: cause for node in self._nodes if (cause := _unfit(node))})
+        if not all(node.settled for node in self._nodes):
             return
         failed = self._failed()
         if not failed:
@@ -211,16 +216,27 @@ class Startup:
             failed = checks.problems([n.node for n in self._nodes], hellos)
         if failed:
             self.give_up(failed)
+        elif self.compare is not None:
+            self.compare(self._nodes, self._on_compared)
         else:
             self._settle()
 
-    def _drop_failed(self) -> bool:
-        """Drop the nodes that cannot take part, if enough others remain.
+    def _on_compared(self, verdict: Verdict) -> None:
+        """Go on, without the nodes that differ if enough others remain."""
+        if self._closed:
+            return
+        if not verdict.refused:
+            self._settle()
+        elif self._drop(verdict.refused):
+            self._look()
+        else:
+            self.give_up(verdict.errors)
 
-        Returns:
-            whether the first of these does not have the master port yet, and has to answer again.
+    def _drop(self, unfit: dict[RunNode, str]) -> bool:
+        """Drop nodes that cannot take part, if enough others remain; return whether that is so.
+
+        The first of these may not have the master port yet, and then has to answer again.
         """
-        unfit = {node: cause for node in self._nodes if (cause := _unfit(node))}
         rest = [node for node in self._nodes if node not in unfit]
         if self._limits.least is None or not unfit or len(rest) < self._limits.least:
             return False
@@ -230,7 +246,7 @@ class Startup:
         self._plan = assigned(self._plan, rest)
         if portless:
             self._emit(Portless(rest[0]))
-        return portless
+        return True
 
     def _failed(self) -> list[str]:
         return by_cause({node.name: node.failed for node in self._nodes if node.failed})

@@ -57,10 +57,7 @@ def tasks(spec: JobSpec) -> Callable[[Node], Task]:
 def _common(spec: JobSpec) -> Task:
     """Return the part of the Task that is the same for all nodes."""
     workers, output, watched = spec.workers, spec.output, spec.supervision
-    rounds, heartbeat = spec.elastic is not None, watched.heartbeat_timeout
-    rendezvous = spec.plan.rendezvous
-    last_grace = min(watched.grace, heartbeat * (1 - LEASE)) if rounds else watched.grace
-    return Task(
+    task = Task(
         dsrun=__version__,
         job_id=spec.job_id,
         host="",
@@ -73,13 +70,7 @@ def _common(spec: JobSpec) -> Task:
         log_dir=to_wire(output.log_dir),
         log_private=output.log_private,
         log_layout=output.log_layout,
-        lease=heartbeat * (LEASE if rounds else 1.0),
         grace=watched.grace,
-        last_grace=last_grace,
-        elastic=rounds or rendezvous is not None,
-        torch_agent=_has_torch_agent(spec),
-        notice=to_wire(spec.elastic.notice_by) if spec.elastic else "",
-        rendezvous=rendezvous,
         logs_specs=tuple(map(to_wire, output.logs_specs)),
         run_id=to_wire(workers.run_id),
         shard_queue=workers.shard_queue,
@@ -92,7 +83,23 @@ def _common(spec: JobSpec) -> Task:
         by_engine=BACKENDS[spec.plan.launcher].by_engine,
         held=spec.held,
         payload=spec.payload,
+        facts=spec.checks.quick,
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
+    )
+    return _with_rounds(task, spec)
+
+
+def _with_rounds(task: Task, spec: JobSpec) -> Task:
+    """Return a Task with what depends on whether the job has rounds."""
+    rounds, heartbeat = spec.elastic is not None, spec.supervision.heartbeat_timeout
+    rendezvous = spec.plan.rendezvous
+    return task._replace(
+        lease=heartbeat * (LEASE if rounds else 1.0),
+        last_grace=min(task.grace, heartbeat * (1 - LEASE)) if rounds else task.grace,
+        elastic=rounds or rendezvous is not None,
+        torch_agent=_has_torch_agent(spec),
+        notice=to_wire(spec.elastic.notice_by) if spec.elastic else "",
+        rendezvous=rendezvous,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,6 +36,15 @@ def test_a_rank_of_another_node_is_none_of_its_own() -> None:
     for rank in (1, 4, -1):
         with pytest.raises(frames.BadFrame, match=f"rank {rank} is not on this node"):
             node.check_rank(rank)
+
+
+def test_its_wall_clock_is_between_those_of_request_and_answer() -> None:
+    node = second()
+    node.read_wall(time.time() + 5.0, 2.0)
+    assert node.ahead is not None
+    least, most = node.ahead
+    assert 4.5 < least <= 5.0
+    assert most == least + 2.0
 
 
 def test_ranks_of_a_former_round_may_still_be_told_of() -> None:

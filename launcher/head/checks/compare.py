@@ -1,0 +1,54 @@
+"""The whole quick check: from the facts of all nodes to what is wrong with them. Pure."""
+
+from __future__ import annotations
+
+from . import devices, settings, space, versions
+from .findings import Severity
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .findings import Finding
+    from .subject import Subject
+
+CHECKS = (
+    *(versions.check, settings.check_clocks, devices.check, space.check),
+    *(settings.check_limits, settings.check_shares, settings.check_variables),
+)
+"""Each yields the findings on one subject."""
+
+
+def findings(
+    subjects: Sequence[Subject], files: Mapping[str, list[str]] | None = None
+) -> list[Finding]:
+    """Return what is wrong, errors first; findings with the same text are one.
+
+    Args:
+        subjects: the nodes; of two values that equally many have, the first node's is right.
+        files: which files differ, by the first of the nodes where they do (`versions.differing`).
+    """
+    if not subjects:
+        return []
+    found = [*versions.check_code(subjects, files or {})]
+    for check in CHECKS:
+        found += check(subjects)
+    errors = [one for one in found if one.severity is Severity.ERROR]
+    return joined([*errors, *(one for one in found if one.severity is not Severity.ERROR)])
+
+
+def joined(found: Sequence[Finding]) -> list[Finding]:
+    """Return the findings, those that differ only by their nodes as one."""
+    by_text: dict[tuple[str, str], Finding] = {}
+    for one in found:
+        key = one.code, one.text
+        same = by_text.get(key)
+        nodes = (*same.nodes, *one.nodes) if same else one.nodes
+        by_text[key] = one._replace(nodes=nodes)
+    return list(by_text.values())
+
+
+def newcomer(one: Subject, present: Sequence[Subject]) -> list[Finding]:
+    """Return what is wrong with a node that joins others, which agree."""
+    found = findings([*present, one])
+    return [each._replace(nodes=(one.name,)) for each in found if one.name in each.nodes]

@@ -1,0 +1,66 @@
+"""Whether the devices of all nodes are alike, healthy and free. Pure."""
+
+from __future__ import annotations
+
+from .findings import finding
+from .subject import odd_ones, size
+from .versions import listed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...control.facts import DeviceFacts
+    from .findings import Finding
+    from .subject import Subject
+
+FREE = 0.8
+"""Share of a device's memory that is free when nobody uses it: the driver keeps a little."""
+
+
+def check(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    """Yield what is wrong with devices that the job uses."""
+    having = [one for one in subjects if one.facts.devices]
+    for odd in odd_ones(having, _models):
+        yield finding("device-model", odd.nodes, odd.words("devices:"))
+    yield from _counts([one for one in having if one.slots is None])
+    for one in having:
+        yield from _own(one)
+
+
+def _models(one: Subject) -> str:
+    return ", ".join(dict.fromkeys(device.name for device in one.facts.devices))
+
+
+def _counts(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    for odd in odd_ones(subjects, lambda one: str(len(one.facts.devices))):
+        if int(odd.value) < int(odd.common):
+            yield finding("device-count", odd.nodes, odd.words("devices:"))
+
+
+def _own(one: Subject) -> Iterator[Finding]:
+    used = [device for device in one.facts.devices if _is_used(one, device)]
+    for device in used:
+        for problem in device.problems:
+            yield finding("device-problem", [one.name], f"device {device.id}: {problem}")
+    users = {device.id: device.users for device in used if device.users}
+    if users:
+        who = listed(list(dict.fromkeys(user for some in users.values() for user in some)))
+        text = f"{_devices(list(users))} in use by {who}"
+        yield finding("device-users", [one.name], text)
+    full = [device for device in used if not device.users and device.free < FREE * device.total]
+    if full:
+        free = size(min(device.free for device in full))
+        text = f"{_devices([device.id for device in full])} with only {free} free"
+        yield finding("device-memory", [one.name], text)
+
+
+def _is_used(one: Subject, device: DeviceFacts) -> bool:
+    """Return whether the job uses a device; slots are ids, or indexes of visible devices."""
+    if one.slots is None:
+        return True
+    return device.id in map(str, one.slots) or one.facts.devices.index(device) in one.slots
+
+
+def _devices(ids: Sequence[str]) -> str:
+    return f"device{'' if len(ids) == 1 else 's'} {listed(ids)}"

@@ -1,0 +1,194 @@
+"""What the quick check can find: the table, and one finding. docs/checks.md shows the table."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+class Severity(Enum):
+    """What follows from a finding: an error ends the start, a warning is a line."""
+
+    ERROR = "error"
+    WARNING = "warning"
+
+
+class Rule(NamedTuple):
+    """One row of the table.
+
+    Attributes:
+        severity: error only for what certainly breaks a job, or ruins it silently.
+        condition: when there is a finding.
+        advice: what to do.
+    """
+
+    severity: Severity
+    condition: str
+    advice: str
+
+
+class Finding(NamedTuple):
+    """Something that is wrong with some nodes.
+
+    Attributes:
+        code: its row in the table.
+        severity: of that row.
+        nodes: the names of the nodes, in their order.
+        text: what is wrong, and against what.
+        advice: what to do.
+    """
+
+    code: str
+    severity: Severity
+    nodes: tuple[str, ...]
+    text: str
+    advice: str
+
+
+SAME_PACKAGES = "install the same versions on all nodes"
+SAME_DRIVER = "update the driver on these nodes"
+ROOM = "remove files there, or name another folder"
+ULIMIT = "raise it there (ulimit, limits.conf, or the container's settings)"
+
+TABLE: dict[str, Rule] = {
+    "torch": Rule(
+        Severity.ERROR,
+        "The first two parts of torch's version differ.",
+        SAME_PACKAGES,
+    ),
+    "torch-build": Rule(
+        Severity.WARNING,
+        "The rest of torch's version differs, or torch is found on other nodes only.",
+        SAME_PACKAGES,
+    ),
+    "nccl": Rule(
+        Severity.ERROR,
+        "NCCL's version differs between nodes with devices.",
+        SAME_PACKAGES,
+    ),
+    "python": Rule(
+        Severity.WARNING,
+        "The first two parts of the version of the workers' Python differ.",
+        "choose the same one on all nodes (--python)",
+    ),
+    "packages": Rule(
+        Severity.WARNING,
+        "Another package, or the CUDA that torch was built with, has another version.",
+        SAME_PACKAGES,
+    ),
+    "driver": Rule(
+        Severity.WARNING,
+        "The version of the devices' driver differs.",
+        SAME_DRIVER,
+    ),
+    "driver-old": Rule(
+        Severity.WARNING,
+        "The driver supports only an older major version of CUDA than torch was built with.",
+        SAME_DRIVER,
+    ),
+    "script": Rule(
+        Severity.ERROR,
+        "The content of the script differs.",
+        "copy the same files to all nodes (--sync=DIR does)",
+    ),
+    "files": Rule(
+        Severity.WARNING,
+        "Names or sizes of the `*.py` files below the working folder differ (at most 2,000 files).",
+        "copy the same files to all nodes (--sync=DIR does)",
+    ),
+    "clock": Rule(
+        Severity.WARNING,
+        "The wall clock is off by more than 1 s, beyond what the measurement leaves open.",
+        "synchronise the clock there (chronyd, ntpd)",
+    ),
+    "device-model": Rule(
+        Severity.WARNING,
+        "The devices are of another model.",
+        "select nodes with the same devices (--include)",
+    ),
+    "device-count": Rule(
+        Severity.WARNING,
+        "Fewer devices than on most nodes, where dsrun uses all there are.",
+        "look for a device that has failed, or set --num_gpus",
+    ),
+    "device-problem": Rule(
+        Severity.WARNING,
+        "The driver reports a problem of a device.",
+        "have the device looked at, or leave it out (--exclude)",
+    ),
+    "device-users": Rule(
+        Severity.WARNING,
+        "Other processes use a device of the job.",
+        "end them, or choose other devices (--exclude)",
+    ),
+    "device-memory": Rule(
+        Severity.WARNING,
+        "Less than 80 % of a device's memory is free, and no process on it is known.",
+        "look for what uses it, or choose other devices (--exclude)",
+    ),
+    "space-full": Rule(
+        Severity.ERROR,
+        "Less than 1 MiB, or no file, is left in a folder that the job may write to: the working"
+        " folder, log folder, folder of temporary files, or /dev/shm.",
+        ROOM,
+    ),
+    "space-low": Rule(
+        Severity.WARNING,
+        "Less than 1 GiB and less than 10 % is left in such a folder, or fewer than 1,000 files.",
+        ROOM,
+    ),
+    "shm": Rule(
+        Severity.WARNING,
+        "Less than 64 MiB per worker is free in /dev/shm.",
+        "remove what is left there, or make it larger (in a container: --shm-size)",
+    ),
+    "tmp": Rule(
+        Severity.WARNING,
+        "The folder of temporary files is not writable.",
+        "set TMPDIR to another folder",
+    ),
+    "nofile": Rule(
+        Severity.WARNING,
+        "The limit of open files is below 1,024, or below 4,096 and a quarter of most nodes'.",
+        ULIMIT,
+    ),
+    "nproc": Rule(
+        Severity.WARNING,
+        "The limit of processes is below 1,024.",
+        ULIMIT,
+    ),
+    "memlock": Rule(
+        Severity.WARNING,
+        "The limit of locked memory on a node with devices is below a quarter of most nodes'.",
+        ULIMIT,
+    ),
+    "memory": Rule(
+        Severity.WARNING,
+        "The memory (of the machine, or the cgroup's limit) is less than half of most nodes', or"
+        " the cgroup's limit leaves less than 256 MiB per worker.",
+        "look for a limit of the container or the scheduler",
+    ),
+    "cpus": Rule(
+        Severity.WARNING,
+        "The workers may use less than half of the CPUs of most nodes.",
+        "look for a limit of the container or the scheduler",
+    ),
+    "env": Rule(
+        Severity.WARNING,
+        "A variable that libraries read has another value; those that name something of a node"
+        " (interfaces, cards, folders, masks of devices) are not compared.",
+        "set the same value on all nodes (--export)",
+    ),
+}
+"""Every kind of finding, by its code."""
+
+
+def finding(code: str, nodes: Iterable[str], text: str) -> Finding:
+    """Return a finding of the table."""
+    rule = TABLE[code]
+    return Finding(code, rule.severity, tuple(dict.fromkeys(nodes)), text, rule.advice)

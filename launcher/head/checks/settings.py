@@ -1,0 +1,132 @@
+"""Whether clocks, limits, memory and variables are the same on all nodes, and suffice. Pure."""
+
+from __future__ import annotations
+
+import math
+
+from ...control.facts import UNLIMITED
+from .findings import finding
+from .subject import LONGEST, odd_ones, size, typical
+from .versions import listed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from .findings import Finding
+    from .subject import Subject
+
+SKEW = 1.0
+"""Seconds that a clock may be off, beyond what the measurement leaves open."""
+
+FEW_FILES = 1024
+"""Open files: the soft limit of most distributions."""
+
+ENOUGH_FILES = 4096
+FEW_PROCESSES = 1024
+
+LEAST_MEMORY = 256 << 20
+"""Bytes per worker: torch alone takes about as much when it is imported."""
+
+OF_A_NODE = (
+    *("_IFNAME", "_HCA", "_DIR", "_HOME", "_CACHE", "_FILE", "_ADDR", "_HOSTNAME", "_HOST"),
+    *("_VISIBLE_DEVICES", "_RANK", "_GID_INDEX"),
+)
+"""Ends of the names of variables that may well differ from node to node."""
+
+
+def check_clocks(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    """Yield nodes whose clock is off: against this machine's, or against most if they agree."""
+    known = {one.name: one.ahead for one in subjects if one.ahead is not None}
+    if len(known) < 2:
+        return
+    agree = [name for name, ahead in known.items() if not _beyond(ahead, (0.0, 0.0))]
+    reference = (0.0, 0.0)
+    if 2 * len(agree) < len(known):
+        reference = sorted(known.values(), key=sum)[len(known) // 2]
+    for name, ahead in known.items():
+        seconds = _beyond(ahead, reference)
+        if seconds:
+            way = "ahead of" if seconds > 0 else "behind"
+            yield finding("clock", [name], f"the clock is {_time(abs(seconds))} {way} the others")
+
+
+def _beyond(ahead: tuple[float, float], reference: tuple[float, float]) -> float:
+    """Return by how much a clock is off, 0 if it is not certain that it is by more than `SKEW`."""
+    least, most = ahead[0] - reference[1], ahead[1] - reference[0]
+    return (least + most) / 2 if least > SKEW or most < -SKEW else 0.0
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds < 3600 else f"{seconds / 3600:.1f} h"
+
+
+def check_limits(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    """Yield limits of open files, processes and locked memory that are too low."""
+    usual = typical([_limit(one, "nofile") for one in subjects])
+    for one in subjects:
+        files, processes = _limit(one, "nofile"), _limit(one, "nproc")
+        if files < FEW_FILES or files < min(ENOUGH_FILES, usual / 4):
+            yield finding("nofile", [one.name], _low("open files", files, usual, _number))
+        if processes < FEW_PROCESSES:
+            yield finding("nproc", [one.name], _low("processes", processes, processes, _number))
+    yield from _locked_memory([one for one in subjects if one.has_gpus])
+
+
+def _locked_memory(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    usual = typical([_limit(one, "memlock") for one in subjects]) if subjects else 0.0
+    for one in subjects:
+        locked = _limit(one, "memlock")
+        if locked < usual / 4:
+            yield finding("memlock", [one.name], _low("locked memory", locked, usual, size))
+
+
+def _low(what: str, own: float, usual: float, words: Callable[[float], str]) -> str:
+    most = words(usual) if usual < math.inf else "none"
+    return f"the limit of {what} is {words(own)}" + (
+        f", but {most} on most nodes" if usual > own else ""
+    )
+
+
+def _number(count: float) -> str:
+    return f"{count:,.0f}"
+
+
+def _limit(one: Subject, name: str) -> float:
+    limit = one.facts.limits.get(name, UNLIMITED)
+    return math.inf if limit < 0 else limit
+
+
+def check_shares(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    """Yield nodes with much less memory, or fewer CPUs, than most."""
+    memory = typical([_memory(one) for one in subjects])
+    cpus = typical([one.facts.cpus for one in subjects])
+    for one in subjects:
+        own = _memory(one)
+        if own < memory / 2 < math.inf:
+            text = f"{size(own)} of memory, but {size(memory)} on most nodes"
+            yield finding("memory", [one.name], text)
+        elif 0 < one.facts.cgroup_memory < LEAST_MEMORY * one.workers:
+            each = size(one.facts.cgroup_memory / one.workers)
+            text = f"the cgroup's limit of memory leaves {each} to each worker"
+            yield finding("memory", [one.name], text)
+        if 0 < one.facts.cpus < cpus / 2:
+            text = f"{one.facts.cpus:g} CPUs, but {cpus:g} on most nodes"
+            yield finding("cpus", [one.name], text)
+
+
+def _memory(one: Subject) -> float:
+    """Return the bytes that the workers may use; infinite if not known."""
+    known = [count for count in (one.facts.memory, one.facts.cgroup_memory) if count > 0]
+    return min(known, default=math.inf)
+
+
+def check_variables(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    """Yield variables that differ, one finding for all those of the same nodes."""
+    names = {name for one in subjects for name in one.facts.env if not name.endswith(OF_A_NODE)}
+    texts: dict[tuple[str, ...], list[str]] = {}
+    for name in sorted(names):
+        for odd in odd_ones(subjects, lambda one, name=name: one.facts.env.get(name, "")):  # type: ignore[misc]
+            texts.setdefault(tuple(odd.nodes), []).append(odd.words(name[:LONGEST]))
+    for nodes, found in texts.items():
+        yield finding("env", nodes, listed(found, "; "))

@@ -1,0 +1,58 @@
+"""Whether there is room where a job writes. Pure."""
+
+from __future__ import annotations
+
+from .findings import finding
+from .subject import size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ...control.facts import Space
+    from .findings import Finding
+    from .subject import Subject
+
+NONE_LEFT = 1 << 20
+"""Bytes: less is no room at all."""
+
+LITTLE = 1 << 30
+SHARE = 0.1
+FEW_FILES = 1000
+
+SHM_EACH = 64 << 20
+"""Bytes of shared memory for each worker: what Docker gives a whole container."""
+
+
+def check(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    """Yield folders without room."""
+    for one in subjects:
+        for spaces in _by_disk(one):
+            yield from _of_disk(one, spaces)
+
+
+def _by_disk(one: Subject) -> list[list[Space]]:
+    """Return the folders of a node by file system: those with the same figures are on one."""
+    disks: dict[tuple[int, int, int, bool], list[Space]] = {}
+    for space in one.facts.spaces:
+        if space.total and (space.writable or space.role == "tmp"):
+            figures = space.total, space.free, space.inodes, space.writable
+            disks.setdefault(figures, []).append(space)
+    return list(disks.values())
+
+
+def _of_disk(one: Subject, spaces: Sequence[Space]) -> Iterator[Finding]:
+    total, free, inodes = spaces[0].total, spaces[0].free, spaces[0].inodes
+    paths = " and ".join(dict.fromkeys(space.path for space in spaces))
+    text = f"{paths}: {size(free)} of {size(total)} free"
+    if not spaces[0].writable:
+        yield finding("tmp", [one.name], f"{paths}: not writable")
+    elif free < NONE_LEFT or inodes == 0:
+        yield finding("space-full", [one.name], text if inodes else f"{paths}: no files left")
+    elif any(space.role == "shm" for space in spaces):
+        if free < SHM_EACH * one.workers:
+            yield finding("shm", [one.name], text)
+    elif free < min(LITTLE, SHARE * total):
+        yield finding("space-low", [one.name], text)
+    elif 0 <= inodes < FEW_FILES:
+        yield finding("space-low", [one.name], f"{paths}: room for only {inodes} more files")

@@ -1,0 +1,99 @@
+"""Finds out which files differ, once it is known that some do: asks one node of each side."""
+
+from __future__ import annotations
+
+import json
+
+from ... import __version__
+from ...control.messages import Task
+from ...specs.program import Program
+from ..checks.versions import differing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ...common.loop import Timer
+    from ..checks.subject import Odd
+    from ..exec.fleet_programs import FleetProgram
+    from .run import Run
+    from .run_node import RunNode
+
+PATIENCE = 3.0
+"""Seconds for the answers; then the start goes on without the names."""
+
+SIDES = 4
+"""Most groups of nodes that are asked, beside those that have the usual files."""
+
+
+class FileLists:
+    """Asks nodes for the names and sizes of their Python files."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._program: FleetProgram | None = None
+        self._timer: Timer | None = None
+
+    def ask(
+        self,
+        nodes: Sequence[RunNode],
+        odd: Sequence[Odd],
+        tell: Callable[[Mapping[str, list[str]]], None],
+    ) -> None:
+        """Find out which files differ, and tell it by the first of the nodes where they do."""
+        from ..exec.fleet_programs import FleetPrograms
+
+        wanted = {odd[0].holders[0], *(one.nodes[0] for one in odd[:SIDES])}
+        asked = {node.name: node for node in nodes if node.name in wanted}
+        lists: dict[str, dict[str, int]] = {}
+
+        def finish() -> None:
+            self.cancel()
+            usual = lists.get(odd[0].holders[0])
+            names = {name: differing(own, usual) for name, own in lists.items()} if usual else {}
+            tell(names)
+
+        def on_end(name: str, _code: int, _why: str) -> None:
+            asked.pop(name, None)
+            if not asked and self._program is not None:
+                finish()
+
+        fleet = self._run.fleet
+        connections = [fleet.nodes[node.connection.number] for node in asked.values()]
+        arguments = {name: (self._question(node), "--files") for name, node in asked.items()}
+        self._timer = self._run.loop.call_later(PATIENCE, finish)
+        self._program = FleetPrograms(fleet, connections).start(
+            "facts", arguments, lambda name, line: lists.update({name: _read(line)}), on_end
+        )
+
+    def _question(self, node: RunNode) -> str:
+        """Return a task that only names the folder: nothing is prepared for workers."""
+        spec = self._run.spec
+        program = Program("", no_python=True)
+        task = Task(__version__, spec.job_id, node.name, program, _folder(node), {}, (), None)
+        return json.dumps(task._asdict())
+
+    def cancel(self) -> None:
+        """Stop asking; nothing more is told."""
+        program, self._program = self._program, None
+        if program is not None:
+            program.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+
+
+def _folder(node: RunNode) -> str:
+    """Return the working folder on a node, as its facts name it."""
+    spaces = node.hello.facts.spaces if node.hello and node.hello.facts else ()
+    return next((space.path for space in spaces if space.role == "work"), "/")
+
+
+def _read(line: bytes) -> dict[str, int]:
+    """Return the sizes of files by name that a node has printed; what is not valid is left out."""
+    try:
+        printed = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    sizes = printed.get("files") if isinstance(printed, dict) else None
+    items = sizes.items() if isinstance(sizes, dict) else ()
+    return {name: size for name, size in items if isinstance(size, int)}

@@ -1,0 +1,95 @@
+"""The quick check of a run: compares its nodes before their workers start."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from ..checks import compare, show
+from ..checks.findings import Severity
+from ..checks.subject import Subject
+from ..checks.versions import odd_files
+from .file_lists import FileLists
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..checks.findings import Finding
+    from .run import Run
+    from .run_node import RunNode
+
+
+class Verdict(NamedTuple):
+    """What follows from the findings.
+
+    Attributes:
+        refused: why these nodes cannot take part.
+        errors: the same as lines.
+    """
+
+    refused: dict[RunNode, str]
+    errors: list[str]
+
+
+class QuickCheck:
+    """Compares the nodes of a run; each warning is printed once."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._told: set[str] = set()
+        self._lists = FileLists(run)
+
+    def compare(self, nodes: Sequence[RunNode], tell: Callable[[Verdict], None]) -> None:
+        """Compare nodes that have sent HELLO, in place of an earlier comparison.
+
+        `tell` is called with the outcome: at once, or if files differ when it is known which.
+        """
+        self._lists.cancel()
+        subjects = [subject(node) for node in nodes if node.hello and node.hello.facts]
+        odd = odd_files(subjects)
+        if not odd:
+            tell(self._judge(nodes, compare.findings(subjects)))
+            return
+
+        def named(files: Mapping[str, list[str]]) -> None:
+            if not self._run.ending:
+                tell(self._judge(nodes, compare.findings(subjects, files)))
+
+        self._lists.ask(nodes, odd, named)
+
+    def compare_newcomer(self, node: RunNode, present: Sequence[RunNode]) -> str:
+        """Return why a node may not join others, "" if it may; print its warnings."""
+        if node.hello is None or node.hello.facts is None:
+            return ""
+        others = [subject(one) for one in present if one.hello and one.hello.facts]
+        verdict = self._judge([node], compare.newcomer(subject(node), others))
+        return verdict.refused.get(node, "")
+
+    def _judge(self, nodes: Sequence[RunNode], found: Sequence[Finding]) -> Verdict:
+        strict = self._run.spec.checks.strict
+        errors = [one for one in found if strict or one.severity is Severity.ERROR]
+        for line in show.lines([one for one in found if one not in errors]):
+            if line not in self._told:
+                self._told.add(line)
+                self._run.warn(line)
+        causes: dict[str, list[str]] = {}
+        for one in errors:
+            for name in one.nodes:
+                causes.setdefault(name, []).append(one.text)
+        refused = {node: "; ".join(causes[node.name]) for node in nodes if node.name in causes}
+        return Verdict(refused, show.lines(errors))
+
+
+def subject(node: RunNode) -> Subject:
+    """Return a node that has sent its facts as it is compared."""
+    hello = node.hello
+    assert hello is not None
+    assert hello.facts is not None
+    slots = node.node.slots
+    return Subject(
+        name=node.name,
+        facts=hello.facts,
+        workers=hello.slots if slots is None else len(slots),
+        slots=slots,
+        accelerator=hello.accelerator,
+        ahead=node.ahead,
+    )

@@ -1,0 +1,55 @@
+"""The whole quick check, and what it says of healthy nodes: nothing."""
+
+from __future__ import annotations
+
+import time
+
+from dsrun.launcher.head.checks.compare import findings, newcomer
+from dsrun.launcher.head.checks.findings import TABLE, Severity
+
+from ...support.node_facts import GPUS, alike, facts, subject
+
+
+def test_healthy_nodes() -> None:
+    assert findings([]) == []
+    assert findings(alike("a")) == findings(alike("a", "b", "c")) == []
+    assert findings(alike("a", "b", devices=GPUS, ahead=(0.0, 0.2))) == []
+
+
+def test_errors_come_first_and_equal_findings_are_one() -> None:
+    low = {"limits": {"nofile": 100}}
+    nodes = [*alike("a", "b", "c", **low), subject("d", **low, script="x")]
+    found = findings(nodes)
+    assert [(one.code, one.nodes) for one in found] == [
+        ("script", ("d",)),
+        ("nofile", ("a", "b", "c", "d")),
+    ]
+
+
+def test_a_newcomer_is_the_one_that_is_wrong() -> None:
+    (one,) = newcomer(subject("b", script="x"), [subject("a")])
+    assert (one.code, one.nodes) == ("script", ("b",))
+    assert newcomer(subject("b"), [subject("a", limits={"nofile": 1})]) == []
+
+
+def test_facts_that_make_no_sense_raise_nothing() -> None:
+    odd = facts(
+        versions={"torch": "", "cuda": "\udcff", "cuda_driver": "-1"},
+        python="....",
+        limits={"nofile": -(1 << 60), "memlock": 0},
+        memory=0,
+        cpus=-1.0,
+        devices=(GPUS[0]._replace(total=0, free=1 << 60, name=""),),
+    )
+    assert all(
+        one.code in TABLE for one in findings([*alike("a", "b"), subject("c", **odd._asdict())])
+    )
+
+
+def test_thousands_of_nodes_take_no_time() -> None:
+    nodes = alike(*(f"n{at}" for at in range(2000)), devices=GPUS, ahead=(0.0, 0.1))
+    odd = subject("odd", script="x", env={"A": "1"}, versions={"torch": "1"})
+    before = time.process_time()
+    found = findings([*nodes, odd])
+    assert time.process_time() - before < 2.0
+    assert {one.severity for one in found} == {Severity.ERROR, Severity.WARNING}

@@ -1,0 +1,167 @@
+"""The quick check of a run: warnings, a refused start, and nodes that are left out."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.head.checks.findings import TABLE
+from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.head.run.file_lists import PATIENCE
+from dsrun.launcher.specs.check_policy import CheckPolicy
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+
+from ...support import exec_nodes
+from ...support.fake_fleet import refusal
+from ...support.node_facts import facts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsrun.launcher.head.run.run import Run
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+TORCH = f"check: n2: torch 2.3, but 2.4 on n0, n1; {TABLE['torch'].advice}"
+OLDER = {"torch": "2.3.0", "numpy": "1.26.4"}
+LOW = {"limits": {"nofile": 256}}
+NOFILE = (
+    f"check: n2: the limit of open files is 256, but 1,024 on most nodes; {TABLE['nofile'].advice}"
+)
+
+
+def hello(job: FakeFleet, name: str, **changes: Any) -> None:
+    job.node(name).hello(facts=facts(wall=time.time(), **changes))
+    job.step()
+
+
+def begin(fleet_of: FleetOf, changes: dict[str, Any], **spec: Any) -> tuple[FakeFleet, Run]:
+    """Begin a run on three nodes, of which the last one has other facts."""
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run(**spec)
+    hello(job, "n0")
+    hello(job, "n1")
+    hello(job, "n2", **changes)
+    return job, run
+
+
+def elastic(least: int) -> dict[str, Any]:
+    limits = ElasticPolicy(least, 3, 0)
+    return {"elastic": limits, "restarts": lambda run: RunnerRounds(run, limits)}
+
+
+def test_nodes_that_agree_start_without_a_word(fleet_of: FleetOf) -> None:
+    job, run = begin(fleet_of, {})
+    assert job.node("n1").got(frames.PROBE)()
+    assert (job.said(), run.error) == ([], None)
+
+
+def test_a_warning_is_printed_and_the_start_goes_on(fleet_of: FleetOf) -> None:
+    job, run = begin(fleet_of, LOW)
+    assert job.said("warning") == [NOFILE]
+    assert job.node("n1").got(frames.PROBE)()
+    assert run.error is None
+
+
+def test_strict_makes_it_an_error(fleet_of: FleetOf) -> None:
+    job, run = begin(fleet_of, LOW, checks=CheckPolicy(strict=True))
+    assert refusal(run) == [NOFILE]
+    assert not job.node("n1").got(frames.PROBE)()
+
+
+def test_an_error_ends_the_start_after_the_warnings(fleet_of: FleetOf) -> None:
+    job, run = begin(fleet_of, {"versions": OLDER, **LOW})
+    assert refusal(run) == [TORCH]
+    assert job.said("warning") == [NOFILE]
+
+
+def test_without_it_nobody_is_asked_for_facts(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+    run = job.run(checks=CheckPolicy(quick=False))
+    ((_, task),) = [one for one in job.news("n0") if one[0] == "JOB"]
+    assert not task["facts"]
+    assert run.quick_check is None
+    job = fleet_of("n0")
+    job.run()
+    ((_, task),) = [one for one in job.news("n0") if one[0] == "JOB"]
+    assert task["facts"]
+
+
+def test_an_elastic_job_starts_without_the_node_that_differs(fleet_of: FleetOf) -> None:
+    job, run = begin(fleet_of, {"versions": OLDER, **LOW}, **elastic(2))
+    torch = "n2: torch 2.3, but 2.4 on n0, n1; starting without it"
+    assert job.said("warning") == [NOFILE, torch]
+    assert job.node("n1").got(frames.PROBE)()
+    assert run.error is None
+
+
+def test_an_elastic_job_that_needs_all_nodes_does_not_start(fleet_of: FleetOf) -> None:
+    _, run = begin(fleet_of, {"versions": OLDER}, **elastic(3))
+    assert refusal(run) == [TORCH]
+
+
+def test_a_newcomer_is_compared_with_the_others(fleet_of: FleetOf) -> None:
+    job, run = begin(fleet_of, {"versions": OLDER, **LOW})
+    assert job.said("warning") == [NOFILE]
+    check, (first, second, third) = run.quick_check, run.nodes
+    assert check is not None
+    assert check.compare_newcomer(second, [first]) == ""
+    assert check.compare_newcomer(third, [first]) == "torch 2.3, but 2.4 on n0"
+    assert job.said() == [], "each warning once"
+    third.hello = None
+    assert check.compare_newcomer(third, [first]) == ""
+
+
+# -- files that differ ----------------------------------------------------------------------------
+
+
+def asked_for_files(job: FakeFleet) -> dict[str, str]:
+    """Return which nodes were asked for the names of their files, and in which folder."""
+    asked = {name: exec_nodes.asked(job.node(name)) for name in job.hosts}
+    folders = {}
+    for name, (command,) in ((name, one) for name, one in asked.items() if one):
+        task, option = command["argv"]
+        assert (command["program"], option) == ("facts", "--files")
+        folders[name] = messages.unpack(messages.Task, task.encode()).workdir
+    return folders
+
+
+def answer(job: FakeFleet, name: str, text: str) -> None:
+    exec_nodes.prints(job.node(name), text.encode())
+    job.step()
+    exec_nodes.exits(job.node(name), 0)
+    job.step()
+
+
+def test_files_that_differ_are_named_by_one_node_of_each_side(fleet_of: FleetOf) -> None:
+    job, run = begin(fleet_of, {"files": "f2"})
+    assert asked_for_files(job) == {"n0": "/work", "n2": "/work"}
+    assert job.said() == []
+    answer(job, "n0", '{"files": {"a.py": 1, "b.py": 2}}\n')
+    answer(job, "n2", '{"files": {"a.py": 1, "c.py": 2}}\n')
+    advice = TABLE["files"].advice
+    assert job.said("warning") == [
+        f"check: n2: *.py files (b.py, c.py) are not the same as on n0, n1; {advice}"
+    ]
+    assert job.node("n1").got(frames.PROBE)()
+    assert run.error is None
+
+
+def test_without_an_answer_the_start_goes_on_without_names(fleet_of: FleetOf) -> None:
+    job, _ = begin(fleet_of, {"files": "f2"})
+    answer(job, "n2", "[" * 100_000 + "\n")
+    job.go(PATIENCE + 1)
+    advice = TABLE["files"].advice
+    assert job.said("warning") == [f"check: n2: *.py files are not the same as on n0, n1; {advice}"]
+    assert job.node("n1").got(frames.PROBE)()
+
+
+def test_a_start_that_is_given_up_meanwhile_stays_given_up(fleet_of: FleetOf) -> None:
+    job, run = begin(fleet_of, {"files": "f2"})
+    run.call_off("no")
+    job.go(PATIENCE + 1)
+    assert refusal(run) == ["no"]
+    assert job.said() == []
