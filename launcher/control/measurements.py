@@ -1,0 +1,135 @@
+"""The messages of the full check's programs "device" and "collective"."""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+from .field_types import Count, Port, Rank, Size
+from .messages import allow_rows
+
+
+class Measure(NamedTuple):
+    """Make tests on a node.
+
+    Attributes:
+        tests: which, such as "cpu"; `node.full_check.devices` has them.
+        seconds: of each, about.
+        workdir: the folder that jobs run in, "" for none.
+        python: the workers', "" for the one that dsrun runs on there.
+    """
+
+    tests: tuple[str, ...]
+    seconds: float
+    workdir: str
+    python: str
+
+
+class Measured(NamedTuple):
+    """A rate or a share that was measured: the higher, the better.
+
+    Attributes:
+        test: what, such as "compute"; `head.full_check.device_tests` has them and their units.
+        part: of what: "cores", "work", "temp", "device 0".
+        evidence: what else was seen, in words, or "".
+    """
+
+    test: str
+    part: str
+    value: float
+    evidence: str
+
+
+class Broken(NamedTuple):
+    """A test that could not be made, or whose result is wrong; the text says why."""
+
+    part: str
+    text: str
+
+
+class Measurements(NamedTuple):
+    """What the tests have found on a node, the answer to `Measure`."""
+
+    rows: tuple[Measured, ...]
+    broken: tuple[Broken, ...]
+
+
+class Prepare(NamedTuple):
+    """Get ready for collectives, with this Python of the workers, as in `Measure`."""
+
+    python: str
+
+
+class Ready(NamedTuple):
+    """A node can take part in collectives, or it cannot.
+
+    Attributes:
+        missing: why torch cannot be used there, or "".
+        torch: its version.
+        backend: what it would use: gloo or nccl.
+        ranks: how many processes it would start.
+        port: where its store listens.
+        addresses: its own.
+    """
+
+    missing: str
+    torch: str = ""
+    backend: str = ""
+    ranks: Rank = 0
+    port: Port = 0
+    addresses: tuple[str, ...] = ()
+
+
+class Join(NamedTuple):
+    """Form a group with other nodes, and reduce with all of them.
+
+    Attributes:
+        place: this node's, among all.
+        ranks: how many processes each node has.
+        addresses: of the node at place 0, whose store all use.
+        port: of that store.
+    """
+
+    place: Rank
+    ranks: tuple[Rank, ...]
+    addresses: tuple[str, ...]
+    port: Port
+
+
+class Pair(NamedTuple):
+    """Two nodes, by their places, that reduce in this round; the pairs of a round do at once."""
+
+    round: Count
+    one: Rank
+    other: Rank
+
+
+class Pairs(NamedTuple):
+    """Reduce in pairs; the answer is as to `Join`."""
+
+    pairs: tuple[Pair, ...]
+
+
+class Reduced(NamedTuple):
+    """An all-reduce of some nodes, as one of them saw it.
+
+    Attributes:
+        places: which nodes.
+        latency: seconds of a small one.
+        bandwidth: bytes per second of a large one.
+        wrong: how many elements of the result were wrong there.
+    """
+
+    places: tuple[Rank, ...]
+    latency: float
+    bandwidth: float
+    wrong: Size
+
+
+class Reductions(NamedTuple):
+    """What a node has reduced; `failed` is why it could not do the rest, or ""."""
+
+    rows: tuple[Reduced, ...]
+    failed: str
+
+
+for _shape in (Measured, Broken, Pair, Reduced):
+    allow_rows(_shape)

@@ -1,0 +1,219 @@
+"""The step of the full check that reduces with torch: all nodes together, and in pairs.
+
+It uses the workers' Python, and NCCL where there are GPUs. The sums are checked, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from itertools import combinations
+
+from ...common.text import plain
+from ...common.values import NamedTuple
+from ...control.measurements import Join, Pair, Pairs, Prepare, Ready, Reduced, Reductions
+from . import pairs, verdict
+from .steps import Ask, Failed, Fault, Step, StepResult, answered
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable, Mapping, Sequence
+    from typing import Any, TypeAlias
+
+    from .steps import Answers, Script
+
+    Links: TypeAlias = dict[tuple[str, ...], Reduced]
+
+PREPARE, JOIN = 90.0, 45.0
+"""Seconds to import torch, and to form a group and reduce with all."""
+
+ROUND = 10.0
+"""Seconds for a round of pairs, besides those of a failure: torch waits for 20 s."""
+
+FAILURE = 30.0
+
+MOST = 8
+"""Suspects that are measured again."""
+
+METRICS = (
+    verdict.Metric("latency", lambda one: one.latency, 5, 0.002),
+    verdict.Metric("bandwidth", lambda one: 1 / max(1.0, one.bandwidth), 4, 0),
+)
+"""By how much a pair has to be worse than the others."""
+
+ADVICE = {
+    "slow_collective": "compare with the network step; with NCCL, look for a transport that other "
+    "nodes use and this one does not (NCCL_DEBUG=INFO)",
+    "wrong_sum": "take the node out of use: look for memory errors (dmesg, nvidia-smi -q)",
+    "failed_collective": "see which network the nodes have in common (GLOO_SOCKET_IFNAME, "
+    "NCCL_SOCKET_IFNAME), and whether a firewall closes its ports",
+}
+
+
+class _Group(NamedTuple):
+    """The nodes that take part, and what they use."""
+
+    names: tuple[str, ...]
+    backend: str
+    notes: tuple[str, ...]
+
+
+def step(python: str = "") -> Step:
+    """Return the step, for this Python of the workers."""
+    return Step("collectives", "collective", partial(_script, python))
+
+
+def _script(python: str, names: Sequence[str]) -> Script:
+    requests = dict.fromkeys(names, Prepare(python))
+    answers = yield Ask("prepare", requests, Ready, PREPARE, "importing torch")
+    good, failed = answered(answers, Ready)
+    group = _group(good, failed)
+    if len(group.names) < 2:
+        return StepResult((), {}, (*group.notes, "collectives: fewer than two nodes"))
+    work = _Work(group.names)
+    yield from work.ask("join", _joins(group.names, good), JOIN, "all nodes")
+    links: Links = {}
+    turns = pairs.rounds(group.names)
+    if not work.failed:
+        links = yield from work.reduce(turns, "pairs")
+    named = yield from _named(work, links)
+    faults = (*work.faults(), *named)
+    measured = {"backend": group.backend, "all": work.rows(group.names), "pairs": work.rows()}
+    return StepResult(faults, measured, group.notes)
+
+
+def _group(good: Mapping[str, Ready], failed: Mapping[str, str]) -> _Group:
+    """Return the nodes that use what most of them use, and a line about each other one."""
+    why = {**failed, **{name: one.missing for name, one in good.items() if one.missing}}
+    ready = {name: one.backend for name, one in good.items() if not one.missing}
+    backend = Counter(ready.values()).most_common(1)[0][0] if ready else ""
+    other = {name: f"it would use {own}, others {backend}" for name, own in ready.items()}
+    why |= {name: text for name, text in other.items() if ready[name] != backend}
+    notes = [f"{name}: left out of the collectives: {plain(text)}" for name, text in why.items()]
+    return _Group(tuple(name for name in ready if name not in why), plain(backend), tuple(notes))
+
+
+def _joins(names: Sequence[str], good: Mapping[str, Ready]) -> dict[str, Join]:
+    first = good[names[0]]
+    ranks = tuple(good[name].ranks for name in names)
+    addresses = (*first.addresses, names[0])
+    return {name: Join(at, ranks, addresses, first.port) for at, name in enumerate(names)}
+
+
+def _named(work: _Work, links: Links) -> Generator[Ask, Answers, list[Fault]]:
+    """Measure what is slow again, one pair at a time, and name what is slow again."""
+    named = []
+    for nodes in [*verdict.suspects(links, METRICS)][:MOST]:
+        others = [name for name in work.names if name not in nodes]
+        some = [name for name in work.names if name in {*nodes, *others[: 4 - len(nodes)]}]
+        alone = [[pair] for pair in combinations(some, 2)]
+        again = yield from work.reduce(alone, f"{' and '.join(nodes)} again")
+        if nodes in verdict.suspects(again, METRICS):
+            named.append(_slow(nodes, again))
+    return named
+
+
+def _slow(nodes: Sequence[str], links: Links) -> Fault:
+    here = [one for pair, one in links.items() if set(nodes) <= set(pair)]
+    others = [one for pair, one in links.items() if not set(nodes) <= set(pair)]
+    text = f"an all-reduce of two nodes takes {_shown(here)}, elsewhere {_shown(others)}"
+    return Fault("slow_collective", tuple(nodes), text, ADVICE["slow_collective"])
+
+
+def _shown(some: Sequence[Reduced]) -> str:
+    latency = verdict.median(one.latency for one in some)
+    bandwidth = verdict.median(one.bandwidth for one in some)
+    return f"{latency * 1000:.3g} ms and runs at {bandwidth / 1e6:.3g} MB/s"
+
+
+def blamed(wrong: Sequence[tuple[str, ...]], reduced: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the nodes whose sums with every other node are wrong, else all that took part."""
+    involved = dict.fromkeys(node for nodes in wrong for node in nodes)
+    pairs_of = {
+        node: {nodes for nodes in reduced if len(nodes) == 2 and node in nodes} for node in involved
+    }
+    always = [node for node, some in pairs_of.items() if some and some <= {*wrong}]
+    return tuple(always or involved)
+
+
+class _Work:
+    """Asks the nodes of a group to reduce, and keeps what they report.
+
+    Attributes:
+        names: of the nodes, by their places.
+        failed: why it failed on nodes, by name; then nothing more is asked.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.failed: dict[str, str] = {}
+        self._seen: dict[tuple[str, ...], Reduced] = {}
+
+    def ask(
+        self, do: str, requests: Mapping[str, Any], seconds: float, doing: str
+    ) -> Generator[Ask, Answers, Links]:
+        """Return what was reduced, for each group the worst report of its members."""
+        answers = yield Ask(do, requests, Reductions, seconds, doing)
+        found: Links = {}
+        for name, answer in answers.items():
+            if isinstance(answer, Failed):
+                self.failed[name] = answer.why
+                continue
+            if answer.failed:
+                self.failed[name] = plain(answer.failed)
+            for row in answer.rows:
+                self._take(name, Reduced(*row), found)
+        self._seen |= {nodes: one for nodes, one in found.items() if nodes not in self._seen}
+        return found
+
+    def reduce(
+        self, turns: Sequence[Sequence[tuple[str, str]]], doing: str
+    ) -> Generator[Ask, Answers, Links]:
+        """Reduce in rounds of pairs."""
+        place = {name: at for at, name in enumerate(self.names)}
+        rows = [
+            Pair(at, place[one], place[other])
+            for at, turn in enumerate(turns)
+            for one, other in turn
+        ]
+        requests = dict.fromkeys(self.names, Pairs(tuple(rows)))
+        return (yield from self.ask("pairs", requests, FAILURE + ROUND * len(turns), doing))
+
+    def _take(self, name: str, row: Reduced, found: Links) -> None:
+        """Keep a report; one about nodes that do not exist, or not about its sender, is not."""
+        nodes = tuple(self.names[at] for at in row.places if at < len(self.names))
+        if name not in nodes or len(nodes) != len(row.places):
+            return
+        old = found.get(nodes, row)
+        found[nodes] = row._replace(
+            latency=max(old.latency, row.latency),
+            bandwidth=min(old.bandwidth, row.bandwidth),
+            wrong=max(old.wrong, row.wrong),
+        )
+
+    def rows(self, nodes: Iterable[str] = ()) -> list[dict[str, Any]]:
+        """Return the measurements for the result: of these nodes together, else of all pairs."""
+        wanted = tuple(nodes)
+        return [
+            {
+                "nodes": list(names),
+                "latency_s": one.latency,
+                "bandwidth_bytes_per_s": one.bandwidth,
+                "wrong": one.wrong,
+            }
+            for names, one in self._seen.items()
+            if (names == wanted if wanted else len(names) == 2)
+        ]
+
+    def faults(self) -> list[Fault]:
+        """Return what was wrong, or has failed."""
+        wrong = []
+        if counts := {nodes: one.wrong for nodes, one in self._seen.items() if one.wrong}:
+            text = f"up to {max(counts.values())} elements of a sum of all-reduce are wrong"
+            nodes = blamed([*counts], [*self._seen])
+            wrong = [Fault("wrong_sum", nodes, text, ADVICE["wrong_sum"])]
+        if not self.failed:
+            return wrong
+        texts = "; ".join(dict.fromkeys(self.failed.values()))
+        failed = Fault("failed_collective", (*self.failed,), texts, ADVICE["failed_collective"])
+        return [*wrong, failed]

@@ -1,0 +1,251 @@
+"""The tests of each node: their units, who is suspicious, and what is wrong with whom. Pure.
+
+All values are the better the higher. A node is compared with the median of the others, so that many
+may differ as long as most are alike.
+"""
+
+from __future__ import annotations
+
+from ...common.text import plain
+from ...common.values import NamedTuple
+from .steps import Fault
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from typing import TypeAlias
+
+    from ...control.measurements import Measured
+
+    Place: TypeAlias = tuple[str, str]
+    """A test and a part of a node: ("write", "temp")."""
+
+
+class DeviceTest(NamedTuple):
+    """One test.
+
+    Attributes:
+        program: the test in `Measure.tests` that makes it.
+        field: its name in the result, with its unit.
+        fault: the code of the fault that it shows.
+        text: what is wrong, with `value`, `others`, `part` and `evidence`.
+        suspect: below this share of the others' median a value is measured again.
+        named: below this share it is a fault.
+    """
+
+    program: str
+    field: str
+    fault: str
+    text: str
+    suspect: float
+    named: float
+
+
+TESTS = {
+    "compute": DeviceTest(
+        "cpu",
+        "compute_mb_per_s",
+        "slow_cores",
+        "each of its cores hashes {value} MB/s, others' {others} MB/s",
+        0.8,
+        0.7,
+    ),
+    "running": DeviceTest(
+        "cpu",
+        "running_percent",
+        "stopped_cores",
+        "its cores ran {value}% of the time, others' {others}%{evidence}",
+        0.8,
+        0.7,
+    ),
+    "quota": DeviceTest(
+        "cpu",
+        "quota_left_percent",
+        "stopped_cores",
+        "its CPU quota sufficed {value}% of the time, others' {others}%{evidence}",
+        0.95,
+        0.7,
+    ),
+    "memory": DeviceTest(
+        "memory",
+        "memory_mb_per_s",
+        "slow_memory",
+        "each of its cores copies {value} MB/s in memory, others' {others} MB/s",
+        0.7,
+        0.6,
+    ),
+    "write": DeviceTest(
+        "disk",
+        "write_mb_per_s",
+        "slow_disk",
+        "its {part} folder is written with {value} MB/s, others' with {others} MB/s{evidence}",
+        0.3,
+        0.25,
+    ),
+    "read": DeviceTest(
+        "disk",
+        "read_mb_per_s",
+        "slow_disk",
+        "its {part} folder is read with {value} MB/s, others' with {others} MB/s{evidence}",
+        0.3,
+        0.25,
+    ),
+    "device compute": DeviceTest(
+        "device",
+        "device_compute_tflop_per_s",
+        "slow_device",
+        "{part} computes {value} TFLOP/s, others {others} TFLOP/s{evidence}",
+        0.9,
+        0.85,
+    ),
+    "device memory": DeviceTest(
+        "device",
+        "device_memory_gb_per_s",
+        "slow_device",
+        "{part} copies {value} GB/s in its memory, others {others} GB/s{evidence}",
+        0.9,
+        0.85,
+    ),
+    "device copy in": DeviceTest(
+        "device",
+        "device_copy_in_gb_per_s",
+        "slow_device",
+        "{part} is sent {value} GB/s, others {others} GB/s{evidence}",
+        0.7,
+        0.6,
+    ),
+    "device copy out": DeviceTest(
+        "device",
+        "device_copy_out_gb_per_s",
+        "slow_device",
+        "{part} sends {value} GB/s, others {others} GB/s{evidence}",
+        0.7,
+        0.6,
+    ),
+}
+
+ADVICE = {
+    "slow_cores": "look for a lower clock on it: its power profile, temperature and BIOS",
+    "stopped_cores": "look for the CPU limit of its container, and for other load on it (top)",
+    "slow_memory": "look for memory that is missing or was replaced (dmidecode), and other load",
+    "slow_disk": "look for a full or failing disk (df, dmesg), or name another folder",
+    "slow_device": "look at its clocks, temperature and power limit (nvidia-smi -q)",
+}
+"""What to do, for each fault of a test."""
+
+POOLED = "device"
+"""Parts that begin with this word are compared with each other, also on one node."""
+
+
+class Compared(NamedTuple):
+    """A value of a node, and the median of what it was compared with."""
+
+    name: str
+    place: Place
+    value: float
+    others: float
+    evidence: str
+
+    @property
+    def share(self) -> float:
+        """How much it is of the others' median."""
+        return self.value / self.others if self.others > 0 else 1.0
+
+
+def median(values: Collection[float]) -> float:
+    """Return the middle value, the mean of two."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return ordered[half] if len(ordered) % 2 else (ordered[half - 1] + ordered[half]) / 2
+
+
+def known(rows: Iterable[Measured]) -> list[Measured]:
+    """Return the rows of tests that there are; a node may send any."""
+    return [row for row in rows if row.test in TESTS]
+
+
+def compare(found: Mapping[str, Sequence[Measured]]) -> list[Compared]:
+    """Return each value that has others to be compared with, the worst first."""
+    groups: dict[Place, list[tuple[str, Measured]]] = {}
+    for name, rows in found.items():
+        for row in known(rows):
+            pool = POOLED if row.part.startswith(POOLED) else row.part
+            groups.setdefault((row.test, pool), []).append((name, row))
+    compared = [one for group in groups.values() for one in _compared(group)]
+    return sorted(compared, key=lambda one: one.share)
+
+
+def _compared(group: Sequence[tuple[str, Measured]]) -> Iterable[Compared]:
+    for at, (name, row) in enumerate(group if len(group) > 1 else ()):
+        others = [other.value for place, (_, other) in enumerate(group) if place != at]
+        yield Compared(name, (row.test, row.part), row.value, median(others), row.evidence)
+
+
+def suspects(found: Mapping[str, Sequence[Measured]]) -> dict[str, list[Compared]]:
+    """Return what is to be measured again, by node, the most suspicious node first."""
+    by_node: dict[str, list[Compared]] = {}
+    for one in compare(found):
+        if one.share < TESTS[one.place[0]].suspect:
+            by_node.setdefault(one.name, []).append(one)
+    return by_node
+
+
+def confirmed(
+    suspicions: Iterable[Compared],
+    again: Sequence[Sequence[Measured]],
+    reference: Sequence[Sequence[Measured]],
+) -> list[Compared]:
+    """Return what was slow whenever it was measured, with the best of these values.
+
+    Args:
+        suspicions: of one node.
+        again: what was measured there, once for each time.
+        reference: what was measured on another node in between.
+    """
+    kept = []
+    for one in suspicions:
+        own = [row for rows in again for row in rows if (row.test, row.part) == one.place]
+        theirs = [row.value for rows in reference for row in rows if _alike(row, one.place)]
+        if not own or not theirs:
+            continue
+        best = max(own, key=lambda row: row.value)
+        seen = one._replace(value=best.value, others=median(theirs), evidence=best.evidence)
+        if seen.share < TESTS[one.place[0]].named:
+            kept.append(seen)
+    return kept
+
+
+def _alike(row: Measured, place: Place) -> bool:
+    test, part = place
+    pooled = part.startswith(POOLED) and row.part.startswith(POOLED)
+    return row.test == test and (row.part == part or pooled)
+
+
+def faults(named: Iterable[Compared]) -> list[Fault]:
+    """Return one fault for each node and kind, with all that shows it."""
+    texts: dict[tuple[str, str], list[str]] = {}
+    for one in named:
+        texts.setdefault((TESTS[one.place[0]].fault, one.name), []).append(_text(one))
+    return [
+        Fault(code, (name,), "; ".join(some), ADVICE[code]) for (code, name), some in texts.items()
+    ]
+
+
+def _text(one: Compared) -> str:
+    test, part = one.place
+    return TESTS[test].text.format(
+        part=plain(part),
+        value=f"{one.value:.3g}" if one.value < 100 else f"{one.value:.0f}",
+        others=f"{one.others:.3g}" if one.others < 100 else f"{one.others:.0f}",
+        evidence=f" ({plain(one.evidence)})" if one.evidence else "",
+    )
+
+
+def as_json(found: Mapping[str, Sequence[Measured]]) -> dict[str, dict[str, dict[str, float]]]:
+    """Return all values: by test, part and node."""
+    result: dict[str, dict[str, dict[str, float]]] = {}
+    for name, rows in found.items():
+        for row in known(rows):
+            parts = result.setdefault(TESTS[row.test].field, {})
+            parts.setdefault(plain(row.part), {})[name] = round(row.value, 3)
+    return result

@@ -1,0 +1,94 @@
+"""The program "collective": has the workers' Python run `all_reduce.py`, and talks to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from ...common.errors import NodeError
+from ...common.network import interface_of, own_addresses
+from ...control.measurements import Join, Pairs, Prepare, Ready, Reduced, Reductions
+from .. import devices
+from .answers import serve
+from .devices import TORCH_KINDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+ALL_REDUCE = os.path.join(os.path.dirname(__file__), "all_reduce.py")
+
+
+def main(_: Sequence[str]) -> int:
+    """Answer `Prepare`, then one `Join`, then any number of `Pairs`."""
+    node = Collective()
+    requests = {
+        "prepare": (Prepare, node.prepare),
+        "join": (Join, node.reduce),
+        "pairs": (Pairs, node.reduce),
+    }
+    try:
+        return serve(requests)
+    finally:
+        node.close()
+
+
+class Collective:
+    """The process of the workers' Python, as soon as it is asked for."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def prepare(self, request: Prepare) -> Ready:
+        """Start the process, and wait until torch is imported.
+
+        Raises:
+            OSError: there is no such Python.
+            NodeError: the process has ended at once.
+        """
+        found = devices.Devices(os.environ, {})
+        gpus = len(found.visible) if found.kind in TORCH_KINDS else 0
+        interfaces = {address: interface_of(address) for address in own_addresses()}
+        given = json.dumps({"gpus": gpus, "interfaces": interfaces})
+        command = [request.python or sys.executable, ALL_REDUCE, given]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe)
+        said = self._read()
+        return Ready(**{**said, "addresses": tuple(said.get("addresses", ()))})
+
+    def reduce(self, request: Join | Pairs) -> Reductions:
+        """Have it reduce with the others.
+
+        Raises:
+            NodeError: it was not prepared, or has ended.
+        """
+        if self._process is None or self._process.stdin is None:
+            raise NodeError("no process for collectives was prepared")
+        self._process.stdin.write(json.dumps(request._asdict()).encode() + b"\n")
+        self._process.stdin.flush()
+        rows = []
+        while "places" in (said := self._read()):
+            rows.append(Reduced(**said))
+        return Reductions(tuple(rows), said["failed"])
+
+    def close(self) -> None:
+        """End it."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+
+    def _read(self) -> dict[str, Any]:
+        """Return its next line.
+
+        Raises:
+            NodeError: it has ended.
+        """
+        line = self._process.stdout.readline() if self._process and self._process.stdout else b""
+        if not line:
+            code = self._process.wait() if self._process else 0
+            raise NodeError(f"the process for collectives has ended with exit code {code}")
+        said: dict[str, Any] = json.loads(line)
+        return said

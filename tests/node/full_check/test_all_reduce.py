@@ -1,0 +1,79 @@
+"""All-reduces with torch, of processes on this machine in place of nodes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.control import messages
+from dsrun.launcher.control.measurements import Ready, Reduced
+from dsrun.launcher.node.full_check.collective import ALL_REDUCE
+
+from ...support.needs import need_modules
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ADDRESS = "127.0.0.1"
+GIVEN = json.dumps({"gpus": 0, "interfaces": {ADDRESS: "lo"}})
+
+
+class Nodes:
+    """Processes that take part, one a node."""
+
+    def __init__(self, stack: ExitStack, count: int) -> None:
+        command, pipe = [sys.executable, ALL_REDUCE, GIVEN], subprocess.PIPE
+        self._processes = []
+        for _ in range(count):
+            process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+            stack.callback(process.communicate)
+            stack.callback(process.kill)
+            self._processes.append(process)
+
+    def read(self) -> list[dict[str, Any]]:
+        """The next line of each."""
+        return [json.loads(one.stdout.readline()) for one in self._processes if one.stdout]
+
+    def tell(self, *orders: dict[str, Any]) -> None:
+        """Send each its order."""
+        for process, order in zip(self._processes, orders, strict=True):
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(order) + "\n")
+            process.stdin.flush()
+
+
+@pytest.fixture
+def three() -> Iterator[Nodes]:
+    need_modules("torch")
+    with ExitStack() as stack:
+        yield Nodes(stack, 3)
+
+
+@pytest.mark.tier("ci")
+def test_all_and_pairs_reduce_with_right_sums(three: Nodes) -> None:
+    ready = [messages.from_fields(Ready, line) for line in three.read()]
+    assert [one.backend for one in ready] == ["gloo"] * 3
+    join = {"ranks": [1, 1, 1], "addresses": [ADDRESS], "port": ready[0].port}
+    three.tell(*({"place": place, **join} for place in range(3)))
+    joined = [messages.from_fields(Reduced, line) for line in three.read()]
+    assert [one.places for one in joined] == [(0, 1, 2)] * 3
+    assert three.read() == [{"failed": ""}] * 3
+    three.tell(*[{"pairs": [[0, 0, 1], [1, 1, 2]]}] * 3)
+    (first, second, third) = three.read()
+    assert (first["places"], second["places"], third["places"]) == ([0, 1], [0, 1], [1, 2])
+    for row in (*joined, Reduced(**first)):
+        assert row.wrong == 0
+        assert row.latency > 0
+        assert row.bandwidth > 0
+
+
+def test_without_torch_there_is_a_reason() -> None:
+    command = [sys.executable, "-S", ALL_REDUCE, GIVEN]
+    done = subprocess.run(command, capture_output=True, check=True)
+    ready = messages.unpack(Ready, done.stdout)
+    assert ready.missing == "torch cannot be imported: No module named 'torch'"

@@ -1,0 +1,67 @@
+"""The program that talks to the workers' Python about collectives."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.control.measurements import Join, Pairs, Prepare, Ready, Reduced
+from dsrun.launcher.node.full_check.collective import Collective
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+READY = {"missing": "", "torch": "2.9", "backend": "gloo", "ranks": 1, "port": 7, "addresses": []}
+ROW = {"places": [0, 1], "latency": 0.5, "bandwidth": 2.0, "wrong": 0}
+JOIN = Join(0, (1, 1), ("10.0.0.1",), 7)
+
+
+def python(folder: Path, *answers: tuple[object, ...], code: int = 0) -> str:
+    """A program in place of Python, which prints some lines before each line that it reads."""
+    text = [f"cat <<'END'\n{json.dumps(READY)}\nEND"]
+    for some in answers:
+        lines = "\n".join(map(json.dumps, some))
+        text.append(f"read line; echo \"$line\" >> {folder}/read\ncat <<'END'\n{lines}\nEND")
+    script = folder / "python"
+    script.write_text("\n".join(["#!/bin/sh", *text, f"exit {code}", ""]))
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.fixture
+def node() -> Iterator[Collective]:
+    node = Collective()
+    with closing(node):
+        yield node
+
+
+def test_a_process_is_prepared_and_asked(node: Collective, tmp_path: Path) -> None:
+    joined, pairs = (ROW, {"failed": ""}), ({"failed": "the other is gone"},)
+    ready = node.prepare(Prepare(python(tmp_path, joined, pairs)))
+    assert ready == Ready("", "2.9", "gloo", 1, 7, ())
+    first = node.reduce(JOIN)
+    assert (first.rows, first.failed) == ((Reduced(**ROW),), "")  # type: ignore[arg-type]
+    second = node.reduce(Pairs(()))
+    assert (second.rows, second.failed) == ((), "the other is gone")
+    asked = [json.loads(line) for line in (tmp_path / "read").read_text().splitlines()]
+    assert asked[0]["port"] == 7
+    assert asked[1] == {"pairs": []}
+
+
+def test_a_process_that_ends_is_an_error(node: Collective, tmp_path: Path) -> None:
+    node.prepare(Prepare(python(tmp_path, (ROW,), code=3)))
+    with pytest.raises(NodeError, match="ended with exit code 3"):
+        node.reduce(JOIN)
+
+
+def test_nothing_can_be_asked_of_no_process(node: Collective, tmp_path: Path) -> None:
+    with pytest.raises(NodeError, match="no process"):
+        node.reduce(JOIN)
+    with pytest.raises(FileNotFoundError):
+        node.prepare(Prepare(os.fspath(tmp_path / "none")))

@@ -1,0 +1,42 @@
+"""The test of devices, on torch's CPU in their place, run as the workers' Python runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from dsrun.launcher.control import messages
+from dsrun.launcher.control.measurements import Broken, Measured, Measurements
+from dsrun.launcher.head.full_check.device_tests import TESTS
+from dsrun.launcher.node.full_check.devices import GPU
+
+from ...support.needs import need_modules
+
+
+def measured(*arguments: str, python: tuple[str, ...] = (sys.executable,)) -> Measurements:
+    command = [*python, GPU, "0.02", *arguments]
+    done = subprocess.run(command, capture_output=True, check=True)
+    return messages.unpack(Measurements, done.stdout)
+
+
+@pytest.mark.tier("ci")
+def test_each_device_is_measured_and_one_that_fails_hides_no_other() -> None:
+    need_modules("torch")
+    found = measured("nonsense", "cpu")
+    rows = [Measured(*row) for row in found.rows]
+    assert {row.part for row in rows} == {"device 1"}
+    assert {row.test for row in rows} == {test for test in TESTS if test.startswith("device")}
+    assert all(row.value > 0 for row in rows)
+    ((part, text),) = [Broken(*one) for one in found.broken]
+    assert part == "device 0"
+    assert "nonsense" in text
+
+
+def test_without_torch_there_is_a_reason() -> None:
+    found = measured(python=(sys.executable, "-S"))
+    assert json.dumps(found.broken) == json.dumps(
+        [["torch", "cannot be imported: No module named 'torch'"]]
+    )
