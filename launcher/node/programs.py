@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 PROGRAMS: dict[str, str] = {
+    "collective": ".full_check.collective:main",
+    "device": ".full_check.devices:main",
     "facts": ".facts.program:main",
     "network": ".full_check.network:main",
 }

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from .steps import Answers, Script
 
-    Links: TypeAlias = dict[tuple[str, ...], Reduced]
+    Found: TypeAlias = dict[tuple[str, ...], Reduced]
+    Links: TypeAlias = dict[tuple[str, str], Reduced]
 
 PREPARE, JOIN = 90.0, 45.0
 """Seconds to import torch, and to form a group and reduce with all."""
@@ -147,14 +148,14 @@ class _Work:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = names
         self.failed: dict[str, str] = {}
-        self._seen: dict[tuple[str, ...], Reduced] = {}
+        self._seen: Found = {}
 
     def ask(
         self, do: str, requests: Mapping[str, Any], seconds: float, doing: str
-    ) -> Generator[Ask, Answers, Links]:
+    ) -> Generator[Ask, Answers, Found]:
         """Return what was reduced, for each group the worst report of its members."""
         answers = yield Ask(do, requests, Reductions, seconds, doing)
-        found: Links = {}
+        found: Found = {}
         for name, answer in answers.items():
             if isinstance(answer, Failed):
                 self.failed[name] = answer.why
@@ -177,11 +178,13 @@ class _Work:
             for one, other in turn
         ]
         requests = dict.fromkeys(self.names, Pairs(tuple(rows)))
-        return (yield from self.ask("pairs", requests, FAILURE + ROUND * len(turns), doing))
+        seconds = FAILURE + ROUND * len(turns)
+        found = yield from self.ask("pairs", requests, seconds, doing)
+        return {(nodes[0], nodes[1]): one for nodes, one in found.items() if len(nodes) == 2}
 
-    def _take(self, name: str, row: Reduced, found: Links) -> None:
+    def _take(self, name: str, row: Reduced, found: Found) -> None:
         """Keep a report; one about nodes that do not exist, or not about its sender, is not."""
-        nodes = tuple(self.names[at] for at in row.places if at < len(self.names))
+        nodes = tuple(self.names[at] for at in sorted(row.places) if at < len(self.names))
         if name not in nodes or len(nodes) != len(row.places):
             return
         old = found.get(nodes, row)

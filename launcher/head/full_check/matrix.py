@@ -44,7 +44,7 @@ class Matrix(NamedTuple):
     def usual(self) -> float:
         """The median, to which values are compared."""
         ordered = sorted(self.values.values())
-        return ordered[len(ordered) // 2] if ordered else 0.0
+        return ordered[(len(ordered) - 1) // 2] if ordered else 0.0
 
     def badness(self, value: float) -> float:
         """Return by which factor a value is worse than the median; below 1 if it is better."""

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from . import network
+from . import collective_step, device_step, network
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .steps import Step
 
-STEPS: tuple[Step, ...] = (network.STEP,)
+
+def steps(workdir: str = "", python: str = "") -> tuple[Step, ...]:
+    """Return all steps.
+
+    Args:
+        workdir: the folder that jobs run in, whose disk is tested; "" for none.
+        python: the workers', "" for the one that dsrun runs on on each node.
+    """
+    return network.STEP, device_step.step(workdir, python), collective_step.step(python)

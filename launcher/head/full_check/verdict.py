@@ -16,7 +16,7 @@ from ...control.link_messages import Link
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
     from .pairs import Pair
     from .steps import Failed
@@ -45,7 +45,7 @@ class Metric(NamedTuple):
     """
 
     name: str
-    badness: Callable[[Link | Failed], float | None]
+    badness: Callable[[Any], float | None]
     factor: float
     amount: float
     anyway: float = UNREACHED * 2
@@ -91,10 +91,12 @@ def _share(resent: int, sent: int) -> float:
     return resent / max(1, sent) if resent > FEW else 0.0
 
 
-def suspects(measured: Measured) -> dict[Nodes, list[str]]:
+def suspects(
+    measured: Mapping[Pair, Any], metrics: Sequence[Metric] = METRICS
+) -> dict[Nodes, list[str]]:
     """Return the nodes, and the links by their ends, that are bad, with the metrics in which."""
     found: dict[Nodes, list[str]] = {}
-    for metric in METRICS:
+    for metric in metrics:
         values = {
             pair: value
             for pair, link in measured.items()

@@ -97,6 +97,7 @@ class _Process:
         self._dist = dist
         self._local = local
         self._interfaces = interfaces
+        self._rounds = 0
         self._backend = "nccl" if gpu else "gloo"
         self._device = torch.device("cuda", local) if gpu else torch.device("cpu")
 
@@ -117,22 +118,24 @@ class _Process:
             self._torch.cuda.set_device(self._device)
         self._torch.set_num_threads(1)
         self._place, self._ranks = order["place"], order["ranks"]
-        self._dist.init_process_group(
-            self._backend,
-            store=self._reach(order["addresses"], order["port"]),
-            rank=self._rank_of(self._place) + self._local,
-            world_size=sum(self._ranks),
-            timeout=TIMEOUT,
-        )
-        self._reduce([*range(len(self._ranks))], None)
+        self._store = self._reach(order["addresses"], order["port"])
+        self._reduce([*range(len(self._ranks))])
 
     def _pairs(self, pairs: Sequence[Sequence[int]]) -> None:
+        """Reduce in rounds, which all nodes begin together."""
         for number in sorted({pair[0] for pair in pairs}):
-            self._dist.barrier()
             for _, *places in (pair for pair in pairs if pair[0] == number):
                 if self._place in places:
-                    self._reduce(places, self._group(places))
-        self._dist.barrier()
+                    self._reduce(places)
+            self._meet()
+
+    def _meet(self) -> None:
+        """Wait until all processes of all nodes have come here."""
+        self._rounds += 1
+        arrived, go = f"arrived {self._rounds}", f"go {self._rounds}"
+        if self._store.add(arrived, 1) == sum(self._ranks):
+            self._store.set(go, "")
+        self._store.wait([go], TIMEOUT)
 
     def _reach(self, addresses: Sequence[str], port: int) -> Any:
         """Connect to the store on the first address that answers, and use that network."""
@@ -147,53 +150,58 @@ class _Process:
             return store
         raise OSError(f"no answer from {', '.join(addresses)}, port {port}")
 
-    def _rank_of(self, place: int) -> int:
-        return int(sum(self._ranks[:place]))
+    def _reduce(self, places: Sequence[int]) -> None:
+        """Form a group of these nodes; check and time all-reduces in it, and report them."""
+        ranks = [(one, local) for one in places for local in range(self._ranks[one])]
+        # Each group has keys of its own. `new_group` would have to be called for every pair by all.
+        name = f"{self._rounds}-{'-'.join(map(str, places))}"
+        self._dist.init_process_group(
+            self._backend,
+            store=self._dist.PrefixStore(name, self._store),
+            rank=ranks.index((self._place, self._local)),
+            world_size=len(ranks),
+            timeout=TIMEOUT,
+        )
+        measured = self._measured(len(ranks))
+        if self._local == 0 or measured["wrong"]:
+            say(places=places, **measured)
+        self._dist.barrier()
+        self._dist.destroy_process_group()
 
-    def _group(self, places: Sequence[int]) -> Any:
-        counts = self._ranks
-        ranks = [self._rank_of(one) + local for one in places for local in range(counts[one])]
-        # Only the members create it: for all pairs of many nodes, the others would wait for hours.
-        return self._dist.new_group(ranks, timeout=TIMEOUT, use_local_synchronization=True)
-
-    def _reduce(self, places: Sequence[int], group: Any) -> None:
-        """Check and time all-reduces of a group, and report them."""
+    def _measured(self, ranks: int) -> Fields:
         large = self._torch.zeros(LARGE[self._backend], device=self._device)
-        latency = self._time(large[:SMALL], group)
-        each = self._time(large[:MIDDLE], group) / MIDDLE
+        latency = self._time(large[:SMALL])
+        each = self._time(large[:MIDDLE]) / MIDDLE
         # A slow network gets less to do: a quarter of the time is for one of them.
-        large = large[: max(MIDDLE, int(SECONDS / 4 / self._slowest(each, group)))]
-        wrong = self._wrong(large, group)
-        bandwidth = large.numel() * large.element_size() / self._time(large.zero_(), group)
-        if self._local == 0 or wrong:
-            say(places=places, latency=latency, bandwidth=bandwidth, wrong=wrong)
+        large = large[: max(MIDDLE, int(SECONDS / 4 / self._slowest(each)))]
+        wrong = self._wrong(large, ranks)
+        bandwidth = large.numel() * large.element_size() / self._time(large.zero_())
+        return {"latency": latency, "bandwidth": bandwidth, "wrong": wrong}
 
-    def _wrong(self, tensor: Any, group: Any) -> int:
+    def _wrong(self, tensor: Any, ranks: int) -> int:
         """Return how many elements of a sum are wrong; all are integers, exact in float32."""
         pattern = self._torch.arange(tensor.numel(), device=self._device) % 251
-        factors = self._torch.tensor([self._dist.get_rank() % 8 + 1.0], device=self._device)
-        tensor.copy_(pattern * factors)
-        self._dist.all_reduce(tensor, group=group)
-        ranks = self._dist.get_process_group_ranks(group or self._dist.group.WORLD)
-        return int((tensor != pattern * sum(one % 8 + 1 for one in ranks)).sum())
+        tensor.copy_(pattern * (self._dist.get_rank() % 8 + 1))
+        self._dist.all_reduce(tensor)
+        return int((tensor != pattern * sum(one % 8 + 1 for one in range(ranks))).sum())
 
-    def _time(self, tensor: Any, group: Any) -> float:
+    def _time(self, tensor: Any) -> float:
         """Return the seconds of an all-reduce, the median of some."""
         times: list[float] = []
         done = self._synchronized()
         while len(times) < TIMES:
             start = time.perf_counter()
-            self._dist.all_reduce(tensor, group=group)
+            self._dist.all_reduce(tensor)
             done()
             times.append(time.perf_counter() - start)
-            if self._slowest(sum(times), group) > SECONDS:
+            if self._slowest(sum(times)) > SECONDS:
                 break
         return sorted(times)[len(times) // 2]
 
-    def _slowest(self, seconds: float, group: Any) -> float:
+    def _slowest(self, seconds: float) -> float:
         """Return the time of the slowest member, so that all decide the same."""
         slowest = self._torch.tensor([seconds], device=self._device)
-        self._dist.all_reduce(slowest, op=self._dist.ReduceOp.MAX, group=group)
+        self._dist.all_reduce(slowest, op=self._dist.ReduceOp.MAX)
         return float(slowest.item())
 
     def _synchronized(self) -> Callable[[], None]:

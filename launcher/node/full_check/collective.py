@@ -19,13 +19,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from .answers import Request
+
 ALL_REDUCE = os.path.join(os.path.dirname(__file__), "all_reduce.py")
 
 
 def main(_: Sequence[str]) -> int:
     """Answer `Prepare`, then one `Join`, then any number of `Pairs`."""
     node = Collective()
-    requests = {
+    requests: dict[str, Request] = {
         "prepare": (Prepare, node.prepare),
         "join": (Join, node.reduce),
         "pairs": (Pairs, node.reduce),
