@@ -94,13 +94,14 @@ class Cluster(Temporary):
         login: the machine at which a person types commands.
         hosts: the hosts, in order.
         machines: the login and the hosts.
+        supply: what they hang from.
     """
 
     def __init__(self, hosts: int = 4, prefix: str = "n", shared: Iterable[Path] = ()) -> None:
-        self._supply = Supply(shared)
-        self.login = Machine(self._supply, "login", 1)
+        self.supply = Supply(shared)
+        self.login = Machine(self.supply, "login", 1)
         numbers = range(1, hosts + 1)
-        self.hosts = tuple(Host(self._supply, f"{prefix}{i}", 256 + i) for i in numbers)
+        self.hosts = tuple(Host(self.supply, f"{prefix}{i}", 256 + i) for i in numbers)
         self.machines = (self.login, *self.hosts)
 
     @property
@@ -118,11 +119,11 @@ class Cluster(Temporary):
 
     def path(self, path: str) -> Path:
         """Where the real machine finds a file below `/run`, which all in the cluster share."""
-        return self._supply.path(path)
+        return self.supply.path(path)
 
     def switch(self, *tasks: str) -> None:
         """Have `ip` do these at the switch, a name that hosts can give a cable's other end to."""
-        self._supply.ip(*tasks)
+        self.supply.ip(*tasks)
 
     def processes(self, job: str | None = None) -> list[Process]:
         """All processes on all machines, or those that this `DSRUN_JOB_ID` was given to."""
@@ -136,7 +137,7 @@ class Cluster(Temporary):
 
     def close(self) -> None:
         """End everything; nothing is left of the cluster, nor of what was started in it."""
-        self._supply.close()
+        self.supply.close()
         for machine in self.machines:
             machine.wait_off()
 
@@ -147,7 +148,7 @@ class Cluster(Temporary):
             machine.boot()
         for machine in self.machines:
             wait_for(machine.is_up, f"{machine.name} to boot", seconds=60)
-        self._supply.ip(*[machine.join() for machine in self.machines])
+        self.supply.ip(*[machine.join() for machine in self.machines])
         self._introduce()
 
     def _etc(self) -> dict[str, Iterable[str]]:
@@ -175,7 +176,7 @@ class Cluster(Temporary):
     def _introduce(self) -> None:
         known_hosts = f"{HOME}/.ssh/known_hosts"
         self.path(known_hosts).write_text(lines(machine.known_as() for machine in self.machines))
-        self._supply.run("ssh-keygen", "-q", "-H", "-f", known_hosts)
+        self.supply.run("ssh-keygen", "-q", "-H", "-f", known_hosts)
         self.path(f"{known_hosts}.old").unlink()
 
 

@@ -120,6 +120,11 @@ class Supply:
             raise OSError(f"no virtual hosts here: {self._process.communicate()[1].strip()}")
         self.pid = first_descendant(self._process.pid, 2)
 
+    @property
+    def network(self) -> str:
+        """The file of the switch's network namespace."""
+        return f"/proc/{self.pid}/ns/net"
+
     def path(self, path: str) -> Path:
         """Where the real machine finds a file of the cluster's own `/run`."""
         return Path(f"/proc/{self.pid}/root{path}")
@@ -150,6 +155,8 @@ class Machine:
         name: the host's name, which all others can resolve.
         address: its IPv4 address.
         pid: its first process, as the real machine counts; 0 while the power is off.
+        port: the other end of its cable, at the switch.
+        card: the hardware address of its network card.
     """
 
     _entered: tuple[str, ...] = ("--mount", "--uts", "--ipc", "--net")
@@ -163,7 +170,8 @@ class Machine:
         self.pid = 0
         self._supply = supply
         self._number = number
-        self._port = f"port{number}"
+        self.port = f"port{number}"
+        self.card = f"02:77:00:00:{number >> 8:02x}:{number & 255:02x}"
         self._folder = f"/run/{name}"
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -171,6 +179,11 @@ class Machine:
     def root(self) -> Path:
         """The host's `/`, for looking in from the real machine: `host.root / "tmp"`."""
         return Path(f"/proc/{self.pid}/root")
+
+    @property
+    def network(self) -> str:
+        """The file of its network namespace."""
+        return f"/proc/{self.pid}/ns/net"
 
     @property
     def namespace(self) -> str:
@@ -238,10 +251,13 @@ class Machine:
 
     def ip(self, *tasks: str) -> None:
         """Have `ip` do these on this machine."""
-        for task in tasks:
-            done = self.run(["ip", *task.split()])
-            if done.returncode:
-                raise OSError(f"ip {task} on {self.name}: {done.stderr}")
+        self.administer(*(f"ip {task}" for task in tasks))
+
+    def administer(self, *commands: str) -> None:
+        """Run commands of the administrator on the host, such as `ip link set eth0 up`."""
+        done = self.run(["sh", "-ec", lines(commands)])
+        if done.returncode:
+            raise OSError(f"{self.name}: {done.stderr.strip()}")
 
     def listening(self) -> set[int]:
         """The TCP ports on which anything on this host listens."""
@@ -251,11 +267,11 @@ class Machine:
 
     def cut(self) -> None:
         """Pull the cable: packets are lost without a word, and connections do not know."""
-        self._supply.ip(f"link set {self._port} down")
+        self._supply.ip(f"link set {self.port} down")
 
     def mend(self) -> None:
         """Put the cable back."""
-        self._supply.ip(f"link set {self._port} up")
+        self._supply.ip(f"link set {self.port} up")
 
     @contextmanager
     def unplugged(self) -> Iterator[None]:
@@ -300,7 +316,7 @@ class Machine:
         """Take note that the host is up; what `ip` has to do to connect it to the switch."""
         if self._process:
             self.pid = first_descendant(self._process.pid, self._generations)
-        return f"link set {self._port} master switch up"
+        return f"link set {self.port} master switch up"
 
     def known_as(self) -> str:
         """The host's line in a `known_hosts` file."""
@@ -330,9 +346,8 @@ class Machine:
     def _wires(self) -> Iterator[str]:
         # The network card keeps its address over a power cut: with another one, the other hosts
         # would not find this one again until their neighbour tables have aged.
-        card = f"02:77:00:00:{self._number >> 8:02x}:{self._number & 255:02x}"
         yield "link set lo up"
-        yield f"link add eth0 address {card} type veth peer name {self._port} netns switch"
+        yield f"link add eth0 address {self.card} type veth peer name {self.port} netns switch"
         yield f"address add {self.address}/{SUBNET.prefixlen} dev eth0"
         yield "link set eth0 up"
         yield f"neighbour add {BLACKHOLE} lladdr 02:77:ff:ff:ff:ff dev eth0 nud permanent"
@@ -365,7 +380,7 @@ class Host(Machine):
 
     def power_off(self) -> None:
         """Cut the power: all processes are gone, and nobody on the network is told."""
-        self._supply.ip(f"link delete {self._port}")
+        self._supply.ip(f"link delete {self.port}")
         os.kill(self.pid, signal.SIGKILL)
         self.wait_off()
 

@@ -67,7 +67,7 @@ _SAY: dict[str, Callable[[str, Measured, Measured], str]] = {
 
 ADVICE = {
     "reach": "see whether a firewall, a route or a cable keeps the nodes apart",
-    "loss": "look at the cable, the switch, and the errors that the interface counts (ip -s link)",
+    "loss": "look at the cable, limits of the rate, and the errors of the interface (ip -s link)",
     "latency": "look at the route between the nodes, and at what else is busy there",
     "bandwidth": "look at the speed of the interface (ethtool), the cable, and the switch's limits",
 }

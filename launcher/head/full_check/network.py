@@ -43,7 +43,7 @@ class Effort(NamedTuple):
     seconds: float
 
 
-SIDE_BY_SIDE, ALONE = Effort(2, 0.1), Effort(4, 0.1)
+SIDE_BY_SIDE, ALONE = Effort(2, 0.1), Effort(3, 0.1)
 
 
 class _Doors:

@@ -1,0 +1,120 @@
+"""The network step of the full check on virtual hosts with bad cables."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.head.full_check.network import STEP
+
+from .cable import Cable, cable_between, cable_to, slow_card, slow_link
+from .full_checks import check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
+    from .hosts import Cluster
+
+    Bad = Callable[[Cluster], AbstractContextManager[Any]]
+
+THREE, FOUR = ("n1", "n2", "n3"), ("n1", "n2", "n3", "n4")
+
+
+@contextmanager
+def behind(cluster: Cluster, name: str, **how: Any) -> Iterator[None]:
+    """A host behind a bad cable."""
+    with cable_to(cluster, name) as cable:
+        cable.set(**how)
+        yield
+
+
+@contextmanager
+def between(cluster: Cluster, one: str, other: str, **how: Any) -> Iterator[None]:
+    """A bad cable between two hosts."""
+    with cable_between(cluster, one, other) as cable:
+        cable.set(**how)
+        yield
+
+
+RATE = "40mbit"
+DELAY: dict[str, Any] = {"delay": 0.005}
+LOSS: dict[str, Any] = {"loss": 0.03}
+OUTGOING: dict[str, Any] = {**LOSS, "only": Cable.FORWARD}
+
+FAULTS: dict[str, tuple[Bad, tuple[str, ...], set[str]]] = {
+    "delayed node": (partial(behind, name="n2", **DELAY), ("n2",), {"node_latency"}),
+    "lossy link": (partial(between, one="n1", other="n3", **LOSS), ("n1", "n3"), {"link_loss"}),
+    "slow node": (
+        partial(slow_card, name="n3", rate=RATE),
+        ("n3",),
+        {"node_bandwidth", "node_loss"},
+    ),
+}
+"""How it is made, who is named, and as what; a limit of the rate drops packets, too."""
+
+MORE: dict[str, tuple[Bad, tuple[str, ...], set[str]]] = {
+    "delayed link": (
+        partial(between, one="n1", other="n2", **DELAY),
+        ("n1", "n2"),
+        {"link_latency"},
+    ),
+    "lossy node": (partial(behind, name="n1", **LOSS), ("n1",), {"node_loss"}),
+    "node lossy in one direction": (partial(behind, name="n1", **OUTGOING), ("n1",), {"node_loss"}),
+    "link slow in one direction": (
+        partial(slow_link, one="n2", other="n3", rate=RATE),
+        ("n2", "n3"),
+        {"link_bandwidth", "link_loss"},
+    ),
+}
+
+
+def named(cluster: Cluster, hosts: tuple[str, ...], bad: Bad) -> list[tuple[tuple[str, ...], str]]:
+    """Who is named, and as what."""
+    with bad(cluster):
+        return [(one.nodes, one.code) for one in check(cluster, hosts, STEP).faults]
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_the_bad_node_or_link_is_named(cluster: Cluster, fault: str) -> None:
+    bad, who, codes = FAULTS[fault]
+    ((nodes, code),) = named(cluster, THREE, bad)
+    assert nodes == who
+    assert code in codes
+
+
+def test_healthy_nodes_are_not_named(cluster: Cluster) -> None:
+    result = check(cluster, FOUR, STEP)
+    assert (result.faults, result.notes) == ((), ())
+    measured = result.measured["links"]
+    assert [min(link["out"], link["back"]) > 1e7 for link in measured] == [True] * 6
+
+
+@pytest.mark.tier("all")
+def test_a_link_that_carries_nothing_is_named(cluster: Cluster) -> None:
+    """Only the packets between two hosts are lost."""
+    with cable_between(cluster, "n1", "n2") as cable:
+        cable.set(loss=1.0)
+        result = check(cluster, THREE, STEP)
+    ((found),) = result.faults
+    assert (found.code, found.nodes) == ("link_reach", ("n1", "n2"))
+    assert "timed out" in found.text
+
+
+@pytest.mark.tier("all")
+@pytest.mark.parametrize("fault", [*FAULTS, *MORE])
+def test_the_right_one_is_named_twenty_times_of_twenty(cluster: Cluster, fault: str) -> None:
+    bad, who, codes = {**FAULTS, **MORE}[fault]
+    for _ in range(20):
+        ((nodes, code),) = named(cluster, FOUR, bad)
+        assert nodes == who
+        assert code in codes
+
+
+@pytest.mark.tier("all")
+def test_nothing_is_named_in_a_hundred_healthy_runs(cluster: Cluster) -> None:
+    healthy = [named(cluster, FOUR, lambda _cluster: nullcontext()) for _ in range(100)]
+    assert healthy == [[]] * 100
