@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+from ...specs.environment import text_from_wire
 from ..fleet.commands import CommandEnded, CommandLost, CommandOutput, CommandSpec
 from ..output.tail import Tail
 
@@ -85,11 +86,13 @@ class _Check:
 
     def begin(self, run: Run) -> None:
         """Start the command."""
-        spec, checks = run.spec, run.spec.checks
+        task, checks = self.node.task, run.spec.checks
+        assert task is not None
+        env = {**(task.base or {}), **task.env, "DSRUN_JOB_ID": task.job_id}
         command = CommandSpec(
             argv=("sh", "-c", checks.health_command),
-            env={**spec.travel.values, "DSRUN_JOB_ID": spec.job_id},
-            workdir=spec.workdir,
+            env={text_from_wire(name): text_from_wire(value) for name, value in env.items()},
+            workdir=text_from_wire(task.workdir),
             seconds=checks.health_timeout,
         )
         self._running = run.fleet.commands.run([self.node.connection], command, self._on_event)

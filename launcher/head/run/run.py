@@ -187,7 +187,8 @@ class Run:
     def send_job(self, node: RunNode, change: Callable[[Task], Task] | None = None) -> None:
         """Send JOB to a node; `change` returns the task as it is there."""
         task, node.asked = self._task(node.node), self.loop.clock()
-        node.connection.send_job(messages.pack(frames.JOB, change(task) if change else task))
+        node.task = change(task) if change else task
+        node.connection.send_job(messages.pack(frames.JOB, node.task))
 
     # -- the start --------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...control.messages import Done, Hello, NodeBindings
+    from ...control.messages import Done, Hello, NodeBindings, Task
     from ...specs.plan import Node, Plan
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
@@ -28,6 +28,7 @@ class RunNode:
         connection: to its node launcher.
         number: its index among the nodes of the run; it never changes.
         node: its place in the plan, or in the current round of an elastic job.
+        task: its newest JOB; None before the first.
         verdicts: for each address of the master, "" or why it cannot be reached.
         failed: why it cannot take part, "" if it can.
         lost: why it was lost after the start, "" if it was not.
@@ -44,6 +45,7 @@ class RunNode:
         self.connection = connection
         self.number = number
         self.node = node
+        self.task: Task | None = None
         self.hello: Hello | None = None
         self.verdicts: Sequence[str] = ()
         self.done: Done | None = None

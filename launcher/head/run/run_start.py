@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...common.errors import UsageError
 from ...control import frames, messages
-from ..fleet.unreached import folded
+from ..fleet.hosts import by_cause
 from . import start_words
 from .phase import Phase
 from .startup import Portless, Ready, Refused, StartLimits, Startup, Unfit
@@ -73,7 +73,7 @@ class RunStart:
     def _leave_out(self, causes: dict[RunNode, str]) -> None:
         for node, cause in causes.items():
             node.lost = cause
-        text = folded({node.name: cause for node, cause in causes.items()})
+        text = "\n".join(by_cause({node.name: cause for node, cause in causes.items()}))
         self._run.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")
 
     def ready(self, plan: Plan, master: str, port: int) -> None:

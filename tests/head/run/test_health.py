@@ -51,8 +51,19 @@ def test_the_command_runs_on_each_node_as_a_worker_would(fleet_of: FleetOf) -> N
     for node in fleet.nodes():
         (asked,) = exec_nodes.asked(node)
         assert (asked["argv"], asked["workdir"]) == (["sh", "-c", "check --gpus"], "/work")
-        assert asked["env"] == {"NCCL_DEBUG": "INFO", "DSRUN_JOB_ID": "job"}
+        assert (asked["env"]["NCCL_DEBUG"], asked["env"]["DSRUN_JOB_ID"]) == ("INFO", "job")
         assert asked["seconds"] == 20.0
+
+
+def test_its_folder_is_that_of_the_job_on_that_node(fleet_of: FleetOf) -> None:
+    fleet = fleet_of("n0")
+    run = fleet.prepare(checks=CHECKS)
+    run.before_job = lambda node: run.send_job(node, lambda task: task._replace(workdir="/copy"))
+    run.begin()
+    fleet.node("n0").hello()
+    fleet.step()
+    (asked,) = exec_nodes.asked(fleet.node("n0"))
+    assert asked["workdir"] == "/copy"
 
 
 def test_the_job_starts_once_the_command_has_succeeded_everywhere(fleet_of: FleetOf) -> None:
