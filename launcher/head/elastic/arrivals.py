@@ -12,6 +12,8 @@ from .reconnector import Reconnector
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from ...control.messages import Hello
     from ..run.run import Run
     from ..run.run_node import RunNode
@@ -65,12 +67,14 @@ class Arrivals:
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Accept a node that has come, or come back, if it fits those that are there."""
+        node.hello = hello
         problems = hello.problems or self._problems(node, hello)
         if problems and node.lost != problems[0]:
             node.lost = problems[0]
             self._run.warn(f"cannot use {node.name}: {node.lost}")
         running = self._run.phase is Phase.RUNNING
         if problems or not running or not self._rounds.came(node.number):
+            node.hello = None
             node.connection.close(node.lost)
             self._reconnector.failed(node)
             return
@@ -78,19 +82,22 @@ class Arrivals:
         self._run.warn(f"{node.name} is {word}")
         self._accept(node, hello)
 
-    def _problems(self, node: RunNode, hello: Hello) -> list[str]:
+    def _problems(self, node: RunNode, hello: Hello) -> Sequence[str]:
         """Return why a node does not fit those that are there."""
         others = [one for one in self._run.nodes if one.hello and not one.over]
         hellos = {one.connection.number: one.hello for one in others if one.hello}
         nodes = [one.connection.origin for one in (*others, node)]
-        return checks.problems(nodes, {**hellos, node.connection.number: hello})
+        problems = checks.problems(nodes, {**hellos, node.connection.number: hello})
+        if problems or self._run.quick_check is None:
+            return problems
+        return list(filter(None, [self._run.quick_check.compare_newcomer(node, others)]))
 
     def _accept(self, node: RunNode, hello: Hello) -> None:
         host = node.node.host
         if host.slots is None:
             host = host._replace(slots=tuple(range(hello.slots)))
         node.node = Node(node.node.rank, host, 0, host.slots)
-        node.hello, node.lost = hello, ""
+        node.lost = ""
         self._run.fleet.expect_beats(node.connection)
         self._reconnector.back(node)
         node.send(messages.pack(frames.START, self._run.start_message(node.node, "", 0)))

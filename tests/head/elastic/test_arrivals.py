@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,9 +12,11 @@ from dsrun.launcher.common.errors import DsrunError
 from dsrun.launcher.head.elastic.arrivals import SPARES
 from dsrun.launcher.head.elastic.reconnector import FIRST
 from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.host import Host
 
 from ...support.elastic_run import Job, lost, started
+from ...support.node_facts import facts
 
 if TYPE_CHECKING:
     from ...support.elastic_run import FleetOf
@@ -53,6 +56,47 @@ def test_a_node_that_comes_back_as_another_is_not_taken_in(fleet_of: FleetOf) ->
     job.fleet.node("n1").hello(accelerator="rocm")
     job.fleet.step()
     assert job.fleet.said("warning") == [], "the same is not said twice"
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_node_that_comes_back_is_compared_with_those_that_are_there(
+    strict: bool, fleet_of: FleetOf
+) -> None:
+    job = lost(fleet_of, checks=CheckPolicy(strict=strict))
+    present = job.run.nodes[0]
+    assert present.hello is not None
+    present.hello = present.hello._replace(facts=facts())
+    other = facts(wall=time.time(), env={"NCCL_DEBUG": "WARN"})
+    for attempt in range(2):
+        job.fleet.node("n1").hello(facts=other)
+        job.fleet.step()
+        said = job.fleet.said("warning")
+        if strict:
+            assert [line.startswith("cannot use n1: ") for line in said] == [True] * (not attempt)
+            assert not job.fleet.node("n1").open
+        else:
+            warning, back = ["check: n1: "] * (not attempt), "n1 is back"
+            assert [line[:11] for line in said] == [*warning, back]
+            job.fleet.node("n1").leaves()
+            job.fleet.step()
+            job.fleet.said()
+        job.fleet.go(2 * FIRST + 1)
+
+
+def test_what_would_ruin_the_job_keeps_a_node_out(fleet_of: FleetOf) -> None:
+    job = lost(fleet_of)
+    present = job.run.nodes[0]
+    assert present.hello is not None
+    present.hello = present.hello._replace(facts=facts())
+    job.fleet.node("n1").hello(facts=facts(wall=time.time(), script="other"))
+    job.fleet.step()
+    (said,) = job.fleet.said("warning")
+    assert said.startswith("cannot use n1: ")
+    assert job.fleet.kinds("n0") == []
+    job.fleet.go(2 * FIRST + 1)
+    job.fleet.node("n1").hello(facts=facts(wall=time.time()))
+    job.fleet.step()
+    assert job.fleet.said("warning") == ["n1 is back"]
 
 
 def test_who_comes_back_while_the_job_is_stopped_is_let_go(fleet_of: FleetOf) -> None:
