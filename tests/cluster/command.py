@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from .hosts import Cluster
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+FINDINGS = "DSRUN_TEST_FINDINGS"
+"""With this variable set, what the quick check says in every run is added to the file it names."""
+
 COMMAND = (sys.executable, str(CHECKOUT / "bin" / "dsrun"))
 
 
@@ -154,3 +157,13 @@ class Dsrun:
         """Kill what still runs."""
         for running in self._started:
             running.kill()
+            _keep_findings(running.stderr)
+
+
+def _keep_findings(text: str) -> None:
+    """Add a line for each finding of a run, or one for a run without any, and the test's name."""
+    path, test = os.environ.get(FINDINGS), os.environ.get("PYTEST_CURRENT_TEST", "").split(" ")[0]
+    if path:
+        found = re.findall(r"check: .*", text) or ["-"]
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.writelines(f"{test}\t{one}\n" for one in found)

@@ -1,0 +1,147 @@
+"""The quick check on hosts with real faults: each is named, and healthy hosts are not."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.head.checks.findings import TABLE
+
+from ..support.needs import need
+from .reaching import UNUSABLE, file
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .command import Dsrun
+    from .hosts import Cluster
+
+HOSTS = ("n1", "n2", "n3", "n4")
+PLACE = "/tmp/own"
+SHORT = f"{sys.version_info.major}.{sys.version_info.minor}"
+TORCH = f"venv/lib/python{SHORT}/site-packages/torch-2.4.0.dist-info/METADATA"
+MIB = 1 << 20
+
+FILES = {
+    "job/train.py": "import os\nprint('here is', os.uname().nodename)\n",
+    "job/model.py": "LAYERS = 12\n",
+    "venv/pyvenv.cfg": f"home = {Path(sys.executable).resolve().parent}\nversion = {SHORT}.0\n",
+    TORCH: "Name: torch\n",
+}
+"""What every host has to itself, below `PLACE`."""
+
+OTHER_PYTHON = f"""#!/bin/sh
+exec {sys.executable} "$@"
+"""
+
+OPTIONS = (
+    *("--host", "n[1-4]:1", "--workdir", f"{PLACE}/job", "--python", f"{PLACE}/venv/bin/python3"),
+    *("--no_local_rank", "--log_dir", f"{PLACE}/logs", "--tee", "3"),
+)
+
+
+@pytest.fixture
+def own(cluster: Cluster) -> Iterator[dict[str, Path]]:
+    """A folder of each host's own, with the code and the Python of a job: its root by name."""
+    roots = {name: cluster.host(name).root / PLACE[1:] for name in HOSTS}
+    for root in roots.values():
+        for name, text in FILES.items():
+            write(root / name, text)
+        (root / "venv/bin").mkdir()
+        (root / "venv/bin/python3").symlink_to(sys.executable)
+        (root / "logs").mkdir()
+    yield roots
+    for name in HOSTS:
+        cluster.host(name).run(["rm", "-rf", PLACE])
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def findings(stderr: str) -> set[str]:
+    """The findings of a run, without what to do about them."""
+    lines = [line.partition("check: ")[2] for line in stderr.splitlines() if "check: " in line]
+    advices = [f"; {rule.advice}" for rule in TABLE.values()]
+    return {next(line.removesuffix(a) for a in advices if line.endswith(a)) for line in lines}
+
+
+@pytest.mark.tier("test")
+def test_each_fault_is_named_and_nothing_else(
+    cluster: Cluster, dsrun: Dsrun, own: dict[str, Path]
+) -> None:
+    need("faketime")
+    (clock,) = Path("/usr/lib").glob("*/faketime/libfaketime.so.1")
+    shell = f"""case $HOSTNAME in
+n2) ulimit -Sn 512; export LD_PRELOAD={clock} FAKETIME=-2h FAKETIME_DONT_FAKE_MONOTONIC=1;;
+n3) export NCCL_ALGO=Ring;;
+esac
+"""
+    healthy = dsrun(*OPTIONS, "train.py")
+    assert (healthy.returncode, findings(healthy.stderr)) == (0, set())
+    write(own["n3"] / "job/model.py", "LAYERS = 1\n")
+    write(own["n3"] / "job/extra.py", "")
+    (own["n4"] / "venv/bin/python3").unlink()
+    write(own["n4"] / "venv/bin/python3", OTHER_PYTHON)
+    (own["n4"] / "venv/bin/python3").chmod(0o755)
+    write(own["n4"] / "venv/pyvenv.cfg", "version = 3.9.18\n")
+    write(own["n4"] / TORCH.replace(SHORT, "3.9"), "Name: torch\n")
+    with ExitStack() as faults:
+        faults.enter_context(file(cluster.path("/run/home/.bashrc"), shell))
+        # libfaketime leaves files in /dev/shm, which go with this one.
+        faults.enter_context(cluster.host("n2").tmpfs("/dev/shm", "1g"))
+        faults.enter_context(cluster.host("n3").tmpfs("/dev/shm", "32m"))
+        faults.enter_context(cluster.host("n4").tmpfs(f"{PLACE}/logs", "40m"))
+        (own["n4"] / "logs/big").write_bytes(bytes(38 * MIB))
+        ended = dsrun(*OPTIONS, "train.py")
+    assert ended.returncode == 0, ended.stderr
+    assert len(ended.stdout.splitlines()) == len(HOSTS)
+    assert findings(ended.stderr) == {
+        "n2: the clock is 2.0 h behind the others",
+        "n2: the limit of open files is 512, but 20,000 on most nodes",
+        f"n2: LD_PRELOAD {clock}, but none on n1, n3, n4",
+        "n3: NCCL_ALGO Ring, but none on n1, n2, n4",
+        "n3: *.py files (extra.py, model.py) are not the same as on n1, n2, n4",
+        "n3: /dev/shm: 32 MiB of 32 MiB free",
+        f"n4: {PLACE}/logs: 2 MiB of 40 MiB free",
+        f"n4: Python 3.9, but {SHORT} on n[1-3]",
+    }
+
+
+def test_what_ruins_a_job_ends_the_start_or_is_left_out(
+    cluster: Cluster, dsrun: Dsrun, own: dict[str, Path]
+) -> None:
+    torch = (own["n2"] / TORCH).parent
+    torch.rename(torch.with_name("torch-2.3.1.dist-info"))
+    write(own["n3"] / "job/train.py", FILES["job/train.py"].replace("here", "HERE"))
+    with cluster.host("n4").tmpfs("/dev/shm", "1m"):
+        (cluster.host("n4").root / "dev/shm/full").write_bytes(bytes(MIB))
+        refused = dsrun(*OPTIONS, "train.py")
+        elastic = dsrun(*OPTIONS, "--min_elastic_nodes", "1", "train.py")
+    assert (refused.returncode, refused.stdout) == (UNUSABLE, "")
+    assert findings(refused.stderr) == {
+        "n2: torch 2.3, but 2.4 on n1, n3, n4",
+        "n3: the script is not the same as on n1, n2, n4",
+        "n4: /dev/shm: 0 bytes of 1 MiB free",
+    }
+    assert elastic.returncode == 0, elastic.stderr
+    assert elastic.stdout == "n1:0| here is n1\n"
+    assert "starting without them" in elastic.stderr
+
+
+def test_warnings_can_be_errors_and_the_check_be_left_out(
+    dsrun: Dsrun, own: dict[str, Path]
+) -> None:
+    write(own["n3"] / "job/extra.py", "")
+    strict = dsrun(*OPTIONS, "--strict", "train.py")
+    assert strict.returncode == UNUSABLE
+    assert findings(strict.stderr) == {
+        "n3: *.py files (extra.py) are not the same as on n1, n2, n4"
+    }
+    without = dsrun(*OPTIONS, "--no_check", "train.py")
+    assert (without.returncode, findings(without.stderr)) == (0, set())
