@@ -64,6 +64,7 @@ def test_nodes_that_fail_or_hang_are_named_or_left_out(dsrun: Dsrun, tmp_path: P
     assert "(stopped after 1 s): hangs; starting without them\n" in done.stderr
 
 
+@pytest.mark.tier("ci")
 @pytest.mark.parametrize("launcher", ["ssh", "openssh", "pdsh", "openmpi5", "mpich4", "slurm"])
 def test_the_next_host_is_the_first_one(site: Cluster, tmp_path: Path, launcher: str) -> None:
     """Without the first host, the next one gets the master port."""
@@ -102,6 +103,8 @@ def test_jobs_on_held_nodes_and_an_interrupt(cluster: Cluster, tmp_path: Path) -
         (tmp_path / "bad-n2").write_text(BUS)
         refused = held(*HEALTH, "tell.py")
         assert (refused.returncode, f"n2: {BAD}" in refused.stderr) == (69, True)
+        rest = ("--exclude_unhealthy", "--min_elastic_nodes", "1")
+        assert [one["host"] for one in held.tell(*HEALTH, *rest, "tell.py")] == ["n1"]
         (tmp_path / "bad-n2").rename(tmp_path / "hang-n2")
         client = held.start(*HEALTH, "tell.py")
         wait_for(lambda: running_on(cluster, "n2", "600"), "the command", PROMPT)

@@ -146,6 +146,7 @@ class NodeFrames:
             self._run.log(bindings.table(known))
 
     def _on_done(self, node: RunNode, body: bytes) -> None:
-        self._run.check_started()
+        if not node.lost:  # else it may have been left out of the start
+            self._run.check_started()
         node.done = messages.unpack(messages.Done, body)
         self._run.on_done(node)

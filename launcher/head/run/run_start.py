@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+
 from ...common.errors import UsageError
 from ...control import frames, messages
 from ..fleet.hosts import by_cause
@@ -71,9 +73,11 @@ class RunStart:
                 self._run.refuse(error)
 
     def _leave_out(self, causes: dict[RunNode, str]) -> None:
+        """Go on without some nodes, which release what they have reserved."""
         for node, cause in causes.items():
             node.lost = cause
         text = "\n".join(by_cause({node.name: cause for node, cause in causes.items()}))
+        self._run.send(list(causes), messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
         self._run.warn(f"{text}; starting without {'it' if len(causes) == 1 else 'them'}")
 
     def ready(self, plan: Plan, master: str, port: int) -> None:

@@ -69,6 +69,9 @@ def test_a_static_job_starts_with_those_that_are_enough(fleet_of: FleetOf) -> No
     job.node("n1").hello(problems=("no folder",))
     job.node("n2").hello()
     job.step()
+    assert job.kinds("n1") == ["JOB", "STOP"]
+    job.node("n1").done()
+    job.step()
     job.node("n2").reaches()
     job.step()
     assert job.said() == ["n1: no folder; starting without it"]

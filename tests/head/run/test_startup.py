@@ -248,7 +248,7 @@ def test_a_start_goes_on_without_some_if_the_others_are_enough(
         ((_, _), (kind, start)) = job.news("n1")
         assert (kind, start["master_addr"], start["nodes"]) == ("START", "n1", 2)
         assert (start["master_port"], start["first_rank"], start["world_size"]) == (29501, 0, 4)
-        assert job.kinds("n0") == ["JOB"]
+        assert job.kinds("n0") == ["JOB", "STOP"], "it releases what it has reserved"
 
 
 def test_several_that_are_left_out_share_a_line(fleet_of: FleetOf) -> None:
