@@ -113,8 +113,8 @@ class Reduced(NamedTuple):
 
     Attributes:
         places: which nodes.
-        latency: seconds of a small one.
-        bandwidth: bytes per second of a large one.
+        latency: seconds of the shortest of some small ones.
+        bandwidth: bytes per second of the fastest of some large ones.
         wrong: how many elements of the result were wrong there.
     """
 

@@ -37,10 +37,10 @@ MOST = 8
 """Suspects that are measured again."""
 
 METRICS = (
-    verdict.Metric("latency", lambda one: one.latency, 5, 0.002),
+    verdict.Metric("latency", lambda one: one.latency, 5, 0.005),
     verdict.Metric("bandwidth", lambda one: 1 / max(1.0, one.bandwidth), 4, 0),
 )
-"""By how much a pair has to be worse than the others."""
+"""By how much a pair has to be worse than the others: in time, by more than a scheduler's tick."""
 
 ADVICE = {
     "slow_collective": "compare with the network step; with NCCL, look for a transport that other "
@@ -68,7 +68,7 @@ def _script(python: str, names: Sequence[str]) -> Script:
     requests = dict.fromkeys(names, Prepare(python))
     answers = yield Ask("prepare", requests, Ready, PREPARE, "importing torch")
     good, failed = answered(answers, Ready)
-    group = _group(good, failed)
+    group = _group({name: good[name] for name in names if name in good}, failed)
     if len(group.names) < 2:
         return StepResult((), {}, (*group.notes, "collectives: fewer than two nodes"))
     work = _Work(group.names)

@@ -31,6 +31,7 @@ class DeviceTest(NamedTuple):
         text: what is wrong, with `value`, `others`, `part` and `evidence`.
         suspect: below this share of the others' median a value is measured again.
         named: below this share it is a fault.
+        enough: a value from which on it is good, whatever others have; None for none.
     """
 
     program: str
@@ -39,7 +40,11 @@ class DeviceTest(NamedTuple):
     text: str
     suspect: float
     named: float
+    enough: float | None = None
 
+
+FAST_DISK = 500.0
+"""MB/s; what is faster is a cache, or memory, and varies with the load."""
 
 TESTS = {
     "compute": DeviceTest(
@@ -81,6 +86,7 @@ TESTS = {
         "its {part} folder is written with {value} MB/s, others' with {others} MB/s{evidence}",
         0.3,
         0.25,
+        FAST_DISK,
     ),
     "read": DeviceTest(
         "disk",
@@ -89,6 +95,7 @@ TESTS = {
         "its {part} folder is read with {value} MB/s, others' with {others} MB/s{evidence}",
         0.3,
         0.25,
+        FAST_DISK,
     ),
     "device compute": DeviceTest(
         "device",
@@ -147,9 +154,15 @@ class Compared(NamedTuple):
     evidence: str
 
     @property
+    def test(self) -> DeviceTest:
+        """The test."""
+        return TESTS[self.place[0]]
+
+    @property
     def share(self) -> float:
-        """How much it is of the others' median."""
-        return self.value / self.others if self.others > 0 else 1.0
+        """How much it is of the others' median, 1 if it is good anyway."""
+        enough = self.test.enough is not None and self.value >= self.test.enough
+        return 1.0 if enough or self.others <= 0 else self.value / self.others
 
 
 def median(values: Collection[float]) -> float:
@@ -185,7 +198,7 @@ def suspects(found: Mapping[str, Sequence[Measured]]) -> dict[str, list[Compared
     """Return what is to be measured again, by node, the most suspicious node first."""
     by_node: dict[str, list[Compared]] = {}
     for one in compare(found):
-        if one.share < TESTS[one.place[0]].suspect:
+        if one.share < one.test.suspect:
             by_node.setdefault(one.name, []).append(one)
     return by_node
 
@@ -210,7 +223,7 @@ def confirmed(
             continue
         best = max(own, key=lambda row: row.value)
         seen = one._replace(value=best.value, others=median(theirs), evidence=best.evidence)
-        if seen.share < TESTS[one.place[0]].named:
+        if seen.share < seen.test.named:
             kept.append(seen)
     return kept
 
@@ -225,16 +238,15 @@ def faults(named: Iterable[Compared]) -> list[Fault]:
     """Return one fault for each node and kind, with all that shows it."""
     texts: dict[tuple[str, str], list[str]] = {}
     for one in named:
-        texts.setdefault((TESTS[one.place[0]].fault, one.name), []).append(_text(one))
+        texts.setdefault((one.test.fault, one.name), []).append(_text(one))
     return [
         Fault(code, (name,), "; ".join(some), ADVICE[code]) for (code, name), some in texts.items()
     ]
 
 
 def _text(one: Compared) -> str:
-    test, part = one.place
-    return TESTS[test].text.format(
-        part=plain(part),
+    return one.test.text.format(
+        part=plain(one.place[1]),
         value=f"{one.value:.3g}" if one.value < 100 else f"{one.value:.0f}",
         others=f"{one.others:.3g}" if one.others < 100 else f"{one.others:.0f}",
         evidence=f" ({plain(one.evidence)})" if one.evidence else "",
