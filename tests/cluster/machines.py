@@ -157,6 +157,7 @@ class Machine:
         pid: its first process, as the real machine counts; 0 while the power is off.
         port: the other end of its cable, at the switch.
         card: the hardware address of its network card.
+        before: words before every command that is run here from the real machine.
     """
 
     _entered: tuple[str, ...] = ("--mount", "--uts", "--ipc", "--net")
@@ -173,6 +174,7 @@ class Machine:
         self.port = f"port{number}"
         self.card = f"02:77:00:00:{number >> 8:02x}:{number & 255:02x}"
         self._folder = f"/run/{name}"
+        self.before: tuple[str, ...] = ()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -193,7 +195,7 @@ class Machine:
     def argv(self, command: Sequence[str], cwd: str | Path = HOME) -> list[str]:
         """The command line with which the real machine runs this command on the host."""
         enter = ["nsenter", f"--target={self.pid}", *self._entered]
-        return [*enter, "env", f"--chdir={cwd}", f"HOME={HOME}", *command]
+        return [*enter, "env", f"--chdir={cwd}", f"HOME={HOME}", *self.before, *command]
 
     def popen(
         self,

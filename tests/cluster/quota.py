@@ -53,18 +53,20 @@ def cpu_cgroup(cores: float) -> Iterator[Path]:
 
 @contextmanager
 def throttled(cluster: Cluster, name: str, cores: float) -> Iterator[None]:
-    """All processes of a host, and what its sshd starts, share so many cores inside the block."""
+    """What runs on a host, and will, shares so many cores inside the block."""
+    host = cluster.host(name)
     with cpu_cgroup(cores) as group:
-        top = group.parent / "cgroup.procs"
         try:
-            _move(cluster, name, group / "cgroup.procs")
+            _move(cluster, name, group)
+            host.before = ("sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "sh")
             yield
         finally:
-            _move(cluster, name, top)
+            host.before = ()
+            _move(cluster, name, group.parent)
 
 
-def _move(cluster: Cluster, name: str, to: Path) -> None:
+def _move(cluster: Cluster, name: str, group: Path) -> None:
     for process in cluster.processes():
         if process.host == name:
             with suppress(OSError):  # it has ended
-                to.write_text(f"{process.pid}")
+                (group / "cgroup.procs").write_text(f"{process.pid}")
