@@ -111,7 +111,7 @@ def _named(work: _Work, links: Links) -> Generator[Ask, Answers, list[Fault]]:
         again = yield from work.reduce(alone, f"{' and '.join(nodes)} again")
         if nodes in verdict.suspects(again, METRICS):
             named.append(_slow(nodes, again))
-    return named
+    return verdict.essential(named)
 
 
 def _slow(nodes: Sequence[str], links: Links) -> Fault:

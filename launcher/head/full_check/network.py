@@ -10,7 +10,7 @@ from ...control.link_messages import Link, Listen, Listening, Measure
 from .link_words import fault
 from .pairs import rounds
 from .steps import Ask, Failed, Step, StepResult, answered
-from .verdict import suspects
+from .verdict import essential, suspects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def script(names: Sequence[str]) -> Script:
     suspected = suspects(links)
     groups = {nodes: _group(nodes, doors.names, suspected) for nodes in list(suspected)[:MOST]}
     alone = yield from _again(doors, groups.values())
-    faults = [found for nodes, group in groups.items() for found in _confirmed(nodes, group, alone)]
+    faults = _confirmed(groups, suspected, alone)
     notes = [f"{name} was not measured: {why}" for name, why in failed.items()]
     if len(suspected) > MOST:
         notes.append(f"{len(suspected)} nodes or links looked bad; {MOST} were measured again")
@@ -121,11 +121,17 @@ def _group(nodes: Nodes, names: Sequence[str], suspected: Iterable[Nodes]) -> li
     return [name for name in names if name in chosen]
 
 
-def _confirmed(nodes: Nodes, group: Sequence[str], alone: Links) -> list[Fault]:
-    """Return the fault if these nodes are bad again within their group."""
-    links = {pair: alone[pair] for pair in combinations(group, 2)}
-    metrics = suspects(links).get(nodes)
-    return [fault(nodes, metrics, links)] if metrics else []
+def _confirmed(
+    groups: Mapping[Nodes, Sequence[str]], suspected: Mapping[Nodes, Sequence[str]], alone: Links
+) -> list[Fault]:
+    """Return the suspects that are bad again in their group, in one way at least."""
+    faults = []
+    for nodes, group in groups.items():
+        links = {pair: alone[pair] for pair in combinations(group, 2)}
+        again = suspects(links).get(nodes, [])
+        if set(again) & set(suspected[nodes]):
+            faults.append(fault(nodes, again, links))
+    return essential(faults)
 
 
 def _rows(links: Links) -> list[dict[str, Any]]:

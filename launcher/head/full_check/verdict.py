@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from .pairs import Pair
-    from .steps import Failed
+    from .steps import Failed, Fault
 
     Measured: TypeAlias = Mapping[Pair, Link | Failed]
     Nodes: TypeAlias = tuple[str, ...]
@@ -28,7 +28,8 @@ DEVIATIONS = 4 * 1.4826
 """Median absolute deviations from the others: 4 standard deviations of a normal distribution."""
 
 MINORITY = 3
-"""Links are named if at most one in so many is bad; else the network is simply built so."""
+"""At most one link in so many is bad by comparison; if there are more, they are compared again with
+each other."""
 
 UNREACHED = 1e9
 
@@ -94,7 +95,10 @@ def _share(resent: int, sent: int) -> float:
 def suspects(
     measured: Mapping[Pair, Any], metrics: Sequence[Metric] = METRICS
 ) -> dict[Nodes, list[str]]:
-    """Return the nodes, and the links by their ends, that are bad, with the metrics in which."""
+    """Return the nodes, and the links by their ends, that are bad, with the metrics in which.
+
+    In each metric, no link of a bad node is bad.
+    """
     found: dict[Nodes, list[str]] = {}
     for metric in metrics:
         values = {
@@ -106,8 +110,13 @@ def suspects(
         rest = {pair: value for pair, value in values.items() if not nodes & set(pair)}
         for one in (*((node,) for node in sorted(nodes)), *_bad_links(metric, rest)):
             found.setdefault(one, []).append(metric.name)
-    alone = {one[0] for one in found if len(one) == 1}
-    return {one: names for one, names in found.items() if len(one) == 1 or not alone & set(one)}
+    return found
+
+
+def essential(faults: Sequence[Fault]) -> list[Fault]:
+    """Leave out the links of nodes that are named themselves."""
+    bad = {one.nodes[0] for one in faults if len(one.nodes) == 1}
+    return [one for one in faults if len(one.nodes) == 1 or not bad & set(one.nodes)]
 
 
 def _bad_nodes(metric: Metric, values: Mapping[Pair, float]) -> set[str]:
@@ -120,17 +129,20 @@ def _bad_nodes(metric: Metric, values: Mapping[Pair, float]) -> set[str]:
 
 
 def _bad_links(metric: Metric, values: Mapping[Pair, float]) -> list[Pair]:
-    if not values:
-        return []
     usual = {node: _quartile(of) for node, of in _by_node(values).items()}
-    spread = _spread(values.values())
-    bad = [
-        (one, other)
-        for (one, other), value in values.items()
-        if _is_bad(metric, value, max(usual[one], usual[other]), spread)
-    ]
-    always = [pair for pair in bad if values[pair] >= metric.anyway]
-    return bad if len(bad) * MINORITY <= len(values) else always
+    spread = _spread(values.values()) if values else 0.0
+    least = 0.0
+    while True:
+        bad = [
+            (one, other)
+            for (one, other), value in values.items()
+            if _is_bad(metric, value, max(usual[one], usual[other], least), spread)
+        ]
+        some = [values[pair] for pair in bad if values[pair] < metric.anyway]
+        if len(some) * MINORITY <= len(values):
+            return bad
+        # The network is built so. Only what is much worse than that stands out.
+        least = median(some)
 
 
 def _is_bad(metric: Metric, value: float, usual: float, spread: float) -> bool:

@@ -61,12 +61,21 @@ class Network:
 
 
 class Recovering(Network):
-    """A network that is healthy when a link is measured alone."""
+    """A network that is healthy when a link is measured alone.
+
+    Attributes:
+        later: how other links are then.
+    """
+
+    def __init__(self, count: int, links: Links) -> None:
+        super().__init__(count, links)
+        self.later: Links = {}
 
     def measured(self, one: str, other: str) -> Any:
         """Tell whether the link is measured for the first time."""
-        before = sum(frozenset((one, other)) in pairs for pairs in self.asks)
-        return super().measured(one, other) if before < 2 else HEALTHY
+        if sum(frozenset((one, other)) in pairs for pairs in self.asks) > 1:
+            self.links = self.later
+        return super().measured(one, other)
 
 
 def bad_node(count: int, node: str, link: Link | Failed = SLOW) -> Links:
@@ -103,6 +112,29 @@ def test_what_is_good_when_measured_alone_is_not_named() -> None:
     result = Recovering(4, bad_node(4, "n2")).check()
     assert result.faults == ()
     assert len(result.measured["links_alone"]) == 6
+
+
+def test_a_node_that_looked_bad_for_another_reason_does_not_hide_a_link() -> None:
+    """At first the node's latency was bad, too, but only by chance."""
+    late = HEALTHY._replace(best_s=5e-3)
+    lossy: Links = {("n1", "n3"): late._replace(resent=900)}
+    network = Recovering(4, {**bad_node(4, "n3", late), **lossy})
+    network.later = lossy
+    (found,) = network.check().faults
+    assert (found.code, found.nodes) == ("link_loss", ("n1", "n3"))
+
+
+def test_no_link_of_a_node_that_is_named_is_named_beside_it() -> None:
+    links = bad_node(4, "n3")
+    links["n1", "n3"] = SLOW._replace(resent=900)
+    (found,) = Network(4, links).check().faults
+    assert found.nodes == ("n3",)
+
+
+def test_what_is_bad_in_another_way_when_measured_again_is_not_named() -> None:
+    network = Recovering(4, {("n1", "n3"): SLOW})
+    network.later = {("n1", "n3"): HEALTHY._replace(best_s=5e-3)}
+    assert network.check().faults == ()
 
 
 @pytest.mark.parametrize("count", [2, 3])

@@ -81,6 +81,21 @@ def test_racks_are_no_fault() -> None:
     assert suspects({**links, **dict.fromkeys(across, far)}) == {}
 
 
+def test_racks_do_not_hide_a_link_that_is_much_worse() -> None:
+    links = among(nodes(4))
+    far, broken = HEALTHY._replace(out=3e8), HEALTHY._replace(out=5e6)
+    across = [pair for pair in links if len({name in {"n1", "n2"} for name in pair}) == 2]
+    links |= dict.fromkeys(across, far)
+    assert suspects({**links, ("n1", "n3"): broken}) == {("n1", "n3"): ["bandwidth"]}
+
+
+def test_a_node_that_is_bad_in_one_metric_does_not_hide_its_link_in_another() -> None:
+    links = among(nodes(4))
+    links |= dict.fromkeys(of_node("n1", links), BAD["latency"])
+    links["n1", "n3"] = HEALTHY._replace(best_s=5e-3, resent=900)
+    assert suspects(links) == {("n1", "n3"): ["loss"], ("n1",): ["latency"]}
+
+
 def test_a_node_is_named_in_all_metrics_in_which_it_is_bad() -> None:
     links = among(nodes(4))
     slow = HEALTHY._replace(best_s=2e-2, out=1e6, resent=900)
