@@ -10,9 +10,13 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
 
     from .hosts import Cluster
+    from .machines import Host
+
+    Change = Callable[[Cluster], AbstractContextManager[None]]
 
 
 @contextmanager
@@ -28,6 +32,20 @@ def names(cluster: Cluster, own: Mapping[str, str], usual: Mapping[str, str]) ->
 def addresses(cluster: Cluster) -> dict[str, str]:
     """Return what names usually stand for."""
     return {machine.name: machine.address for machine in cluster.machines}
+
+
+@contextmanager
+def renamed(host: Host, card: str) -> Iterator[None]:
+    """The network card of a host has another name."""
+    _rename(host, "eth0", card)
+    try:
+        yield
+    finally:
+        _rename(host, card, "eth0")
+
+
+def _rename(host: Host, old: str, new: str) -> None:
+    host.ip(f"link set {old} down", f"link set {old} name {new}", f"link set {new} up")
 
 
 @contextmanager
