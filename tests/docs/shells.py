@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SHARE = CHECKOUT / "share"
-COMMANDS = ("dsrun", "dsrun-topo", "dsrun-elastic", "dsrun-job", "dsrun-hold", "dsrun-exec")
+COMMANDS = (
+    "dsrun",
+    "dsrun-topo",
+    "dsrun-elastic",
+    "dsrun-job",
+    "dsrun-hold",
+    "dsrun-exec",
+    "dsrun-check",
+)
 LIMIT = 60.0
 """Seconds for a shell to answer."""
 

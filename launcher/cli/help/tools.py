@@ -188,11 +188,45 @@ EXEC = Tool(
     ),
 )
 
+CHECK = Tool(
+    "look for what is wrong with nodes, without a job",
+    ("[options] [SCRIPT]",),
+    (
+        "Ask all nodes for their facts, compare them as the quick check of every start does, and"
+        " print a table and what was found. SCRIPT is compared, too. The exit code is 69 if there"
+        " is an error, with --strict also if there is a warning.",
+    ),
+    (
+        Row(("--compare",), "", "Print what differs between nodes instead of the table."),
+        Row(
+            ("--report",),
+            "",
+            "Print everything that is known of the nodes, torch and DeepSpeed included.",
+        ),
+        Row(
+            ("--full",),
+            "",
+            "Also measure cores, memory, disks, devices, the network and collectives.",
+        ),
+        Row(("--svg",), "FILE", "With --full: draw the matrices into this file."),
+        Row(("--json",), "", "Print everything as JSON."),
+        _HELP,
+    ),
+    shared=(
+        *("on", "hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
+        *("num_gpus", "standalone", "accelerator", "python", "venv_script", "workdir", "export"),
+        *("env_file", "strict", "launcher", "launcher_args", "launcher_path", "ssh_port"),
+        *("accept_new_host_keys", "force_multi", "control_port", "connect_timeout"),
+        *("start_timeout", "heartbeat_timeout", "color", "log_level", "quiet"),
+    ),
+)
+
 TOOLS = {
     "dsrun-topo": TOPO,
     "dsrun-elastic": ELASTIC,
     "dsrun-job": JOB,
     "dsrun-hold": HOLD,
     "dsrun-exec": EXEC,
+    "dsrun-check": CHECK,
 }
 """Every command beside dsrun by its name."""

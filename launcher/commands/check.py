@@ -1,0 +1,75 @@
+"""dsrun-check: look for what is wrong with nodes, without a job."""
+
+from __future__ import annotations
+
+import os
+
+from ..cli.option import option
+from ..cli.tool_parser import parse
+from ..common import entry
+from ..common.errors import UsageError, conflict
+from ..planning.check import SHARED
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..cli.option import Option
+    from ..cli.tool_parser import ToolCommand
+
+OWN: Mapping[str, Option] = {
+    "compare": option(False, "bool"),
+    "report": option(False, "bool"),
+    "full": option(False, "bool"),
+    "svg": option("", "str", "FILE"),
+    "json": option(False, "bool"),
+}
+"""The options of this command alone."""
+
+
+def run(words: list[str]) -> int:
+    """Run the command with these arguments; return the exit code.
+
+    Raises:
+        UsageError: an option is unknown or has a bad value.
+        NodeError: the nodes of a hold are lost.
+    """
+    command = parse(words, OWN, SHARED, os.environ)
+    if command.help:
+        from ..cli.help.pages import of_tool
+
+        entry.write(of_tool("dsrun-check"))
+        return 0
+    _check(command)
+    from .check_run import execute
+
+    return execute(command)
+
+
+def start() -> None:
+    """Run the command `dsrun-check` and exit."""
+    entry.start(run)
+
+
+def _check(command: ToolCommand) -> None:
+    """Check that the options fit together.
+
+    Raises:
+        UsageError: they do not.
+    """
+    own = command.own
+    shown = [f"--{name}" for name in ("compare", "report") if own[name]]
+    if len(shown) > 1:
+        raise conflict(*shown)
+    if own["compare"] and own["json"]:
+        raise conflict("--compare", "--json")
+    if own["svg"] and not own["full"]:
+        raise UsageError("--svg: only with --full, whose matrices it draws")
+    if own["svg"]:
+        from ..common import output_file
+
+        output_file.check("--svg", own["svg"])
+
+
+if __name__ == "__main__":
+    start()

@@ -1,0 +1,188 @@
+"""How dsrun-check reaches nodes: it connects a fleet of its own, or uses that of a hold."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import nullcontext
+from functools import partial
+
+from ..common.errors import UsageError
+from ..common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager, ExitStack
+
+    from ..backends.base import Dial
+    from ..cli.tool_parser import ToolCommand
+    from ..common.loop import Loop
+    from ..control.local_client import LocalClient
+    from ..head.exec.programs import NodePrograms
+    from ..head.fleet.fleet import Fleet
+    from ..head.fleet.node_connection import NodeConnection
+    from ..head.output.console import Console
+    from ..head.run.start import Start
+    from ..specs.job import JobSpec
+
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end the command."""
+
+
+class Ended(Exception):
+    """A signal has ended the command."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Waiting:
+    """Runs the loop until something is over."""
+
+    def __init__(self, loop: Loop) -> None:
+        """Let signals end the command; a SIGHUP that was ignored stays so (nohup)."""
+        self.loop = loop
+        self._ended_by = 0
+        ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+        loop.on_signals([one for one in ENDS if not (ignored and one == signal.SIGHUP)], self._end)
+
+    def until(self, begin: Callable[[Callable[[], None]], None]) -> None:
+        """Call `begin` with what it calls once it is over, and wait for that.
+
+        Raises:
+            Ended: a signal has come first.
+        """
+        begin(self._over)
+        self.loop.run()
+        if self._ended_by:
+            raise Ended(self._ended_by)
+
+    def _over(self) -> None:
+        self.loop.call_later(0.0, self.loop.stop)
+
+    def _end(self, number: int) -> None:
+        self._ended_by = self._ended_by or number
+        self.loop.stop()
+
+
+class Prepared(NamedTuple):
+    """What is known before anything is connected.
+
+    Attributes:
+        job: a job for the nodes, which is never started.
+        start: its backends; None on a hold.
+        client: the hold; None without one.
+        missing: nodes of the hold that are lost, with the reasons.
+    """
+
+    job: JobSpec
+    start: Start | None
+    client: LocalClient | None
+    missing: dict[str, str]
+
+
+def prepare(command: ToolCommand, stack: ExitStack) -> Prepared:
+    """Plan, and start this machine's own node launcher.
+
+    Raises:
+        UsageError: an option is not valid, or there is no such hold.
+        NodeError: the nodes of the hold are lost.
+    """
+    from ..planning.check import plan_check
+
+    options = command.options
+    if options.on is not None:
+        return _held(command, stack)
+    from ..backends import allocates
+    from ..head.run import start
+
+    if allocates(options.launcher) and "SLURM_JOB_ID" not in os.environ:
+        name = options.launcher.lower()
+        raise UsageError(
+            f"--launcher {name}: this is not a Slurm job; run `salloc dsrun-check ...`"
+        )
+    job = plan_check(options, command.rest)
+    return Prepared(job, start.prepare(job.plan, job.settings), None, {})
+
+
+def _held(command: ToolCommand, stack: ExitStack) -> Prepared:
+    from ..control import holds
+    from ..planning import held
+    from ..planning.check import plan_check
+
+    options = command.options
+    named = [f"--{name}" for name in held.DECIDED if name in command.given]
+    if named:
+        raise UsageError(
+            f"--on {options.on}: not with {', '.join(named)}, which dsrun-hold decides"
+        )
+    client = stack.enter_context(holds.find(options.on or ""))
+    nodes = held.nodes_of(client.ask({"do": "describe"}))
+    return Prepared(plan_check(options, command.rest, nodes), None, client, dict(nodes.lost))
+
+
+def connect(
+    prepared: Prepared, waiting: Waiting, console: Console, stack: ExitStack
+) -> tuple[NodePrograms, dict[str, str]]:
+    """Connect all nodes; return what runs programs on them, and why others are missing.
+
+    Raises:
+        DsrunError: the runner cannot listen for node launchers.
+        Ended: a signal has come first.
+    """
+    job, start = prepared.job, prepared.start
+    names = [node.host.name for node in job.plan.nodes]
+    if prepared.client is not None:
+        from ..head.exec.hold_programs import HoldPrograms
+
+        return HoldPrograms(waiting.loop, prepared.client, names), prepared.missing
+    assert start is not None
+    from ..head.exec.fleet_programs import FleetPrograms
+    from ..head.fleet.fleet import Fleet
+
+    nodes = sorted((node for part in start.parts for node in part.nodes), key=lambda n: n.rank)
+    fleet = Fleet(nodes, waiting.loop, console.log, job.supervision.heartbeat_timeout)
+    dial = stack.enter_context(_dial(fleet, start, job, console))
+    stack.callback(_close, fleet)
+    missing: dict[str, str] = {}
+    connected = _gather(fleet, partial(fleet.connect, start.parts, dial), job, waiting, missing)
+    return FleetPrograms(fleet, connected), missing
+
+
+def _gather(
+    fleet: Fleet,
+    connect: Callable[[], None],
+    job: JobSpec,
+    waiting: Waiting,
+    missing: dict[str, str],
+) -> list[NodeConnection]:
+    """Return the nodes that are connected, in their order, and add the others to `missing`."""
+    from ..head.exec.gathering import Gathering
+
+    gathering = Gathering(fleet, connect, job.supervision.start_timeout)
+
+    def failed(node: NodeConnection, cause: str) -> None:
+        missing[node.name] = cause
+
+    waiting.until(lambda over: gathering.begin(failed, over))
+    return [node for node in gathering.nodes if node in gathering.connected]
+
+
+def _dial(
+    fleet: Fleet, start: Start, job: JobSpec, console: Console
+) -> AbstractContextManager[Dial | None]:
+    if not any(part.backend.transport == "dial" for part in start.parts):
+        return nullcontext()
+    from ..head.run.dial_in import announced
+
+    return announced(fleet, start.parts, job, console)
+
+
+def _close(fleet: Fleet) -> None:
+    """Have all node launchers exit."""
+    from ..control.messages import End
+
+    fleet.close(End(0, ""))
+    fleet.disconnect()

@@ -1,0 +1,174 @@
+"""Carry out a parsed dsrun-check: ask the nodes, compare them, and show what was found."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+
+from ..common import entry
+from ..common.loop import Loop
+from ..head.checks.answers import Question, subject
+from ..head.checks.compare import findings
+from ..head.checks.verdict import Verdict
+from ..head.checks.versions import differing, odd_files
+from ..head.output.console import Console
+from ..head.run.checks import problems
+from ..head.run.tasks import tasks
+from .check_nodes import Ended, Waiting, connect, prepare
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from ..cli.tool_parser import ToolCommand
+    from ..head.checks.answers import Answer
+    from ..head.checks.findings import Finding
+    from ..head.checks.subject import Subject
+    from ..head.exec.programs import NodePrograms
+    from ..head.full_check.steps import StepResult
+    from ..specs.job import JobSpec
+
+SECONDS = 60.0
+"""Seconds for a node to answer; its checks may wait for a file system."""
+
+REPORT_SECONDS = 240.0
+"""The same with --report, for which torch and compilers are asked."""
+
+
+def execute(command: ToolCommand) -> int:
+    """Check the nodes, show what was found, and return the exit code.
+
+    Raises:
+        DsrunError: the nodes cannot be reached as requested.
+    """
+    with ExitStack() as stack:
+        prepared = prepare(command, stack)  # before there is a thread: it forks
+        loop = Loop()
+        options = command.options
+        level = "error" if options.quiet else options.log_level
+        console = Console(loop, colour=options.color, level=level)
+        stack.callback(console.close)
+        waiting = Waiting(loop)
+        try:
+            programs, missing = connect(prepared, waiting, console, stack)
+            check = Check(prepared.job, programs, waiting, console)
+            verdict = check.run(missing, report=command.own["report"], strict=options.strict)
+            full = check.full(verdict) if command.own["full"] else None
+        except Ended as ended:
+            return 128 + ended.number
+        finally:
+            console.status("")
+    return _show(command, verdict, full)
+
+
+class Check:
+    """Asks nodes, and compares them."""
+
+    def __init__(
+        self, job: JobSpec, programs: NodePrograms, waiting: Waiting, console: Console
+    ) -> None:
+        self._job = job
+        self._programs = programs
+        self._waiting = waiting
+        self._console = console
+        self._task = tasks(job)
+
+    def run(self, missing: Mapping[str, str], *, report: bool, strict: bool) -> Verdict:
+        """Return what is wrong; raises Ended if a signal ends it."""
+        options, seconds = (["--report"], REPORT_SECONDS) if report else ([], SECONDS)
+        answers = self._ask(self._programs.names, options, seconds)
+        for name, answer in answers.items():
+            for note in answer.notes:
+                self._console.log(f"{name}: {note}", "warning")
+        found = self._compare(answers)
+        return Verdict(answers, missing, self._problems(answers), found, strict)
+
+    def full(self, verdict: Verdict) -> Mapping[str, StepResult]:
+        """Measure the nodes that can be used, and the network between them."""
+        from ..head.full_check import full_check, table
+
+        results: dict[str, StepResult] = {}
+        steps = table.steps(self._job.workdir, self._job.plan.program.python or "")
+        self._programs.names = [name for name in self._programs.names if verdict.usable(name)]
+        if not self._programs.names:
+            return results
+
+        def progress(text: str) -> None:
+            self._console.status(f"dsrun: {text}")
+
+        def begin(over: Callable[[], None]) -> None:
+            def on_result(measured: Mapping[str, StepResult]) -> None:
+                results.update(measured)
+                over()
+
+            full_check.run(self._programs, steps, progress, on_result)
+
+        self._waiting.until(begin)
+        return results
+
+    def _ask(
+        self, names: Sequence[str], options: Sequence[str], seconds: float
+    ) -> dict[str, Answer]:
+        """Ask some nodes; return their answers in the same order."""
+        wanted = {node.host.name: node for node in self._job.plan.nodes}
+        asked = {name: self._task(wanted[name])._replace(facts=True) for name in names}
+        question: list[Question] = []
+
+        def begin(over: Callable[[], None]) -> None:
+            question.append(Question(self._programs, over))
+            question[0].ask(asked, options, seconds)
+
+        self._waiting.until(begin)
+        return {name: question[0].answers[name] for name in names}
+
+    def _problems(self, answers: Mapping[str, Answer]) -> list[str]:
+        """Return why nodes cannot run a job together, one line each."""
+        hellos = {
+            node.rank: hello
+            for node in self._job.plan.nodes
+            if (answer := answers.get(node.host.name)) and (hello := answer.hello)
+        }
+        nodes = [node for node in self._job.plan.nodes if node.rank in hellos]
+        return problems(nodes, hellos)
+
+    def _compare(self, answers: Mapping[str, Answer]) -> list[Finding]:
+        """Return the findings of the quick check, with the names of the files that differ."""
+        subjects = [one for name in answers if (one := subject(name, answers[name]))]
+        return findings(subjects, self._files(subjects))
+
+    def _files(self, subjects: Sequence[Subject]) -> dict[str, list[str]]:
+        """Return which files differ, by the first of the nodes that have others than most."""
+        odd = odd_files(subjects)
+        if not odd:
+            return {}
+        asked = dict.fromkeys(name for one in odd for name in (one.nodes[0], one.holders[0]))
+        lists = {
+            name: answer.files or {}
+            for name, answer in self._ask(list(asked), ["--files"], SECONDS).items()
+        }
+        return {
+            one.nodes[0]: differing(dict(lists[one.nodes[0]]), dict(lists[one.holders[0]]))
+            for one in odd
+        }
+
+
+def _show(command: ToolCommand, verdict: Verdict, full: Mapping[str, StepResult] | None) -> int:
+    """Print the verdict as the options want it; return the exit code.
+
+    Raises:
+        OutputError: standard output, or the file of --svg, cannot be written.
+    """
+    from .check_show import Shown
+
+    shown = Shown(verdict, full, colour=_has_colour(command.options.color))
+    own = command.own
+    if own["svg"]:
+        shown.draw(own["svg"])
+    entry.write(shown.as_json() if own["json"] else shown.as_text(own["compare"], own["report"]))
+    return shown.exit_code
+
+
+def _has_colour(wanted: str) -> bool:
+    from ..head.output.terminal import may_move
+
+    return wanted == "always" or (os.isatty(1) and may_move(wanted, os.environ))

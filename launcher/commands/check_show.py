@@ -1,0 +1,146 @@
+"""What dsrun-check prints: a table with findings, what differs, everything, or JSON."""
+
+from __future__ import annotations
+
+import json
+
+from ..common.errors import NODE_UNUSABLE, OutputError, reason
+from ..common.text import plain
+from ..common.wording import counted
+from ..head.checks import tables
+from ..head.checks.answers import Answer
+from ..head.fleet.hosts import some_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from ..head.checks.verdict import Verdict
+    from ..head.full_check.steps import Fault, StepResult
+
+
+class Shown:
+    """The result, to be shown."""
+
+    def __init__(
+        self, verdict: Verdict, full: Mapping[str, StepResult] | None, *, colour: bool
+    ) -> None:
+        """Prepare to show it; `full` is None if nothing was measured."""
+        self._verdict = verdict
+        self._full = full
+        self._colour = colour
+        self._faults: list[Fault] = [one for step in (full or {}).values() for one in step.faults]
+
+    @property
+    def exit_code(self) -> int:
+        """69 if there is an error or a fault, else 0."""
+        return NODE_UNUSABLE if self._verdict.errors or self._faults else 0
+
+    def as_text(self, compare: bool, report: bool) -> str:
+        """Return what differs, or everything, or the table; and what was found."""
+        verdict = self._verdict
+        told = {name: tables.values(one) for name, one in verdict.answers.items() if one.hello}
+        if compare:
+            lines = tables.differing(told) or ["nothing differs"]
+        elif report:
+            lines = tables.everything(told)
+        else:
+            answers = {**verdict.answers, **dict.fromkeys(verdict.missing, Answer())}
+            states = {name: verdict.state(name) for name in answers}
+            lines = tables.table(answers, states, colour=self._colour)
+        return "".join(f"{line}\n" for line in (*lines, *self._found(), *self._measured()))
+
+    def _found(self) -> Iterator[str]:
+        yield from (self._marked("error", tables.RED, line) for line in self._verdict.errors)
+        yield from (self._marked("warning", tables.YELLOW, line) for line in self._verdict.warnings)
+
+    def _marked(self, word: str, colour: str, line: str) -> str:
+        mark = f"\x1b[{colour}m{word}\x1b[0m" if self._colour else word
+        return f"{mark}: {line}"
+
+    def _measured(self) -> Iterator[str]:
+        """Yield matrices, notes and faults of the full check."""
+        if self._full is None:
+            return
+        from ..head.full_check import matrix
+        from ..head.full_check.matrices import matrices
+        from ..head.output.terminal import columns
+
+        width = columns((1,))
+        for one in matrices(self._full, list(self._verdict.answers)):
+            yield ""
+            yield from matrix.lines(one, width, colour=self._colour)
+        yield ""
+        for step in self._full.values():
+            yield from map(plain, step.notes)
+        for fault in self._faults:
+            text = f"{some_of(fault.nodes)}: {fault.text}; {fault.advice}"
+            yield self._marked("fault", tables.RED, plain(text))
+        if not self._faults:
+            yield f"{counted(len(self._full), 'step')} of the full check: no faults"
+
+    def draw(self, path: str) -> None:
+        """Write the matrices as a picture.
+
+        Raises:
+            OutputError: the file cannot be written.
+        """
+        from ..head.full_check.matrices import matrices
+        from ..head.full_check.svg import draw
+
+        picture = draw(matrices(self._full or {}, list(self._verdict.answers)), self._faults)
+        try:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(picture)
+        except OSError as error:
+            raise OutputError(f"--svg {path}: {reason(error)}") from None
+
+    def as_json(self) -> str:
+        """Return everything as one JSON object, as docs/schemas/check.schema.json describes it."""
+        verdict = self._verdict
+        names = [*verdict.answers, *verdict.missing]
+        result = {
+            "exit_code": self.exit_code,
+            "nodes": [self._node(name) for name in names],
+            "problems": list(verdict.problems),
+            "findings": [
+                {**one._asdict(), "severity": one.severity.value} for one in verdict.found
+            ],
+            "full": None if self._full is None else [_step(*one) for one in self._full.items()],
+        }
+        return json.dumps(result) + "\n"
+
+    def _node(self, name: str) -> dict[str, Any]:
+        verdict = self._verdict
+        answer = verdict.answers.get(name, Answer())
+        hello = answer.hello
+        return {
+            "node": name,
+            "state": verdict.state(name).words,
+            "error": verdict.causes.get(name),
+            "hostname": hello.hostname if hello else None,
+            "accelerator": hello.accelerator if hello else None,
+            "devices": list(hello.devices) if hello else [],
+            "slots": hello.slots if hello else None,
+            "facts": _facts(answer),
+            "report": dict(answer.report),
+        }
+
+
+def _step(name: str, result: StepResult) -> dict[str, Any]:
+    return {
+        "step": name,
+        "faults": [fault._asdict() for fault in result.faults],
+        "measured": result.measured,
+        "notes": list(result.notes),
+    }
+
+
+def _facts(answer: Answer) -> dict[str, Any] | None:
+    """Return the facts of a node with the names of their fields, None if there are none."""
+    if answer.hello is None or answer.hello.facts is None:
+        return None
+    facts = answer.hello.facts
+    rows = {name: [one._asdict() for one in getattr(facts, name)] for name in ("spaces", "devices")}
+    return {**facts._asdict(), **rows}

@@ -1,0 +1,81 @@
+"""What dsrun-check has found of some nodes, and what follows from it. Pure."""
+
+from __future__ import annotations
+
+from ...common.text import plain
+from ...common.values import NamedTuple
+from ..fleet.hosts import by_cause
+from .findings import Severity
+from .tables import GREEN, RED, YELLOW, State
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from .answers import Answer
+    from .findings import Finding
+
+
+class Verdict(NamedTuple):
+    """Everything that was found.
+
+    Attributes:
+        answers: of the nodes that were asked, by name.
+        missing: why other nodes are missing, by name.
+        problems: why nodes cannot run a job together, as lines that begin with a node's name.
+        found: the findings of the quick check.
+        strict: whether warnings are errors.
+    """
+
+    answers: Mapping[str, Answer]
+    missing: Mapping[str, str]
+    problems: Sequence[str]
+    found: Sequence[Finding]
+    strict: bool = False
+
+    @property
+    def causes(self) -> dict[str, str]:
+        """Why nodes could not be asked, by name."""
+        failed = {name: one.error for name, one in self.answers.items() if one.hello is None}
+        return {**self.missing, **failed}
+
+    @property
+    def errors(self) -> list[str]:
+        """What is an error, one line each."""
+        found = [_line(one) for one in self.found if self._is_error(one)]
+        return [plain(line) for line in (*by_cause(self.causes), *self.problems, *found)]
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is a warning, one line each."""
+        return [plain(_line(one)) for one in self.found if not self._is_error(one)]
+
+    def usable(self, name: str) -> bool:
+        """Return whether a node has answered, and reported no problem of its own."""
+        answer = self.answers.get(name)
+        return answer is not None and answer.hello is not None and not answer.hello.problems
+
+    def state(self, name: str) -> State:
+        """Return what was found of a node."""
+        if name in self.causes:
+            return State("not reached" if name in self.missing else "no answer", RED)
+        mine = [one for one in self.found if name in one.nodes]
+        problems = sum(line.startswith(f"{name}: ") for line in self.problems)
+        errors = problems + sum(map(self._is_error, mine))
+        warnings = len(mine) + problems - errors
+        if errors:
+            return State(_counted(errors, "error"), RED)
+        return State(_counted(warnings, "warning"), YELLOW) if warnings else State("ok", GREEN)
+
+    def _is_error(self, one: Finding) -> bool:
+        return self.strict or one.severity is Severity.ERROR
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _line(one: Finding) -> str:
+    from .show import line
+
+    return line(one).removeprefix("check: ")

@@ -1,0 +1,50 @@
+"""From the options of dsrun-check to a job that is never started: which nodes, and what of them."""
+
+from __future__ import annotations
+
+from ..cli.parser import Command
+from ..common.errors import UsageError
+from .held import held_job
+from .hold import CHECK
+from .hosts import by_rank
+from .job import job_spec
+from .planner import make_plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..cli.options import Options
+    from ..specs.job import JobSpec
+    from .held import HeldNodes
+
+SHARED = frozenset(
+    {
+        *("on", "hostfile", "host", "host_discovery_script", "include", "exclude", "num_nodes"),
+        *("num_gpus", "standalone", "accelerator", "launcher", "launcher_args", "launcher_path"),
+        *("ssh_port", "accept_new_host_keys", "force_multi", "control_port", "connect_timeout"),
+        *("start_timeout", "heartbeat_timeout", "python", "venv_script", "workdir", "export"),
+        *("env_file", "strict", "color", "log_level", "quiet"),
+    }
+)
+"""The options that dsrun-check shares with dsrun."""
+
+
+def plan_check(options: Options, script: Sequence[str], held: HeldNodes | None = None) -> JobSpec:
+    """Return a job for these nodes.
+
+    Args:
+        options: those of `SHARED` that are given.
+        script: the script with its arguments, which nodes are to have; () for none.
+        held: the nodes of a hold, if one was named.
+
+    Raises:
+        UsageError: an option is not valid, or nodes cannot be reached so.
+        NodeError: the nodes of the hold are lost.
+    """
+    if by_rank(options):
+        raise UsageError("--no_ssh: nodes that join by themselves cannot be checked")
+    if not script:
+        options = options.changed(module=True)
+    command = Command(options, tuple(script) or (CHECK,), frozenset())
+    return held_job(command, held) if held else job_spec(make_plan(command), options)

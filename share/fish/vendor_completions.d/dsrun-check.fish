@@ -1,0 +1,77 @@
+# Completion of dsrun-check for fish.
+# Written by `python -m docs.generate` from launcher/cli. Change those files instead.
+
+function __dsrun_check_options --description 'Test whether an option may come next'
+    set -l value no
+    for word in (commandline -opc)[2..]
+        if test $value = yes
+            set value no
+            continue
+        end
+        switch (string replace --all -- - _ $word)
+            case '__*=*'
+            case __svg __on _H __hostfile __host __host_discovery_script _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __accelerator __python __venv_script __workdir __export __env_file __launcher __launcher_args __launcher_path __ssh_port __control_port __connect_timeout __start_timeout __heartbeat_timeout __color __log_level
+                set value yes
+            case '_*'
+            case '*'
+                return 1
+        end
+    end
+    return 0
+end
+
+function __dsrun_check_dashes --description 'Test whether an option is typed with dashes'
+    string match --quiet -- '--*-*' (commandline -opc) (commandline -ct)
+end
+
+complete -c dsrun-check -f
+complete -c dsrun-check -n __dsrun_check_options -l compare -d 'Print what differs between nodes instead of the table'
+complete -c dsrun-check -n __dsrun_check_options -l report -d 'Print everything that is known of the nodes, torch and DeepSpeed ...'
+complete -c dsrun-check -n __dsrun_check_options -l full -d 'Also measure cores, memory, disks, devices, the network and collectives'
+complete -c dsrun-check -n __dsrun_check_options -l svg -r -F -d 'With --full: draw the matrices into this file'
+complete -c dsrun-check -n __dsrun_check_options -l json -d 'Print everything as JSON'
+complete -c dsrun-check -n __dsrun_check_options -s h -l help -d 'Print this help'
+complete -c dsrun-check -n __dsrun_check_options -l on -x -d 'Run on the nodes that dsrun-hold holds under this name, without ...'
+complete -c dsrun-check -n __dsrun_check_options -s H -l hostfile -r -F -d 'Read the hosts from FILE, one per line, in the order of their ranks: ...'
+complete -c dsrun-check -n __dsrun_check_options -l host -x -a '(__fish_print_hostnames)' -d 'Use these hosts instead of a hostfile: h1:4,h2:0-3'
+complete -c dsrun-check -n __dsrun_check_options -l host_discovery_script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l host-discovery-script -x -a '(__fish_complete_command)' -d 'Elastic jobs: run COMMAND every second and use the hosts that it ...'
+complete -c dsrun-check -n __dsrun_check_options -s i -l include -x -d 'Use only these hosts and slots: worker-0@worker-1:0,2-3'
+complete -c dsrun-check -n __dsrun_check_options -s e -l exclude -x -d 'Use all hosts and slots except these'
+complete -c dsrun-check -n __dsrun_check_options -l num_nodes -x -d 'Use the first N hosts'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l num-nodes -x -d 'Use the first N hosts'
+complete -c dsrun-check -n __dsrun_check_options -l num_gpus -l num_accelerators -x -d 'Use the first N slots of every host'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l num-gpus -l num-accelerators -x -d 'Use the first N slots of every host'
+complete -c dsrun-check -n __dsrun_check_options -l standalone -d 'Use this machine only; ignore --host, --hostfile and the allocation ...'
+complete -c dsrun-check -n __dsrun_check_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of devices to use: cuda, rocm, xpu, npu, hpu, mlu, musa, sdaa, ...'
+complete -c dsrun-check -n __dsrun_check_options -l python -r -F -d 'Python interpreter on the nodes, version 3.10 or newer, for node ...'
+complete -c dsrun-check -n __dsrun_check_options -l venv_script -r -F -d 'Shell script that every node sources with bash before it starts the ...'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l venv-script -r -F -d 'Shell script that every node sources with bash before it starts the ...'
+complete -c dsrun-check -n __dsrun_check_options -l workdir -x -a '(__fish_complete_directories)' -d 'Working directory of the workers'
+complete -c dsrun-check -n __dsrun_check_options -l export -x -d 'Send this variable to the nodes, with VALUE or else with its current ...'
+complete -c dsrun-check -n __dsrun_check_options -l env_file -r -F -d 'Send the variables of FILE, one NAME=VALUE per line'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l env-file -r -F -d 'Send the variables of FILE, one NAME=VALUE per line'
+complete -c dsrun-check -n __dsrun_check_options -l strict -d 'Refuse the start for what would be a warning of the quick check'
+complete -c dsrun-check -n __dsrun_check_options -l launcher -x -a 'auto local ssh openssh pdsh openmpi mpich impi mvapich slurm' -d 'How the nodes are started: auto, local, ssh, openssh, pdsh, openmpi, ...'
+complete -c dsrun-check -n __dsrun_check_options -l launcher_args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l launcher-args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
+complete -c dsrun-check -n __dsrun_check_options -l launcher_path -r -F -d 'Path of the launcher\'s program, or of the directory that contains it'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l launcher-path -r -F -d 'Path of the launcher\'s program, or of the directory that contains it'
+complete -c dsrun-check -n __dsrun_check_options -l ssh_port -x -d 'Port of sshd on every host for which the list of hosts has none'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l ssh-port -x -d 'Port of sshd on every host for which the list of hosts has none'
+complete -c dsrun-check -n __dsrun_check_options -l accept_new_host_keys -d 'Add unknown host keys to known_hosts'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l accept-new-host-keys -d 'Add unknown host keys to known_hosts'
+complete -c dsrun-check -n __dsrun_check_options -l force_multi -d 'Reach this machine over the launcher, like any other host'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l force-multi -d 'Reach this machine over the launcher, like any other host'
+complete -c dsrun-check -n __dsrun_check_options -l control_port -x -d 'Port on which dsrun accepts connections of node launchers (pdsh, ...'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l control-port -x -d 'Port on which dsrun accepts connections of node launchers (pdsh, ...'
+complete -c dsrun-check -n __dsrun_check_options -l connect_timeout -x -d 'Time limit for connecting to a host'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l connect-timeout -x -d 'Time limit for connecting to a host'
+complete -c dsrun-check -n __dsrun_check_options -l start_timeout -x -d 'Time limit until all nodes are ready to start their workers'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l start-timeout -x -d 'Time limit until all nodes are ready to start their workers'
+complete -c dsrun-check -n __dsrun_check_options -l heartbeat_timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l heartbeat-timeout -x -d 'Time without a message after which a node, or dsrun itself, is ...'
+complete -c dsrun-check -n __dsrun_check_options -l color -x -a 'auto always never' -d 'Use colours, and redraw unfinished lines such as progress bars. ...'
+complete -c dsrun-check -n __dsrun_check_options -l log_level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
+complete -c dsrun-check -n '__dsrun_check_options; and __dsrun_check_dashes' -l log-level -x -a 'debug info warning error critical' -d 'Lowest level of dsrun\'s own messages that are printed'
+complete -c dsrun-check -n __dsrun_check_options -s q -l quiet -d 'Print none of dsrun\'s own messages but errors'
