@@ -38,18 +38,23 @@ DIAL_AGAIN = 300.0
 """Seconds to keep dialling a runner that drops connections: the default of --start_timeout."""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Run one node launcher; return its exit code."""
+def main(argv: Sequence[str] | None = None, early: bytes = b"") -> int:
+    """Run one node launcher; return its exit code.
+
+    Args:
+        argv: the arguments; None for those of this process.
+        early: frames that have been read from standard input.
+    """
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        return _run(list(sys.argv[1:] if argv is None else argv), early)
     except DsrunError as error:
         sys.stderr.write(f"dsrun: {error}\n")
         return error.exit_code
 
 
-def _run(argv: list[str]) -> int:
+def _run(argv: list[str], early: bytes) -> int:
     if argv == ["--stdio"]:
-        return serve_stdio()
+        return serve_stdio(early)
     if argv and argv[0].startswith("--program="):
         from .node import programs
 
@@ -81,14 +86,16 @@ def _pmi_fds() -> tuple[int, ...]:
     return (int(fd),) if fd.isdigit() else ()
 
 
-def serve_stdio() -> int:
-    """Serve the runner at the other end of standard input and output."""
+def serve_stdio(early: bytes = b"") -> int:
+    """Serve the runner at the other end of standard input and output; see `main`."""
     guard = _start_guard()
     from .control.frames import MAGIC
     from .control.stream import FrameStream
 
     os.write(1, MAGIC)
-    return _serve(FrameStream(*_own_streams()), guard)
+    line = FrameStream(*_own_streams())
+    line.put_back(early)
+    return _serve(line, guard)
 
 
 def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) -> int:
@@ -136,7 +143,7 @@ def dial(target: str, pin: str, credentials: Credentials) -> TlsStream:
             error = failure
         if not error.dropped or time.monotonic() - began > DIAL_AGAIN:
             raise error
-        from .backends.ssh.retries import pause
+        from .backends.retries import pause
 
         time.sleep(pause(attempt))
         attempt += 1
@@ -193,14 +200,14 @@ def _serve(line: FrameStream, guard: Guard, *, joined: bool = False) -> int:
     return Session(line, Loop(), guard, joined=joined).run()
 
 
-def start() -> None:
-    """Run as the whole process: the entry point of a backend's command.
+def start(early: bytes = b"") -> None:
+    """Run as the whole process: the entry point of a backend's command; see `main`.
 
     Exits without the interpreter's clean-up, which would take longer than the rest of the exit.
     """
     gc.set_threshold(GC_THRESHOLD)
     try:
-        code = main()
+        code = main(early=early)
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else USAGE
     except BaseException:

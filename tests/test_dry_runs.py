@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher import runner
-from dsrun.launcher.backends.base import BOOT
+from dsrun.launcher.backends.base import BOOT, package_root
+from dsrun.launcher.backends.package.command import boot, code
+from dsrun.launcher.backends.package.contents import digest
 from dsrun.launcher.resources import world_info
 
 from .recorded import Record
@@ -254,6 +256,9 @@ class Machine:
         checkout = CHECKOUT
         self._words = {
             BOOT: "BOOT",
+            boot(): "BOOT",
+            boot().replace(code(), "..."): "BOOT",
+            digest(package_root()): "DIGEST",
             str(folder): "FOLDER",
             sys.executable: "PYTHON",
             str(checkout): "CHECKOUT",

@@ -25,14 +25,12 @@ if TYPE_CHECKING:
 # This passes through shells of every kind: the only quote is the double one, and there is no
 # backslash, dollar, percent or exclamation mark. The current folder is dropped before any import.
 BOOT = (
-    "import sys;sys.path[:]=[p for p in sys.path if p];import os;r=sys.argv.pop(1);"
+    "import sys;sys.path[:]=[p for p in sys.path if p];r=sys.argv.pop(1);"
     'sys.version_info<(3,10) and sys.exit("python 3.10 or newer is needed, this is "+sys.version);'
-    'm=type(sys)("dsrun");m.__path__=[r];'
-    'os.path.isdir(r+"/launcher/node") and [sys.modules.update(dsrun=m)]'
-    ' or __import__("site").main();'
+    'm=type(sys)("dsrun");m.__path__=[r];sys.modules.update(dsrun=m);'
     "from dsrun.launcher.launch import start;start()"
 )
-"""Starts the node launcher from the runner's own folder if that exists, else as installed.
+"""Starts a node launcher from the folder of dsrun that this process uses, on the same machine.
 
 `-E -S` ignores the node's Python variables and site files, and starts faster.
 """
@@ -113,9 +111,19 @@ def lacks_tls() -> str:
 
 
 def node_argv(settings: BackendSettings, *args: str) -> list[str]:
-    """Return the node launcher's command."""
+    """Return the command of a node launcher on this machine."""
     root = settings.root or package_root()
     return [settings.python or sys.executable, "-E", "-S", "-c", BOOT, root, *args]
+
+
+def remote_argv(settings: BackendSettings, *args: str) -> list[str]:
+    """Return the command of a node launcher on a machine where dsrun may be missing."""
+    from .package.command import node_command
+    from .package.contents import digest
+
+    root = package_root()
+    python = settings.python or sys.executable
+    return [*node_command(python, settings.root or root, digest(root)), *args]
 
 
 def boot() -> None:

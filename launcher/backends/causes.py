@@ -12,6 +12,7 @@ class SessionFailed(Exception):
 
 
 CAUSES: tuple[tuple[str, str], ...] = (
+    (r"^dsrun: ((?:cannot get|nowhere to keep) dsrun.*)", "WHAT"),
     (
         r"Unable to run bstrap_proxy",
         "Intel MPI could not reach it and gives no reason; try `ssh HOST true`",
@@ -48,7 +49,6 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"|Connection reset|Connection closed by",
         "its sshd dropped the connection",
     ),
-    (r"No module named '?dsrun", "dsrun is not installed for that Python: install it there"),
     (r"python 3\.10 or newer is needed", "its Python is too old"),
     (r"Permission denied", "no permission to run that Python (--python names another)"),
     (

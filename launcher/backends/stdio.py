@@ -9,6 +9,8 @@ from ..control.stream import FrameStream, StreamClosed
 class SessionStream(FrameStream):
     """A line whose first bytes may be noise: everything up to MAGIC is skipped.
 
+    If dsrun is missing at the other end, that asks for it before MAGIC, and is sent it.
+
     Attributes:
         noise: what came before MAGIC; it explains why a session failed.
         answered: whether MAGIC has been seen.
@@ -17,17 +19,19 @@ class SessionStream(FrameStream):
     def __init__(self, read_fd: int, write_fd: int) -> None:
         super().__init__(read_fd, write_fd)
         self.noise = b""
-        self.answered = False
+        self.answered = self._asked = False
 
     def decode(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the frames that `data` completes, once MAGIC has been seen.
 
         Raises:
-            StreamClosed: there is too much noise, or the bytes are not frames.
+            StreamClosed: there is too much noise, the bytes are not frames, or the other end asks
+                for dsrun and is gone.
         """
         if self.answered:
             return super().decode(data)
         self.noise += data
+        self._look_for_question()
         before, magic, after = self.noise.partition(frames.MAGIC)
         if not magic:
             if len(self.noise) > frames.NOISE_LIMIT:
@@ -35,3 +39,12 @@ class SessionStream(FrameStream):
             return []
         self.answered, self.noise = True, before
         return super().decode(after)
+
+    def _look_for_question(self) -> None:
+        """Send dsrun, once, if the other end asks for it."""
+        before, question, after = self.noise.partition(frames.SEND_PACKAGE)
+        if question and not self._asked:
+            from .package.contents import packed
+
+            self._asked, self.noise = True, before + after
+            self.send(packed())

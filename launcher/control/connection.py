@@ -96,6 +96,7 @@ class Connection:
             return
         if arrived:
             self.last_received = self._loop.clock()
+        self._await_room()
         self._take(arrived)
 
     def _take(self, arrived: list[tuple[int, bytes]]) -> None:

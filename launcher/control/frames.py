@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 MAGIC = b"\x00dsrun-line-1\x00"
 """A node launcher writes this first, so that what a login shell prints before it can be skipped."""
 
+SEND_PACKAGE = b"\x00dsrun-send-1\x00"
+"""What is started in a session writes this before MAGIC if dsrun is missing there."""
+
 NOISE_LIMIT = 64 * 1024
 """Bytes that may come before MAGIC; after more than that, the other end is not a node launcher."""
 
@@ -57,6 +60,7 @@ USAGE_ASK = 19  # report what the workers and this machine use; an empty body
 END_JOB = 20  # end what a job, known by its id, has left on this machine
 EXEC_CREDIT = 21  # this many more bytes of a command's output may be sent
 REACH = 23  # dial other nodes; variables for workers that are started from now on
+PACKAGE = 24  # dsrun itself, for a node without it
 # node -> runner
 AUTH = 32
 HELLO = 33
@@ -81,6 +85,7 @@ USAGE = 51  # the answer to USAGE_ASK
 ENDED_JOB = 52  # what END_JOB has ended, and what is left
 LANE_ENDED = 53  # the process of a further node launcher has ended, and why
 REACHED = 55  # which of the nodes in REACH have answered
+PACKAGE_ASK = 56  # asks for PACKAGE, before AUTH: its hash
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
 # local control: a command on this machine <-> a runner or a hold

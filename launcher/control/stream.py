@@ -41,6 +41,14 @@ class FrameStream:
         buffered, self._buffered = self._buffered, []
         return buffered
 
+    def put_back(self, data: bytes) -> None:
+        """Have `take_buffered` return the frames that somebody else has read.
+
+        Raises:
+            StreamClosed: the bytes are not frames.
+        """
+        self._buffered += self.decode(data)
+
     def limit(self, size: int) -> None:
         """Accept frames with bodies of at most `size` bytes from now on."""
         self._decoder.limit = size

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher import backends
-from dsrun.launcher.backends import base, causes
+from dsrun.launcher import __version__, backends
+from dsrun.launcher.backends import base, causes, retries
 from dsrun.launcher.backends.base import BOOT, Dial
-from dsrun.launcher.backends.ssh import retries
+from dsrun.launcher.backends.package.command import boot
+from dsrun.launcher.backends.package.contents import digest
 from dsrun.launcher.backends.ssh.openssh import OpenSSH
 from dsrun.launcher.backends.ssh.pdsh import Pdsh
 from dsrun.launcher.resources.hostfile import Host
@@ -165,9 +166,8 @@ Connection to 10.0.0.1 port 22 timed out
         ),
         (
             1,
-            "Traceback (most recent call last):\nModuleNotFoundError: No module named 'dsrun'\n",
-            "dsrun is not installed for that Python: install it there"
-            " (ModuleNotFoundError: No module named 'dsrun')",
+            "motd: Permission denied\ndsrun: nowhere to keep dsrun: /home: No space left; set X\n",
+            "nowhere to keep dsrun: /home: No space left; set X",
         ),
         (
             1,
@@ -239,6 +239,7 @@ def test_pauses_grow_are_spread_and_bounded() -> None:
 
 # -- the commands -------------------------------------------------------------------------------
 
+KNOWN_BY = (__version__, digest(base.package_root()))
 SETTINGS = BackendSettings("/py/bin/python", "/src", connect_timeout=1.2, keepalive=0.1)
 FULL = BackendSettings(
     "/py 3/python", "/my src", ("-o", "X=a b"), 2222, 10.0, 5.0, accept_new_host_keys=True
@@ -248,8 +249,8 @@ FULL = BackendSettings(
 def remote(settings: BackendSettings, *args: str) -> str:
     """Return the command line for a login shell on the node, in full."""
     quote = "'{}'".format
-    words = [settings.python, "-E", "-S", "-c", BOOT, settings.root, *args]
-    plain = {"-E", "-S", "-c", "--stdio", "/py/bin/python", "/src"}
+    words = [settings.python, "-E", "-S", "-c", boot(), settings.root, *KNOWN_BY, *args]
+    plain = {"-E", "-S", "-c", "--stdio", "/py/bin/python", "/src", *KNOWN_BY}
     return "exec " + " ".join(word if word in plain else quote(word) for word in words)
 
 
@@ -286,7 +287,8 @@ def test_the_command_of_pdsh() -> None:
     nodes = lay_out([Host("w0", (0,)), Host("w1", (0,), user="me")])
     dial = Dial("10.0.0.1,fd00::1:7", "ab12")
     dial_back = ("--dial=10.0.0.1,fd00::1:7", "--pin=ab12", "--node=%h")
-    line = " ".join(["exec /py/bin/python -E -S -c", f"'{BOOT}'", "/src", *dial_back])
+    words = ["exec /py/bin/python -E -S -c", f"'{boot()}'", "/src", *KNOWN_BY, *dial_back]
+    line = " ".join(words)
     assert Pdsh(SETTINGS).argv(nodes, dial) == [
         *("pdsh", "-R", "ssh", "-f", "2", "-t", "1", "-w", "w0,me@w1"),
         line,
@@ -375,10 +377,21 @@ def test_a_tool_that_is_not_there(
 
 
 def test_the_boot_line_has_nothing_that_a_shell_treats_specially_in_quotes() -> None:
-    assert not set(BOOT) & set("'\\$%!`\n\r\t^")
-    assert BOOT.isascii()
-    assert len(BOOT) < 1000
-    compile(BOOT, "boot", "exec")
+    assert not set(boot()) & set("'\\$%!`\n\r\t^")
+    assert boot().isascii()
+    assert len(boot()) < 5000
+    compile(boot(), "boot", "exec")
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "dash", "zsh", "ksh", "fish", "tcsh"])
+def test_the_boot_line_arrives_whole_through_every_shell(shell: str) -> None:
+    if shutil.which(shell) is None and shell not in {"sh", "bash"}:
+        pytest.skip(f"not installed: {shell}")
+    show = "import sys;print(sys.argv[1:])"
+    words = base.remote_argv(BackendSettings(sys.executable), "--stdio")
+    line = base.shell_line([sys.executable, "-c", show, *words])
+    ran = subprocess.run([shell, "-c", line], capture_output=True, text=True, check=True)
+    assert ran.stdout == f"{words}\n"
 
 
 HOSTILE = [
@@ -407,7 +420,7 @@ def test_the_node_launchers_command_starts_one_in_a_hostile_folder(
     for name in ("os", "json", "signal", "dsrun", "launcher", "site"):
         (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong module')\n")
     settings = BackendSettings(sys.executable, base.package_root())
-    line = base.shell_line(base.node_argv(settings, "--nonsense"))
+    line = base.shell_line(base.remote_argv(settings, "--nonsense"))
     ran = subprocess.run(
         [shell, "-c", line],
         cwd=tmp_path,

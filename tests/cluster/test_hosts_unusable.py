@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -71,18 +70,6 @@ def test_a_python_that_is_none(dsrun: Dsrun, tmp_path: Path, launcher: str) -> N
     found = causes(dsrun(*on("n1", launcher), "--python", str(text), path))
     assert str(text) in found["n1"]
     assert "no permission to run that Python" in found["n1"]
-
-
-@remote
-def test_python_and_dsrun_are_missing_on_one_host(
-    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
-) -> None:
-    path = script(tmp_path, HELLO)
-    folder = str(CHECKOUT / "launcher")
-    with hidden(cluster.host("n3"), folder), at_most(SOON):
-        found = causes(dsrun(*on("n1 n3", launcher), path))
-    assert list(found) == ["n3"]
-    assert "dsrun is not installed for that Python" in found["n3"]
 
 
 @remote
@@ -192,26 +179,6 @@ def test_two_names_of_this_machine(dsrun: Dsrun, tmp_path: Path, launcher: str) 
     assert ended.returncode in {USAGE, UNUSABLE}
     assert ended.stdout == ""
     assert re.search("login.cluster.*: the same machine as localhost", ended.stderr)
-
-
-@remote
-def test_another_version_on_one_host(
-    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
-) -> None:
-    path = script(tmp_path, HELLO)
-    n2, folder = cluster.host("n2"), CHECKOUT / "launcher"
-    other = tmp_path / "other"
-    shutil.copytree(folder, other, ignore=shutil.ignore_patterns("__pycache__"))
-    text = (other / "__init__.py").read_text()
-    (version,) = re.findall('__version__ = "(.*)"', text)
-    (other / "__init__.py").write_text(text.replace(version, "99.5"))
-    assert n2.run(["mount", "--bind", str(other), str(folder)]).returncode == 0
-    try:
-        found = causes(dsrun(*on("n1 n2", launcher), path))
-    finally:
-        n2.run(["umount", "--lazy", str(folder)])
-    assert list(found) == ["n2"]
-    assert f"dsrun 99.5 is installed here, the runner is {version}" in found["n2"]
 
 
 @remote

@@ -157,7 +157,7 @@ class Engine:
         dial = dial or base.Dial("ADDRESS:PORT", "SHA256")
         part = f"--{'rank' if settings.rank_per_task else 'engine'}={self._name}"
         part = f"--node={node}" if node else part
-        return base.node_argv(settings, f"--dial={dial.target}", f"--pin={dial.pin}", part)
+        return base.remote_argv(settings, f"--dial={dial.target}", f"--pin={dial.pin}", part)
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Do nothing: an early start saves no time."""

@@ -13,12 +13,12 @@ from paramiko import Channel
 from ...common.errors import reason
 from .. import causes
 from ..causes import SessionFailed
+from ..retries import Retries
 from . import config_reader
 from .config import ProxyJump, Unreadable, parse_jump, unsupported
 from .keys import KeyFiles, Login
 from .known_hosts import KnownHosts, Policy, changed
 from .proxy_command import ProxyCommand
-from .retries import Retries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

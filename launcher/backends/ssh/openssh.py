@@ -12,9 +12,9 @@ from ...common.errors import UsageError, reason
 from .. import base, causes
 from ..child import Child, spawn
 from ..events import BackendWarning, SessionEnded, SessionStarted
+from ..retries import Retries
 from ..stdio import SessionStream
 from . import config_reader
-from .retries import Retries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class OpenSSH:
         self._settings = settings
         self._overrides: dict[str, tuple[str, ...]] = {}
         self._children: dict[int, Child] = {}
-        self._remote = base.shell_line(base.node_argv(settings, "--stdio"))
+        self._remote = base.shell_line(base.remote_argv(settings, "--stdio"))
         self._options = _options(settings)
 
     def problem(self, nodes: Sequence[Node]) -> str:

@@ -79,7 +79,7 @@ class Ssh:
             _post(loop, lambda: emit(EngineOutput(text)))
 
         sessions = client.SshSessions(self._settings, warn)
-        command = base.shell_line(base.node_argv(self._settings, "--stdio"))
+        command = base.shell_line(base.remote_argv(self._settings, "--stdio"))
         threading.stack_size(STACK)
         for node in nodes:
             bridge = Bridge(sessions, node.host, command, explain)

@@ -13,10 +13,10 @@ import signal
 
 from ...common.errors import reason
 from ...common.values import NamedTuple
-from .. import base, causes
+from .. import base, causes, retries
 from ..dial_command import DialCommand
 from ..events import BackendWarning, SessionEnded, TokenAnnounced
-from . import config_reader, retries
+from . import config_reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Pdsh:
         """Return pdsh's command; pdsh replaces %h with the name of each host."""
         settings = self._settings
         logins = [f"{n.host.user}@{n.host.name}" if n.host.user else n.host.name for n in nodes]
-        remote = base.shell_line(base.node_argv(settings, *base.dial_args(dial, "%h")))
+        remote = base.shell_line(base.remote_argv(settings, *base.dial_args(dial, "%h")))
         return [
             "pdsh",
             *("-R", "ssh"),

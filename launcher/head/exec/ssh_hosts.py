@@ -9,7 +9,7 @@ from collections import deque
 from contextlib import suppress
 
 from ...backends import causes
-from ...backends.ssh.retries import Retries
+from ...backends.retries import Retries
 from ...common.errors import reason
 from ...common.exit_codes import as_shell
 from .clients import Clients

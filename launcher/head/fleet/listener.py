@@ -15,6 +15,7 @@ from ...control import auth, frames, messages
 from ...control.stream import StreamClosed
 from ...control.tls import TlsStream
 from .callers import PLACES, Caller, Callers, Stage, source_of
+from .packages import Packages
 from .rejections import NO_PROOF, Rejected
 
 TYPE_CHECKING = False
@@ -81,6 +82,7 @@ class Listener:
         self._verifier = verifier
         self._on_rejected = on_rejected
         self._callers = Callers()
+        self._packages = Packages(loop, self._serve, self._drop)
         self._sockets: list[socket.socket] = []
         self.port = port
         for address in addresses:
@@ -171,6 +173,10 @@ class Listener:
         if not arrived:
             return False
         (kind, body), *more = arrived
+        if kind == frames.PACKAGE_ASK and not more and self._packages.expects(caller, body):
+            caller.stage = Stage.IDENTIFIED
+            self._packages.add(caller)
+            return False
         if kind != frames.AUTH or more or caller.credentials is not None:
             raise frames.BadFrame("expected AUTH")
         caller.credentials = messages.unpack(auth.Credentials, body)
@@ -212,8 +218,10 @@ class Listener:
             self.close()
 
     def _reject(self, caller: Caller, reason: str) -> None:
+        asked = caller in self._packages
         self._drop(caller)
-        self._on_rejected(caller.source, reason)
+        if not asked:
+            self._on_rejected(caller.source, reason)
 
     def _drop(self, caller: Caller) -> None:
         self._forget(caller)
@@ -224,6 +232,7 @@ class Listener:
         if caller.timer is not None:
             caller.timer.cancel()
         self._callers.remove(caller)
+        self._packages.remove(caller)
 
 
 def _accepting(accept: Callable[[socket.socket], None], one: socket.socket) -> loops.Callback:

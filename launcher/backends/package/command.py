@@ -1,0 +1,54 @@
+"""The command of a node launcher on another machine, where dsrun may be missing."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+from ... import __version__
+
+# This passes through shells of every kind: the only quote is the double one, and there is no
+# backslash, dollar, percent or exclamation mark. The current folder is dropped before any import,
+# and the version is checked first, so the rest has to be correct only for the grammar of Python 2.
+_BOOT = (
+    "import sys;sys.path[:]=[p for p in sys.path if p];import os;r,v,h=sys.argv[1:4];"
+    'sys.version_info<(3,10) and sys.exit("python 3.10 or newer is needed, this is "+sys.version);'
+    'del sys.argv[1:4];e={};n=r+"/launcher/__init__.py";'
+    "os.access(n,4) and v in open(n).read().split(chr(34)) or "
+    'eval(compile(__import__("zlib").decompress(__import__("binascii").a2b_base64("CODE")),'
+    '"bootstrap","exec"),e);'
+    'f,d=e["find"](v,h) if e else (r,b"");'
+    'm=type(sys)("dsrun");m.__path__=[f];sys.modules.update(dsrun=m);'
+    "from dsrun.launcher.launch import start;start(d)"
+)
+"""Starts the node launcher from the runner's own folder, if that has the same dsrun there.
+
+Otherwise `bootstrap` finds another folder, or gets dsrun from the runner. `-E -S` ignores the
+node's Python variables and site files, and starts faster.
+"""
+
+
+def node_command(python: str, root: str, digest: str) -> list[str]:
+    """Return the command that starts a node launcher; its arguments follow.
+
+    Args:
+        python: the interpreter there.
+        root: the folder to look for dsrun first.
+        digest: of what the runner sends if dsrun is missing.
+    """
+    return [python, "-E", "-S", "-c", boot(), root, __version__, digest]
+
+
+def boot() -> str:
+    """Return the program of `python -c`."""
+    return _BOOT.replace("CODE", code())
+
+
+@lru_cache
+def code() -> str:
+    """Return the text of the bootstrap, compressed."""
+    import binascii
+    import zlib
+
+    with open(os.path.join(os.path.dirname(__file__), "bootstrap.py"), "rb") as file:
+        return binascii.b2a_base64(zlib.compress(file.read(), 9), newline=False).decode()

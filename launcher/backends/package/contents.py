@@ -1,0 +1,95 @@
+"""What a node launcher needs of dsrun, as one archive, and the hash by which it is known.
+
+The archive is a JSON object of texts by name, compressed. Its hash is that of the JSON, so it does
+not depend on the compression.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import lru_cache
+
+from ...common import cache
+from ...control import frames
+from ..base import package_root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LEFT_OUT = frozenset(
+    {
+        "accelerator/training",
+        *(f"launcher/{name}" for name in ("__main__.py", "runner.py", "api", "cli", "commands")),
+        *(f"launcher/{name}" for name in ("head", "planning", "backends/engines", "backends/ssh")),
+    }
+)
+"""Files and folders that only the runner and programs on its machine need."""
+
+
+def files(root: str) -> Iterator[tuple[str, os.stat_result]]:
+    """Return the names and facts of the Python files that a node launcher needs, below `root`."""
+    folders = ["accelerator", "launcher"]
+    while folders:
+        folder = folders.pop()
+        with os.scandir(f"{root}/{folder}") as found:
+            for entry in sorted(found, key=lambda one: one.name):
+                name = f"{folder}/{entry.name}"
+                if name in LEFT_OUT:
+                    continue
+                if name.endswith(".py"):
+                    yield name, entry.stat()
+                elif entry.is_dir() and entry.name != "__pycache__":
+                    folders.append(name)
+
+
+@lru_cache
+def packed() -> bytes:
+    """Return the PACKAGE frame with the running dsrun."""
+    return frames.pack(frames.PACKAGE, archive(package_root()))
+
+
+def archive(root: str) -> bytes:
+    """Return the archive of dsrun in a folder."""
+    import zlib
+
+    return zlib.compress(_text(root), 9)
+
+
+@lru_cache
+def digest(root: str) -> str:
+    """Return the SHA-256 of its JSON, in hex.
+
+    It is kept with the sizes and times of the files, and made again when one of them has changed.
+    """
+    facts = [root, *(f"{name} {seen.st_size} {seen.st_mtime_ns}" for name, seen in files(root))]
+    path, state = f"{cache.private_folder()}/package.digest", "\n".join(facts)
+    with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+        kept, _, known = file.read().partition("\n\n")
+        if known == state:
+            return kept
+    import hashlib
+
+    made = hashlib.sha256(_text(root)).hexdigest()
+    with suppress(OSError, ValueError):
+        _keep(path, f"{made}\n\n{state}")
+    return made
+
+
+def _text(root: str) -> bytes:
+    import json
+
+    texts = {}
+    for name, _ in files(root):
+        with open(f"{root}/{name}", encoding="utf-8", newline="") as file:
+            texts[name] = file.read()
+    return json.dumps(texts, sort_keys=True).encode()
+
+
+def _keep(path: str, text: str) -> None:
+    """Write a file, in one step."""
+    new = f"{path}.{os.getpid()}"
+    with open(new, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(new, path)
