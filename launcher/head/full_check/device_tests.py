@@ -65,9 +65,9 @@ TESTS = {
     ),
     "quota": DeviceTest(
         "cpu",
-        "quota_left_percent",
+        "quota_percent",
         "stopped_cores",
-        "its CPU quota sufficed {value}% of the time, others' {others}%{evidence}",
+        "its CPU quota is {value}% of its cores, others' {others}%{evidence}",
         0.95,
         0.7,
     ),

@@ -43,7 +43,7 @@ def cgroup_memory(root: str = "/") -> int:
     """
     found = [
         int(text)
-        for folder in _folders("memory", root)
+        for folder in cgroups("memory", root)
         for name in ("memory.max", "memory.limit_in_bytes")
         if (text := _text(f"{folder}/{name}").strip()).isdecimal()
     ]
@@ -53,7 +53,21 @@ def cgroup_memory(root: str = "/") -> int:
 def cpus(root: str = "/") -> float:
     """Return how many CPUs this process may use at a time: its affinity, and cgroups' quotas."""
     allowed = float(len(os.sched_getaffinity(0)))
-    return min([allowed, *(quota for folder in _folders("cpu", root) for quota in _quota(folder))])
+    return min([allowed, *(quota for folder in cgroups("cpu", root) for quota in _quota(folder))])
+
+
+def cgroups(controller: str, root: str) -> Iterator[str]:
+    """Yield the folders of this process's cgroup with a controller, and of those above it."""
+    for line in _text(f"{root}proc/self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers and controller not in controllers.split(","):
+            continue
+        top = f"{root}sys/fs/cgroup/{controllers}" if controllers else f"{root}sys/fs/cgroup"
+        while path.startswith("/"):
+            yield f"{top}{path}".rstrip("/")
+            if path == "/":
+                break
+            path = os.path.dirname(path)
 
 
 def space(role: str, path: str) -> Space:
@@ -93,20 +107,6 @@ def _quota(folder: str) -> Iterator[float]:
         words = [_text(f"{folder}/{name}").strip() for name in names]
     if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
         yield int(words[0]) / int(words[1])
-
-
-def _folders(controller: str, root: str) -> Iterator[str]:
-    """Yield the folders of this process's cgroup with a controller, and of those above it."""
-    for line in _text(f"{root}proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        if controllers and controller not in controllers.split(","):
-            continue
-        top = f"{root}sys/fs/cgroup/{controllers}" if controllers else f"{root}sys/fs/cgroup"
-        while path.startswith("/"):
-            yield f"{top}{path}".rstrip("/")
-            if path == "/":
-                break
-            path = os.path.dirname(path)
 
 
 def _text(path: str) -> str:

@@ -10,6 +10,7 @@ from functools import partial
 from threading import Barrier, Thread
 
 from ...control.measurements import Measured, Measurements
+from ..facts.machine import cpus
 from . import throttling
 
 TYPE_CHECKING = False
@@ -36,10 +37,11 @@ class _Load:
 
 
 def compute(seconds: float) -> Measurements:
-    """Hash on all usable cores: how fast each is, how much it ran, and how often it was stopped."""
+    """Hash on all usable cores: how fast each is, and how much it ran, and may run by its quota."""
     block = os.urandom(BLOCK)
     before = throttling.read()
-    loads = _run(len(os.sched_getaffinity(0)), seconds, lambda: partial(_hash, block))
+    cores = len(os.sched_getaffinity(0))
+    loads = _run(cores, seconds, lambda: partial(_hash, block))
     periods, throttled = throttling.share(before, throttling.read())
     ran = sum(load.cpu for load in loads) / sum(load.wall for load in loads)
     stops = f"its cgroup's CPU quota was used up in {throttled} of {periods} periods"
@@ -47,7 +49,7 @@ def compute(seconds: float) -> Measurements:
     rows = (
         Measured("compute", "cores", _rate(loads) / MEGA, ""),
         Measured("running", "cores", min(100.0, 100 * ran), evidence),
-        Measured("quota", "cores", 100 * (1 - throttled / max(periods, 1)), evidence),
+        Measured("quota", "cores", 100 * cpus() / cores, evidence),
     )
     return Measurements(rows, ())
 

@@ -110,7 +110,7 @@ def test_a_node_has_one_fault_of_each_kind() -> None:
     assert (stopped.code, stopped.nodes) == ("stopped_cores", ("n2",))
     assert stopped.text == (
         "its cores ran 25% of the time, others' 99% (used up); "
-        "its CPU quota sufficed 10% of the time, others' 100%"
+        "its CPU quota is 10% of its cores, others' 100%"
     )
     assert slow.code == "slow_cores"
     assert "250 MB/s, others' 1000 MB/s" in slow.text
