@@ -14,7 +14,7 @@ from .command import Dsrun
 from .held import Held
 from .jobs import PROMPT, options
 from .machines import wait_for
-from .rounds import WORKER, elastic, ended, placed, up
+from .rounds import WORKER, elastic, ended, node_launcher, placed, up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +94,32 @@ def test_a_spare_takes_the_place_of_a_node_that_turns_bad(cluster: Cluster, tmp_
         assert sorted(up(running, 4, 2)[-2:]) == placed("n1", "n3")
         (tmp_path / "bad-n2").unlink()
         running.wait_for_output("n2 is back", 20)
+        ended(running, tmp_path)
+
+
+@pytest.mark.tier("all")
+def test_a_node_that_comes_back_with_a_full_disk_is_kept_out(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """The round of the others goes on, and the node is in the next one once it is well."""
+    n2 = cluster.host("n2")
+    with closing(Dsrun(cluster, tmp_path)) as dsrun:
+        running = elastic(
+            dsrun,
+            str(tmp_path / "train.py"),
+            "n1:1,n2:1",
+            "--elastic_training",
+            "--gain_delay",
+            "0",
+        )
+        up(running, 2, 2)
+        with n2.tmpfs("/dev/shm", "16k"):
+            assert n2.run(["sh", "-c", "cat /dev/zero > /dev/shm/full"]).returncode
+            os.kill(node_launcher(cluster, "n2"), signal.SIGKILL)
+            assert up(running, 1, 1) == placed("n1")
+            running.wait_for_output(r"cannot use n2: .*/dev/shm", 20)
+        running.wait_for_output("n2 is back", 30)
+        assert sorted(up(running, 4, 2)[-2:]) == placed("n1", "n2")
         ended(running, tmp_path)
 
 
