@@ -34,8 +34,8 @@ class Health:
 
         Args:
             node: a connected node on which it does not run.
-            tell: called with "" if it has succeeded, else with why not; not if the node is lost,
-                or the run ends.
+            tell: called with "" if it has succeeded, else with why not: it has failed, or the node
+                is lost. Not called if the run ends before.
         """
         node.busy = True
         self._checks[node] = check = _Check(node, self._on_over, tell)
@@ -55,17 +55,13 @@ class Health:
         for check in checks.values():
             check.stop()
 
-    def _on_over(self, check: _Check, why: str, *, lost: bool) -> None:
-        if self._checks.get(check.node) is not check:
-            return  # the run is over, or the node was reached again
-        del self._checks[check.node]
+    def _on_over(self, check: _Check, why: str) -> None:
+        if self._checks.pop(check.node, None) is None:
+            return  # the run is over
         check.node.busy = False
-        if not lost:
-            if not why:
-                self._passed[check.node] = self._run.loop.clock()
-            check.tell(why)
-        elif not self._run.started:
-            self._run.fail_start(check.node, why)
+        if not why:
+            self._passed[check.node] = self._run.loop.clock()
+        check.tell(why)
 
 
 class _Check:
@@ -77,7 +73,7 @@ class _Check:
     """
 
     def __init__(
-        self, node: RunNode, over: Callable[..., None], tell: Callable[[str], None]
+        self, node: RunNode, over: Callable[[_Check, str], None], tell: Callable[[str], None]
     ) -> None:
         self.node = node
         self.tell = tell
@@ -107,9 +103,9 @@ class _Check:
                 self._output.add(0, self.node.name, stream, data)
                 self._running.took(event)
             case CommandEnded():
-                self._over(self, _why(event, self._output.last_line(0)), lost=False)
+                self._over(self, _why(event, self._output.last_line(0)))
             case CommandLost(_, reason):
-                self._over(self, reason, lost=True)
+                self._over(self, reason)
 
 
 def _why(ended: CommandEnded, line: str) -> str:

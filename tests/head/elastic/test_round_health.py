@@ -11,7 +11,7 @@ from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.check_policy import CheckPolicy
 
 from ...support import exec_nodes
-from ...support.elastic_run import Job
+from ...support.elastic_run import LINE, Job
 from ...support.fake_fleet import losses
 
 if TYPE_CHECKING:
@@ -121,6 +121,17 @@ def test_a_spare_that_passes_takes_the_place(fleet_of: FleetOf) -> None:
     assert [node.host.name for node in job.run.plan.nodes] == ["n0", "n2"]
 
 
+def test_a_node_that_is_lost_meanwhile_is_just_lost(fleet_of: FleetOf) -> None:
+    job = running(fleet_of, "n0", "n1")
+    fail(job, "n1")
+    job.fleet.said()
+    job.fleet.node("n1").leaves()
+    job.fleet.step()
+    assert job.fleet.said("warning")[1:] == [f"lost n1: {LINE}; going on without it"]
+    tell(job, "n0")
+    assert job.fleet.node("n0").got(frames.ROUND)()
+
+
 def test_a_job_ends_if_too_few_nodes_pass(fleet_of: FleetOf) -> None:
     job = running(fleet_of, "n0", "n1", least=2)
     fail(job, "n1")
@@ -145,6 +156,12 @@ def test_a_node_that_fails_at_the_start_is_left_out_and_looked_at_again(fleet_of
     assert job.fleet.said("warning") == [], "the same is not said twice"
     assert not job.fleet.node("n1").open
     job.fleet.go(2 * FIRST + 0.5)
+    job.fleet.node("n1").hello()
+    job.fleet.step()
+    job.fleet.node("n1").leaves()
+    job.fleet.step()
+    assert job.fleet.said("warning") == [f"cannot use n1: {LINE}"]
+    job.fleet.go(4 * FIRST + 0.5)
     job.fleet.node("n1").hello()
     job.fleet.step()
     assert job.fleet.kinds("n0") == [], "the round goes on meanwhile"

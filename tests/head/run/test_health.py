@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.fleet.commands import WINDOW
 from dsrun.launcher.head.run.health import FRESH
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.check_policy import CheckPolicy
@@ -89,6 +90,18 @@ def test_nodes_that_fail_are_named_with_what_they_printed_last(fleet_of: FleetOf
         "n1, n2: --health_command failed (exit code 3): GPU 1: fallen off the bus",
         "n3: --health_command failed (stopped after 20 s)",
     ]
+
+
+def test_a_command_that_prints_much_may_go_on(fleet_of: FleetOf) -> None:
+    fleet = fleet_of("n0")
+    run = begun(fleet)
+    for _ in range(8):
+        exec_nodes.prints(fleet.node("n0"), b"x" * (WINDOW // 2))
+        fleet.step()
+    assert (run.phase, exec_nodes.was_sent(fleet.node("n0"), frames.EXEC_CREDIT)) == (
+        Phase.STARTING,
+        True,
+    )
 
 
 def test_a_killed_command_has_failed(fleet_of: FleetOf) -> None:
