@@ -78,7 +78,7 @@ def script(names: Sequence[str]) -> Script:
     suspected = suspects(links)
     groups = {nodes: _group(nodes, doors.names, suspected) for nodes in list(suspected)[:MOST]}
     alone = yield from _again(doors, groups.values())
-    faults = _confirmed(groups, suspected, alone)
+    faults = _confirmed(groups, suspected, _best(links, alone))
     notes = [f"{name} was not measured: {why}" for name, why in failed.items()]
     if len(suspected) > MOST:
         notes.append(f"{len(suspected)} nodes or links looked bad; {MOST} were measured again")
@@ -121,13 +121,27 @@ def _group(nodes: Nodes, names: Sequence[str], suspected: Iterable[Nodes]) -> li
     return [name for name in names if name in chosen]
 
 
+def _best(links: Links, alone: Links) -> Links:
+    """Return what was measured alone, with the best times and rates of both measurements."""
+    best = dict(alone)
+    for pair, one in alone.items():
+        other = links.get(pair)
+        if isinstance(one, Link) and isinstance(other, Link):
+            best[pair] = one._replace(
+                best_s=min(one.best_s, other.best_s),
+                out=max(one.out, other.out),
+                back=max(one.back, other.back),
+            )
+    return best
+
+
 def _confirmed(
-    groups: Mapping[Nodes, Sequence[str]], suspected: Mapping[Nodes, Sequence[str]], alone: Links
+    groups: Mapping[Nodes, Sequence[str]], suspected: Mapping[Nodes, Sequence[str]], best: Links
 ) -> list[Fault]:
     """Return the suspects that are bad again in their group, in one way at least."""
     faults = []
     for nodes, group in groups.items():
-        links = {pair: alone[pair] for pair in combinations(group, 2)}
+        links = {pair: best[pair] for pair in combinations(group, 2)}
         again = suspects(links).get(nodes, [])
         if set(again) & set(suspected[nodes]):
             faults.append(fault(nodes, again, links))

@@ -19,13 +19,19 @@ SOME = 9
 def rounds(names: Sequence[str]) -> list[list[Pair]]:
     """Return rounds of pairs; no node is in two pairs of a round, and no pair is measured twice.
 
+    The first node of a pair is the one that comes first in `names`.
+
     They are those of a tournament: one player stays, the others go round (the circle method). With
     more than `ALL` nodes, only `SOME` of the rounds are taken, spread evenly.
     """
     players: list[str | None] = [*names, *([None] if len(names) % 2 else [])]
     turns = len(players) - 1 if len(names) > 1 else 0
     count = turns if len(names) <= ALL else SOME
-    return [_round(players, at * turns // count) for at in range(count)]
+    order = {name: at for at, name in enumerate(names)}
+    return [
+        [(min(pair, key=order.__getitem__), max(pair, key=order.__getitem__)) for pair in pairs]
+        for pairs in (_round(players, at * turns // count) for at in range(count))
+    ]
 
 
 def _round(players: Sequence[str | None], turn: int) -> list[Pair]:

@@ -95,10 +95,7 @@ def _share(resent: int, sent: int) -> float:
 def suspects(
     measured: Mapping[Pair, Any], metrics: Sequence[Metric] = METRICS
 ) -> dict[Nodes, list[str]]:
-    """Return the nodes, and the links by their ends, that are bad, with the metrics in which.
-
-    In each metric, no link of a bad node is bad.
-    """
+    """Return the nodes, and the links by their ends, that are bad, with the metrics in which."""
     found: dict[Nodes, list[str]] = {}
     for metric in metrics:
         values = {
@@ -106,9 +103,8 @@ def suspects(
             for pair, link in measured.items()
             if (value := metric.badness(link)) is not None
         }
-        nodes = _bad_nodes(metric, values)
-        rest = {pair: value for pair, value in values.items() if not nodes & set(pair)}
-        for one in (*((node,) for node in sorted(nodes)), *_bad_links(metric, rest)):
+        nodes = [(node,) for node in _bad_nodes(metric, values)]
+        for one in (*nodes, *_bad_links(metric, values)):
             found.setdefault(one, []).append(metric.name)
     return found
 
@@ -119,25 +115,34 @@ def essential(faults: Sequence[Fault]) -> list[Fault]:
     return [one for one in faults if len(one.nodes) == 1 or not bad & set(one.nodes)]
 
 
-def _bad_nodes(metric: Metric, values: Mapping[Pair, float]) -> set[str]:
+def _bad_nodes(metric: Metric, values: Mapping[Pair, float]) -> list[str]:
     each = {node: _quartile(of) for node, of in _by_node(values).items() if len(of) > 1}
     if not each:
-        return set()
+        return []
     usual = median(each.values())
     spread = _spread(each.values())
-    return {node for node, value in each.items() if _is_bad(metric, value, usual, spread)}
+    return [
+        node
+        for node, value in each.items()
+        if value >= metric.anyway or _is_worse(metric, value, usual, spread)
+    ]
 
 
 def _bad_links(metric: Metric, values: Mapping[Pair, float]) -> list[Pair]:
-    usual = {node: _quartile(of) for node, of in _by_node(values).items()}
+    """Return the links that are worse than the better ones of both their ends.
+
+    So a link of a bad node is not, unless it is worse than that node.
+    """
+    usual = {node: _quartile(of) for node, of in _by_node(values).items() if len(of) > 1}
     spread = _spread(values.values()) if values else 0.0
     least = 0.0
     while True:
-        bad = [
-            (one, other)
-            for (one, other), value in values.items()
-            if _is_bad(metric, value, max(usual[one], usual[other], least), spread)
-        ]
+        bad = []
+        for pair, value in values.items():
+            other = max(least, *(usual.get(node, 0.0) for node in pair))
+            always = value >= metric.anyway > other
+            if always or (other and _is_worse(metric, value, other, spread)):
+                bad.append(pair)
         some = [values[pair] for pair in bad if values[pair] < metric.anyway]
         if len(some) * MINORITY <= len(values):
             return bad
@@ -145,9 +150,7 @@ def _bad_links(metric: Metric, values: Mapping[Pair, float]) -> list[Pair]:
         least = median(some)
 
 
-def _is_bad(metric: Metric, value: float, usual: float, spread: float) -> bool:
-    if value >= metric.anyway:
-        return True
+def _is_worse(metric: Metric, value: float, usual: float, spread: float) -> bool:
     worse = value >= usual * metric.factor and value - usual >= metric.amount
     return worse and log(value / usual) > DEVIATIONS * spread
 

@@ -124,6 +124,16 @@ def test_a_node_that_looked_bad_for_another_reason_does_not_hide_a_link() -> Non
     assert (found.code, found.nodes) == ("link_loss", ("n1", "n3"))
 
 
+def test_a_link_is_judged_by_the_best_of_both_measurements() -> None:
+    """The first time one node is slow by chance, the second time another one."""
+    first: Links = {("n1", "n3"): SLOW, ("n2", "n4"): HEALTHY._replace(back=3e8)}
+    network = Recovering(4, first)
+    network.later = {("n1", "n3"): SLOW, ("n1", "n2"): HEALTHY._replace(out=1e6)}
+    (found,) = network.check().faults
+    assert found.nodes == ("n1", "n3")
+    assert found.text == "n1 sends 10 MB/s and receives 900 MB/s, elsewhere 900 MB/s"
+
+
 def test_no_link_of_a_node_that_is_named_is_named_beside_it() -> None:
     links = bad_node(4, "n3")
     links["n1", "n3"] = SLOW._replace(resent=900)

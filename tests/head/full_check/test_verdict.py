@@ -73,6 +73,18 @@ def test_a_link_of_two_nodes_may_be_bad_by_itself(metric: str) -> None:
     assert suspects(links) == {("n1", "n2"): [metric]}
 
 
+def test_a_link_that_is_worse_than_the_bad_node_at_its_end_is_named_too() -> None:
+    links = among(nodes(4))
+    links |= dict.fromkeys(of_node("n3", links), HEALTHY._replace(out=4e8))
+    found = suspects({**links, ("n2", "n3"): HEALTHY._replace(out=5e6)})
+    assert found == {("n3",): ["bandwidth"], ("n2", "n3"): ["bandwidth"]}
+
+
+def test_all_nodes_may_be_bad_by_themselves() -> None:
+    links = among(nodes(3), HEALTHY._replace(resent=600))
+    assert suspects(links) == {("n1",): ["loss"], ("n2",): ["loss"], ("n3",): ["loss"]}
+
+
 def test_racks_are_no_fault() -> None:
     """Two groups of nodes, between which everything takes longer."""
     links = among(nodes(8))
