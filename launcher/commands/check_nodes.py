@@ -48,7 +48,7 @@ class Waiting:
         ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         loop.on_signals([one for one in ENDS if not (ignored and one == signal.SIGHUP)], self._end)
 
-    def until(self, begin: Callable[[Callable[[], None]], None]) -> None:
+    def until(self, begin: Callable[[Callable[[], None]], object]) -> None:
         """Call `begin` with what it calls once it is over, and wait for that.
 
         Raises:
@@ -123,10 +123,22 @@ def _held(command: ToolCommand, stack: ExitStack) -> Prepared:
     return Prepared(plan_check(options, command.rest, nodes), None, client, dict(nodes.lost))
 
 
-def connect(
-    prepared: Prepared, waiting: Waiting, console: Console, stack: ExitStack
-) -> tuple[NodePrograms, dict[str, str]]:
-    """Connect all nodes; return what runs programs on them, and why others are missing.
+class Reached(NamedTuple):
+    """The nodes that were connected.
+
+    Attributes:
+        programs: runs programs on them.
+        missing: why others are missing, by name.
+        causes: returns why nodes were lost since, by name, as far as it is known.
+    """
+
+    programs: NodePrograms
+    missing: dict[str, str]
+    causes: Callable[[], dict[str, str]] = dict
+
+
+def connect(prepared: Prepared, waiting: Waiting, console: Console, stack: ExitStack) -> Reached:
+    """Connect all nodes.
 
     Raises:
         DsrunError: the runner cannot listen for node launchers.
@@ -137,9 +149,10 @@ def connect(
     if prepared.client is not None:
         from ..head.exec.hold_programs import HoldPrograms
 
-        return HoldPrograms(waiting.loop, prepared.client, names), prepared.missing
+        return Reached(HoldPrograms(waiting.loop, prepared.client, names), prepared.missing)
     assert start is not None
     from ..head.exec.fleet_programs import FleetPrograms
+    from ..head.exec.gathering import Gathering
     from ..head.fleet.fleet import Fleet
 
     nodes = sorted((node for part in start.parts for node in part.nodes), key=lambda n: n.rank)
@@ -147,27 +160,19 @@ def connect(
     dial = stack.enter_context(_dial(fleet, start, job, console))
     stack.callback(_close, fleet)
     missing: dict[str, str] = {}
-    connected = _gather(fleet, partial(fleet.connect, start.parts, dial), job, waiting, missing)
-    return FleetPrograms(fleet, connected), missing
-
-
-def _gather(
-    fleet: Fleet,
-    connect: Callable[[], None],
-    job: JobSpec,
-    waiting: Waiting,
-    missing: dict[str, str],
-) -> list[NodeConnection]:
-    """Return the nodes that are connected, in their order, and add the others to `missing`."""
-    from ..head.exec.gathering import Gathering
-
-    gathering = Gathering(fleet, connect, job.supervision.start_timeout)
 
     def failed(node: NodeConnection, cause: str) -> None:
         missing[node.name] = cause
 
+    begin = partial(fleet.connect, start.parts, dial)
+    gathering = Gathering(fleet, begin, job.supervision.start_timeout)
     waiting.until(lambda over: gathering.begin(failed, over))
-    return [node for node in gathering.nodes if node in gathering.connected]
+    connected = [node for node in gathering.nodes if node in gathering.connected]
+
+    def causes() -> dict[str, str]:
+        return {node.name: cause for node, cause in gathering.causes.items()}
+
+    return Reached(FleetPrograms(fleet, connected), missing, causes)
 
 
 def _dial(

@@ -24,12 +24,15 @@ if TYPE_CHECKING:
     from ..head.checks.answers import Answer
     from ..head.checks.findings import Finding
     from ..head.checks.subject import Subject
-    from ..head.exec.programs import NodePrograms
     from ..head.full_check.steps import StepResult
     from ..specs.job import JobSpec
+    from .check_nodes import Reached
 
 SECONDS = 60.0
 """Seconds for a node to answer; its checks may wait for a file system."""
+
+CAUSE = 0.5
+"""Seconds for the backend to tell why a session has ended."""
 
 REPORT_SECONDS = 240.0
 """The same with --report, for which torch and compilers are asked."""
@@ -50,9 +53,9 @@ def execute(command: ToolCommand) -> int:
         stack.callback(console.close)
         waiting = Waiting(loop)
         try:
-            programs, missing = connect(prepared, waiting, console, stack)
-            check = Check(prepared.job, programs, waiting, console)
-            verdict = check.run(missing, report=command.own["report"], strict=options.strict)
+            reached = connect(prepared, waiting, console, stack)
+            check = Check(prepared.job, reached, waiting, console)
+            verdict = check.run(report=command.own["report"], strict=options.strict)
             full = check.full(verdict) if command.own["full"] else None
         except Ended as ended:
             return 128 + ended.number
@@ -64,19 +67,20 @@ def execute(command: ToolCommand) -> int:
 class Check:
     """Asks nodes, and compares them."""
 
-    def __init__(
-        self, job: JobSpec, programs: NodePrograms, waiting: Waiting, console: Console
-    ) -> None:
+    def __init__(self, job: JobSpec, reached: Reached, waiting: Waiting, console: Console) -> None:
         self._job = job
-        self._programs = programs
+        self._reached = reached
+        self._programs = reached.programs
         self._waiting = waiting
         self._console = console
         self._task = tasks(job)
 
-    def run(self, missing: Mapping[str, str], *, report: bool, strict: bool) -> Verdict:
+    def run(self, *, report: bool, strict: bool) -> Verdict:
         """Return what is wrong; raises Ended if a signal ends it."""
         options, seconds = (["--report"], REPORT_SECONDS) if report else ([], SECONDS)
         answers = self._ask(self._programs.names, options, seconds)
+        missing = {**self._reached.missing, **self._lost(answers)}
+        answers = {name: one for name, one in answers.items() if name not in missing}
         for name, answer in answers.items():
             for note in answer.notes:
                 self._console.log(f"{name}: {note}", "warning")
@@ -120,6 +124,13 @@ class Check:
 
         self._waiting.until(begin)
         return {name: question[0].answers[name] for name in names}
+
+    def _lost(self, answers: Mapping[str, Answer]) -> dict[str, str]:
+        """Return why nodes were lost, if the program that connects them tells; it ends later."""
+        if any(answer.hello is None for answer in answers.values()):
+            self._waiting.until(lambda over: self._waiting.loop.call_later(CAUSE, over))
+        causes = self._reached.causes()
+        return {name: causes[name] for name in answers if name in causes}
 
     def _problems(self, answers: Mapping[str, Answer]) -> list[str]:
         """Return why nodes cannot run a job together, one line each."""

@@ -24,6 +24,8 @@ class Gathering:
         nodes: all of them, in order.
         connected: those that were connected, in the order of their arrival.
         waiting: those that are still waited for.
+        causes: why sessions have ended, by node, as far as the backend tells; a session may have
+            ended before anything was said over it.
     """
 
     def __init__(self, fleet: Fleet, connect: Callable[[], None], timeout: float) -> None:
@@ -37,6 +39,7 @@ class Gathering:
         self.nodes = list(fleet.nodes.values())
         self.connected: list[NodeConnection] = []
         self.waiting = dict.fromkeys(self.nodes)
+        self.causes: dict[NodeConnection, str] = {}
         self._fleet = fleet
         self._connect = connect
         self._timeout = timeout
@@ -69,6 +72,8 @@ class Gathering:
                 self.connected.append(node)
                 self._look()
             case NodeEnded(node, cause) | NodeDisconnected(node, cause, _):
+                if cause and isinstance(event, NodeEnded):
+                    self.causes[node] = cause
                 self._failed(node, cause or node.lost or "its node launcher has exited")
             case NodeSilent(node, _):
                 self._failed(node, node.lost)

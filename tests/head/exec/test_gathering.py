@@ -49,8 +49,10 @@ def test_the_late_and_the_failed_are_not_waited_for(fleet_of: FleetOf) -> None:
     assert played.said[1:] == [f"n2: {LATE}", "ready"]
     assert (played.names, list(played.gathering.waiting)) == (["n0"], [])
     job.node("n0").leaves()
-    job.step()
+    job.emit(SessionEnded(0, "the machine is down"))
     assert len(played.said) == 3, "what uses a node reports its loss"
+    causes = {node.name: cause for node, cause in played.gathering.causes.items()}
+    assert causes == {"n1": "no route", "n0": "the machine is down"}
 
 
 def test_the_end_of_the_engine_and_giving_up_are_causes(fleet_of: FleetOf) -> None:

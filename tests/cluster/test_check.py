@@ -1,0 +1,94 @@
+"""dsrun-check on hosts: over each kind of launcher, and on a hold."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..support import schemas
+from .command import CHECKOUT
+from .held import Held
+from .jobs import options
+
+if TYPE_CHECKING:
+    import subprocess
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .hosts import Cluster
+
+CHECK = (sys.executable, str(CHECKOUT / "bin" / "dsrun-check"))
+HOSTS = "n1:2,n2:2"
+PLACE = "/tmp/checked"
+
+
+@pytest.fixture
+def folders(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A working folder of each host's own, in which one file differs."""
+    name = "site" if "site" in request.fixturenames else "cluster"
+    cluster: Cluster = request.getfixturevalue(name)
+    for host, text in (("n1", "LAYERS = 12\n"), ("n2", "LAYERS = 4\n")):
+        root = cluster.host(host).root / PLACE[1:]
+        root.mkdir()
+        (root / "model.py").write_text(text)
+    yield
+    for host in ("n1", "n2"):
+        cluster.host(host).run(["rm", "-rf", PLACE])
+
+
+def check(cluster: Cluster, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    argv = [*CHECK, "--workdir", PLACE, *words]
+    return cluster.login.run(argv, cwd=folder)
+
+
+def told(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.stderr == ""
+    value: dict[str, Any] = json.loads(done.stdout)
+    assert schemas.faults("check", value) == []
+    assert value["exit_code"] == done.returncode
+    return value
+
+
+@pytest.mark.usefixtures("folders")
+@pytest.mark.parametrize("launcher", ["ssh", "openssh", "pdsh", "openmpi5", "mpich4", "slurm"])
+def test_what_differs_is_named(site: Cluster, tmp_path: Path, launcher: str) -> None:
+    where = (*options(launcher), "--host", HOSTS)
+    value = told(check(site, tmp_path, *where, "--json", "--strict"))
+    (found,) = [one for one in value["findings"] if one["code"] == "files"]
+    assert (value["exit_code"], found["nodes"]) == (69, ["n2"])
+    assert "(model.py)" in found["text"]
+    assert [(one["node"], one["hostname"]) for one in value["nodes"]] == [
+        ("n1", "n1"),
+        ("n2", "n2"),
+    ]
+
+
+@pytest.mark.usefixtures("folders")
+def test_a_hold_is_asked_beside_its_jobs(cluster: Cluster, tmp_path: Path) -> None:
+    with Held(cluster, tmp_path, "n1,n2,n3") as held:
+        job = held.start("wait.py", str(tmp_path / "done"), "--include", "n1")
+        done = check(cluster, tmp_path, "--on", held.name, "--compare", "--include", "n1@n2")
+        assert done.returncode == 0, done.stderr
+        lines = done.stdout.splitlines()
+        assert lines[0] == "files:"
+        assert lines[-1].startswith("warning: n2: ")
+        done = check(cluster, tmp_path, "--on", held.name)
+        assert done.returncode == 69
+        assert "error: n3: no such folder: /tmp/checked" in done.stdout
+        (tmp_path / "done").touch()
+        job.kill()
+
+
+def test_a_host_that_cannot_be_reached_is_said(cluster: Cluster, tmp_path: Path) -> None:
+    words = ("--connect_timeout", "2", "--workdir", "/", "--host", "n1,blackhole,n9")
+    done = check(cluster, tmp_path, *words, "--json")
+    value = told(done)
+    states = {one["node"]: (one["state"], one["error"]) for one in value["nodes"]}
+    assert value["exit_code"] == 69
+    assert states["n1"] == ("ok", None)
+    assert states["n9"][0] == states["blackhole"][0] == "not reached"
+    assert "does not resolve" in states["n9"][1]
+    assert "no answer" in states["blackhole"][1]
