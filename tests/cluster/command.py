@@ -99,6 +99,8 @@ class Running:
                     self._note(output, block)
         with self._news:
             self._open -= 1
+            if not self._open and COMMAND[1] in str(self.process.args):
+                _keep_findings(self.stderr)
             self._news.notify_all()
 
     def _note(self, output: bytearray, block: bytes) -> None:
@@ -157,7 +159,6 @@ class Dsrun:
         """Kill what still runs."""
         for running in self._started:
             running.kill()
-            _keep_findings(running.stderr)
 
 
 def _keep_findings(text: str) -> None:
