@@ -49,6 +49,17 @@ def joined(found: Sequence[Finding]) -> list[Finding]:
 
 
 def newcomer(one: Subject, present: Sequence[Subject]) -> list[Finding]:
-    """Return what is wrong with a node that joins others, which agree."""
+    """Return what is wrong with a node that joins others, which agree.
+
+    What they have told of their code may be old: in a shared folder it has changed for all. So
+    another script is only a warning here, and other files are nothing.
+    """
     found = findings([*present, one])
-    return [each._replace(nodes=(one.name,)) for each in found if one.name in each.nodes]
+    own = [each._replace(nodes=(one.name,)) for each in found if one.name in each.nodes]
+    return [_undated(each) for each in own if each.code != "files"]
+
+
+def _undated(one: Finding) -> Finding:
+    if one.code != "script":
+        return one
+    return one._replace(severity=Severity.WARNING, text=f"{one.text} when they started")

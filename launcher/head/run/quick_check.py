@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from .run import Run
     from .run_node import RunNode
 
+OF_PYTHON = frozenset({"torch", "nccl"})
+"""Errors about packages of the workers' Python."""
+
 
 class Verdict(NamedTuple):
     """What follows from the findings.
@@ -65,8 +68,7 @@ class QuickCheck:
         return verdict.refused.get(node, "")
 
     def _judge(self, nodes: Sequence[RunNode], found: Sequence[Finding]) -> Verdict:
-        strict = self._run.spec.checks.strict
-        errors = [one for one in found if strict or one.severity is Severity.ERROR]
+        errors = [one for one in found if self._is_error(one)]
         for line in show.lines([one for one in found if one not in errors]):
             if line not in self._told:
                 self._told.add(line)
@@ -77,6 +79,15 @@ class QuickCheck:
                 causes.setdefault(name, []).append(one.text)
         refused = {node: "; ".join(causes[node.name]) for node in nodes if node.name in causes}
         return Verdict(refused, show.lines(errors))
+
+    def _is_error(self, one: Finding) -> bool:
+        """Return whether a finding ends the start.
+
+        Nobody knows which Python a program of --no_python uses, if any.
+        """
+        unsure = self._run.plan.program.no_python and one.code in OF_PYTHON
+        error = one.severity is Severity.ERROR and not unsure
+        return error or self._run.spec.checks.strict
 
 
 def subject(node: RunNode) -> Subject:

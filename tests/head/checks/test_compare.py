@@ -27,9 +27,15 @@ def test_errors_come_first_and_equal_findings_are_one() -> None:
 
 
 def test_a_newcomer_is_the_one_that_is_wrong() -> None:
-    (one,) = newcomer(subject("b", script="x"), [subject("a")])
-    assert (one.code, one.nodes) == ("script", ("b",))
+    (one,) = newcomer(subject("b", python="3.12.0"), [subject("a")])
+    assert (one.code, one.nodes) == ("python", ("b",))
     assert newcomer(subject("b"), [subject("a", limits={"nofile": 1})]) == []
+
+
+def test_the_code_may_have_changed_since_the_others_started() -> None:
+    (one,) = newcomer(subject("b", script="x", files="f2"), [subject("a")])
+    assert (one.code, one.severity) == ("script", Severity.WARNING)
+    assert one.text == "the script is not the same as on a when they started"
 
 
 def test_facts_that_make_no_sense_raise_nothing() -> None:

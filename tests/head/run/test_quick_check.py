@@ -11,6 +11,7 @@ from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.run.file_lists import PATIENCE
 from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.program import Program
 
 from ...support import exec_nodes
 from ...support.fake_fleet import refusal
@@ -76,6 +77,14 @@ def test_an_error_ends_the_start_after_the_warnings(fleet_of: FleetOf) -> None:
     job, run = begin(fleet_of, {"versions": OLDER, **LOW})
     assert refusal(run) == [TORCH]
     assert job.said("warning") == [NOFILE]
+
+
+def test_nobody_knows_the_python_of_a_program(fleet_of: FleetOf) -> None:
+    program = {"program": Program("x", no_python=True)}
+    job, run = begin(fleet_of, {"versions": OLDER}, plan=program)
+    assert (job.said("warning"), run.error) == ([TORCH], None)
+    _, run = begin(fleet_of, {"script": "x"}, plan=program)
+    assert run.error is not None
 
 
 def test_without_it_nobody_is_asked_for_facts(fleet_of: FleetOf) -> None:
