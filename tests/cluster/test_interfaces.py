@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from contextlib import ExitStack, contextmanager
@@ -11,6 +13,9 @@ import pytest
 
 from . import networks
 from .hosts import Cluster
+from .machines import wait_for
+from .reaching import find
+from .test_network import session_of
 from .test_training import cache
 
 if TYPE_CHECKING:
@@ -30,6 +35,13 @@ for name in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
 count, most = (os.environ[f"TORCHELASTIC_{name}"] for name in ("RESTART_COUNT", "MAX_RESTARTS"))
 print("restarted", count, flush=True)
 sys.exit(count != most)
+"""
+
+WAIT = """
+import os, sys, time
+print("up", os.environ.get("GLOO_SOCKET_IFNAME", "-"), flush=True)
+while not os.path.exists(os.path.join(os.path.dirname(sys.argv[0]), "end")):
+    time.sleep(0.05)
 """
 
 TRAIN = """
@@ -163,6 +175,24 @@ def test_of_two_networks_the_one_that_works_is_taken(
     assert len(lines_about(ran)) == 1
     assert shown(mended)[:2] == ["n1:0| GLOO_SOCKET_IFNAME -", "n1:0| NCCL_SOCKET_IFNAME -"]
     assert lines_about(mended) == []
+
+
+@ALL
+def test_a_node_that_comes_back_gets_its_interface_again(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    path = script(tmp_path, WAIT)
+    elastic = ("--elastic_training", "--max_restarts", "3", "--gain_delay", "0")
+    with cards(cluster):
+        running = dsrun.start(*BOTH, *elastic, path)
+        running.wait_for_output("n2:1. up ens5", TIMEOUT)
+        os.kill(find(cluster, "n2", session_of), signal.SIGKILL)
+        running.wait_for_output("n2 is back", TIMEOUT)
+        wait_for(lambda: running.stdout.count("n2:1| up ens5") == 2, "its workers", TIMEOUT)
+        (tmp_path / "end").touch()
+        ran = running.wait(TIMEOUT)
+    assert (ran.returncode, len(lines_about(ran))) == (0, 2), ran.stderr
+    assert "up -" not in ran.stdout
 
 
 @pytest.mark.parametrize(

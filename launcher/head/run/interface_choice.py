@@ -72,7 +72,7 @@ def first_trials(networks: Sequence[Network]) -> list[Trial]:
     return _trials(
         networks,
         lambda by: [(by + far) % len(networks) for far in range(1, NEIGHBOURS + 1)],
-        lambda network: {one for used in defaults(network).values() for one in used},
+        _default_addresses,
     )
 
 
@@ -84,11 +84,29 @@ def more_trials(networks: Sequence[Network], bad: Collection[int]) -> list[Trial
         others = [(by + far) % len(networks) for far in range(1, len(networks))]
         return [to for to in others if by in bad or to in bad][:limit]
 
-    return _trials(
-        networks,
-        peers,
-        lambda one: {address for _, address in one.interfaces} | ({one.gloo} - {""}),
-    )
+    return _trials(networks, peers, _all_addresses)
+
+
+def newcomer_trials(networks: Sequence[Network]) -> list[Trial]:
+    """Return the trials of the defaults of the first node, which comes to a job that runs."""
+    return _trials(networks[: NEIGHBOURS + 1], _the_first, _default_addresses)
+
+
+def more_newcomer_trials(networks: Sequence[Network], _bad: Collection[int]) -> list[Trial]:
+    """Return the trials of all addresses of the first node."""
+    return _trials(networks[: FEW_PEERS + 1], _the_first, _all_addresses)
+
+
+def _the_first(by: int) -> Sequence[int]:
+    return [0] if by else []
+
+
+def _default_addresses(network: Network) -> set[str]:
+    return {address for used in defaults(network).values() for address in used}
+
+
+def _all_addresses(network: Network) -> set[str]:
+    return {address for _, address in network.interfaces} | ({network.gloo} - {""})
 
 
 def _trials(

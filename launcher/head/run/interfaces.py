@@ -1,24 +1,31 @@
 """Finds nodes that others do not reach at the address that gloo or NCCL would use.
 
 All nodes dial a few others at once, which takes one round trip. Only if that fails all addresses
-are tried, and the workers of nodes with another one that works get a variable that names it.
+are tried, and the workers of nodes with another one that works get a variable that names it. Nodes
+that come to an elastic job later are dialled by some of those that are there.
 """
 
 from __future__ import annotations
+
+from itertools import count
 
 from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...control.reach_messages import Dial, Reach, Reached
 from . import interface_choice
-from .interface_choice import Trial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import TypeAlias
 
     from ...common.loop import Loop, Timer
+    from ...control.messages import Hello
     from ...control.reach_messages import Network
+    from .interface_choice import Trial
     from .run_node import RunNode
+
+    Known: TypeAlias = Sequence[tuple[RunNode, Network]]
 
 PATIENCE = 4.0
 """Seconds for an answer; a node takes 2 at most."""
@@ -27,42 +34,50 @@ PATIENCE = 4.0
 class Asked(NamedTuple):
     """A request that a node owes an answer to."""
 
+    examination: Examination
     node: RunNode
-    trials: list[Trial]
+    trials: Sequence[Trial]
 
 
 class Interfaces:
-    """Examines the nodes of one run."""
+    """Examines the nodes of one run.
+
+    Attributes:
+        loop: for timers.
+        warn: is called with what the user is to know.
+    """
 
     def __init__(self, loop: Loop, warn: Callable[[str], None]) -> None:
-        self._loop = loop
-        self._warn = warn
-        self._done: Callable[[], None] = lambda: None
-        self._nodes: list[RunNode] = []
-        self._networks: list[Network] = []
-        self._verdicts: dict[tuple[int, str], str] = {}
+        self.loop = loop
+        self.warn = warn
+        self._numbers = count(1)
         self._asked: dict[int, Asked] = {}
         self._late: set[int] = set()
-        self._number = 0
-        self._timer: Timer | None = None
-        self._next = self._after_first
+        self._of_start: Examination | None = None
+        self._of: dict[RunNode, Examination] = {}
 
     def examine(self, nodes: Sequence[RunNode], done: Callable[[], None]) -> None:
         """Examine nodes that have sent HELLO, and call `done` once their variables are sent.
 
-        Answers to an examination that has not ended are ignored.
+        An examination that has not ended is given up.
         """
-        self.close()
-        self._done = done
-        known = [(one, one.hello.network) for one in nodes if one.hello and one.hello.network]
-        self._nodes = [node for node, _ in known]
-        self._networks = [network for _, network in known]
-        self._verdicts = {}
-        self._next = self._after_first
-        if len(known) > 1:
-            self._ask(interface_choice.first_trials(self._networks))
-        else:
-            done()
+        if self._of_start is not None:
+            self._of_start.close()
+        self._of_start = Examination(self, _known(nodes), done)
+        self._of_start.begin(interface_choice.first_trials, interface_choice.more_trials)
+
+    def examine_newcomer(
+        self, node: RunNode, hello: Hello, others: Sequence[RunNode], done: Callable[[], None]
+    ) -> None:
+        """Examine a node that comes to some others, whose workers run; compare `examine`.
+
+        Nothing is called if the node is reached again meanwhile.
+        """
+        if node in self._of:
+            self._of.pop(node).close()
+        own = [(node, hello.network)] if hello.network else []
+        self._of[node] = one = Examination(self, [*own, *_known(others)], done, newcomer=True)
+        one.begin(interface_choice.newcomer_trials, interface_choice.more_newcomer_trials)
 
     def on_reached(self, node: RunNode, body: bytes) -> None:
         """Handle REACHED.
@@ -80,16 +95,77 @@ class Interfaces:
         if len(answer.verdicts) != len(asked.trials):
             raise frames.BadFrame(f"{len(answer.verdicts)} verdicts on {len(asked.trials)} dials")
         del self._asked[answer.id]
-        for trial, why in zip(asked.trials, answer.verdicts, strict=True):
+        asked.examination.answered(answer.id, zip(asked.trials, answer.verdicts, strict=True))
+
+    def send(self, asked: Asked, dials: Sequence[Dial]) -> int:
+        """Have a node dial others; returns the number of the request."""
+        number = next(self._numbers)
+        self._asked[number] = asked
+        asked.node.send(messages.pack(frames.REACH, Reach(number, tuple(dials), {})))
+        return number
+
+    def equip(self, node: RunNode, variables: dict[str, str]) -> None:
+        """Set variables for the workers that a node starts from now on."""
+        node.send(messages.pack(frames.REACH, Reach(next(self._numbers), (), variables)))
+
+    def ignore(self, numbers: set[int]) -> None:
+        """Ignore the answers to these requests."""
+        self._late |= numbers
+        for number in numbers:
+            del self._asked[number]
+
+    def close(self) -> None:
+        """End all examinations without a call."""
+        for one in (self._of_start, *self._of.values()):
+            if one is not None:
+                one.close()
+
+
+def _known(nodes: Sequence[RunNode]) -> Known:
+    return [(one, one.hello.network) for one in nodes if one.hello and one.hello.network]
+
+
+class Examination:
+    """One examination: of all nodes at the start, or of the first of these, which is new."""
+
+    def __init__(
+        self, of: Interfaces, known: Known, done: Callable[[], None], *, newcomer: bool = False
+    ) -> None:
+        self._of = of
+        self._nodes = [node for node, _ in known]
+        self._networks = [network for _, network in known]
+        self._examined = self._networks[:1] if newcomer else self._networks
+        self._done = done
+        self._verdicts: dict[tuple[int, str], str] = {}
+        self._owed: set[int] = set()
+        self._timer: Timer | None = None
+        self._next: Callable[[], None] = self._after_first
+
+    def begin(
+        self,
+        first: Callable[[Sequence[Network]], list[Trial]],
+        more: Callable[[Sequence[Network], set[int]], list[Trial]],
+    ) -> None:
+        """Begin, given which trials are made at first, and which if nodes turn out to be bad."""
+        self._more = more
+        if len(self._nodes) > 1:
+            self._ask(first(self._networks))
+        else:
+            self._done()
+
+    def answered(self, number: int, verdicts: Iterable[tuple[Trial, str]]) -> None:
+        """Handle the answer to a request."""
+        for trial, why in verdicts:
             at = trial.to, trial.address
             self._verdicts[at] = self._verdicts.get(at) or why
-        if not self._asked:
+        self._owed.remove(number)
+        if not self._owed:
             self._go_on()
 
     def close(self) -> None:
         """Wait for no answer any more."""
-        self._late.update(self._asked)
-        self._asked = {}
+        self._of.ignore(self._owed)
+        self._owed = set()
         if self._timer is not None:
             self._timer.cancel()
 
@@ -98,11 +174,10 @@ class Interfaces:
         for trial in trials:
             own.setdefault(trial.by, []).append(trial)
         for by, some in own.items():
-            self._number += 1
-            self._asked[self._number] = Asked(self._nodes[by], some)
-            self._send(self._nodes[by], Reach(self._number, tuple(map(self._dial, some)), {}))
-        if self._asked:
-            self._timer = self._loop.call_later(PATIENCE, self._go_on)
+            asked = Asked(self, self._nodes[by], some)
+            self._owed.add(self._of.send(asked, list(map(self._dial, some))))
+        if self._owed:
+            self._timer = self._of.loop.call_later(PATIENCE, self._go_on)
         else:
             self._go_on()
 
@@ -110,28 +185,24 @@ class Interfaces:
         network = self._networks[trial.to]
         return Dial(trial.address, network.port, network.token)
 
-    def _send(self, node: RunNode, request: Reach) -> None:
-        node.send(messages.pack(frames.REACH, request))
-
     def _go_on(self) -> None:
-        """Continue with the answers that have come; a node without one is counted by others."""
+        """Continue with the answers that have come."""
         self.close()
         self._next()
 
     def _after_first(self) -> None:
-        bad = interface_choice.bad(self._networks, self._verdicts)
+        bad = interface_choice.bad(self._examined, self._verdicts)
         if not bad:
             self._done()
             return
         self._next = self._after_more
-        self._ask(interface_choice.more_trials(self._networks, bad))
+        self._ask(self._more(self._networks, bad))
 
     def _after_more(self) -> None:
-        found = interface_choice.choices(self._networks, self._verdicts)
+        found = interface_choice.choices(self._examined, self._verdicts)
         for one in found:
             if one.variables:
-                self._number += 1
-                self._send(self._nodes[one.node], Reach(self._number, (), one.variables))
+                self._of.equip(self._nodes[one.node], one.variables)
         for line in interface_choice.words([node.name for node in self._nodes], found):
-            self._warn(line)
+            self._of.warn(line)
         self._done()

@@ -79,10 +79,22 @@ class NodeFrames:
             self._run.fail_start(node, why)
 
     def _on_fit(self, node: RunNode, hello: messages.Hello) -> None:
-        if self._run.started:
-            self._run.restarts.on_hello(node, hello)
+        run = self._run
+        if not run.started:
+            run.startup.on_hello(node, hello)
+        elif hello.network is None or hello.problems:
+            run.restarts.on_hello(node, hello)
         else:
-            self._run.startup.on_hello(node, hello)
+            node.busy = True
+            there = [one for one in run.nodes if not one.over]
+            accept = partial(self._accept, node, hello, node.asked)
+            run.startup.interfaces().examine_newcomer(node, hello, there, accept)
+
+    def _accept(self, node: RunNode, hello: messages.Hello, asked: float) -> None:
+        """Offer a newcomer to the policy, unless the connection of its HELLO is gone."""
+        if node.connection.connected and node.asked == asked:
+            node.busy = False
+            self._run.restarts.on_hello(node, hello)
 
     def _on_started(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()

@@ -292,12 +292,16 @@ class Startup:
         self._examined = not any(node.hello and node.hello.network for node in self._nodes)
         if self._examined:
             return
+        self.interfaces().examine(self._nodes, self._on_examined)
+
+    def interfaces(self) -> Interfaces:
+        """Return what examines the network interfaces of nodes, also of those that come later."""
         if self._interfaces is None:
             from .interfaces import Interfaces
 
             warn = partial(self._console.log, level="warning")
             self._interfaces = Interfaces(self._loop, warn)
-        self._interfaces.examine(self._nodes, self._on_examined)
+        return self._interfaces
 
     def _on_examined(self) -> None:
         self._examined = True

@@ -21,7 +21,9 @@ from dsrun.launcher.head.run.interface_choice import (
     choices,
     defaults,
     first_trials,
+    more_newcomer_trials,
     more_trials,
+    newcomer_trials,
     words,
 )
 
@@ -156,6 +158,14 @@ def test_a_large_job_dials_no_more_than_it_has_to() -> None:
     assert len([one for one in one_bad if one.by == 3]) == 2 * MANY_PEERS
     assert len([one for one in one_bad if one.by == 9]) == 2
     assert time.process_time() - began < 10
+
+
+def test_a_node_that_comes_later_is_dialled_by_a_few() -> None:
+    networks = [network(number) for number in range(20)]
+    assert newcomer_trials(networks) == [Trial(1, 0, "a0"), Trial(2, 0, "a0")]
+    more = more_newcomer_trials(networks, {0})
+    assert {one.by for one in more} == set(range(1, FEW_PEERS + 1))
+    assert {(one.to, one.address) for one in more} == {(0, "a0"), (0, "b0")}
 
 
 def test_what_is_said_has_nodes_reason_and_variables() -> None:

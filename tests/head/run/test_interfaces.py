@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.reach_messages import Interface, Network, Reached
+from dsrun.launcher.head.elastic.reconnector import FIRST
 from dsrun.launcher.head.run.interfaces import PATIENCE
 from dsrun.launcher.specs.check_policy import CheckPolicy
 
+from ...support.elastic_run import Job
 from ...support.fake_fleet import refusal
 
 if TYPE_CHECKING:
@@ -209,3 +212,94 @@ def test_an_answer_where_nothing_is_examined_is_not_valid(fleet_of: FleetOf) -> 
     job.node("n0").hello()
     job.step()
     assert refusal(run)[-1].startswith("n1: it sent an invalid frame of kind 55: ")
+
+
+# -- nodes that come later ------------------------------------------------------------------------
+
+
+def back(fleet_of: FleetOf, gloo: str) -> FakeFleet:
+    """An elastic job of two nodes that runs on n0; n1 was lost, and says HELLO again."""
+    fleet = fleet_of("n0", "n1")
+    job = Job(fleet)
+    greet(fleet)
+    answer_all(fleet)
+    for node in fleet.nodes():
+        node.beats()
+        fleet.step()
+    job.join("n0", "n1")
+    job.up("n0", "n1")
+    fleet.node("n1").leaves()
+    fleet.step()
+    job.join("n0")
+    job.up("n0")
+    fleet.go(FIRST + 0.5)
+    assert fleet.kinds("n1") == ["JOB"]
+    fleet.said()
+    fleet.node("n1").hello(port=None, network=network("n1", gloo))
+    fleet.step()
+    return fleet
+
+
+def leave(fleet: FakeFleet) -> None:
+    """Have the session of n1 end."""
+    fleet.node("n1").leaves()
+    fleet.step()
+    fleet.emit(SessionEnded(1, "gone"))
+
+
+def test_a_node_that_comes_back_is_dialled_by_those_that_are_there(fleet_of: FleetOf) -> None:
+    fleet = back(fleet_of, "10.0.0.{}")
+    (asked,) = requests(fleet, "n0")
+    assert [address for address, _, _ in asked["dials"]] == ["10.0.0.1"]
+    assert fleet.kinds("n1") == [], "it is not taken in before"
+    answer(fleet, "n0", bool)
+    assert fleet.kinds("n1") == ["START"]
+    assert fleet.said("warning") == ["n1 is back"]
+
+
+def test_one_whose_default_fails_gets_a_variable_for_its_rounds(fleet_of: FleetOf) -> None:
+    fleet = back(fleet_of, "127.0.1.1")
+    answer(fleet, "n0", lambda address: address != "10.0.0.1")
+    (kind, request), start = fleet.news("n1")
+    assert (kind, request["variables"]) == ("REACH", {"GLOO_SOCKET_IFNAME": "eth1"})
+    assert start[0] == "START"
+    line, there = fleet.said("warning")
+    assert line.endswith("set for the workers: GLOO_SOCKET_IFNAME=eth1 on n1")
+    assert there == "n1 is back"
+
+
+def test_one_that_is_gone_meanwhile_is_not_taken_in(fleet_of: FleetOf) -> None:
+    fleet = back(fleet_of, "10.0.0.{}")
+    leave(fleet)
+    answer(fleet, "n0", bool)
+    assert fleet.said("warning") == []
+    fleet.go(3 * FIRST)
+    assert fleet.backend.started[1:] == [[1], [1]]
+    fleet.node("n1").hello(port=None, network=network("n1"))
+    fleet.step()
+    answer(fleet, "n0", bool)
+    assert fleet.said("warning") == ["n1 is back"]
+
+
+def test_one_that_is_back_before_the_answers_is_examined_anew(fleet_of: FleetOf) -> None:
+    fleet = back(fleet_of, "10.0.0.{}")
+    leave(fleet)
+    fleet.go(2 * FIRST)
+    assert fleet.kinds("n1") == ["JOB"]
+    fleet.node("n1").hello(port=None, network=network("n1", "127.0.1.1"))
+    fleet.step()
+    first, second = requests(fleet, "n0")
+    assert len(second["dials"]) == 2
+    fleet.node("n0").says(messages.pack(frames.REACHED, Reached(first["id"], ("",))))
+    fleet.step()
+    assert fleet.kinds("n1") == []
+    answer(fleet, "n0", bool)
+    assert fleet.kinds("n1") == ["REACH", "START"]
+
+
+def test_a_node_without_interfaces_is_taken_in_as_it_is(fleet_of: FleetOf) -> None:
+    fleet = back(fleet_of, "10.0.0.{}")
+    leave(fleet)
+    fleet.go(3 * FIRST)
+    fleet.node("n1").hello(port=None)
+    assert fleet.kinds("n1") == ["JOB", "START"]
