@@ -88,7 +88,8 @@ def test_what_would_ruin_the_job_keeps_a_node_out(fleet_of: FleetOf) -> None:
     present = job.run.nodes[0]
     assert present.hello is not None
     present.hello = present.hello._replace(facts=facts())
-    job.fleet.node("n1").hello(facts=facts(wall=time.time(), versions={"torch": "2.3.0"}))
+    older = facts().versions | {"torch": "2.3.0"}
+    job.fleet.node("n1").hello(facts=facts(wall=time.time(), versions=older))
     job.fleet.step()
     (said,) = job.fleet.said("warning")
     assert said.startswith("cannot use n1: ")
