@@ -96,6 +96,10 @@ def _show(planned: PlannedJob, options: Options) -> int:
     from .planning.job import job_spec
 
     spec = job_spec(planned, options)
+    if spec.sync is not None:
+        from .head.sync.scan import checked
+
+        checked(spec.sync)
     text = (dry_run.as_json if options.json else dry_run.as_table)(spec, commands(spec))
     entry.write(f"{text}\n")
     return 0

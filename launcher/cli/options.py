@@ -65,6 +65,8 @@ class Options:
     run_path: bool = option(False, "bool")
     python: str | None = option(None, "str", "PATH")
     workdir: str | None = option(None, "str", "DIR")
+    sync: str | None = option(None, "str", "DIR")
+    sync_limit: str = option("1GB", "str", "SIZE")
     no_local_rank: bool = option(False, "bool", also=("use_env",))
     start_method: str = option("", "str", "NAME", choices=("spawn", "fork", "forkserver"))
     venv_script: str = option("", "str", "FILE")

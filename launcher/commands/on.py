@@ -52,6 +52,10 @@ def run(command: Command) -> int:
     held.check(command)
     with holds.find(options.on or "") as client:
         spec = held.held_job(command, held.nodes_of(_description(client)))
+        if spec.sync is not None:
+            from ..head.sync.source import Source
+
+            Source(spec.sync, os.environ)  # The hold finds the hashes in the cache.
         if options.dry_run:
             return _show(spec, as_json=options.json)
         code = _report(spec, ClientRun(client, spec, options.on_busy))

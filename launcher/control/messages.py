@@ -66,6 +66,8 @@ class Task(NamedTuple):
             for them, heartbeats begin with this JOB, and its START may take any length of time.
         base: the environment with which the workers begin, texts as `environment.to_wire` makes
             them; None for the node launcher's own.
+        synced: the lock of the synced folder that the workers run in, and the digest of what has
+            been placed there; () for none.
         payload: a function that the workers call, pickled, as base64; "" for a program.
         facts: whether HELLO is to have the facts by which nodes are compared.
         reach: whether this node is to listen for others, so that they can try its addresses.
@@ -103,6 +105,7 @@ class Task(NamedTuple):
     preload: tuple[str, ...] = ()
     warm: bool = False
     held: bool = False
+    synced: tuple[str, ...] = ()
     payload: str = ""
     base: dict[str, str] | None = None
     facts: bool = False

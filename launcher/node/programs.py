@@ -23,6 +23,7 @@ PROGRAMS: dict[str, str] = {
     "device": ".full_check.devices:main",
     "facts": ".facts.program:main",
     "network": ".full_check.network:main",
+    "sync": ".sync.program:main",
 }
 """Programs by name: "module:function", the module relative to this package."""
 

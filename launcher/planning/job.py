@@ -44,12 +44,13 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         output_file.check("--report_file", options.report_file)
     lists, names = options.bind_core_list, [node.host.name for node in plan.nodes]
     core_list, by_host = core_lists(lists, names)
+    folder, workers = workdir(options), worker_policy(options, plan)
     spec = JobSpec(
         job_id=new_job_id(),
         plan=plan,
-        workdir=workdir(options),
+        workdir=folder,
         travel=environment,
-        workers=worker_policy(options, plan),
+        workers=workers,
         backend=planned.backend,
         binding=binding_policy(options)._replace(core_list=core_list),
         core_lists=by_host,
@@ -63,6 +64,11 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         origin=planned.origin,
         only=only,
     )
+    if options.sync is not None:
+        from .sync import sync_spec
+
+        synced = sync_spec(options, plan.program, folder, workers, environment)
+        spec = spec._replace(sync=synced)
     preflight.check(spec)
     problem = spec.misfit(plan, bare=False)
     if problem:

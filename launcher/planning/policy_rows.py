@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..specs.output_policy import OutputPolicy, Streams
     from ..specs.rendezvous import Rendezvous
     from ..specs.supervision_policy import SupervisionPolicy
+    from ..specs.sync import SyncSpec
 
 STREAMS = {1: "stdout", 2: "stderr", 3: "stdout and stderr"}
 
@@ -32,6 +33,7 @@ def rows(spec: JobSpec) -> list[tuple[str, str]]:
         ("binding", _binding(spec)),
         ("batches", _batches(spec)),
         ("elastic", _elastic(spec.elastic) if spec.elastic else _torch(spec.plan.rendezvous)),
+        ("sync", _sync(spec.sync)),
         ("updates", _updates(spec)),
         ("control", _control(spec)),
         ("checks", _checks(spec.checks)),
@@ -109,6 +111,11 @@ def _elastic(policy: ElasticPolicy) -> Iterator[str]:
 def _torch(rendezvous: Rendezvous | None) -> Iterator[str]:
     if rendezvous is not None:
         yield f"at most {counted(rendezvous.restarts, 'restart')}, by torch's agent"
+
+
+def _sync(policy: SyncSpec | None) -> Iterator[str]:
+    if policy is not None:
+        yield f"{policy.source} to nodes that do not share it, at most {policy.limit} bytes"
 
 
 def _updates(spec: JobSpec) -> Iterator[str]:

@@ -28,6 +28,7 @@ from .plan import Node, Plan, Share
 from .program import Program
 from .rendezvous import Rendezvous
 from .supervision_policy import SupervisionPolicy
+from .sync import SyncSpec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ SHAPES: tuple[type[Any], ...] = (
         Plan,
         Program,
     ),
-    *(Rendezvous, Share, Streams, SupervisionPolicy, Travel, WorkerPolicy),
+    *(Rendezvous, Share, Streams, SupervisionPolicy, SyncSpec, Travel, WorkerPolicy),
 )
 """The classes that can be converted."""
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .elastic_policy import ElasticPolicy
     from .host_updates import HostUpdates
     from .plan import Plan
+    from .sync import SyncSpec
 
 
 class WorkerPolicy(NamedTuple):
@@ -68,6 +69,7 @@ class JobSpec(NamedTuple):
         output: where the output goes.
         checks: what is checked before the workers start.
         elastic: how far the job may shrink, grow and fail; None for a static job.
+        sync: the folder that is synced to the nodes; None for none.
         updates: where it looks for added and removed hosts; None for nowhere.
         batches: the elastic batch plan that the number of workers must fit; None for none.
         dial_in: how node launchers that dial in reach the runner.
@@ -92,6 +94,7 @@ class JobSpec(NamedTuple):
     output: OutputPolicy = OutputPolicy()
     checks: CheckPolicy = CheckPolicy()
     elastic: ElasticPolicy | None = None
+    sync: SyncSpec | None = None
     updates: HostUpdates | None = None
     batches: BatchPlan | None = None
     dial_in: DialIn = DialIn()

@@ -20,6 +20,13 @@ OPTIONS = {
         "Working directory of the workers. It must exist on every node.",
         default="the current directory",
     ),
+    "sync": Description(
+        "Copy the folder DIR, which contains the workers' folder, to the nodes that do not share"
+        " it, without what .gitignore and .dsrunignore name. Only what has changed since the last"
+        " time is sent. The workers run in the copy, which is kept for later jobs.",
+        default="nothing is copied",
+    ),
+    "sync_limit": Description("The most that --sync copies to a node: 500MB, 2GB, 1.5GiB."),
     "no_local_rank": Description(
         "Do not pass --local_rank=N to the script; LOCAL_RANK is set in any case. Implied by"
         " --nproc_per_node, --nnodes, --standalone and --rdzv_*, as torchrun passes none."

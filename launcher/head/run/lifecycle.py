@@ -142,7 +142,20 @@ def open_console(spec: JobSpec, console: Console) -> None:
 
 
 def program_of(spec: JobSpec, fleet: Fleet, console: Console) -> Run:
-    """Return the run with its restart policy."""
+    """Return the run with its restart policy, and what it does before a node gets its JOB.
+
+    Raises:
+        UsageError: the folder of --sync cannot be read, or is too large.
+    """
+    run = _with_policy(spec, fleet, console)
+    if spec.sync is not None:
+        from .synced_start import SyncedStart
+
+        SyncedStart(run, spec.sync)
+    return run
+
+
+def _with_policy(spec: JobSpec, fleet: Fleet, console: Console) -> Run:
     rendezvous, limits = spec.plan.rendezvous, spec.elastic
     if rendezvous is not None:
         from ..elastic.torch_rendezvous import TorchRendezvous

@@ -36,15 +36,10 @@ def tasks(spec: JobSpec) -> Callable[[Node], Task]:
     base = None if spec.environ is None else _wired_variables(spec.environ)
     rest, port = spec.binding.core_list, spec.plan.master_port or 0
 
-    def own(node: Node) -> bool:
-        """Return whether a node is this machine, and its node launcher a child of this process."""
-        by_engine = BACKENDS[spec.plan.launcher].by_engine
-        return not (by_engine or spec.backend.force_multi) and source.is_here(node.host)
-
     def task(node: Node) -> Task:
         first = node.rank == 0 and spec.plan.rendezvous is None
         return common._replace(
-            base=base if base is not None and own(node) else None,
+            base=base if base is not None and is_child(spec, node) else None,
             host=node.host.name,
             slots=node.host.slots,
             port=port if first else None,
@@ -52,6 +47,12 @@ def tasks(spec: JobSpec) -> Callable[[Node], Task]:
         )
 
     return task
+
+
+def is_child(spec: JobSpec, node: Node) -> bool:
+    """Return whether a node is this machine, and its node launcher a child of this process."""
+    by_engine = BACKENDS[spec.plan.launcher].by_engine
+    return not (by_engine or spec.backend.force_multi) and source.is_here(node.host)
 
 
 def _common(spec: JobSpec) -> Task:

@@ -52,6 +52,8 @@ class NodeSetup:
         if task.by_engine:
             self._check(preflight.host_problem(task.host))
         self.workdir = environment.from_wire(task.workdir)
+        self._folder_in_use = -1
+        self._use_synced_folder()
         self._check(preflight.folder_problem(self.workdir))
         self.python = self._find_python(self._enter_venv())
         self.path = environment.from_wire(self.base.get("PATH", os.defpath))
@@ -104,12 +106,26 @@ class NodeSetup:
         """Release the master port: the next job may use the same one."""
         if self._reservation is not None:
             self._reservation.close()
+        if self._folder_in_use >= 0:
+            os.close(self._folder_in_use)
+            self._folder_in_use = -1
 
     # -- checks -----------------------------------------------------------------------------
 
     def _check(self, problem: str) -> None:
         if problem:
             self._problems.append(problem)
+
+    def _use_synced_folder(self) -> None:
+        """Let nobody change the folder while the workers may run in it."""
+        if not self.task.synced:
+            return
+        from ..sync import in_use
+
+        try:
+            self._folder_in_use = in_use.hold(*self.task.synced)
+        except OSError as error:
+            self._check(f"--sync: {self.task.workdir}: {reason(error)}")
 
     def _enter_venv(self) -> bytes:
         """Source --venv_script; return the Python that it puts on PATH, b"" for none."""

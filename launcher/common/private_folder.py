@@ -1,0 +1,49 @@
+"""Folders of this user alone, below `~/.cache`: made if need be, and checked before each use."""
+
+from __future__ import annotations
+
+import os
+import stat
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PRIVATE = 0o700
+"""The permissions of such a folder."""
+
+
+def cache_root(environ: Mapping[str, str]) -> str:
+    """Return the user's folder for caches (XDG Base Directory Specification 0.8)."""
+    given = environ.get("XDG_CACHE_HOME", "")
+    return given if os.path.isabs(given) else os.path.join(os.path.expanduser("~"), ".cache")
+
+
+def private_folder(root: str, *names: str) -> str:
+    """Return the folder of these names below `root`, after it and those above it are made.
+
+    Raises:
+        OSError: one cannot be made, is no folder, belongs to another user, or is open to others;
+            `strerror` says so, and `filename` is its path.
+    """
+    os.makedirs(root, PRIVATE, exist_ok=True)
+    path = root
+    for name in names:
+        path = os.path.join(path, name)
+        try:
+            os.mkdir(path, PRIVATE)
+        except FileExistsError:
+            _check(path)
+    return path
+
+
+def _check(path: str) -> None:
+    status = os.lstat(path)
+    faults = {
+        "is not a folder": not stat.S_ISDIR(status.st_mode),
+        "belongs to another user": status.st_uid != os.getuid(),
+        "is open to other users; run chmod 700": bool(status.st_mode & 0o077),
+    }
+    for fault, found in faults.items():
+        if found:
+            raise PermissionError(1, fault, path)

@@ -1,0 +1,143 @@
+"""Brings the folder of --sync to each node of a run before its JOB."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from ...common.text import plain
+from ...specs.environment import to_wire
+from ..fleet.hosts import by_cause
+from ..sync.node_sync import NodeSync
+from ..sync.shared import SharedProbe
+from ..sync.source import Source
+from .tasks import is_child
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...control.messages import Task
+    from ...specs.sync import SyncSpec
+    from ..sync.node_sync import Copy
+    from .run import Run
+    from .run_node import RunNode
+
+COLLECT = 0.2
+"""Seconds for which nodes are collected that share a line."""
+
+NAMED = 5
+"""Links and special files that are named."""
+
+
+class SyncedStart:
+    """Has the folder on each node before the node gets its JOB."""
+
+    def __init__(self, run: Run, sync: SyncSpec) -> None:
+        """Read the folder, and prepare the run.
+
+        Raises:
+            UsageError: it cannot be read, or is too large.
+        """
+        self._run = run
+        self._source = Source(sync, os.environ)
+        self._probe = SharedProbe(sync.source)
+        self._apart: dict[str, str] = {}
+        paths = self._source.paths
+        moved = {to_wire(path): to_wire(place) for path, place in sync.moved.items()}
+        self._moved = {path: place for path, place in moved.items() if place in paths}
+        self._name_the_rest()
+        run.before_job = self.prepare
+
+    def prepare(self, node: RunNode) -> None:
+        """Have the folder on a node, then send it JOB; this machine's own uses the folder."""
+        run, connection = self._run, node.connection
+        if is_child(run.spec, node.node):
+            run.send_job(node)
+            return
+        one = NodeSync(
+            self._source,
+            self._probe,
+            partial(self._on_outcome, node),
+            wanted=lambda: not run.ending,
+            log=lambda text: run.log(f"{node.name}: {text}", "debug"),
+        )
+        one.begin(run.fleet.commands, run.fleet.nodes[connection.number])
+
+    def _on_outcome(self, node: RunNode, outcome: Copy | str) -> None:
+        run = self._run
+        if isinstance(outcome, str):
+            self._fail(node, outcome)
+        elif not outcome.folder:
+            run.log(f"{node.name}: shares the folder of --sync", "debug")
+            run.send_job(node)
+        else:
+            self._note_number(node, outcome)
+            run.send_job(node, partial(self._placed, outcome))
+
+    def _fail(self, node: RunNode, cause: str) -> None:
+        if self._run.started:
+            self._run.warn(f"cannot use {node.name}: {cause}")
+            node.connection.close(cause)
+        else:
+            self._run.fail_start(node, cause)
+
+    def _placed(self, copy: Copy, task: Task) -> Task:
+        """Return the task of a node that has a copy of the folder."""
+        synced = copy.lock, self._source.manifest.digest
+        return placed(task, self._moved, copy.folder)._replace(synced=synced)
+
+    def _note_number(self, node: RunNode, copy: Copy) -> None:
+        """Say that the usual copy is in use; nodes of which that is true share a line."""
+        if copy.number == 1:
+            return
+        if not self._apart:
+            self._run.loop.call_later(COLLECT, self._name_apart)
+        self._apart[node.name] = (
+            "another job runs in the copy of the folder (--sync), which has changed since; using"
+            f" {plain(copy.folder)}, without what jobs have written in the other one"
+        )
+
+    def _name_apart(self) -> None:
+        for line in by_cause(self._apart):
+            self._run.warn(line)
+        self._apart.clear()
+
+    def _name_the_rest(self) -> None:
+        """Say what is not synced, or may be missing on the nodes."""
+        source = self._source
+        if source.skipped:
+            self._run.warn(f"--sync: not copied: {_named(source.skipped)}")
+        if source.outside:
+            names = _named(source.outside)
+            self._run.log(f"--sync: links that point out of the folder stay as they are: {names}")
+
+
+def placed(task: Task, moved: Mapping[str, str], copy: str) -> Task:
+    """Return a task whose paths in the folder are those of a copy.
+
+    Args:
+        task: with the paths of the runner's machine.
+        moved: those that are in the folder, each with its path relative to that.
+        copy: where the copy is.
+    """
+
+    def there(path: str) -> str:
+        place = moved.get(path)
+        return path if place is None else os.path.join(copy, place) if place else copy
+
+    program = task.program
+    python = None if program.python is None else there(program.python)
+    path = task.env.get("PYTHONPATH")
+    env = {} if path is None else {"PYTHONPATH": ":".join(map(there, path.split(":")))}
+    return task._replace(
+        workdir=there(task.workdir),
+        program=program._replace(script=there(program.script), python=python),
+        venv_script=there(task.venv_script),
+        env={**task.env, **env},
+    )
+
+
+def _named(names: list[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return plain(", ".join(names[:NAMED])) + more

@@ -1,0 +1,81 @@
+"""The contents of files by their hash, which is kept as long as the files do not change."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+
+from ...common.private_folder import cache_root, private_folder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .scan import Item
+
+BLOCK = 1 << 20
+"""Bytes that are read at a time."""
+
+FRESH = 2.0
+"""Seconds since a file's last change within which another one may not change its times: the
+coarsest clock of a common file system (FAT)."""
+
+MARK = "dsrun hashes 1"
+"""The first field of the file: it is dsrun's, and of this form."""
+
+
+class Hashes:
+    """The hashes of the files in one folder."""
+
+    def __init__(self, key: str, environ: Mapping[str, str]) -> None:
+        """Read what is known; nothing if that is not readable, or not dsrun's."""
+        self._path = ""
+        self._known: dict[str, list[object]] = {}
+        self._used: dict[str, list[object]] = {}
+        self._changed = False
+        with suppress(OSError, ValueError, TypeError):
+            folder = private_folder(cache_root(environ), "dsrun", "hashes")
+            self._path = os.path.join(folder, key)
+            with open(self._path, "rb") as file:
+                mark, known = json.load(file)
+            self._known = known if mark == MARK else {}
+
+    def of(self, source: str, item: Item, now: float) -> tuple[int, str]:
+        """Return the size and the SHA-256 of a file; `now` is the time, in seconds.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        known = self._known.get(item.path)
+        if known is not None and known[:-1] == list(item.stamp):
+            self._used[item.path] = known
+            return item.size, str(known[-1])
+        path = os.path.join(os.fsencode(source), item.path.encode("utf-8", "surrogateescape"))
+        size, digest = _hashed(path)
+        _, *times, _ = item.stamp
+        if size == item.size and max(times) < (now - FRESH) * 1e9:
+            self._used[item.path] = [*item.stamp, digest]
+        self._changed = True
+        return size, digest
+
+    def save(self) -> None:
+        """Keep what was used; a folder that cannot be written to is no error."""
+        if not self._path or not (self._changed or self._used.keys() != self._known.keys()):
+            return
+        text = json.dumps([MARK, self._used], separators=(",", ":"))
+        own = f"{self._path}.{os.getpid()}"
+        with suppress(OSError):
+            with open(own, "w", encoding="ascii") as file:
+                file.write(text)
+            os.rename(own, self._path)
+
+
+def _hashed(path: bytes) -> tuple[int, str]:
+    found, size = hashlib.sha256(), 0
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        while block := file.read(BLOCK):
+            found.update(block)
+            size += len(block)
+    return size, found.hexdigest()

@@ -1,0 +1,201 @@
+"""Keeps the copy of a folder on one node: the runner's half of what is said about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+
+from ...common.errors import reason
+from ...common.text import plain
+from ...common.values import NamedTuple
+from ...common.wording import counted
+from ...control.sync_manifest import FILE
+from ...specs.environment import to_wire
+from ..fleet.commands import WINDOW, CommandEnded, CommandOutput, CommandSpec, InputTaken
+from .scan import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any
+
+    from ..fleet.commands import CommandEvent, FleetCommands
+    from ..fleet.node_connection import NodeConnection
+    from .shared import SharedProbe
+    from .source import Source
+
+    Outcome = Callable[["Copy | str"], None]
+
+KEPT = 2048
+"""Bytes of its errors that are kept."""
+
+LINE = 1 << 20
+"""Bytes of an answer, beside those for each entry of the manifest."""
+
+NAMED = 5
+"""Files in the way that are named."""
+
+
+class Copy(NamedTuple):
+    """What a node has.
+
+    Attributes:
+        folder: where, as the node has written it; "" for the shared folder itself.
+        lock: the file that a run there locks.
+        number: of the copy: 2 and more if a run uses the others with other contents.
+    """
+
+    folder: str
+    lock: str = ""
+    number: int = 1
+
+
+class _BadAnswer(Exception):
+    """A node has answered what it should not."""
+
+
+class NodeSync:
+    """One node, from its request to the outcome."""
+
+    def __init__(
+        self,
+        source: Source,
+        probe: SharedProbe,
+        on_outcome: Outcome,
+        wanted: Callable[[], bool],
+        log: Callable[[str], None],
+    ) -> None:
+        """Prepare it.
+
+        Args:
+            source: the folder.
+            probe: is in it until the node has answered.
+            on_outcome: called once with the copy, or why there is none; not if the node is lost.
+            wanted: returns whether there is still to be a copy.
+            log: prints what is sent.
+        """
+        self._source = source
+        self._probe = probe
+        self._on_outcome: Outcome | None = on_outcome
+        self._wanted = wanted
+        self._log = log
+        self._answered = False
+        self._line, self._errors = bytearray(), bytearray()
+        self._pieces: Iterator[bytes] = iter(())
+
+    def begin(self, commands: FleetCommands, node: NodeConnection) -> None:
+        """Ask a connected node."""
+        source = self._source
+        request = {
+            "name": source.name,
+            "key": source.key,
+            "source": to_wire(source.spec.source),
+            "probe": self._probe.begin(),
+            "digest": source.manifest.digest,
+        }
+        spec = CommandSpec((), stdin=True, program="sync")
+        self._running = commands.run([node], spec, self._on_event)
+        self._running.feed(json.dumps(request).encode() + b"\n")
+
+    def _on_event(self, event: CommandEvent) -> None:
+        if self._on_outcome is not None and not self._wanted():
+            self._on_outcome = None
+            self._running.stop()
+        match event:
+            case CommandOutput(_, 1, data):
+                self._running.took(event)
+                self._read(data)
+            case CommandOutput(_, _, data):
+                self._running.took(event)
+                self._errors = (self._errors + data)[-KEPT:]
+            case InputTaken():
+                self._pump()
+            case CommandEnded(_, code, hint):
+                self._end_probe()
+                last = self._errors.decode("utf-8", "replace").strip().rpartition("\n")[2]
+                self._finish(f"--sync: it ended with code {code} ({last or hint or 'no message'})")
+            case _:
+                self._end_probe()
+
+    # -- what the node says -----------------------------------------------------------------
+
+    def _read(self, data: bytes) -> None:
+        self._end_probe()
+        self._line += data
+        *lines, rest = self._line.split(b"\n")
+        self._line = rest
+        try:
+            if len(rest) > LINE + 16 * len(self._source.manifest.entries):
+                raise _BadAnswer
+            for line in lines:
+                self._on_answer(json.loads(line))
+        except (_BadAnswer, ValueError, RecursionError):
+            self._finish("--sync: the node has sent an invalid answer")
+            self._running.stop()
+
+    def _on_answer(self, answer: Any) -> None:
+        match answer:
+            case {"shared": True}:
+                self._finish(Copy(""))
+            case {"manifest": True}:
+                packed = self._source.manifest.packed
+                self._send(iter((struct.pack("!I", len(packed)) + packed,)))
+            case {"need": [*positions]}:
+                self._give(positions)
+            case {"ready": str(folder), "lock": str(lock), "number": int(number)}:
+                self._finish(Copy(folder, lock, number))
+                self._running.feed(b"")
+            case {"blocked": [*paths], "count": int(count), "copy": str(copy)}:
+                self._finish(_blocked([str(one) for one in paths[:NAMED]], count, copy))
+            case {"failed": str(why)}:
+                self._finish(f"--sync: {plain(why)}")
+            case {"waiting": True}:
+                pass
+            case _:
+                raise _BadAnswer
+
+    def _give(self, positions: list[Any]) -> None:
+        """Send the contents that the node lacks."""
+        entries = self._source.manifest.entries
+        for at in positions:
+            if type(at) is not int or not 0 <= at < len(entries) or entries[at].kind != FILE:
+                raise _BadAnswer
+        size = self._source.size(positions)
+        self._log(f"copying {counted(len(positions), 'file')}, {shown(size)} (--sync)")
+        self._send(self._source.contents(positions))
+
+    def _send(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._pump()
+
+    def _pump(self) -> None:
+        """Send as much as the node takes."""
+        try:
+            while self._running.unread < WINDOW and (piece := next(self._pieces, b"")):
+                self._running.feed(piece)
+        except OSError as error:
+            path = error.filename
+            self._finish(f"--sync: {os.fsdecode(path)}: {reason(error)}")
+            self._running.stop()
+
+    # -- the end ----------------------------------------------------------------------------
+
+    def _end_probe(self) -> None:
+        if not self._answered:
+            self._answered = True
+            self._probe.end()
+
+    def _finish(self, outcome: Copy | str) -> None:
+        tell, self._on_outcome = self._on_outcome, None
+        if tell is not None:
+            tell(outcome)
+
+
+def _blocked(paths: Sequence[str], count: int, copy: str) -> str:
+    more = f" and {count - len(paths)} more" if count > len(paths) else ""
+    names = plain(", ".join(paths)) + more
+    return (
+        f"--sync: a run has written or changed {counted(count, 'file')} that this folder now has"
+        f" otherwise: {names}; move them out of {plain(copy)} there, or name them in .dsrunignore"
+    )

@@ -1,0 +1,105 @@
+"""The folder of --sync as it is at the start of a run: its manifest, and the contents to send."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+
+from ...common.errors import UsageError, reason
+from ...control.sync_manifest import FILE, Entry, manifest
+from . import scan
+from .hashes import Hashes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from ...specs.sync import SyncSpec
+
+BLOCK = 64 * 1024
+"""Bytes that are sent at a time."""
+
+
+class Source:
+    """The folder on this machine.
+
+    Attributes:
+        spec: which folder.
+        manifest: its contents.
+        skipped: what cannot be synced, in words.
+        outside: links that point out of it.
+        name: of the copies.
+        key: tells them from those of other folders of that name, users and machines.
+    """
+
+    def __init__(self, spec: SyncSpec, environ: Mapping[str, str]) -> None:
+        """Read the folder; the hashes of its files are kept in the user's cache.
+
+        Raises:
+            UsageError: something in it cannot be read, or it is too large.
+        """
+        self.spec = spec
+        found = scan.checked(spec)
+        self.skipped, self.outside = found.skipped, found.outside
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", os.path.basename(spec.source)).lstrip(".")[:64]
+        self.name = name or "folder"
+        self.key = _key(spec.source)
+        hashes, now = Hashes(self.key, environ), time.time()
+        try:
+            self.manifest = manifest(_entry(spec.source, item, hashes, now) for item in found.items)
+        except OSError as error:
+            raise UsageError(f"--sync: {os.fsdecode(error.filename)}: {reason(error)}") from None
+        hashes.save()
+
+    @property
+    def paths(self) -> set[str]:
+        """The paths that it contains, and "" for itself."""
+        return {"", *(entry.path for entry in self.manifest.entries)}
+
+    def size(self, positions: Iterable[int]) -> int:
+        """Return how many bytes these files of the manifest have."""
+        return sum(self.manifest.entries[at].size for at in positions)
+
+    def contents(self, positions: Iterable[int]) -> Iterator[bytes]:
+        """Yield the contents of these files of the manifest, one after another.
+
+        Raises:
+            OSError: one cannot be read, or is shorter than it was.
+        """
+        pieces = bytearray()
+        for at in positions:
+            for data in self._file(self.manifest.entries[at]):
+                pieces += data
+                if len(pieces) >= BLOCK:
+                    yield bytes(pieces)
+                    pieces.clear()
+        if pieces:
+            yield bytes(pieces)
+
+    def _file(self, entry: Entry) -> Iterator[bytes]:
+        path = os.path.join(os.fsencode(self.spec.source), _bytes(entry.path))
+        left = entry.size
+        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+            while left and (data := file.read(min(left, BLOCK))):
+                left -= len(data)
+                yield data
+        if left:
+            raise OSError(0, "has changed since the job was started", path)
+
+
+def _entry(source: str, item: scan.Item, hashes: Hashes, now: float) -> Entry:
+    if item.kind != FILE:
+        return Entry(item.path, item.kind, item.mode, 0, item.target)
+    size, digest = hashes.of(source, item, now)
+    return Entry(item.path, FILE, item.mode, size, digest)
+
+
+def _key(source: str) -> str:
+    named = f"{os.uname().nodename}\0{os.getuid()}\0{source}"
+    return hashlib.sha256(os.fsencode(named)).hexdigest()[:12]
+
+
+def _bytes(path: str) -> bytes:
+    return path.encode("utf-8", "surrogateescape")

@@ -1,0 +1,105 @@
+"""What has to change in a copy, and what of a run's own is in the way."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from ...control.sync_manifest import FILE, FOLDER, LINK, Entry
+from .folder import Placed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from .tree import Found, Tree
+
+
+class Changes(NamedTuple):
+    """How a copy becomes what the source is.
+
+    Attributes:
+        delete: what sync had placed, is as it left it, and is not wanted there any more.
+        folders: folders to make, or whose permissions change.
+        place: files and links to put there.
+        keep: what stays, as sync has left it once.
+        reuse: an unchanged file of the copy for contents that it has already.
+        blocked: paths that a run has written or changed, and that the source wants otherwise.
+    """
+
+    delete: list[Placed]
+    folders: list[Entry]
+    place: list[Entry]
+    keep: list[Placed]
+    reuse: dict[str, str]
+    blocked: list[str]
+
+
+def changes(placed: Mapping[str, Placed], wanted: Sequence[Entry], tree: Tree) -> Changes:
+    """Compare what sync has placed, what is wanted, and what there is."""
+    found = Changes([], [], [], [], {}, [])
+    for entry in wanted:
+        _compare(found, entry, placed.get(entry.path), tree)
+    names = {entry.path for entry in wanted}
+    for path, old in placed.items():
+        now = tree.look(path) if path not in names else None
+        if now is not None and untouched(old, now, tree):
+            found.delete.append(old)
+            _note_source(found, old)
+    _look_into_replaced(found, tree)
+    found.delete.sort(reverse=True)
+    return found
+
+
+def _compare(found: Changes, entry: Entry, old: Placed | None, tree: Tree) -> None:
+    now = tree.look(entry.path)
+    ours = old is not None and now is not None and untouched(old, now, tree)
+    if old is not None and ours:
+        _note_source(found, old)
+    if now is not None and old is not None and old[:5] == entry and _stays(entry, now):
+        found.keep.append(old)
+    elif now is None or ours or (now.kind == entry.kind and _equal(entry, now, tree)):
+        (found.folders if entry.kind == FOLDER else found.place).append(entry)
+        if old is not None and ours and old.kind != entry.kind:
+            found.delete.append(old)
+    else:
+        found.blocked.append(entry.path)
+
+
+def _stays(entry: Entry, now: Found) -> bool:
+    """Return whether what a run may have made of an entry can stay: of a folder, only a folder."""
+    return entry.kind != FOLDER or now.kind == FOLDER
+
+
+def _note_source(found: Changes, old: Placed) -> None:
+    if old.kind == FILE:
+        found.reuse[old.content] = old.path
+
+
+def untouched(old: Placed, now: Found, tree: Tree) -> bool:
+    """Return whether something is as sync has left it; a file that was only touched is."""
+    if now.kind != old.kind:
+        return False
+    if now.kind == LINK:
+        return tree.target(old.path) == old.content
+    if now.kind == FOLDER or (now.size, now.mtime, now.inode) == (old.size, old.mtime, old.inode):
+        return True
+    return now.size == old.size and tree.digest(old.path) == old.content
+
+
+def _equal(entry: Entry, now: Found, tree: Tree) -> bool:
+    """Return whether what is there, though not placed by sync, is what is wanted."""
+    if entry.kind == LINK:
+        return tree.target(entry.path) == entry.content
+    same = now.size == entry.size
+    return entry.kind == FOLDER or (same and tree.digest(entry.path) == entry.content)
+
+
+def _look_into_replaced(found: Changes, tree: Tree) -> None:
+    """Block what would take the place of a folder in which something else remains."""
+    gone = {one.path for one in found.delete}
+    for entry in found.place:
+        if entry.path in gone and _is_folder(found.delete, entry.path):
+            found.blocked.extend(path for path in tree.below(entry.path) if path not in gone)
+
+
+def _is_folder(entries: Iterable[Placed], path: str) -> bool:
+    return any(one.path == path and one.kind == FOLDER for one in entries)

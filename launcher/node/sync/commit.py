@@ -1,0 +1,178 @@
+"""Changes a copy: first everything is received beside it, then renamed into place.
+
+A journal names what is done meanwhile, so that an interrupted change is completed by the next sync,
+before anything runs there. Each step may be done twice.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import os
+from contextlib import suppress
+
+from ...common.private_folder import private_folder
+from ...control.sync_manifest import FILE, FOLDER, LINK, Entry
+from ...specs.environment import from_wire
+from .changes import untouched
+from .folder import Placed
+from .tree import BLOCK, Tree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from .changes import Changes
+    from .folder import SyncFolder
+
+    Read = Callable[[int], bytes]
+
+
+def made_copy(folder: SyncFolder) -> Tree:
+    """Return what looks at the copy, after its folder is made.
+
+    Raises:
+        OSError: something else is in its place.
+    """
+    private_folder(folder.path, os.path.basename(folder.copy))
+    return Tree(folder.copy)
+
+
+class Incoming:
+    """Receives the files and links of some changes, numbered as they are placed."""
+
+    def __init__(self, folder: SyncFolder, tree: Tree) -> None:
+        """Begin with an empty folder: what an earlier sync had received may be incomplete."""
+        private_folder(folder.path, ".incoming")
+        for name in os.listdir(folder.incoming):
+            os.unlink(os.path.join(folder.incoming, name))
+        self._folder = folder
+        self._tree = tree
+        self._sources: dict[str, bytes] = {}
+
+    def take(self, changes: Changes, read: Read) -> list[Placed]:
+        """Receive what is placed: `read` returns so many bytes of the missing contents in order.
+
+        Raises:
+            OSError: there is no room, or contents are not what the manifest names.
+        """
+        self._sources = {digest: self._tree.at(path) for digest, path in changes.reuse.items()}
+        return [self._take(at, entry, read) for at, entry in enumerate(changes.place)]
+
+    def _take(self, at: int, entry: Entry, read: Read) -> Placed:
+        path = os.fsencode(os.path.join(self._folder.incoming, str(at)))
+        if entry.kind == LINK:
+            os.symlink(from_wire(entry.content), path)
+            return Placed(*entry, 0, 0)
+        source = self._sources.get(entry.content)
+        if source is None:
+            found = self._write(path, entry, read)
+        else:
+            with open(source, "rb") as file:
+                found = self._write(path, entry, file.read)
+        self._sources[entry.content] = path
+        return Placed(*entry, found.st_mtime_ns, found.st_ino)
+
+    def _write(self, path: bytes, entry: Entry, read: Read) -> os.stat_result:
+        found, left = hashlib.sha256(), entry.size
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        with open(os.open(path, flags, 0o600), "wb") as file:
+            while left:
+                data = read(min(left, BLOCK))
+                if not data:
+                    break
+                file.write(data)
+                found.update(data)
+                left -= len(data)
+            os.fchmod(file.fileno(), entry.mode)
+            file.flush()
+            if left or found.hexdigest() != entry.content:
+                raise OSError(errno.EIO, f"{entry.path} has changed while it was copied")
+            return os.fstat(file.fileno())
+
+
+def missing(changes: Changes) -> list[Entry]:
+    """Return the entries whose contents must be received, in order; contents are sent once."""
+    known, needed = set(changes.reuse), []
+    for entry in changes.place:
+        if entry.kind == FILE and entry.content not in known:
+            known.add(entry.content)
+            needed.append(entry)
+    return needed
+
+
+def commit(folder: SyncFolder, digest: str, changes: Changes, received: Sequence[Placed]) -> None:
+    """Change the copy, whose new files have been received; nobody may use it."""
+    folders = [Placed(*entry, 0, 0) for entry in changes.folders]
+    journal = {
+        "delete": changes.delete,
+        "folders": [[entry.path, entry.mode] for entry in changes.folders],
+        "place": [entry.path for entry in changes.place],
+        "state": [digest, sorted([*changes.keep, *folders, *received])],
+    }
+    _flush(folder.path)
+    folder.write(".journal", journal)
+    complete(folder)
+
+
+def complete(folder: SyncFolder) -> None:
+    """Do what the journal names, if there is one; some of it may be done already."""
+    journal = folder.read(".journal")
+    if journal is None:
+        return
+    tree = made_copy(folder)
+    for row in journal["delete"]:
+        _delete(tree, Placed(*row))
+    tree = Tree(folder.copy)  # which knows nothing of folders that are gone
+    for path, mode in journal["folders"]:
+        _make_folder(tree, path, mode)
+    for at, path in enumerate(journal["place"]):
+        _place(tree, os.path.join(folder.incoming, str(at)), path)
+    folder.write(".state", journal["state"])
+    folder.label(journal["state"][0])
+    folder.remove(".journal")
+
+
+def _delete(tree: Tree, old: Placed) -> None:
+    now = tree.look(old.path)
+    if now is None or not untouched(old, now, tree):
+        return
+    if old.kind == FOLDER:
+        with suppress(OSError):  # a run has written something there
+            os.rmdir(tree.at(old.path))
+    else:
+        os.unlink(tree.at(old.path))
+
+
+def _make_folder(tree: Tree, path: str, mode: int) -> None:
+    with suppress(FileExistsError):
+        os.mkdir(tree.at(path))
+    _check_folder(tree, path)
+    os.chmod(tree.at(path), mode | 0o700)
+
+
+def _place(tree: Tree, source: str, path: str) -> None:
+    _check_folder(tree, path.rpartition("/")[0])
+    with suppress(FileNotFoundError):  # it is in place already
+        os.rename(os.fsencode(source), tree.at(path))
+
+
+def _check_folder(tree: Tree, path: str) -> None:
+    """Check that a folder of the copy is one, and no link.
+
+    Raises:
+        OSError: it is not.
+    """
+    found = tree.look(path) if path else None
+    if path and (found is None or found.kind != FOLDER):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+
+
+def _flush(path: str) -> None:
+    """Write everything on the disk that has this folder, so that it survives a power cut."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        ctypes.CDLL(None).syncfs(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,163 @@
+"""The program that keeps this node's copy of a folder, beside the runs; the runner feeds it.
+
+It reads a request, answers with lines of JSON, and reads what it has asked for: the manifest, then
+contents. When the copy is ready it waits for the end of its input, and holds the copy meanwhile:
+until then the node launcher has locked it for the run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+
+from ...common.errors import reason
+from ...common.private_folder import cache_root
+from ...common.values import NamedTuple
+from ...control import frames, messages, sync_manifest
+from ...control.sync_manifest import LARGEST, Entry
+from . import commit
+from .changes import changes
+from .folder import all_locked, choose
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import BinaryIO
+
+    from .folder import SyncFolder
+
+LONGEST = 64 * 1024
+"""Bytes of the request."""
+
+NAMED = 20
+"""Files in the way that are named."""
+
+
+class Request(NamedTuple):
+    """What the runner asks for.
+
+    Attributes:
+        name: of the folder.
+        key: tells the folder from others of that name.
+        source: the folder's path on the runner's machine, as `to_wire` makes it.
+        probe: the name of a file that is in the folder just now; "" if none could be made.
+        digest: of the manifest.
+    """
+
+    name: str
+    key: str
+    source: str
+    probe: str
+    digest: str
+
+
+def main(_arguments: Sequence[str]) -> int:
+    """Keep one folder; return the exit code."""
+    talk = Conversation(sys.stdin.buffer, sys.stdout.buffer)
+    try:
+        talk.run(cache_root(os.environ))
+    except OSError as error:
+        path = error.filename
+        where = f"{os.fsdecode(path)}: " if isinstance(path, (str, bytes)) else ""
+        talk.tell(failed=f"{where}{reason(error)}")
+        return 1
+    except (frames.BadFrame, EOFError) as error:
+        talk.tell(failed=str(error))
+        return 1
+    return 0
+
+
+class Conversation:
+    """What is said between the runner and this program."""
+
+    def __init__(self, source: BinaryIO, sink: BinaryIO) -> None:
+        self._source = source
+        self._sink = sink
+
+    def tell(self, **fields: object) -> None:
+        """Send a line."""
+        self._sink.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
+        self._sink.flush()
+
+    def run(self, root: str) -> None:
+        """Make a copy what the source is, and hold it until the input ends.
+
+        Raises:
+            OSError: a copy cannot be made.
+            EOFError: the input has ended early.
+            BadFrame: what has come is not valid.
+        """
+        request = self._request()
+        if request.probe and os.path.lexists(_probe(request)):
+            self.tell(shared=True)
+            return
+        with all_locked(root, request.name, request.key, lambda: self.tell(waiting=True)):
+            folder, number = choose(root, request.name, request.key, request.digest)
+            try:
+                ready = not folder.claimed or self._update(folder, request.digest)
+                folder.share()
+            except BaseException:
+                folder.close()
+                raise
+        if ready:
+            self.tell(ready=_wire(folder.copy), lock=_wire(folder.lock), number=number)
+            while self._source.read(LONGEST):
+                pass
+        folder.close()
+
+    def _request(self) -> Request:
+        line = self._source.readline(LONGEST)
+        request = messages.unpack(Request, line)
+        names = request.name, request.key, request.probe
+        if request.name.startswith(".") or any("/" in one or "\0" in one for one in names):
+            raise frames.BadFrame("not a request to sync")
+        return request
+
+    def _update(self, folder: SyncFolder, digest: str) -> bool:
+        """Return whether the copy is what it should be; else the runner was told why not."""
+        commit.complete(folder)
+        state = folder.state()
+        if state.digest == digest:
+            wanted: Sequence[Entry] = [Entry(*one[:5]) for one in sorted(state.placed.values())]
+        else:
+            wanted = self._manifest(digest)
+        tree = commit.made_copy(folder)
+        found = changes(state.placed, wanted, tree)
+        if found.blocked:
+            named, count = found.blocked[:NAMED], len(found.blocked)
+            self.tell(blocked=named, count=count, copy=_wire(folder.copy))
+            return False
+        if found.place or found.folders or found.delete or state.digest != digest:
+            incoming = commit.Incoming(folder, tree)
+            places = {entry.path: at for at, entry in enumerate(wanted)}
+            self.tell(need=[places[entry.path] for entry in commit.missing(found)])
+            received = incoming.take(found, self._source.read)
+            commit.commit(folder, digest, found, received)
+        return True
+
+    def _manifest(self, digest: str) -> Sequence[Entry]:
+        self.tell(manifest=True)
+        (size,) = struct.unpack("!I", self._exactly(4))
+        if size > LARGEST:
+            raise frames.BadFrame("a manifest that is too large")
+        found = sync_manifest.unpack(self._exactly(size))
+        if found.digest != digest:
+            raise frames.BadFrame("another manifest than was announced")
+        return found.entries
+
+    def _exactly(self, size: int) -> bytes:
+        data = self._source.read(size)
+        if len(data) < size:
+            raise EOFError("the runner has gone")
+        return data
+
+
+def _probe(request: Request) -> bytes:
+    source = request.source.encode("utf-8", "surrogateescape")
+    return os.path.join(source, request.probe.encode())
+
+
+def _wire(path: str) -> str:
+    return os.fsencode(path).decode("utf-8", "surrogateescape")

@@ -1,0 +1,85 @@
+"""A synced copy as it is now; links in it are never followed."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+
+from ...common.values import NamedTuple
+from ...control.sync_manifest import FILE, FOLDER, LINK
+from ...specs.environment import from_wire
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+BLOCK = 1 << 20
+"""Bytes that are read at a time."""
+
+OTHER = "o"
+"""The kind of what can not be synced, such as a socket."""
+
+_KINDS = {stat.S_IFDIR: FOLDER, stat.S_IFREG: FILE, stat.S_IFLNK: LINK}
+
+
+class Found(NamedTuple):
+    """What is at a path: its kind, and for a file what tells whether it has been changed."""
+
+    kind: str
+    size: int = 0
+    mtime: int = 0
+    inode: int = 0
+
+
+class Tree:
+    """Looks at a copy; paths are those of a manifest."""
+
+    def __init__(self, root: str) -> None:
+        """Look below this folder."""
+        self._root = os.fsencode(root)
+        self._folders: dict[str, bool] = {"": True}
+
+    def at(self, path: str) -> bytes:
+        """Return where a path of the manifest is."""
+        return os.path.join(self._root, from_wire(path))
+
+    def look(self, path: str) -> Found | None:
+        """Return what is there, None for nothing; below a link there is nothing."""
+        parent = path.rpartition("/")[0]
+        if parent not in self._folders:
+            found = self.look(parent)
+            self._folders[parent] = found is not None and found.kind == FOLDER
+        return self._look(path) if self._folders[parent] else None
+
+    def _look(self, path: str) -> Found | None:
+        try:
+            status = os.lstat(self.at(path))
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), OTHER)
+        if kind != FILE:
+            return Found(kind)
+        return Found(kind, status.st_size, status.st_mtime_ns, status.st_ino)
+
+    def target(self, path: str) -> str:
+        """Return what a link points to."""
+        return os.readlink(self.at(path)).decode("utf-8", "surrogateescape")
+
+    def digest(self, path: str) -> str:
+        """Return the SHA-256 of a file."""
+        with open(os.open(self.at(path), os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+            found = hashlib.sha256()
+            while block := file.read(BLOCK):
+                found.update(block)
+        return found.hexdigest()
+
+    def below(self, path: str) -> Iterator[str]:
+        """Yield the paths of all that is in a folder, at any depth."""
+        with os.scandir(self.at(path)) as items:
+            for item in items:
+                name = item.name.decode("utf-8", "surrogateescape")
+                inner = f"{path}/{name}"
+                yield inner
+                if item.is_dir(follow_symlinks=False):
+                    yield from self.below(inner)

@@ -1,0 +1,107 @@
+"""Which folder is synced to the nodes, from the options."""
+
+from __future__ import annotations
+
+import os
+
+from ..common.errors import UsageError
+from ..specs.sync import SyncSpec
+from .folders import from_here
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..cli.options import Options
+    from ..specs.environment import Travel
+    from ..specs.job import WorkerPolicy
+    from ..specs.program import Program
+
+UNITS = {
+    "": 1,
+    **{f"{letter}b": 1000**power for power, letter in enumerate("kmgt", 1)},
+    **{f"{letter}ib": 1024**power for power, letter in enumerate("kmgt", 1)},
+}
+"""Bytes in each unit."""
+
+
+def sync_spec(
+    options: Options, program: Program, workdir: str, workers: WorkerPolicy, travel: Travel
+) -> SyncSpec:
+    """Return the folder of --sync.
+
+    Args:
+        options: `sync` and `sync_limit` are used.
+        program: what the workers run.
+        workdir: the folder they run in, as an absolute path.
+        workers: how they are started.
+        travel: the variables that go to the nodes.
+
+    Raises:
+        UsageError: there is no such folder, or the workers would run outside of it.
+    """
+    limit = _size("--sync_limit", options.sync_limit)
+    source = os.path.realpath(from_here(options.sync or ""))
+    if not os.path.isdir(source):
+        raise UsageError(f"--sync {options.sync}: no such folder")
+    inside = _relative(workdir, source)
+    if inside is None:
+        raise UsageError(
+            f"--sync {options.sync}: the workers' folder {workdir} is not in it; sync a folder that"
+            " contains it, or choose another one with --workdir"
+        )
+    named = {one: _relative(one, source) for one in _paths(program, workers, travel)}
+    moved = {path: place for path, place in named.items() if place is not None}
+    script = _script(program, workdir, source)
+    return SyncSpec(source, limit, {workdir: inside, **moved}, script)
+
+
+def _paths(program: Program, workers: WorkerPolicy, travel: Travel) -> Iterator[str]:
+    """Yield the absolute paths that a node is told."""
+    path = travel.values.get("PYTHONPATH", "").split(":")
+    for one in (program.script, program.python or "", workers.venv_script, *path):
+        if os.path.isabs(one):
+            yield one
+
+
+def _script(program: Program, workdir: str, source: str) -> str:
+    """Return the script's relative path, "" if it is no file or elsewhere on all nodes.
+
+    Raises:
+        UsageError: its path is relative to the workers' folder, and leaves the synced folder.
+    """
+    script = program.script
+    if not script or program.module or (program.no_python and "/" not in script):
+        return ""
+    place = _relative(os.path.join(workdir, script), source)
+    if place is None and not os.path.isabs(script):
+        raise UsageError(f"--sync {source}: the script {script} is not in it")
+    return place or ""
+
+
+def _relative(path: str, source: str) -> str | None:
+    """Return a path relative to the folder, "" for the folder itself, None outside of it."""
+    folder, name = os.path.split(os.path.normpath(path))
+    for real in (os.path.join(os.path.realpath(folder), name), os.path.realpath(path)):
+        if real == source:
+            return ""
+        if real.startswith(source.rstrip("/") + "/"):
+            return os.path.relpath(real, source)
+    return None
+
+
+def _size(flag: str, text: str) -> int:
+    """Return a number of bytes, given as e.g. `500MB` or `2GiB`.
+
+    Raises:
+        UsageError: it is not one.
+    """
+    digits = text.rstrip("BGIKMTbgikmt ")
+    unit = UNITS.get(text[len(digits) :].strip().lower())
+    try:
+        size = float(digits) * (unit or 0)
+    except ValueError:
+        size = 0.0
+    if not 1 <= size < 1 << 60:
+        raise UsageError(f"{flag} {text!r}: expected a size such as 500MB, 2GB or 1.5GiB")
+    return int(size)

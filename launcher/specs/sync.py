@@ -1,0 +1,22 @@
+"""Which folder of the runner's machine a job brings to its nodes."""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+
+
+class SyncSpec(NamedTuple):
+    """A folder that is synced to the nodes that do not share it.
+
+    Attributes:
+        source: the folder on the runner's machine: an absolute path without links.
+        limit: the most bytes that its files may have together.
+        moved: paths of the job that lie in the folder, each with its path relative to that, "" for
+            the folder itself; on a node they are below the synced folder.
+        script: the relative path of the script, which must be synced; "" if it is elsewhere.
+    """
+
+    source: str
+    limit: int
+    moved: dict[str, str]
+    script: str = ""

@@ -1,0 +1,118 @@
+"""A run whose nodes get a folder before their JOB."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.control import frames
+from dsrun.launcher.control.messages import Task
+from dsrun.launcher.head.run.phase import Phase
+from dsrun.launcher.head.run.synced_start import COLLECT, SyncedStart, placed
+from dsrun.launcher.specs.program import Program
+
+from ...support.fake_fleet import refusal
+from ...support.played_sync import fill, spec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from dsrun.launcher.head.run.run import Run
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder, with a script."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return fill(tmp_path / "proj", {"x.py": "", "sub/y": ""})
+
+
+def _synced(job: FakeFleet, folder: Path, **more: Any) -> Run:
+    run = job.prepare(workdir=str(folder), **more)
+    SyncedStart(run, spec(folder, script="x.py"))
+    run.begin()
+    job.step()
+    return run
+
+
+def _number(job: FakeFleet, name: str) -> int:
+    """The number of the newest command on a node."""
+    asked = [body for kind, body in job.node(name).received if kind == frames.EXEC]
+    return int(json.loads(asked[-1])["id"])
+
+
+def _answers(job: FakeFleet, name: str, **fields: Any) -> None:
+    data = b"\x01" + json.dumps(fields).encode() + b"\n"
+    job.node(name).says(frames.pack_for(frames.EXEC_OUTPUT, _number(job, name), data))
+    job.step()
+
+
+def _jobs(job: FakeFleet, name: str) -> list[dict[str, Any]]:
+    return [json.loads(body) for kind, body in job.node(name).received if kind == frames.JOB]
+
+
+def test_each_node_gets_its_job_once_it_has_the_folder(fleet_of: FleetOf, folder: Path) -> None:
+    job = fleet_of("n0", "n1")
+    run = _synced(job, folder)
+    assert [_jobs(job, name) for name in job.hosts] == [[], []]
+    _answers(job, "n1", ready="/copy", lock="/lock", number=1)
+    (task,) = _jobs(job, "n1")
+    assert _jobs(job, "n0") == []
+    assert (task["workdir"], task["synced"][0], len(task["synced"][1])) == ("/copy", "/lock", 64)
+    _answers(job, "n0", shared=True)
+    (task,) = _jobs(job, "n0")
+    assert (task["workdir"], task["synced"]) == (str(folder), [])
+    job.begin_workers(run)
+    assert run.phase is Phase.RUNNING
+
+
+def test_a_node_that_cannot_have_it_fails_the_start(fleet_of: FleetOf, folder: Path) -> None:
+    job = fleet_of("n0", "n1")
+    run = _synced(job, folder)
+    _answers(job, "n0", failed="no space")
+    _answers(job, "n1", failed="no space")
+    job.step()
+    assert refusal(run) == ["n0, n1: --sync: no space"]
+
+
+def test_another_copy_is_told_in_one_line(fleet_of: FleetOf, folder: Path) -> None:
+    job = fleet_of("n0", "n1")
+    _synced(job, folder)
+    for name in job.hosts:
+        _answers(job, name, ready="/copy~2", lock="/lock", number=2)
+    job.go(2 * COLLECT)
+    assert job.said() == [
+        "n0, n1: another job runs in the copy of the folder (--sync), which has changed since;"
+        " using /copy~2, without what jobs have written in the other one"
+    ]
+
+
+def test_what_is_not_copied_is_said(fleet_of: FleetOf, folder: Path) -> None:
+    (folder / "data").symlink_to("/scratch/data")
+    job = fleet_of("n0")
+    _synced(job, folder)
+    assert job.said() == [
+        "--sync: links that point out of the folder stay as they are: data",
+    ]
+
+
+def test_paths_in_the_folder_are_those_of_the_copy() -> None:
+    program = Program("/proj/x.py", python="/proj/.venv/bin/python")
+    task = Task("1", "j", "h", program, "/proj/sub", {"PYTHONPATH": "/proj/src:/opt"}, None, None)
+    task = task._replace(venv_script="/proj/activate")
+    moved = {"/proj": "", "/proj/sub": "sub", "/proj/x.py": "x.py", "/proj/src": "src"}
+    there = placed(task, moved, "/copy")
+    assert there.workdir == "/copy/sub"
+    assert there.program.script == "/copy/x.py"
+    assert there.program.python == "/proj/.venv/bin/python", "it is not in the copy"
+    assert there.venv_script == "/proj/activate"
+    assert there.env == {"PYTHONPATH": "/copy/src:/opt"}
+    bare = task._replace(program=Program("x.py"), env={}, workdir="/proj")
+    assert placed(bare, moved, "/copy") == bare._replace(workdir="/copy")

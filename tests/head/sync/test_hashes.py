@@ -1,0 +1,63 @@
+"""Hashes of files, which are kept until the files change."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from typing import TYPE_CHECKING
+
+from dsrun.launcher.head.sync.hashes import FRESH, Hashes
+from dsrun.launcher.head.sync.scan import scan
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KEY = "0123456789ab"
+
+
+def _digest(folder: Path, cache: Path, ago: float) -> str:
+    """Return the digest of the only file, which was changed so many seconds ago."""
+    (item,) = scan(str(folder)).items
+    hashes = Hashes(KEY, {"XDG_CACHE_HOME": str(cache)})
+    size, digest = hashes.of(str(folder), item, item.stamp[2] / 1e9 + ago)
+    assert size == item.size
+    hashes.save()
+    return digest
+
+
+def _sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_a_file_is_read_again_only_if_it_has_changed(tmp_path: Path) -> None:
+    folder, cache = tmp_path / "proj", tmp_path / "cache"
+    folder.mkdir()
+    (folder / "x").write_text("one")
+    assert _digest(folder, cache, FRESH + 1) == _sha("one")
+    kept = cache / "dsrun/hashes" / KEY
+    kept.write_text(kept.read_text().replace(_sha("one"), "known"))
+    assert _digest(folder, cache, FRESH + 1) == "known"
+    times = (folder / "x").stat()
+    (folder / "x").write_text("two")
+    os.utime(folder / "x", ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert _digest(folder, cache, FRESH + 1) == _sha("two"), "ctime tells"
+
+
+def test_a_file_that_has_just_changed_may_change_again(tmp_path: Path) -> None:
+    folder, cache = tmp_path / "proj", tmp_path / "cache"
+    folder.mkdir()
+    (folder / "x").write_text("one")
+    assert _digest(folder, cache, FRESH - 0.1) == _sha("one")
+    assert _sha("one") not in (cache / "dsrun/hashes" / KEY).read_text()
+
+
+def test_a_cache_that_is_damaged_or_cannot_be_written_is_none(tmp_path: Path) -> None:
+    folder, cache = tmp_path / "proj", tmp_path / "cache"
+    folder.mkdir()
+    (folder / "x").write_text("one")
+    _digest(folder, cache, FRESH + 1)
+    for text in ("", "[]", "null", '["other", {}]'):
+        (cache / "dsrun/hashes" / KEY).write_text(text)
+        assert _digest(folder, cache, FRESH + 1) == _sha("one")
+    (cache / "dsrun").chmod(0o755)
+    assert _digest(folder, cache, FRESH + 1) == _sha("one")
