@@ -59,15 +59,13 @@ class Task(NamedTuple):
         logs_specs: for torchrun's --logs_specs: the entry point, the folder, redirects, tee and
             the local ranks that are shown; () for dsrun's own log files.
         run_id: TORCHELASTIC_RUN_ID of the workers, "" for the job's id.
-        preload: modules that one process here imports, from which the workers are forked; () for
-            workers that import for themselves.
+        preload: modules that one process here imports, from which the workers are forked; or ().
         warm: whether such a fork waits for each worker of an elastic job's next round.
         held: whether other runs are expected on this control line: what has been preloaded is kept
             for them, heartbeats begin with this JOB, and its START may take any length of time.
         base: the environment with which the workers begin, texts as `environment.to_wire` makes
             them; None for the node launcher's own.
-        synced: the lock of the synced folder that the workers run in, and the digest of what has
-            been placed there; () for none.
+        synced: the lock of the synced folder, and the digest of what was placed there; or ().
         payload: a function that the workers call, pickled, as base64; "" for a program.
         facts: whether HELLO is to have the facts by which nodes are compared.
         reach: whether this node is to listen for others, so that they can try its addresses.
