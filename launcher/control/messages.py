@@ -51,8 +51,7 @@ class Task(NamedTuple):
         by_engine: whether an engine chose the host, so that the node has to check it.
         elastic: whether the job has rounds: an agent decides when the workers here start and stop.
         torch_agent: whether that agent is torch's, not dsrun's own.
-        notice: how workers of an elastic job learn of a coming change: a signal's name, the path of
-            a file that is made for them, or "".
+        notice: how workers learn of a coming change: a signal's name, a file's path, or "".
         shard_queue: whether each worker gets a connection to the runner's shard queues.
         settle: seconds to wait before a signal is passed on, as it may reach the workers anyway.
         rendezvous: torch's rendezvous, if its agents form the rounds; else None.

@@ -44,13 +44,12 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         output_file.check("--report_file", options.report_file)
     lists, names = options.bind_core_list, [node.host.name for node in plan.nodes]
     core_list, by_host = core_lists(lists, names)
-    folder, workers = workdir(options), worker_policy(options, plan)
     spec = JobSpec(
         job_id=new_job_id(),
         plan=plan,
-        workdir=folder,
+        workdir=workdir(options),
         travel=environment,
-        workers=workers,
+        workers=worker_policy(options, plan),
         backend=planned.backend,
         binding=binding_policy(options)._replace(core_list=core_list),
         core_lists=by_host,
@@ -67,8 +66,7 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
     if options.sync is not None:
         from .sync import sync_spec
 
-        synced = sync_spec(options, plan.program, folder, workers, environment)
-        spec = spec._replace(sync=synced)
+        spec = spec._replace(sync=sync_spec(options, spec))
     preflight.check(spec)
     problem = spec.misfit(plan, bare=False)
     if problem:

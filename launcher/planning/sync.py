@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..cli.options import Options
-    from ..specs.environment import Travel
-    from ..specs.job import WorkerPolicy
+    from ..specs.job import JobSpec
     from ..specs.program import Program
 
 UNITS = {
@@ -25,17 +24,12 @@ UNITS = {
 """Bytes in each unit."""
 
 
-def sync_spec(
-    options: Options, program: Program, workdir: str, workers: WorkerPolicy, travel: Travel
-) -> SyncSpec:
+def sync_spec(options: Options, job: JobSpec) -> SyncSpec:
     """Return the folder of --sync.
 
     Args:
         options: `sync` and `sync_limit` are used.
-        program: what the workers run.
-        workdir: the folder they run in, as an absolute path.
-        workers: how they are started.
-        travel: the variables that go to the nodes.
+        job: what is told to the nodes.
 
     Raises:
         UsageError: there is no such folder, or the workers would run outside of it.
@@ -44,22 +38,23 @@ def sync_spec(
     source = os.path.realpath(from_here(options.sync or ""))
     if not os.path.isdir(source):
         raise UsageError(f"--sync {options.sync}: no such folder")
+    workdir = job.workdir
     inside = _relative(workdir, source)
     if inside is None:
         raise UsageError(
             f"--sync {options.sync}: the workers' folder {workdir} is not in it; sync a folder that"
             " contains it, or choose another one with --workdir"
         )
-    named = {one: _relative(one, source) for one in _paths(program, workers, travel)}
+    named = {one: _relative(one, source) for one in _paths(job)}
     moved = {path: place for path, place in named.items() if place is not None}
-    script = _script(program, workdir, source)
+    script = _script(job.plan.program, workdir, source)
     return SyncSpec(source, limit, {workdir: inside, **moved}, script)
 
 
-def _paths(program: Program, workers: WorkerPolicy, travel: Travel) -> Iterator[str]:
+def _paths(job: JobSpec) -> Iterator[str]:
     """Yield the absolute paths that a node is told."""
-    path = travel.values.get("PYTHONPATH", "").split(":")
-    for one in (program.script, program.python or "", workers.venv_script, *path):
+    program, path = job.plan.program, job.travel.values.get("PYTHONPATH", "").split(":")
+    for one in (program.script, program.python or "", job.workers.venv_script, *path):
         if os.path.isabs(one):
             yield one
 

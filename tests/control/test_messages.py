@@ -166,6 +166,7 @@ def test_what_a_task_is_when_nothing_is_said() -> None:
         "preload": (),
         "warm": False,
         "held": False,
+        "synced": (),
         "payload": "",
         "base": None,
         "facts": False,

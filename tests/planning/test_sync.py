@@ -10,7 +10,8 @@ from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.sync import sync_spec
 from dsrun.launcher.specs.environment import Travel
-from dsrun.launcher.specs.job import WorkerPolicy
+from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
+from dsrun.launcher.specs.plan import Plan
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.sync import SyncSpec
 
@@ -31,7 +32,10 @@ def _spec(
     program = Program(script, python=more.get("python"))
     workers = WorkerPolicy(venv_script=more.get("venv", ""))
     path = {"PYTHONPATH": more["path"]} if "path" in more else {}
-    return sync_spec(options, program, workdir or str(Path.cwd()), workers, Travel(path))
+    plan = Plan((), program, "ssh", None, None)
+    return sync_spec(
+        options, JobSpec("job", plan, workdir or str(Path.cwd()), Travel(path), workers)
+    )
 
 
 def test_the_current_folder(here: Path) -> None:
@@ -68,7 +72,6 @@ def test_a_script_elsewhere_is_there_on_all_nodes(here: Path) -> None:
     assert _spec(script="/usr/bin/train.py").script == ""
     with pytest.raises(UsageError, match=r"the script \.\./x\.py is not in it"):
         _spec(script="../x.py")
-    assert here
 
 
 def test_the_workers_must_run_in_it(here: Path) -> None:
