@@ -68,7 +68,7 @@ def test_a_folder_is_the_same_by_any_path(here: Path) -> None:
     assert _spec(workdir=str(link / "sub")).moved == {str(link / "sub"): "sub"}
 
 
-def test_a_script_elsewhere_is_there_on_all_nodes(here: Path) -> None:
+def test_a_script_elsewhere_is_there_on_all_nodes() -> None:
     assert _spec(script="/usr/bin/train.py").script == ""
     with pytest.raises(UsageError, match=r"the script \.\./x\.py is not in it"):
         _spec(script="../x.py")
