@@ -179,3 +179,16 @@ def test_a_command_on_hosts_loads_nothing_heavy(tmp_path: Path) -> None:
     found = imported(ran.stderr)
     assert "dsrun.launcher.head.exec.execution" in found
     assert found & (HEAVY | {"tarfile", "hashlib", "tempfile", "subprocess"}) == set()
+
+
+def test_a_check_of_this_machine_loads_nothing_heavy(tmp_path: Path) -> None:
+    command = [sys.executable, "-E", "-S", "-X", "importtime", str(BIN / "dsrun-check")]
+    environ = {**os.environ, "DSRUN_ACCELERATOR": "cpu"}
+    ran = subprocess.run(
+        command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert ran.returncode == 0, ran.stderr
+    found = imported(ran.stderr)
+    assert "dsrun.launcher.head.checks.tables" in found
+    assert "dsrun.launcher.head.full_check.table" not in found
+    assert found & (HEAVY | {"hashlib", "subprocess", "dsrun.launcher.node.facts.report"}) == set()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ..support import schemas
-from .command import CHECKOUT
+from .command import CHECKOUT, Running
 from .held import Held
 from .jobs import options
+from .machines import wait_for
 
 if TYPE_CHECKING:
     import subprocess
@@ -80,6 +82,20 @@ def test_a_hold_is_asked_beside_its_jobs(cluster: Cluster, tmp_path: Path) -> No
         assert "error: n3: no such folder: /tmp/checked" in done.stdout
         (tmp_path / "done").touch()
         job.kill()
+
+
+def test_ctrl_c_ends_a_full_check_everywhere(cluster: Cluster, tmp_path: Path) -> None:
+    argv = [*CHECK, "--host", HOSTS, "--workdir", "/", "--full"]
+    running = Running(cluster.login.popen(argv, cwd=tmp_path, text=False))
+
+    def measuring() -> bool:
+        return any("--program=network" in one.argv for one in cluster.processes())
+
+    wait_for(measuring, "the network to be measured", 30)
+    running.process.send_signal(signal.SIGINT)
+    done = running.wait()
+    assert (done.returncode, done.stdout) == (130, "")
+    wait_for(lambda: not measuring(), "the programs to end")
 
 
 def test_a_host_that_cannot_be_reached_is_said(cluster: Cluster, tmp_path: Path) -> None:

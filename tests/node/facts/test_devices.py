@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from dsrun.launcher.node.facts.devices import DeviceQuestion, facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("adopting")
 
@@ -78,3 +80,38 @@ def test_no_answer_is_no_devices(
 
 def test_without_a_driver_there_is_nothing_to_read() -> None:
     assert devices.read({}, ["/nonexistent"])[-1] in ({}, devices.read({}, [])[-1])
+
+
+NVML = """
+import types
+nvmlMemory_v2 = 2
+NVML_MEMORY_ERROR_TYPE_UNCORRECTED = NVML_VOLATILE_ECC = 0
+def nvmlInit(): pass
+def nvmlShutdown(): pass
+def nvmlSystemGetDriverVersion(): return "550.54.15"
+def nvmlSystemGetCudaDriverVersion(): return 12040
+def nvmlDeviceGetCount(): return 2
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetName(handle): return "H100"
+def nvmlDeviceGetUUID(handle): return f"GPU-{handle}"
+def nvmlDeviceGetPciInfo(handle): return types.SimpleNamespace(busId=f"00000000:{handle + 1}7:00.0")
+def nvmlDeviceGetMemoryInfo(handle, version=1): return types.SimpleNamespace(total=80, used=8)
+def nvmlDeviceGetTotalEccErrors(handle, *kinds): return handle
+"""
+
+
+def test_nvml_is_found_where_the_workers_have_it(tmp_path: Path) -> None:
+    """Only the child imports it; the devices are those that are visible, by their addresses."""
+    (tmp_path / "pynvml.py").write_text(NVML)
+    addresses = {"0": "0000:27:00.0", "7": "0000:99:00.0"}
+
+    def ask() -> list[Any]:
+        sys.modules.pop("pynvml", None)
+        sys.path.insert(0, str(tmp_path))
+        return devices.read(addresses, [])
+
+    row, versions = DeviceQuestion(ask).answer()
+    assert row[:4] == ["0", "H100", 80, 72]
+    assert row[4] == ["1 uncorrected memory error since the driver was loaded"]
+    assert versions == {"cuda_driver": "12.4"}
+    assert str(tmp_path) not in sys.path
