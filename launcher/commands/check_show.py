@@ -63,7 +63,7 @@ class Shown:
         """Yield matrices, notes and faults of the full check."""
         if self._full is None:
             return
-        from ..head.full_check import matrix
+        from ..head.full_check import matrix, summary
         from ..head.full_check.matrices import matrices
         from ..head.output.terminal import columns
 
@@ -72,6 +72,7 @@ class Shown:
             yield ""
             yield from matrix.lines(one, width, colour=self._colour)
         yield ""
+        yield from map(plain, summary.lines(self._full))
         for step in self._full.values():
             yield from map(plain, step.notes)
         for fault in self._faults:

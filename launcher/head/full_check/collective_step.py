@@ -70,7 +70,8 @@ def _script(python: str, names: Sequence[str]) -> Script:
     good, failed = answered(answers, Ready)
     group = _group({name: good[name] for name in names if name in good}, failed)
     if len(group.names) < 2:
-        return StepResult((), {}, (*group.notes, "collectives: fewer than two nodes"))
+        nothing: dict[str, Any] = {"backend": group.backend, "all": [], "pairs": []}
+        return StepResult((), nothing, (*group.notes, "collectives: fewer than two nodes"))
     work = _Work(group.names)
     yield from work.ask("join", _joins(group.names, good), JOIN, "all nodes")
     links: Links = {}
@@ -104,7 +105,8 @@ def _joins(names: Sequence[str], good: Mapping[str, Ready]) -> dict[str, Join]:
 def _named(work: _Work, links: Links) -> Generator[Ask, Answers, list[Fault]]:
     """Measure what is slow again, one pair at a time, and name what is slow again."""
     named = []
-    for nodes in [*verdict.suspects(links, METRICS)][:MOST]:
+    suspects = [] if work.failed else [*verdict.suspects(links, METRICS)]
+    for nodes in suspects[:MOST]:
         others = [name for name in work.names if name not in nodes]
         some = [name for name in work.names if name in {*nodes, *others[: 4 - len(nodes)]}]
         alone = [[pair] for pair in combinations(some, 2)]

@@ -53,7 +53,8 @@ def _script(measure: Measure, names: Sequence[str]) -> Script:
     for turn in _turns([*suspects]):
         named += yield from _again(tests, {name: suspects[name] for name in turn}, found)
     faults = [*tests.broken_devices(), *device_tests.faults(named)]
-    return StepResult(tuple(faults), device_tests.as_json(found), tuple(tests.notes))
+    measured = {"values": device_tests.as_json(found)}
+    return StepResult(tuple(faults), measured, tuple(tests.notes))
 
 
 def _turns(names: Sequence[str]) -> list[Sequence[str]]:

@@ -13,7 +13,7 @@ from .steps import Fault
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
     from ...control.measurements import Measured
 
@@ -26,7 +26,7 @@ class DeviceTest(NamedTuple):
 
     Attributes:
         program: the test in `Measure.tests` that makes it.
-        field: its name in the result, with its unit.
+        unit: of its values.
         fault: the code of the fault that it shows.
         text: what is wrong, with `value`, `others`, `part` and `evidence`.
         suspect: below this share of the others' median a value is measured again.
@@ -35,7 +35,7 @@ class DeviceTest(NamedTuple):
     """
 
     program: str
-    field: str
+    unit: str
     fault: str
     text: str
     suspect: float
@@ -49,7 +49,7 @@ FAST_DISK = 500.0
 TESTS = {
     "compute": DeviceTest(
         "cpu",
-        "compute_mb_per_s",
+        "MB/s",
         "slow_cores",
         "each of its cores hashes {value} MB/s, others' {others} MB/s",
         0.8,
@@ -57,7 +57,7 @@ TESTS = {
     ),
     "running": DeviceTest(
         "cpu",
-        "running_percent",
+        "%",
         "stopped_cores",
         "its cores ran {value}% of the time, others' {others}%{evidence}",
         0.8,
@@ -65,7 +65,7 @@ TESTS = {
     ),
     "quota": DeviceTest(
         "cpu",
-        "quota_percent",
+        "%",
         "stopped_cores",
         "its CPU quota is {value}% of its cores, others' {others}%{evidence}",
         0.95,
@@ -73,7 +73,7 @@ TESTS = {
     ),
     "memory": DeviceTest(
         "memory",
-        "memory_mb_per_s",
+        "MB/s",
         "slow_memory",
         "each of its cores copies {value} MB/s in memory, others' {others} MB/s",
         0.7,
@@ -81,7 +81,7 @@ TESTS = {
     ),
     "write": DeviceTest(
         "disk",
-        "write_mb_per_s",
+        "MB/s",
         "slow_disk",
         "its {part} folder is written with {value} MB/s, others' with {others} MB/s{evidence}",
         0.3,
@@ -90,7 +90,7 @@ TESTS = {
     ),
     "read": DeviceTest(
         "disk",
-        "read_mb_per_s",
+        "MB/s",
         "slow_disk",
         "its {part} folder is read with {value} MB/s, others' with {others} MB/s{evidence}",
         0.3,
@@ -99,7 +99,7 @@ TESTS = {
     ),
     "device compute": DeviceTest(
         "device",
-        "device_compute_tflop_per_s",
+        "TFLOP/s",
         "slow_device",
         "{part} computes {value} TFLOP/s, others {others} TFLOP/s{evidence}",
         0.9,
@@ -107,7 +107,7 @@ TESTS = {
     ),
     "device memory": DeviceTest(
         "device",
-        "device_memory_gb_per_s",
+        "GB/s",
         "slow_device",
         "{part} copies {value} GB/s in its memory, others {others} GB/s{evidence}",
         0.9,
@@ -115,7 +115,7 @@ TESTS = {
     ),
     "device copy in": DeviceTest(
         "device",
-        "device_copy_in_gb_per_s",
+        "GB/s",
         "slow_device",
         "{part} is sent {value} GB/s, others {others} GB/s{evidence}",
         0.7,
@@ -123,7 +123,7 @@ TESTS = {
     ),
     "device copy out": DeviceTest(
         "device",
-        "device_copy_out_gb_per_s",
+        "GB/s",
         "slow_device",
         "{part} sends {value} GB/s, others {others} GB/s{evidence}",
         0.7,
@@ -253,11 +253,16 @@ def _text(one: Compared) -> str:
     )
 
 
-def as_json(found: Mapping[str, Sequence[Measured]]) -> dict[str, dict[str, dict[str, float]]]:
-    """Return all values: by test, part and node."""
-    result: dict[str, dict[str, dict[str, float]]] = {}
-    for name, rows in found.items():
-        for row in known(rows):
-            parts = result.setdefault(TESTS[row.test].field, {})
-            parts.setdefault(plain(row.part), {})[name] = round(row.value, 3)
-    return result
+def as_json(found: Mapping[str, Sequence[Measured]]) -> list[dict[str, Any]]:
+    """Return all values."""
+    return [
+        {
+            "node": name,
+            "test": row.test,
+            "part": plain(row.part),
+            "value": round(row.value, 3),
+            "unit": TESTS[row.test].unit,
+        }
+        for name, rows in found.items()
+        for row in known(rows)
+    ]

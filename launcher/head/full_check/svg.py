@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from colorsys import hls_to_rgb
 from html import escape
 from math import log2
 
@@ -95,7 +96,8 @@ def _colour(matrix: Matrix, value: float | None) -> str:
     if value is None:
         return "#eee"
     level = log2(max(1.0, min(BAD, matrix.badness(value)))) / log2(BAD)
-    return f"hsl({120 - round(120 * level)},65%,70%)"
+    parts = hls_to_rgb((1 - level) / 3, 0.7, 0.65)
+    return "#" + "".join(f"{round(255 * part):02x}" for part in parts)
 
 
 def _text(x: int, y: int, text: str, style: str = "") -> str:

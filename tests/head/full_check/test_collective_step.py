@@ -10,6 +10,7 @@ from dsrun.launcher.control.measurements import Ready, Reduced, Reductions
 from dsrun.launcher.head.full_check.collective_step import blamed, step
 from dsrun.launcher.head.full_check.steps import Failed
 
+from ...support import schemas
 from ...support.fake_programs import play
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def test_all_nodes_and_all_pairs_reduce() -> None:
     nodes = Nodes()
     result = nodes.check()
     assert (result.faults, result.notes) == ((), ())
+    assert schemas.faults("check", result.measured, "collectives") == []
     assert result.measured["backend"] == "gloo"
     (whole,) = result.measured["all"]
     assert whole["nodes"] == nodes.names
@@ -98,7 +100,7 @@ def test_less_than_two_nodes_do_nothing() -> None:
     nodes = Nodes(2)
     nodes.ready["n1"] = Ready("no torch")
     result = nodes.check()
-    assert (result.faults, result.measured) == ((), {})
+    assert (result.faults, result.measured["pairs"]) == ((), [])
     assert result.notes[-1] == "collectives: fewer than two nodes"
 
 

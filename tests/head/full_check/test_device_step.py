@@ -8,6 +8,7 @@ from dsrun.launcher.control.measurements import Measurements
 from dsrun.launcher.head.full_check.device_step import LONGEST, MOST, TIMES, step
 from dsrun.launcher.head.full_check.steps import Failed
 
+from ...support import schemas
 from ...support.fake_programs import play
 
 if TYPE_CHECKING:
@@ -59,9 +60,10 @@ def test_nodes_that_are_alike_are_measured_once() -> None:
     nodes = Nodes("n1", "n2", "n3")
     result = nodes.check()
     assert (result.faults, result.notes) == ((), ())
-    assert result.measured == {
-        "running_percent": {"cores": {"n1": 100.0, "n2": 100.0, "n3": 100.0}}
-    }
+    assert schemas.faults("check", result.measured, "devices") == []
+    assert [(one["node"], one["value"]) for one in result.measured["values"]] == [
+        (name, 100) for name in nodes.names
+    ]
     assert nodes.asks == [((test,), ["n1", "n2", "n3"]) for test in LONGEST]
 
 

@@ -75,7 +75,7 @@ def test_the_devices_of_one_node_are_compared() -> None:
 def test_tests_that_nobody_knows_are_left_out() -> None:
     found = {name: [Measured("other", "cores", 5, "")] for name in ("n1", "n2")}
     assert device_tests.compare(found) == []
-    assert device_tests.as_json(found) == {}
+    assert device_tests.as_json(found) == []
 
 
 SUSPICION = Compared("n2", ("running", "cores"), 20, 100, "first")
@@ -116,6 +116,10 @@ def test_a_node_has_one_fault_of_each_kind() -> None:
     assert "250 MB/s, others' 1000 MB/s" in slow.text
 
 
-def test_all_values_are_in_the_result_by_test_part_and_node() -> None:
+def test_all_values_are_in_the_result() -> None:
     found = {"n1": [cores(1.23456)], "n2": [cores(2)]}
-    assert device_tests.as_json(found) == {"compute_mb_per_s": {"cores": {"n1": 1.235, "n2": 2}}}
+    row = {"test": "compute", "part": "cores", "unit": "MB/s"}
+    assert device_tests.as_json(found) == [
+        {"node": "n1", **row, "value": 1.235},
+        {"node": "n2", **row, "value": 2},
+    ]
