@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 from contextlib import suppress
+from functools import cached_property
 
 from ...common.errors import UsageError, reason
 from .. import base, causes
@@ -36,8 +37,12 @@ class OpenSSH:
         self._settings = settings
         self._overrides: dict[str, tuple[str, ...]] = {}
         self._children: dict[int, Child] = {}
-        self._remote = base.shell_line(base.remote_argv(settings, "--stdio"))
         self._options = _options(settings)
+
+    @cached_property
+    def _remote(self) -> str:
+        """The node launcher's command; others use this class to run commands of their own."""
+        return base.shell_line(base.remote_argv(self._settings, "--stdio"))
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
