@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..output.console import Console
     from ..report.report import Report
     from .events import Observer, Observers
+    from .quick_check import QuickCheck
     from .restart_policy import RestartPolicy
     from .stdin import Stdin
 
@@ -64,7 +65,6 @@ class Run:
         observers: of its events; None if there are none (see `observe`).
         stdin: forwards standard input to rank 0, if that was requested and the run has started.
         input_fd: the descriptor of that standard input.
-        quick_check: compares its nodes before their workers start; None if that is left out.
         before_job: called with every node that is connected, for a run or a round; sends JOB by
             default, which another one does by `send_job` as soon as the node may have it.
         on_ready: called once all nodes are ready, with the settled plan and the address and port of
@@ -100,9 +100,8 @@ class Run:
         self._last_wait: Timer | None = None
         self.error: DsrunError | None = None
         self.restarts = restarts(self)
-        starting = RunStart(self)
+        self._starting = starting = RunStart(self)
         self.health = starting.health()
-        self.quick_check = starting.quick_check()
         self.startup = starting.startup(console)
         self._events = FleetEvents(self).on_event
         self.signals = RunSignals(self)
@@ -165,6 +164,11 @@ class Run:
 
             self.observers = self.output.observers = Observers(self)
         self.observers.add(observer)
+
+    @property
+    def quick_check(self) -> QuickCheck | None:
+        """What compares its nodes before their workers start; None if that is left out."""
+        return self._starting.quick_check
 
     def node_of(self, connection: NodeConnection) -> RunNode:
         """Return the node of this run that has this connection."""

@@ -14,10 +14,12 @@ from .stdin import Stdin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from ...specs.plan import Plan
     from ..output.console import Console
     from .health import Health
-    from .quick_check import QuickCheck
+    from .quick_check import QuickCheck, Verdict
     from .run import Run
     from .run_node import RunNode
     from .startup import StartupEvent
@@ -29,6 +31,7 @@ class RunStart:
     def __init__(self, run: Run) -> None:
         self._run = run
         self._cpu_only = False
+        self._quick_check: QuickCheck | None = None
 
     def health(self) -> Health | None:
         """Return what runs the health command of the job, if there is one."""
@@ -47,17 +50,29 @@ class RunStart:
             policy.connect_timeout, policy.start_timeout, least, run.spec.batches, rounds
         )
         startup = Startup(run.plan, run.nodes, run.loop, console, limits, self.on_startup)
-        if run.quick_check is not None:
-            startup.compare = run.quick_check.compare
+        if run.spec.checks.quick:
+            startup.compare = self._compare
+            # Imported after JOB was sent, while the nodes prepare themselves.
+            run.loop.call_later(0.0, self._load_check)
         return startup
 
+    @property
     def quick_check(self) -> QuickCheck | None:
-        """Return what compares the nodes, unless that is to be left out."""
-        if not self._run.spec.checks.quick:
-            return None
-        from .quick_check import QuickCheck
+        """What compares the nodes; None if that is left out."""
+        if self._run.spec.checks.quick:
+            self._load_check()
+        return self._quick_check
 
-        return QuickCheck(self._run)
+    def _load_check(self) -> None:
+        if self._quick_check is None:
+            from .quick_check import QuickCheck
+
+            self._quick_check = QuickCheck(self._run)
+
+    def _compare(self, nodes: Sequence[RunNode], tell: Callable[[Verdict], None]) -> None:
+        check = self.quick_check
+        assert check is not None
+        check.compare(nodes, tell)
 
     def on_startup(self, event: StartupEvent) -> None:
         """Handle an outcome of the startup."""
