@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .command import CHECKOUT
 from .reaching import HELLO, UNUSABLE, USAGE, at_most, known, on, remote, script, ssh_file
 
 if TYPE_CHECKING:
@@ -211,7 +210,7 @@ def test_causes_of_every_kind_are_told_together(
     path = script(tmp_path, HELLO)
     with (
         cluster.host("n2").sshd(AuthorizedKeysFile="/dev/null"),
-        hidden(cluster.host("n3"), str(CHECKOUT / "launcher")),
+        hidden(cluster.host("n3"), str(Path(sys.executable).parent)),
         ssh_file(cluster, "known_hosts", known(cluster, "login n1 n2 n3")),
         at_most(3 + SOON),
     ):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from contextlib import ExitStack, closing, contextmanager
@@ -14,12 +15,15 @@ from .command import CHECKOUT, Dsrun
 from .jobs import EVERYWHERE, options
 from .machines import HOME
 from .reaching import script
+from .test_python import Programs, programs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from .hosts import Cluster
     from .machines import Host
+
+__all__ = ["programs"]
 
 PACKAGE = f"{HOME}/.cache/dsrun/package"
 REMOTE = [launcher for launcher in (*EVERYWHERE, "slurm") if launcher != "local"]
@@ -106,3 +110,23 @@ def test_a_host_without_room_for_dsrun_is_named(
         f"n1: nowhere to keep dsrun: {HOME}/.cache/dsrun: No space left on device;"
         " /tmp/dsrun-0: No space left on device; set XDG_CACHE_HOME there"
     ) in ended.stderr
+
+
+FUNCTION = """
+import json, os, sys
+from dsrun.launcher.api import launch
+
+def where(n):
+    return os.uname().nodename, n
+
+job = launch(where, [7], hosts="n1:1,n2:1", accelerator="cpu", preload=["json"])
+print(json.dumps(job.results(60)))
+"""
+
+
+def test_what_the_workers_python_runs_is_in_the_copy(cluster: Cluster, programs: Programs) -> None:
+    with without_dsrun(cluster.host("n1")):
+        done = programs.start(FUNCTION).wait(60)
+    assert done.returncode == 0, done.stderr
+    assert "not preloaded" not in done.stderr
+    assert json.loads(done.stdout) == {"0": ["n1", 7], "1": ["n2", 7]}
