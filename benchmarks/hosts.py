@@ -3,6 +3,8 @@
     python benchmarks/hosts.py                          4 hosts x 2, then 64 hosts x 1
     python benchmarks/hosts.py --sizes 4x2 --rounds 9
     python benchmarks/hosts.py --before CHECKOUT        this dsrun and another, in turns, no others
+    python benchmarks/hosts.py --copies                 hosts that share dsrun's folder, and hosts
+                                                        that keep a copy of it
 
 The hosts are the virtual ones of `tests/cluster` (this needs root). Bare pdsh starts the same
 workers through a shell and does nothing else; its fan-out is raised to the number of hosts, as
@@ -36,6 +38,8 @@ from tests.cluster.machines import user_environment
 HELLO = str(WORKERS / "hello.py")
 HOSTFILE = "/run/hostfile"
 BASE = "dsrun ssh"
+ALONE = "/tmp/dsrun-alone"
+"""A copy of dsrun that only the login has."""
 
 
 def main() -> None:
@@ -46,20 +50,36 @@ def main() -> None:
     parser.add_argument("--deepspeed_hosts", type=int, default=4, help="the most it is run on")
     parser.add_argument("--deepspeed_rounds", type=int, default=2)
     parser.add_argument("--before", type=Path, metavar="CHECKOUT", help="another checkout of dsrun")
+    parser.add_argument("--copies", action="store_true", help="compare with hosts without dsrun")
     options = parser.parse_args()
     for size in options.sizes:
         hosts, workers = map(int, size.split("x"))
         if options.before:
             peers = {BASE: over("ssh"), "before": over("ssh", options.before)}
+        elif options.copies:
+            bare = ["--python", str(Path(sys.base_prefix, "bin", "python3"))]
+            here = [sys.executable, f"{ALONE}/bin/dsrun", *over("ssh")[len(dsrun_of(CHECKOUT)) :]]
+            peers = {BASE: [*over("ssh")[:-1], *bare, HELLO], "copy": [*here[:-1], *bare, HELLO]}
         else:
             peers = commands(hosts, workers)
             if hosts <= options.deepspeed_hosts:
                 peers["deepspeed"] = [python_peer("deepspeed"), "--hostfile", HOSTFILE, HELLO]
         with Cluster(hosts, shared=[CHECKOUT, *filter(None, [options.before])]) as cluster:
             cluster.path(HOSTFILE).write_text(cluster.hostfile(workers))
+            if options.copies:
+                put_alone(cluster)
             fewer = {"deepspeed": options.deepspeed_rounds}
             measures = at_login(cluster, peers, hosts * workers)
+            if options.copies:
+                measures["copy"]()  # sends dsrun to the hosts, once
             report(take_turns(measures, options.rounds, fewer), hosts, workers)
+
+
+def put_alone(cluster: Cluster) -> None:
+    """Copy dsrun to a folder that the login alone has."""
+    folders = [str(CHECKOUT / name) for name in ("bin", "launcher", "accelerator")]
+    cluster.login.run(["mkdir", "-p", ALONE])
+    cluster.login.run(["cp", "-a", *folders, ALONE])
 
 
 def commands(hosts: int, workers: int) -> dict[str, list[str]]:

@@ -18,7 +18,7 @@ import pytest
 
 from dsrun.launcher import runner
 from dsrun.launcher.backends.base import BOOT, package_root
-from dsrun.launcher.backends.package.command import boot, code
+from dsrun.launcher.backends.package.command import boot, without_code
 from dsrun.launcher.backends.package.contents import digest
 from dsrun.launcher.resources import world_info
 
@@ -257,7 +257,7 @@ class Machine:
         self._words = {
             BOOT: "BOOT",
             boot(): "BOOT",
-            boot().replace(code(), "..."): "BOOT",
+            without_code(boot()): "BOOT",
             digest(package_root()): "DIGEST",
             str(folder): "FOLDER",
             sys.executable: "PYTHON",

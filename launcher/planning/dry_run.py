@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 
-from ..backends.package.command import code
+from ..backends.package.command import without_code
 from ..common.wording import counted
 from ..resources import world_info
 from ..resources.ranges import show_slots
@@ -152,7 +152,7 @@ def _quoted(value: str) -> str:
 def _commands(commands: Commands) -> list[str]:
     shown: dict[str, list[str]] = {}
     for host, argv in commands:
-        shown.setdefault(shlex.join(argv).replace(code(), "..."), []).append(host)
+        shown.setdefault(without_code(shlex.join(argv)), []).append(host)
     lines = ["commands:"]
     for text, hosts in list(shown.items())[:ROWS]:
         lines += [f"  {', '.join(hosts[:5])}{' ...' if len(hosts) > 5 else ''}:", f"    {text}"]

@@ -14,16 +14,16 @@ _BOOT = (
     "import sys;sys.path[:]=[p for p in sys.path if p];import os;r,v,h=sys.argv[1:4];"
     'sys.version_info<(3,10) and sys.exit("python 3.10 or newer is needed, this is "+sys.version);'
     'del sys.argv[1:4];e={};n=r+"/launcher/__init__.py";'
+    'u=lambda c:__import__("zlib").decompress(__import__("binascii").a2b_base64(c));'
     "os.access(n,4) and v in open(n).read().split(chr(34)) or "
-    'eval(compile(__import__("zlib").decompress(__import__("binascii").a2b_base64("CODE")),'
-    '"bootstrap","exec"),e);'
-    'f,d=e["find"](v,h) if e else (r,b"");'
+    'eval(compile(u("(FIND)"),"bootstrap","exec"),e);'
+    'f,d=e["find"](v,h,u("(ASK)")) if e else (r,b"");'
     'm=type(sys)("dsrun");m.__path__=[f];sys.modules.update(dsrun=m);'
     "from dsrun.launcher.launch import start;start(d)"
 )
 """Starts the node launcher from the runner's own folder, if that has the same dsrun there.
 
-Otherwise `bootstrap` finds another folder, or gets dsrun from the runner. `-E -S` ignores the
+Otherwise `bootstrap` finds another folder, or `ask` gets dsrun from the runner. `-E -S` ignores the
 node's Python variables and site files, and starts faster.
 """
 
@@ -41,14 +41,19 @@ def node_command(python: str, root: str, digest: str) -> list[str]:
 
 def boot() -> str:
     """Return the program of `python -c`."""
-    return _BOOT.replace("CODE", code())
+    return _BOOT.replace("(FIND)", _packed("bootstrap")).replace("(ASK)", _packed("ask"))
+
+
+def without_code(text: str) -> str:
+    """Return a command line for people: without what is compressed in it."""
+    return text.replace(_packed("bootstrap"), "...").replace(_packed("ask"), "...")
 
 
 @lru_cache
-def code() -> str:
-    """Return the text of the bootstrap, compressed."""
+def _packed(name: str) -> str:
+    """Return a module of this folder, compressed, as text."""
     import binascii
     import zlib
 
-    with open(os.path.join(os.path.dirname(__file__), "bootstrap.py"), "rb") as file:
+    with open(os.path.join(os.path.dirname(__file__), f"{name}.py"), "rb") as file:
         return binascii.b2a_base64(zlib.compress(file.read(), 9), newline=False).decode()

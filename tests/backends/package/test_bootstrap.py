@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -15,7 +16,7 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.backends.base import package_root
-from dsrun.launcher.backends.package import bootstrap, contents
+from dsrun.launcher.backends.package import ask, bootstrap, contents
 from dsrun.launcher.backends.package.command import node_command
 from dsrun.launcher.backends.stdio import SessionStream
 from dsrun.launcher.common.loop import Loop
@@ -152,31 +153,22 @@ def test_another_version_in_the_runners_folder_is_not_used(
     assert session.has_asked
 
 
-@pytest.fixture(scope="module")
-def environment(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
-    """A Python with packages of its own, and the folder for an installed dsrun."""
-    folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, symlinks=True, with_pip=False)
-    return f"{folder}/bin/python3", next(folder.glob("lib/python3*/site-packages"))
-
-
-@pytest.mark.parametrize(("version", "asks"), [(__version__, False), ("0.0.9", True)])
+@pytest.mark.parametrize(
+    ("version", "metadata", "asks"),
+    [(__version__, True, False), ("0.0.9", True, True), (__version__, False, True)],
+)
 def test_only_the_same_version_is_used_as_installed(
-    sessions: Sessions, environment: tuple[str, Path], version: str, *, asks: bool
+    sessions: Sessions, tmp_path: Path, version: str, *, metadata: bool, asks: bool
 ) -> None:
-    python, packages = environment
+    venv.create(tmp_path / "venv", symlinks=True, with_pip=False)
+    (packages,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
     installed = packages / "dsrun"
-    installed.mkdir(exist_ok=True)
-    (installed / "accelerator").unlink(missing_ok=True)
+    shutil.copytree(f"{ROOT}/launcher", installed / "launcher")
+    (installed / "launcher/__init__.py").write_text(f'__version__ = "{version}"\n')
     (installed / "accelerator").symlink_to(f"{ROOT}/accelerator")
-    launcher = installed / "launcher"
-    launcher.unlink(missing_ok=True)
-    if asks:
-        launcher.mkdir()
-        (launcher / "__init__.py").write_text(f'__version__ = "{version}"\n')
-    else:
-        launcher.symlink_to(f"{ROOT}/launcher")
-    session = sessions(python=python)
+    if metadata:
+        (packages / f"dsrun-{__version__}.dist-info").mkdir()
+    session = sessions(python=f"{tmp_path}/venv/bin/python3")
     assert session.hello().dsrun == __version__
     assert session.has_asked == asks
 
@@ -290,7 +282,7 @@ def test_a_cache_in_a_folder_that_everybody_can_change_is_passed_over(
 
 def test_it_is_got_from_the_port_whose_certificate_is_known(runner: Runner) -> None:
     target = f"127.0.0.1:{runner.listener.port}"
-    got = bootstrap.from_port(target, runner.pin, contents.digest(ROOT))
+    got = ask.from_port(target, runner.pin, contents.digest(ROOT))
     assert got == contents.archive(ROOT)
     assert runner.told == []
 
@@ -298,7 +290,7 @@ def test_it_is_got_from_the_port_whose_certificate_is_known(runner: Runner) -> N
 def test_another_certificate_is_not_believed(runner: Runner) -> None:
     target = f"127.0.0.1:{runner.listener.port}"
     with pytest.raises(SystemExit) as ended:
-        bootstrap.from_port(target, hashlib.sha256(b"").hexdigest(), contents.digest(ROOT))
+        ask.from_port(target, hashlib.sha256(b"").hexdigest(), contents.digest(ROOT))
     assert str(ended.value) == (
         f"dsrun: cannot get dsrun from the runner: {target}: another program answers there"
     )
@@ -306,5 +298,5 @@ def test_another_certificate_is_not_believed(runner: Runner) -> None:
 
 def test_a_port_where_nobody_listens_is_named() -> None:
     with pytest.raises(SystemExit) as ended:
-        bootstrap.from_port("127.0.0.1,::1:1", "00", contents.digest(ROOT))
+        ask.from_port("127.0.0.1,::1:1", "00", contents.digest(ROOT))
     assert "127.0.0.1:1: [Errno 111] Connection refused; ::1:1: " in str(ended.value)

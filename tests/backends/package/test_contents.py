@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.backends.base import package_root
-from dsrun.launcher.backends.package import bootstrap, contents
+from dsrun.launcher.backends.package import ask, contents
 from dsrun.launcher.control import frames
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def test_its_hash_is_that_of_its_text() -> None:
     assert contents.digest(ROOT) == hashlib.sha256(text).hexdigest()
     assert contents.archive(ROOT) == contents.archive(ROOT)
     assert contents.packed()[5:] == contents.archive(ROOT)
-    assert len(text) < bootstrap.LIMIT / 4
+    assert len(text) < ask.LIMIT / 4
 
 
 def test_what_only_the_runner_needs_is_left_out(small: Path) -> None:
@@ -151,6 +151,6 @@ def test_without_a_cache_the_hash_is_made_each_time(
 
 
 def test_the_frames_of_the_bootstrap_are_those_of_the_line() -> None:
-    assert bootstrap.ASK == frames.SEND_PACKAGE
-    assert (bootstrap.PACKAGE, bootstrap.PACKAGE_ASK) == (frames.PACKAGE, frames.PACKAGE_ASK)
-    assert bootstrap.FRAME_LIMIT == frames.FRAME_LIMIT
+    assert ask.ASK == frames.SEND_PACKAGE
+    assert (ask.PACKAGE, ask.PACKAGE_ASK) == (frames.PACKAGE, frames.PACKAGE_ASK)
+    assert ask.FRAME_LIMIT == frames.FRAME_LIMIT

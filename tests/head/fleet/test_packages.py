@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.backends.base import package_root
-from dsrun.launcher.backends.package import bootstrap, contents
+from dsrun.launcher.backends.package import ask, contents
 from dsrun.launcher.common.loop import Timer
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.callers import Caller
@@ -28,11 +28,11 @@ ASK = frames.pack(frames.PACKAGE_ASK, contents.digest(package_root()).encode())
 def test_many_at_once_all_get_it(runner: Runner) -> None:
     got: list[bytes] = []
 
-    def ask() -> None:
+    def get() -> None:
         target = f"127.0.0.1:{runner.listener.port}"
-        got.append(bootstrap.from_port(target, runner.pin, contents.digest(package_root())))
+        got.append(ask.from_port(target, runner.pin, contents.digest(package_root())))
 
-    asking = [threading.Thread(target=ask) for _ in range(AT_A_TIME + 8)]
+    asking = [threading.Thread(target=get) for _ in range(AT_A_TIME + 8)]
     for one in asking:
         one.start()
     for one in asking:
