@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from dsrun.launcher.head.checks.findings import TABLE
 
 from ..support.needs import need
+from .quota import throttled
 from .reaching import UNUSABLE, file
 
 if TYPE_CHECKING:
@@ -145,3 +147,12 @@ def test_warnings_can_be_errors_and_the_check_be_left_out(
     }
     without = dsrun(*OPTIONS, "--no_check", "train.py")
     assert (without.returncode, findings(without.stderr)) == (0, set())
+
+
+@pytest.mark.usefixtures("own")
+def test_a_quota_of_one_host(cluster: Cluster, dsrun: Dsrun) -> None:
+    every = len(os.sched_getaffinity(0))
+    with throttled(cluster, "n4", every / 4):
+        ended = dsrun(*OPTIONS, "train.py")
+    assert ended.returncode == 0, ended.stderr
+    assert findings(ended.stderr) == {f"n4: {every / 4:g} CPUs, but {every} on most nodes"}
