@@ -64,8 +64,10 @@ class Question:
         """Ask the nodes of these tasks; `seconds` are the most that they may take."""
         self._waiting = set(tasks)
         self._sent = time.time()
-        words = {name: [json.dumps(task._asdict()), *options] for name, task in tasks.items()}
+        words = dict.fromkeys(tasks, options)
         self._running = self._programs.start("facts", words, self._on_line, self._on_end)
+        for name, task in tasks.items():
+            self._running.send(name, json.dumps(task._asdict()).encode() + b"\n")
         self._timer = self._programs.loop.call_later(seconds, lambda: self._give_up(seconds))
         self._look()
 

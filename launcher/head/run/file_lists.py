@@ -60,18 +60,20 @@ class FileLists:
 
         fleet = self._run.fleet
         connections = [fleet.nodes[node.connection.number] for node in asked.values()]
-        arguments = {name: (self._question(node), "--files") for name, node in asked.items()}
+        arguments = dict.fromkeys(asked, ("--files",))
         self._timer = self._run.loop.call_later(PATIENCE, finish)
         self._program = FleetPrograms(fleet, connections).start(
             "facts", arguments, lambda name, line: lists.update({name: _read(line)}), on_end
         )
+        for name, node in asked.items():
+            self._program.send(name, self._question(node))
 
-    def _question(self, node: RunNode) -> str:
+    def _question(self, node: RunNode) -> bytes:
         """Return a task that only names the folder: nothing is prepared for workers."""
         spec = self._run.spec
         program = Program("", no_python=True)
         task = Task(__version__, spec.job_id, node.name, program, _folder(node), {}, (), None)
-        return json.dumps(task._asdict())
+        return json.dumps(task._asdict()).encode() + b"\n"
 
     def cancel(self) -> None:
         """Stop asking; nothing more is told."""

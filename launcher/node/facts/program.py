@@ -1,8 +1,9 @@
 """The program `facts`: prints what a node is as one line of JSON, without a job.
 
-    facts TASK [--files] [--report]
+    facts [--files] [--report]
 
-TASK is a Task as JOB has it, in JSON. The line has `hello`, as HELLO would be with its facts; with
+It reads one line, a Task as JOB has it, in JSON: other users can see the arguments of a process,
+but not what it reads. The line that it prints has `hello`, as HELLO would be with its facts; with
 `--files` the sizes of the Python files in the working folder by name, None if there are too many;
 with `--report` more about this machine and torch, for people.
 """
@@ -23,15 +24,18 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+LONGEST = 64 * 1024 * 1024
+"""Bytes of a task, as of a frame."""
+
+
 def main(arguments: Sequence[str]) -> int:
     """Print the facts; return the exit code."""
-    text, *options = arguments or [""]
     try:
-        task = messages.unpack(messages.Task, os.fsencode(text))
+        task = messages.unpack(messages.Task, sys.stdin.buffer.readline(LONGEST))
     except frames.BadFrame as error:
         sys.stderr.write(f"facts: expected a task as JSON: {error}\n")
         return USAGE
-    sys.stdout.write(json.dumps(answer(task, options)) + "\n")
+    sys.stdout.write(json.dumps(answer(task, arguments)) + "\n")
     sys.stdout.flush()
     return 0
 

@@ -30,6 +30,7 @@ class FakePrograms:
         self.loop = self.clock.loop
         self.names: Sequence[str] = ["n0", "n1"]
         self.started: dict[str, Sequence[str]] = {}
+        self.sent: dict[str, bytes] = {}
         self.stopped = False
 
     def start(
@@ -44,7 +45,8 @@ class FakePrograms:
         return self
 
     def send(self, host: str, line: bytes) -> None:
-        raise AssertionError((host, line))
+        assert line.endswith(b"\n")
+        self.sent[host] = line
 
     def stop(self) -> None:
         self.stopped = True
@@ -72,9 +74,8 @@ class Asked:
 
 def test_all_nodes_are_asked_and_waited_for() -> None:
     asked = Asked("--files")
-    task, option = asked.programs.started["n0"]
-    assert json.loads(task)["facts"] is True
-    assert option == "--files"
+    assert asked.programs.started == {"n0": ("--files",), "n1": ("--files",)}
+    assert json.loads(asked.programs.sent["n0"])["facts"] is True
     asked.answer("n1", files={"a.py": 1}, notes=["note"], report={"os": "x"})
     assert asked.over == 0
     asked.answer("n0")

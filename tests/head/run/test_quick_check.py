@@ -132,9 +132,9 @@ def asked_for_files(job: FakeFleet) -> dict[str, str]:
     asked = {name: exec_nodes.asked(job.node(name)) for name in job.hosts}
     folders = {}
     for name, (command,) in ((name, one) for name, one in asked.items() if one):
-        task, option = command["argv"]
-        assert (command["program"], option) == ("facts", "--files")
-        folders[name] = messages.unpack(messages.Task, task.encode()).workdir
+        assert (command["program"], command["argv"]) == ("facts", ["--files"])
+        (task,) = exec_nodes.fed(job.node(name))
+        folders[name] = messages.unpack(messages.Task, task).workdir
     return folders
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -30,7 +29,8 @@ def task(workdir: Path) -> str:
 def test_it_prints_a_hello_with_facts(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("123")
     done = subprocess.run(
-        [*command_line("facts"), task(tmp_path), "--files"],
+        [*command_line("facts"), "--files"],
+        input=task(tmp_path),
         capture_output=True,
         text=True,
         check=True,
@@ -54,8 +54,15 @@ def test_a_report_has_more_for_people(tmp_path: Path, monkeypatch: pytest.Monkey
     assert found["report"] == {"os": "x"}
 
 
-@pytest.mark.parametrize("arguments", [[], ["{"], ['{"dsrun": 1}']])
-def test_what_is_no_task_is_said(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert program.main(arguments) == 2
-    assert capsys.readouterr().err.startswith("facts: expected a task as JSON: ")
-    assert sys.stdout is not None
+@pytest.mark.parametrize("typed", ["", "{\n", '{"dsrun": 1}\n', "\udcff"])
+def test_what_is_no_task_is_said(typed: str) -> None:
+    done = subprocess.run(
+        command_line("facts"),
+        input=typed.encode("utf-8", "surrogateescape"),
+        capture_output=True,
+        check=False,
+        cwd="/",
+    )
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert done.stderr.startswith(b"facts: expected a task as JSON: ")
+    assert done.stderr.count(b"\n") == 1
