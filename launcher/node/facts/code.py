@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from importlib import import_module
 from stat import S_ISREG
 
@@ -16,8 +17,11 @@ if TYPE_CHECKING:
 LARGEST = 8 * 1024 * 1024
 """Bytes of a script; a larger one is a program that takes long to read."""
 
-MOST_ENTRIES = 20_000
-"""Files and folders that are looked at."""
+MOST_OTHERS = 8000
+"""Other files and folders that are looked at."""
+
+DATA = 1000
+"""A folder with more of them has data, not code, and is left out."""
 
 SECONDS = 0.2
 """How long to look: a file system may take a millisecond for each file."""
@@ -50,33 +54,49 @@ def python_files(folder: str) -> dict[str, int] | None:
     folders, seen, deadline = [""], 0, time.monotonic() + SECONDS
     while folders:
         below = folders.pop()
-        try:
-            listed = os.scandir(os.path.join(folder, below))
-        except OSError:
-            continue
-        with listed:
-            for entry in listed:
-                seen += 1
-                _sort(entry, below, folders, found)
-                if len(found) > MOST_FILES or seen > MOST_ENTRIES:
-                    return None
-        if time.monotonic() > deadline:
+        inside, files, others = _look(folder, below)
+        folders += inside
+        found |= files
+        seen += others
+        late = time.monotonic() > deadline
+        if late or len(found) > MOST_FILES or seen > MOST_OTHERS:
             return None
     return found
 
 
-def _sort(entry: os.DirEntry[str], below: str, folders: list[str], found: dict[str, int]) -> None:
-    """Add an entry to the files found, or to the folders to look into, without following links."""
-    name = entry.name
+def _look(top: str, below: str) -> tuple[list[str], dict[str, int], int]:
+    """Return the folders in a folder, its Python files, and how many others it has.
+
+    One with data is as good as empty; no link to a folder is followed.
+    """
+    folders: list[str] = []
+    files: dict[str, int] = {}
+    others = 0
     try:
-        if name.endswith(".py"):
-            status = entry.stat()
-            if S_ISREG(status.st_mode):
-                found[f"{below}{name}"] = status.st_size
-        elif entry.is_dir(follow_symlinks=False) and name[0] != "." and name not in SKIPPED:
-            folders.append(f"{below}{name}/")
-    except OSError:  # it has gone meanwhile
+        with os.scandir(os.path.join(top, below)) as listed:
+            for entry in listed:
+                if others > DATA or len(files) > MOST_FILES:
+                    break
+                if entry.name.endswith(".py"):
+                    _add(entry, below, files)
+                    continue
+                others += 1
+                if entry.is_dir(follow_symlinks=False) and _has_code(entry.name):
+                    folders.append(f"{below}{entry.name}/")
+    except OSError:  # no permission, or it has gone meanwhile
         pass
+    return ([], {}, others) if others > DATA else (folders, files, others)
+
+
+def _add(entry: os.DirEntry[str], below: str, files: dict[str, int]) -> None:
+    with suppress(OSError):  # a link to nothing
+        status = entry.stat()
+        if S_ISREG(status.st_mode):
+            files[f"{below}{entry.name}"] = status.st_size
+
+
+def _has_code(name: str) -> bool:
+    return name[0] != "." and name not in SKIPPED
 
 
 def files_digest(files: Mapping[str, int] | None) -> str:

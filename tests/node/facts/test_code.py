@@ -54,8 +54,23 @@ def test_too_many_files_are_not_compared(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "more.py").touch()
     assert code.python_files(str(tmp_path)) is None
     (tmp_path / "more.py").unlink()
-    monkeypatch.setattr(code, "MOST_ENTRIES", 100)
+    for number in range(3):
+        (tmp_path / f"{number}.txt").touch()
+    assert code.python_files(str(tmp_path)) is not None
+    monkeypatch.setattr(code, "MOST_OTHERS", 2)
     assert code.python_files(str(tmp_path)) is None
+
+
+def test_a_folder_with_data_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(code, "DATA", 3)
+    for name in ("a.py", "code/b.py", "data/c.py", "data/more/d.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    for folder, files in (("code", 3), ("data", 3)):
+        for number in range(files):
+            (tmp_path / folder / f"{number}.jpg").touch()
+    assert code.python_files(str(tmp_path)) == {"a.py": 0, "code/b.py": 0}
 
 
 def test_a_slow_folder_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
