@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 
+from ...common import network
 from ...common.errors import NodeError
-from ...common.network import interface_of, own_addresses
 from ...control.measurements import Join, Pairs, Prepare, Ready, Reduced, Reductions
 from .. import devices
 from .answers import serve
@@ -53,8 +53,9 @@ class Collective:
         """
         found = devices.Devices(os.environ, {})
         gpus = len(found.visible) if found.kind in TORCH_KINDS else 0
-        interfaces = {address: interface_of(address) for address in own_addresses()}
-        given = json.dumps({"gpus": gpus, "interfaces": interfaces})
+        named = {address: name for name, address in network.interfaces()}
+        addresses = {address: named.get(address, "") for address in network.own_addresses()}
+        given = json.dumps({"gpus": gpus, "interfaces": addresses})
         command = [request.python or sys.executable, ALL_REDUCE, given]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe)

@@ -50,10 +50,10 @@ def _disk(request: Measure) -> Measurements:
 
 
 def _gpu(request: Measure) -> Measurements:
-    """Test the devices, if torch has them: in a process of the workers' Python."""
+    """Test the devices, if torch has them: in a process of the workers' Python, one by one."""
     if devices.Devices(os.environ, {}).kind not in TORCH_KINDS:
         return Measurements((), ())
-    return of_python([request.python or sys.executable, GPU, str(request.seconds)])
+    return of_python([request.python or sys.executable, GPU, str(request.seconds / 2)])
 
 
 def of_python(command: Sequence[str], seconds: float = LONGEST) -> Measurements:

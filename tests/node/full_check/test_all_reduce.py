@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ADDRESS = "127.0.0.1"
-GIVEN = json.dumps({"gpus": 0, "interfaces": {ADDRESS: "lo"}})
 
 
 class Nodes:
     """Processes that take part, one a node."""
 
-    def __init__(self, stack: ExitStack, count: int) -> None:
-        command, pipe = [sys.executable, ALL_REDUCE, GIVEN], subprocess.PIPE
+    def __init__(self, stack: ExitStack, count: int, gpus: int = 0) -> None:
+        given = json.dumps({"gpus": gpus, "interfaces": {ADDRESS: "lo"}})
+        command, pipe = [sys.executable, ALL_REDUCE, given], subprocess.PIPE
         self._processes = []
         for _ in range(count):
             process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
@@ -73,7 +73,23 @@ def test_all_and_pairs_reduce_with_right_sums(three: Nodes) -> None:
 
 
 def test_without_torch_there_is_a_reason() -> None:
-    command = [sys.executable, "-S", ALL_REDUCE, GIVEN]
+    command = [sys.executable, "-S", ALL_REDUCE, '{"gpus": 0, "interfaces": {}}']
     done = subprocess.run(command, capture_output=True, check=True)
     ready = messages.unpack(Ready, done.stdout)
     assert ready.missing == "torch cannot be imported: No module named 'torch'"
+
+
+@pytest.mark.gpu
+def test_gpus_reduce_with_nccl() -> None:
+    """NCCL takes no GPU twice, so that one node has to do."""
+    import torch
+
+    gpus = torch.cuda.device_count()
+    with ExitStack() as stack:
+        node = Nodes(stack, 1, gpus)
+        (ready,) = (messages.from_fields(Ready, line) for line in node.read())
+        assert (ready.backend, ready.ranks) == ("nccl", gpus)
+        node.tell({"place": 0, "ranks": [gpus], "addresses": [ADDRESS], "port": ready.port})
+        (reduced,) = (messages.from_fields(Reduced, line) for line in node.read())
+        assert (reduced.places, reduced.wrong) == ((0,), 0)
+        assert node.read() == [{"failed": ""}]

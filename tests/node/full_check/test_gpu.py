@@ -40,3 +40,12 @@ def test_without_torch_there_is_a_reason() -> None:
     assert json.dumps(found.broken) == json.dumps(
         [["torch", "cannot be imported: No module named 'torch'"]]
     )
+
+
+@pytest.mark.gpu
+def test_gpus_are_fast_and_right() -> None:
+    found = measured()
+    rows = [Measured(*row) for row in found.rows if row[1] == "device 0"]
+    assert {row.test for row in rows} == {test for test in TESTS if test.startswith("device")}
+    assert all(row.value > 1 for row in rows)
+    assert list(found.broken) == []
