@@ -58,8 +58,14 @@ def _left(matrix: Matrix) -> int:
     return MARGIN + LETTER * max(map(len, matrix.names), default=0) + 8
 
 
+def _above(matrix: Matrix) -> int:
+    """Return the pixels of the title and, if names fit above the columns, of these."""
+    longest = max(map(len, matrix.names), default=0)
+    return 2 * LINE if longest * LETTER <= _side(matrix) else LINE
+
+
 def _height(matrix: Matrix) -> int:
-    return LINE + _side(matrix) * len(matrix.names)
+    return _above(matrix) + _side(matrix) * len(matrix.names)
 
 
 def _width(matrix: Matrix) -> int:
@@ -68,11 +74,13 @@ def _width(matrix: Matrix) -> int:
 
 
 def _matrix(matrix: Matrix, top: int) -> Iterator[str]:
-    side, left = _side(matrix), _left(matrix)
+    side, left, above = _side(matrix), _left(matrix), _above(matrix)
     yield _text(MARGIN, top + 12, matrix.title, "t")
     for row, one in enumerate(matrix.names):
-        y = top + LINE + row * side
+        y = top + above + row * side
         yield _text(MARGIN, y + side // 2 + 4, one)
+        if above > LINE:
+            yield _text(left + row * side + side // 2, top + above - 6, one, "v")
         for column, other in enumerate(matrix.names):
             yield _cell(matrix, one, other, left + column * side, y)
 
