@@ -47,7 +47,7 @@ class QuickCheck:
         `tell` is called with the outcome: at once, or if files differ when it is known which.
         """
         self._lists.cancel()
-        subjects = [subject(node) for node in nodes if node.hello and node.hello.facts]
+        subjects = [self._subject(node) for node in nodes if node.hello and node.hello.facts]
         odd = odd_files(subjects)
         if not odd:
             tell(self._judge(nodes, compare.findings(subjects)))
@@ -63,9 +63,20 @@ class QuickCheck:
         """Return why a node may not join others, "" if it may; print its warnings."""
         if node.hello is None or node.hello.facts is None:
             return ""
-        others = [subject(one) for one in present if one.hello and one.hello.facts]
-        verdict = self._judge([node], compare.newcomer(subject(node), others))
+        others = [self._subject(one) for one in present if one.hello and one.hello.facts]
+        verdict = self._judge([node], compare.newcomer(self._subject(node), others))
         return verdict.refused.get(node, "")
+
+    def _subject(self, node: RunNode) -> Subject:
+        """Return a node as it is compared.
+
+        What --sync has copied is known to be the same, but not what it has left out.
+        """
+        found = subject(node)
+        if self._run.spec.sync is None:
+            return found
+        env = {name: text for name, text in found.facts.env.items() if name != "PYTHONPATH"}
+        return found._replace(facts=found.facts._replace(files="", env=env))
 
     def _judge(self, nodes: Sequence[RunNode], found: Sequence[Finding]) -> Verdict:
         errors = [one for one in found if self._is_error(one)]

@@ -12,6 +12,7 @@ from dsrun.launcher.head.run.file_lists import PATIENCE
 from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.sync import SyncSpec
 
 from ...support import exec_nodes
 from ...support.fake_fleet import refusal
@@ -110,6 +111,14 @@ def test_an_elastic_job_starts_without_the_node_that_differs(fleet_of: FleetOf) 
 def test_an_elastic_job_that_needs_all_nodes_does_not_start(fleet_of: FleetOf) -> None:
     _, run = begin(fleet_of, {"versions": OLDER}, **elastic(3))
     assert refusal(run) == [TORCH]
+
+
+def test_files_beside_those_that_were_copied_do_not_matter(fleet_of: FleetOf) -> None:
+    env = {**facts().env, "PYTHONPATH": "/copy/src"}
+    odd = {"files": "1" * 64, "env": env}
+    job, _ = begin(fleet_of, odd, sync=SyncSpec("/proj", 1, {}))
+    assert job.node("n1").got(frames.PROBE)()
+    assert job.said() == []
 
 
 def test_a_newcomer_is_compared_with_the_others(fleet_of: FleetOf) -> None:
