@@ -20,12 +20,13 @@ LIMITS = {
 """The limits by the names that limits.conf(5) has for them."""
 
 NO_LIMIT = 1 << 60
-"""Bytes from which on a limit of cgroup v1 means none: it is the largest multiple of a page."""
+"""From here on a limit means none: that of cgroup v1 is the largest multiple of a page."""
 
 
 def limits() -> dict[str, int]:
     """Return the soft limits of this process, which the workers inherit; -1 for none."""
-    return {name: resource.getrlimit(number)[0] for name, number in LIMITS.items()}
+    soft = {name: resource.getrlimit(number)[0] for name, number in LIMITS.items()}
+    return {name: limit if limit < NO_LIMIT else -1 for name, limit in soft.items()}
 
 
 def memory(root: str = "/") -> int:
@@ -78,14 +79,19 @@ def space(role: str, path: str) -> Space:
         found = os.statvfs(path)
     except OSError:
         return Space(role, path, 0, 0, -1, writable=False)
-    return Space(
-        role,
-        path,
-        total=found.f_blocks * found.f_frsize,
-        free=found.f_bavail * found.f_frsize,
-        inodes=found.f_favail if found.f_files else -1,
-        writable=not found.f_flag & os.ST_RDONLY and os.access(path, os.W_OK | os.X_OK),
+    writable = not found.f_flag & os.ST_RDONLY and os.access(path, os.W_OK | os.X_OK)
+    return Space(role, path, *room(found), writable=writable)
+
+
+def room(found: os.statvfs_result) -> tuple[int, int, int]:
+    """Return total and free bytes, and free files, -1 for any number, of a file system.
+
+    Some in networks answer with the largest number there is (CephFS: files, s3fs: blocks).
+    """
+    total, free = (
+        min(blocks * found.f_frsize, NO_LIMIT) for blocks in (found.f_blocks, found.f_bavail)
     )
+    return total, free, found.f_favail if found.f_files and found.f_favail < NO_LIMIT else -1
 
 
 def spaces(workdir: str, log_dir: str, environ: Mapping[str, str]) -> tuple[Space, ...]:

@@ -94,6 +94,16 @@ def test_cpus_are_bounded_by_affinity_and_quota(
     assert machine.cpus(root_of(tmp_path, **files)) == (everything if cpus is None else cpus)
 
 
+def test_file_systems_that_know_no_bounds() -> None:
+    most = (1 << 64) - 1
+    status = os.statvfs_result((4096, 1 << 24, most, most, most, 10, most, most, 0, 255))
+    assert machine.room(status) == (machine.NO_LIMIT, machine.NO_LIMIT, -1)
+    status = os.statvfs_result((4096, 4096, 100, 50, 40, 0, 0, 0, 0, 255))
+    assert machine.room(status) == (409600, 163840, -1)
+    status = os.statvfs_result((4096, 4096, 100, 50, 40, 9, 8, 7, 0, 255))
+    assert machine.room(status)[2] == 7
+
+
 def test_a_folder_that_is_not_there_yet_has_the_room_of_the_one_above(tmp_path: Path) -> None:
     there = machine.space("log", str(tmp_path / "a" / "b"))
     assert (there.role, there.path, there.writable) == ("log", str(tmp_path), True)
