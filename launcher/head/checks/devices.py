@@ -59,7 +59,7 @@ def _is_used(one: Subject, device: DeviceFacts) -> bool:
     """Return whether the job uses a device; slots are ids, or indexes of visible devices."""
     if one.slots is None:
         return True
-    return device.id in map(str, one.slots) or one.facts.devices.index(device) in one.slots
+    return device.id in one.slots or one.facts.devices.index(device) in one.slots
 
 
 def _devices(ids: Sequence[str]) -> str:

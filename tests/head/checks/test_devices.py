@@ -62,6 +62,8 @@ def test_devices_that_the_job_does_not_use() -> None:
     busy = (GPU._replace(users=("pid 12 (alice)",)), GPUS[1])
     assert found(subject("a", devices=busy, slots=(1,))) == []
     assert len(found(subject("a", devices=busy, slots=(0,)))) == 1
+    masked = (GPU._replace(id="1", users=("x",)), GPU)
+    assert found(subject("a", devices=masked, slots=(1,))) == []
     named = (GPU._replace(id="GPU-1", users=("x",)), GPUS[1])
     assert len(found(subject("a", devices=named, slots=("GPU-1",)))) == 1
     assert len(found(subject("a", devices=named, slots=(0,)))) == 1
