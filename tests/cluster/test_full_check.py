@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,12 +12,15 @@ import pytest
 
 from dsrun.launcher.head.full_check.network import STEP
 
+from ..support import schemas
 from .cable import Cable, cable_between, cable_to, slow_card, slow_link
+from .command import CHECKOUT
 from .full_checks import check
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
     from .hosts import Cluster
 
@@ -46,7 +51,6 @@ LOSS: dict[str, Any] = {"loss": 0.03}
 OUTGOING: dict[str, Any] = {**LOSS, "only": Cable.FORWARD}
 
 FAULTS: dict[str, tuple[Bad, tuple[str, ...], set[str]]] = {
-    "delayed node": (partial(behind, name="n2", **DELAY), ("n2",), {"node_latency"}),
     "lossy link": (partial(between, one="n1", other="n3", **LOSS), ("n1", "n3"), {"link_loss"}),
     "slow node": (
         partial(slow_card, name="n3", rate=RATE),
@@ -57,6 +61,7 @@ FAULTS: dict[str, tuple[Bad, tuple[str, ...], set[str]]] = {
 """How it is made, who is named, and as what; a limit of the rate drops packets, too."""
 
 MORE: dict[str, tuple[Bad, tuple[str, ...], set[str]]] = {
+    "delayed node": (partial(behind, name="n2", **DELAY), ("n2",), {"node_latency"}),
     "delayed link": (
         partial(between, one="n1", other="n2", **DELAY),
         ("n1", "n2"),
@@ -76,6 +81,26 @@ def named(cluster: Cluster, hosts: tuple[str, ...], bad: Bad) -> list[tuple[tupl
     """Who is named, and as what."""
     with bad(cluster):
         return [(one.nodes, one.code) for one in check(cluster, hosts, STEP).faults]
+
+
+@pytest.mark.tier("test")
+def test_a_node_behind_a_bad_cable_is_named_by_the_command(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    """All steps, over ssh, and the pictures."""
+    argv = [sys.executable, str(CHECKOUT / "bin" / "dsrun-check"), "--host", ",".join(THREE)]
+    words = ["--workdir", "/", "--full", "--json", "--svg", str(tmp_path / "links.svg")]
+    with behind(cluster, "n2", **DELAY):
+        done = cluster.login.run([*argv, *words], cwd=tmp_path, timeout=120)
+    assert done.stderr == ""
+    value = json.loads(done.stdout)
+    assert schemas.faults("check", value) == []
+    assert (value["exit_code"], done.returncode) == (69, 69)
+    steps = {one["step"]: one for one in value["full"]}
+    (found,) = steps["network"]["faults"]
+    assert (found["code"], found["nodes"]) == ("node_latency", ["n2"])
+    assert steps["devices"]["faults"] == []
+    assert (tmp_path / "links.svg").read_text().startswith("<svg")
 
 
 @pytest.mark.parametrize("fault", FAULTS)

@@ -13,6 +13,7 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ...control.measurements import Join, Pair, Pairs, Prepare, Ready, Reduced, Reductions
 from . import pairs, verdict
+from .matrix import number
 from .steps import Ask, Failed, Fault, Step, StepResult, answered
 
 TYPE_CHECKING = False
@@ -126,7 +127,7 @@ def _slow(nodes: Sequence[str], links: Links) -> Fault:
 def _shown(some: Sequence[Reduced]) -> str:
     latency = verdict.median(one.latency for one in some)
     bandwidth = verdict.median(one.bandwidth for one in some)
-    return f"{latency * 1000:.3g} ms and runs at {bandwidth / 1e6:.3g} MB/s"
+    return f"{number(latency * 1000)} ms and runs at {number(bandwidth / 1e6)} MB/s"
 
 
 def blamed(wrong: Sequence[tuple[str, ...]], reduced: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ...common.text import plain
 from ...common.values import NamedTuple
+from .matrix import number
 from .steps import Fault
 
 TYPE_CHECKING = False
@@ -247,8 +248,8 @@ def faults(named: Iterable[Compared]) -> list[Fault]:
 def _text(one: Compared) -> str:
     return one.test.text.format(
         part=plain(one.place[1]),
-        value=f"{one.value:.3g}" if one.value < 100 else f"{one.value:.0f}",
-        others=f"{one.others:.3g}" if one.others < 100 else f"{one.others:.0f}",
+        value=number(one.value),
+        others=number(one.others),
         evidence=f" ({plain(one.evidence)})" if one.evidence else "",
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...control.link_messages import Link
+from .matrix import number
 from .steps import Failed, Fault
 from .verdict import loss, median
 
@@ -87,11 +88,11 @@ def _rates(measured: Measured) -> list[float]:
 
 
 def _rate(rates: Sequence[float]) -> str:
-    return f"{median(rates) / 1e6:.3g} MB/s"
+    return f"{number(median(rates) / 1e6)} MB/s"
 
 
 def _ms(measured: Measured) -> str:
-    return f"{median(link.best_s for link in _links(measured)) * 1000:.3g} ms"
+    return f"{number(median(link.best_s for link in _links(measured)) * 1000)} ms"
 
 
 def _percent(measured: Measured) -> str:
