@@ -10,7 +10,7 @@ from ...control.link_messages import Link, Listen, Listening, Measure
 from .link_words import fault
 from .pairs import rounds
 from .steps import Ask, Failed, Step, StepResult, answered
-from .verdict import essential, suspects
+from .verdict import SURE, essential, suspects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ PINGS = 200
 
 GROUP = 4
 """Nodes among which something is measured again: all links between them, one at a time."""
+
+TRIES = 4
+"""How often what is bad by little is measured again."""
 
 MOST = 8
 """Suspects that are measured again, so that the check ends in time."""
@@ -77,8 +80,8 @@ def script(names: Sequence[str]) -> Script:
     links = yield from _all(doors)
     suspected = suspects(links)
     groups = {nodes: _group(nodes, doors.names, suspected) for nodes in list(suspected)[:MOST]}
-    alone = yield from _again(doors, groups.values())
-    faults = _confirmed(groups, suspected, _best(links, alone))
+    alone = yield from _again(doors, groups, links)
+    faults = _confirmed(groups, suspected, alone)
     notes = [f"{name} was not measured: {why}" for name, why in failed.items()]
     if len(suspected) > MOST:
         notes.append(f"{len(suspected)} nodes or links looked bad; {MOST} were measured again")
@@ -104,12 +107,30 @@ def _all(doors: _Doors) -> Generator[Ask, Answers, Links]:
     return links
 
 
-def _again(doors: _Doors, groups: Iterable[Sequence[str]]) -> Generator[Ask, Answers, Links]:
-    """Measure the links within these groups while nothing else is measured."""
-    links: Links = {}
-    for pair in dict.fromkeys(pair for group in groups for pair in combinations(group, 2)):
-        links |= yield from doors.measure([pair], ALONE, f"{pair[0]} and {pair[1]} again")
-    return links
+def _again(
+    doors: _Doors, groups: Mapping[Nodes, Sequence[str]], links: Links
+) -> Generator[Ask, Answers, Links]:
+    """Measure the links of each suspect's group while nothing else is measured.
+
+    Whoever is bad by little is measured several times: a busy machine may be slow for a while.
+    """
+    best: Links = {}
+    for _ in range(TRIES):
+        for pair in dict.fromkeys(pair for group in groups.values() for pair in _links(group)):
+            doing = f"{pair[0]} and {pair[1]} again"
+            one = yield from doors.measure([pair], ALONE, doing)
+            best[pair] = _better(one[pair], best.get(pair) or links.get(pair))
+        groups = {nodes: group for nodes, group in groups.items() if _is_unsure(nodes, group, best)}
+    return best
+
+
+def _links(group: Sequence[str]) -> list[Pair]:
+    return list(combinations(group, 2))
+
+
+def _is_unsure(nodes: Nodes, group: Sequence[str], best: Links) -> bool:
+    links = {pair: best[pair] for pair in _links(group)}
+    return nodes in suspects(links) and nodes not in suspects(links, SURE)
 
 
 def _group(nodes: Nodes, names: Sequence[str], suspected: Iterable[Nodes]) -> list[str]:
@@ -121,18 +142,17 @@ def _group(nodes: Nodes, names: Sequence[str], suspected: Iterable[Nodes]) -> li
     return [name for name in names if name in chosen]
 
 
-def _best(links: Links, alone: Links) -> Links:
-    """Return what was measured alone, with the best times and rates of both measurements."""
-    best = dict(alone)
-    for pair, one in alone.items():
-        other = links.get(pair)
-        if isinstance(one, Link) and isinstance(other, Link):
-            best[pair] = one._replace(
-                best_s=min(one.best_s, other.best_s),
-                out=max(one.out, other.out),
-                back=max(one.back, other.back),
-            )
-    return best
+def _better(one: Link | Failed, before: Link | Failed | None) -> Link | Failed:
+    """Return a measurement with the best times and rates of both."""
+    if not isinstance(before, Link):
+        return one
+    if not isinstance(one, Link):
+        return before
+    return one._replace(
+        best_s=min(one.best_s, before.best_s),
+        out=max(one.out, before.out),
+        back=max(one.back, before.back),
+    )
 
 
 def _confirmed(
@@ -141,7 +161,7 @@ def _confirmed(
     """Return the suspects that are bad again in their group, in one way at least."""
     faults = []
     for nodes, group in groups.items():
-        links = {pair: best[pair] for pair in combinations(group, 2)}
+        links = {pair: best[pair] for pair in _links(group)}
         again = suspects(links).get(nodes, [])
         if set(again) & set(suspected[nodes]):
             faults.append(fault(nodes, again, links))

@@ -82,6 +82,9 @@ METRICS = (
 )
 """The most serious first. docs/full_check.md has the values."""
 
+SURE = tuple(one._replace(factor=one.factor * 2, amount=one.amount * 2) for one in METRICS)
+"""What is bad by these needs no further measurement."""
+
 
 def loss(link: Link) -> tuple[float, float]:
     """Return the share of segments that were sent again, here and at the other end."""

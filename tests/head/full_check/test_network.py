@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control.link_messages import Link, Listening
-from dsrun.launcher.head.full_check.network import MOST, script
+from dsrun.launcher.head.full_check.network import MOST, TRIES, script
 from dsrun.launcher.head.full_check.pairs import rounds
 from dsrun.launcher.head.full_check.steps import Failed
 
@@ -132,6 +132,22 @@ def test_a_link_is_judged_by_the_best_of_both_measurements() -> None:
     (found,) = network.check().faults
     assert found.nodes == ("n1", "n3")
     assert found.text == "n1 sends 10 MB/s and receives 900 MB/s, elsewhere 900 MB/s"
+
+
+@pytest.mark.parametrize(("tries", "named"), [(TRIES, 0), (TRIES + 1, 1)])
+def test_what_is_bad_by_little_is_measured_several_times(tries: int, named: int) -> None:
+    """It is good in the last try, or would be in the one after."""
+
+    class Slow(Network):
+        def measured(self, one: str, other: str) -> Any:
+            before = sum(frozenset((one, other)) in pairs for pairs in self.asks) - 1
+            return HEALTHY if before == tries else super().measured(one, other)
+
+    network = Slow(4, {("n1", "n3"): HEALTHY._replace(out=4e8)})
+    result = network.check()
+    assert len(result.faults) == named
+    assert len(network.asks) == 3 + 6 * TRIES
+    assert len(result.measured["links_alone"]) == 6
 
 
 def test_no_link_of_a_node_that_is_named_is_named_beside_it() -> None:
