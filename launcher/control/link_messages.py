@@ -55,7 +55,9 @@ class Link(NamedTuple):
         best_s: the shortest round trip in seconds.
         median_s: their median.
         out: the fastest stream to the other node, in bytes per second.
-        back: the fastest from it.
+        out_free: the same without the time in which an end had no core to run on.
+        back: the fastest stream from the other node.
+        back_free: the same as `out_free`.
         sent: segments that this node has sent, retransmitted ones as well.
         resent: segments that it has retransmitted.
         back_sent: the same of the other node.
@@ -66,7 +68,9 @@ class Link(NamedTuple):
     best_s: float
     median_s: float
     out: float
+    out_free: float
     back: float
+    back_free: float
     sent: Size
     resent: Size
     back_sent: Size

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 Links = dict[tuple[str, str], "Link | Failed"]
 
-HEALTHY = Link("10.0.0.1", 6e-5, 8e-5, 9e8, 9e8, 20_000, 0, 20_000, 0)
+HEALTHY = Link("10.0.0.1", 6e-5, 8e-5, 9e8, 9e8, 9e8, 9e8, 20_000, 0, 20_000, 0)
+
+
+def rated(out: float = 9e8, back: float = 9e8) -> Link:
+    """A link with these bytes per second."""
+    return HEALTHY._replace(out=out, out_free=out, back=back, back_free=back)
 
 
 def nodes(count: int) -> list[str]:
@@ -43,7 +48,9 @@ def noisy(links: Links, seed: int) -> Links:
         return link._replace(
             best_s=link.best_s * slower,
             out=link.out / slow_out,
+            out_free=link.out_free / slow_out,
             back=link.back / slow_back,
+            back_free=link.back_free / slow_back,
             resent=link.resent + random.randrange(9),
         )
 

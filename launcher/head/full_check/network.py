@@ -151,7 +151,9 @@ def _better(one: Link | Failed, before: Link | Failed | None) -> Link | Failed:
     return one._replace(
         best_s=min(one.best_s, before.best_s),
         out=max(one.out, before.out),
+        out_free=max(one.out_free, before.out_free),
         back=max(one.back, before.back),
+        back_free=max(one.back_free, before.back_free),
     )
 
 

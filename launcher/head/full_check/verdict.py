@@ -43,6 +43,8 @@ class Metric(NamedTuple):
         factor: by which a bad one is worse than the others at least.
         amount: the same as a difference.
         anyway: the badness from which on it is bad, whatever the others are.
+        excused: the badness of one that may be bad, without what the network is not to blame for;
+            None for `badness`, which is always that of the others.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Metric(NamedTuple):
     factor: float
     amount: float
     anyway: float = UNREACHED * 2
+    excused: Callable[[Any], float | None] | None = None
 
 
 def _reach(link: Link | Failed) -> float | None:
@@ -68,6 +71,13 @@ def _bandwidth(link: Link | Failed) -> float | None:
     return 1 / max(1.0, min(link.out, link.back)) if isinstance(link, Link) else None
 
 
+def _free_bandwidth(link: Link | Failed) -> float | None:
+    """Return the badness without the time in which an end had no core."""
+    if not isinstance(link, Link):
+        return None
+    return 1 / max(1.0, min(link.out_free, link.back_free))
+
+
 NO_LOSS = 1e-3
 """Less is no loss: a healthy network drops a few packets of a stream at full speed."""
 
@@ -78,7 +88,7 @@ METRICS = (
     Metric("reach", _reach, 2, 0, UNREACHED),
     Metric("loss", _loss, 5, 0.004, 0.02),
     Metric("latency", _latency, 3, 0.0003),
-    Metric("bandwidth", _bandwidth, 2, 0),
+    Metric("bandwidth", _bandwidth, 2, 0, excused=_free_bandwidth),
 )
 """The most serious first. docs/full_check.md has the values."""
 
@@ -101,15 +111,19 @@ def suspects(
     """Return the nodes, and the links by their ends, that are bad, with the metrics in which."""
     found: dict[Nodes, list[str]] = {}
     for metric in metrics:
-        values = {
-            pair: value
-            for pair, link in measured.items()
-            if (value := metric.badness(link)) is not None
-        }
-        nodes = [(node,) for node in _bad_nodes(metric, values)]
-        for one in (*nodes, *_bad_links(metric, values)):
+        values = _values(metric.badness, measured)
+        excused = _values(metric.excused or metric.badness, measured)
+        nodes = [(node,) for node in _bad_nodes(metric, values, excused)]
+        for one in (*nodes, *_bad_links(metric, values, excused)):
             found.setdefault(one, []).append(metric.name)
     return found
+
+
+def _values(
+    badness: Callable[[Any], float | None], measured: Mapping[Pair, Any]
+) -> dict[Pair, float]:
+    found = {pair: badness(link) for pair, link in measured.items()}
+    return {pair: value for pair, value in found.items() if value is not None}
 
 
 def essential(faults: Sequence[Fault]) -> list[Fault]:
@@ -118,39 +132,48 @@ def essential(faults: Sequence[Fault]) -> list[Fault]:
     return [one for one in faults if len(one.nodes) == 1 or not bad & set(one.nodes)]
 
 
-def _bad_nodes(metric: Metric, values: Mapping[Pair, float]) -> list[str]:
-    each = {node: _quartile(of) for node, of in _by_node(values).items() if len(of) > 1}
+def _bad_nodes(
+    metric: Metric, values: Mapping[Pair, float], excused: Mapping[Pair, float]
+) -> list[str]:
+    each = _usual(values)
     if not each:
         return []
     usual = median(each.values())
     spread = _spread(each.values())
     return [
         node
-        for node, value in each.items()
+        for node, value in _usual(excused).items()
         if value >= metric.anyway or _is_worse(metric, value, usual, spread)
     ]
 
 
-def _bad_links(metric: Metric, values: Mapping[Pair, float]) -> list[Pair]:
+def _bad_links(
+    metric: Metric, values: Mapping[Pair, float], excused: Mapping[Pair, float]
+) -> list[Pair]:
     """Return the links that are worse than the better ones of both their ends.
 
     So a link of a bad node is not, unless it is worse than that node.
     """
-    usual = {node: _quartile(of) for node, of in _by_node(values).items() if len(of) > 1}
+    usual = _usual(values)
     spread = _spread(values.values()) if values else 0.0
     least = 0.0
     while True:
         bad = []
-        for pair, value in values.items():
+        for pair, value in excused.items():
             other = max(least, *(usual.get(node, 0.0) for node in pair))
             always = value >= metric.anyway > other
             if always or (other and _is_worse(metric, value, other, spread)):
                 bad.append(pair)
-        some = [values[pair] for pair in bad if values[pair] < metric.anyway]
+        some = [excused[pair] for pair in bad if excused[pair] < metric.anyway]
         if len(some) * MINORITY <= len(values):
             return bad
         # The network is built so. Only what is much worse than that stands out.
         least = median(some)
+
+
+def _usual(values: Mapping[Pair, float]) -> dict[str, float]:
+    """Return the badness of the better links of each node that has several."""
+    return {node: _quartile(of) for node, of in _by_node(values).items() if len(of) > 1}
 
 
 def _is_worse(metric: Metric, value: float, usual: float, spread: float) -> bool:

@@ -16,6 +16,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .streams import Rates
+
 CONNECT = 3.0
 """Seconds for an address to answer."""
 
@@ -68,7 +70,11 @@ def measure(request: Measure) -> Link:
         out = [caller.send(request.seconds) for _ in range(request.streams)]
         back = [caller.fetch(request.seconds) for _ in range(request.streams)]
         median = times[len(times) // 2]
-        return Link(address, times[0], median, max(out), max(back), *caller.counters())
+        return Link(address, times[0], median, *_fastest(out), *_fastest(back), *caller.counters())
+
+
+def _fastest(streams: Sequence[Rates]) -> tuple[float, float]:
+    return max(one.rate for one in streams), max(one.free for one in streams)
 
 
 def _connect(request: Measure) -> tuple[str, socket.socket, Caller]:

@@ -13,12 +13,14 @@ import struct
 import time
 
 from ...common.errors import NodeError
+from ...common.network import lines_of
+from ...common.values import NamedTuple
 
 WORD = struct.Struct("!4s4xd")
 ECHO, TAKE, GIVE, TELL = b"echo", b"take", b"give", b"tell"
 
 TOLD = struct.Struct("!dd")
-"""An answer: bytes per second, or two counters."""
+"""An answer: the bytes and seconds of a stream, or two counters."""
 
 BLOCK = 64 * 1024
 """Bytes that are sent and received at a time."""
@@ -74,12 +76,13 @@ def _fill(line: socket.socket, view: memoryview) -> None:
         view = view[size:]
 
 
-def give(line: socket.socket, seconds: float) -> None:
-    """Send a stream for so long.
+def give(line: socket.socket, seconds: float) -> float:
+    """Send a stream for so long; return the seconds in which this thread waited for a core.
 
     Raises:
         OSError: as `receive`.
     """
+    before = waited()
     end = time.monotonic() + seconds
     more, last = (mark + bytes(BLOCK - 1) for mark in (MORE, LAST))
     try:
@@ -89,22 +92,53 @@ def give(line: socket.socket, seconds: float) -> None:
         line.sendall(last)
     except BlockingIOError:
         raise TimeoutError(f"nothing could be sent for {STALL} s") from None
+    return waited() - before
 
 
-def take(line: socket.socket) -> float:
-    """Receive a stream; return its bytes per second, from the first block to the last.
+def take(line: socket.socket) -> tuple[float, float, float]:
+    """Receive a stream; return its bytes and seconds, and those as of `give`.
+
+    The bytes and seconds are those from the first block to the last.
 
     Raises:
         OSError: as `receive`.
     """
     block = memoryview(bytearray(BLOCK))
-    blocks, begin = -1, 0.0
-    while True:
+    _fill(line, block)
+    begin, before, size = time.monotonic(), waited(), 0
+    while block[:1] == MORE:
         _fill(line, block)
-        blocks += 1
-        begin = begin or time.monotonic()
-        if block[:1] == LAST:
-            return blocks * BLOCK / max(time.monotonic() - begin, 1e-6)
+        size += BLOCK
+    return float(size), time.monotonic() - begin, waited() - before
+
+
+def waited() -> float:
+    """Return the seconds in which this thread could have run, but had no core; 0 if not known.
+
+    It is the second field of schedstat (Documentation/scheduler/sched-stats.rst).
+    """
+    for line in lines_of("/proc/thread-self/schedstat"):
+        return int(line.split()[1]) / 1e9
+    return 0.0
+
+
+class Rates(NamedTuple):
+    """How fast a stream was, in bytes per second.
+
+    Attributes:
+        rate: as measured.
+        free: as it would have been if both ends had always had a core. A busy node is told from a
+            slow link by that: on one, the ends wait for the network.
+    """
+
+    rate: float
+    free: float
+
+
+def rates(size: float, seconds: float, waits: float) -> Rates:
+    """Return the rates of a stream whose ends had no core for `waits` seconds."""
+    seconds = max(seconds, 1e-6)
+    return Rates(size / seconds, size / max(seconds - waits, seconds / 20))
 
 
 def counters(line: socket.socket) -> tuple[int, int]:
@@ -132,9 +166,11 @@ def obey(line: socket.socket, token: str) -> None:
         if word == ECHO:
             line.sendall(order)
         elif word == TAKE:
-            line.sendall(TOLD.pack(take(line), 0.0))
+            size, seconds, waits = take(line)
+            line.sendall(TOLD.pack(size, seconds) + TOLD.pack(waits, 0.0))
         elif word == GIVE:
-            give(line, min(value, LONGEST_STREAM))
+            waits = give(line, min(value, LONGEST_STREAM))
+            line.sendall(TOLD.pack(waits, 0.0))
         elif word == TELL:
             line.sendall(TOLD.pack(*counters(line)))
 
@@ -164,17 +200,20 @@ class Caller:
             times.append(self._echo())
         return sorted(times)
 
-    def send(self, seconds: float) -> float:
-        """Return the bytes per second of a stream to the other end."""
+    def send(self, seconds: float) -> Rates:
+        """Return how fast a stream to the other end was."""
         self._order(TAKE)
-        give(self._line, seconds)
-        rate, _ = self._answer()
-        return rate
+        waits = give(self._line, seconds)
+        size, taken = self._answer()
+        others, _ = self._answer()
+        return rates(size, taken, waits + others)
 
-    def fetch(self, seconds: float) -> float:
-        """Return the bytes per second of a stream from the other end."""
+    def fetch(self, seconds: float) -> Rates:
+        """Return how fast a stream from the other end was."""
         self._order(GIVE, seconds)
-        return take(self._line)
+        size, taken, waits = take(self._line)
+        others, _ = self._answer()
+        return rates(size, taken, waits + others)
 
     def counters(self) -> tuple[int, int, int, int]:
         """Return the segments sent and retransmitted here, and those at the other end."""

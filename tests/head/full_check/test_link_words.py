@@ -8,9 +8,9 @@ from dsrun.launcher.head.full_check.link_words import fault
 from dsrun.launcher.head.full_check.steps import Failed
 from dsrun.launcher.head.full_check.verdict import METRICS
 
-from ...support.links import HEALTHY, among, nodes, of_node
+from ...support.links import among, nodes, of_node, rated
 
-SLOW = HEALTHY._replace(out=1.25e7, back=8e8, best_s=0.02, resent=640)
+SLOW = rated(out=1.25e7, back=8e8)._replace(best_s=0.02, resent=640)
 LINKS = {**among(nodes(4)), ("n1", "n3"): SLOW}
 
 
@@ -30,9 +30,9 @@ def test_a_link_is_compared_with_the_others(metric: str, text: str) -> None:
 
 def test_the_directions_of_a_node_are_those_that_it_sees() -> None:
     """Whichever end has measured: n1 called n3 and n4, but n3 was called."""
-    back = HEALTHY._replace(out=9e8, back=1e7)
+    back = rated(out=9e8, back=1e7)
     links = {**among(nodes(4)), ("n1", "n3"): back, ("n2", "n3"): back}
-    links["n3", "n4"] = HEALTHY._replace(out=1e7, back=9e8)
+    links["n3", "n4"] = rated(out=1e7, back=9e8)
     found = fault(("n3",), ["bandwidth"], links)
     assert found.text == "n3 sends 10 MB/s and receives 900 MB/s, elsewhere 900 MB/s"
     assert found.code == "node_bandwidth"

@@ -6,7 +6,7 @@ from dsrun.launcher.control.link_messages import Link
 from dsrun.launcher.head.full_check.matrices import matrices
 from dsrun.launcher.head.full_check.steps import StepResult
 
-LINK = Link("10.0.0.2", 5e-5, 6e-5, 2e8, 1e8, 9, 0, 9, 0)
+LINK = Link("10.0.0.2", 5e-5, 6e-5, 2e8, 2e8, 1e8, 1e8, 9, 0, 9, 0)
 
 
 def test_links_and_pairs_become_matrices() -> None:

@@ -12,12 +12,12 @@ from dsrun.launcher.head.full_check.pairs import rounds
 from dsrun.launcher.head.full_check.steps import Failed
 
 from ...support.fake_programs import play
-from ...support.links import HEALTHY, Links, among, nodes, of_node
+from ...support.links import HEALTHY, Links, among, nodes, of_node, rated
 
 if TYPE_CHECKING:
     from dsrun.launcher.head.full_check.steps import Ask, StepResult
 
-SLOW = HEALTHY._replace(out=1e7)
+SLOW = rated(out=1e7)
 DEAD = Failed("the program has ended with exit code 1")
 
 
@@ -126,9 +126,9 @@ def test_a_node_that_looked_bad_for_another_reason_does_not_hide_a_link() -> Non
 
 def test_a_link_is_judged_by_the_best_of_both_measurements() -> None:
     """The first time one node is slow by chance, the second time another one."""
-    first: Links = {("n1", "n3"): SLOW, ("n2", "n4"): HEALTHY._replace(back=3e8)}
+    first: Links = {("n1", "n3"): SLOW, ("n2", "n4"): rated(back=3e8)}
     network = Recovering(4, first)
-    network.later = {("n1", "n3"): SLOW, ("n1", "n2"): HEALTHY._replace(out=1e6)}
+    network.later = {("n1", "n3"): SLOW, ("n1", "n2"): rated(out=1e6)}
     (found,) = network.check().faults
     assert found.nodes == ("n1", "n3")
     assert found.text == "n1 sends 10 MB/s and receives 900 MB/s, elsewhere 900 MB/s"
@@ -143,7 +143,7 @@ def test_what_is_bad_by_little_is_measured_several_times(tries: int, named: int)
             before = sum(frozenset((one, other)) in pairs for pairs in self.asks) - 1
             return HEALTHY if before == tries else super().measured(one, other)
 
-    network = Slow(4, {("n1", "n3"): HEALTHY._replace(out=4e8)})
+    network = Slow(4, {("n1", "n3"): rated(out=4e8)})
     result = network.check()
     assert len(result.faults) == named
     assert len(network.asks) == 3 + 6 * TRIES

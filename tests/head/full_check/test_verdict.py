@@ -8,13 +8,13 @@ from dsrun.launcher.control.link_messages import Link
 from dsrun.launcher.head.full_check.steps import Failed
 from dsrun.launcher.head.full_check.verdict import loss, median, suspects
 
-from ...support.links import HEALTHY, Links, among, nodes, noisy, of_node
+from ...support.links import HEALTHY, Links, among, nodes, noisy, of_node, rated
 
 BAD: dict[str, Link | Failed] = {
     "reach": Failed("timed out"),
     "loss": HEALTHY._replace(resent=300),
     "latency": HEALTHY._replace(best_s=5e-3),
-    "bandwidth": HEALTHY._replace(back=1e7),
+    "bandwidth": rated(back=1e7),
 }
 """A link that is bad in each way."""
 
@@ -73,10 +73,23 @@ def test_a_link_of_two_nodes_may_be_bad_by_itself(metric: str) -> None:
     assert suspects(links) == {("n1", "n2"): [metric]}
 
 
+@pytest.mark.parametrize("pairs", [[("n1", "n3")], of_node("n3", among(nodes(4)))])
+def test_a_rate_is_excused_by_the_time_without_a_core(pairs: list[tuple[str, str]]) -> None:
+    busy = HEALTHY._replace(out=3e8, out_free=7e8, back=2e8, back_free=6e8)
+    assert suspects({**among(nodes(4)), **dict.fromkeys(pairs, busy)}) == {}
+
+
+def test_an_excused_rate_is_none_for_others_to_reach() -> None:
+    """Those that had no core all the time do not make others slow."""
+    links = noisy(among(nodes(4)), 1)
+    links["n1", "n2"] = HEALTHY._replace(out_free=2e10, back_free=2e10)
+    assert suspects(links) == {}
+
+
 def test_a_link_that_is_worse_than_the_bad_node_at_its_end_is_named_too() -> None:
     links = among(nodes(4))
-    links |= dict.fromkeys(of_node("n3", links), HEALTHY._replace(out=4e8))
-    found = suspects({**links, ("n2", "n3"): HEALTHY._replace(out=5e6)})
+    links |= dict.fromkeys(of_node("n3", links), rated(out=4e8))
+    found = suspects({**links, ("n2", "n3"): rated(out=5e6)})
     assert found == {("n3",): ["bandwidth"], ("n2", "n3"): ["bandwidth"]}
 
 
@@ -88,14 +101,14 @@ def test_all_nodes_may_be_bad_by_themselves() -> None:
 def test_racks_are_no_fault() -> None:
     """Two groups of nodes, between which everything takes longer."""
     links = among(nodes(8))
-    far = HEALTHY._replace(best_s=1e-3, out=2e8, back=2e8)
+    far = rated(out=2e8, back=2e8)._replace(best_s=1e-3)
     across = [pair for pair in links if len({int(name[1:]) > 4 for name in pair}) == 2]
     assert suspects({**links, **dict.fromkeys(across, far)}) == {}
 
 
 def test_racks_do_not_hide_a_link_that_is_much_worse() -> None:
     links = among(nodes(4))
-    far, broken = HEALTHY._replace(out=3e8), HEALTHY._replace(out=5e6)
+    far, broken = rated(out=3e8), rated(out=5e6)
     across = [pair for pair in links if len({name in {"n1", "n2"} for name in pair}) == 2]
     links |= dict.fromkeys(across, far)
     assert suspects({**links, ("n1", "n3"): broken}) == {("n1", "n3"): ["bandwidth"]}
@@ -110,7 +123,7 @@ def test_a_node_that_is_bad_in_one_metric_does_not_hide_its_link_in_another() ->
 
 def test_a_node_is_named_in_all_metrics_in_which_it_is_bad() -> None:
     links = among(nodes(4))
-    slow = HEALTHY._replace(best_s=2e-2, out=1e6, resent=900)
+    slow = rated(out=1e6)._replace(best_s=2e-2, resent=900)
     links |= dict.fromkeys(of_node("n3", links), slow)
     assert suspects(links) == {("n3",): ["loss", "latency", "bandwidth"]}
 
@@ -119,7 +132,7 @@ def test_a_node_is_named_in_all_metrics_in_which_it_is_bad() -> None:
     "link",
     [
         HEALTHY._replace(best_s=3.5e-4),  # six times, but less than 0.3 ms
-        HEALTHY._replace(out=5e8),  # less than by half
+        rated(out=5e8),  # less than by half
         HEALTHY._replace(resent=60),  # 0.3 %
         HEALTHY._replace(sent=100, resent=5),  # too few to say anything
     ],
@@ -132,8 +145,7 @@ def test_where_all_differ_much_a_difference_says_less() -> None:
     rates = [1e9, 7e8, 4e8, 2.5e8, 1.8e8]
     links = among(nodes(5))
     spread: Links = {
-        pair: HEALTHY._replace(out=rates[at % 5], back=rates[at % 5])
-        for at, pair in enumerate(links)
+        pair: rated(out=rates[at % 5], back=rates[at % 5]) for at, pair in enumerate(links)
     }
     assert suspects(spread) == {}
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -19,6 +21,7 @@ from dsrun.launcher.node.full_check.streams import (
     obey,
     prepare,
     proof,
+    rates,
     receive,
     take,
 )
@@ -76,8 +79,8 @@ def test_there_is_a_round_trip_however_short_the_time(caller: Caller) -> None:
 
 
 def test_streams_are_measured_in_both_directions_one_after_another(caller: Caller) -> None:
-    rates = [caller.send(0.02), caller.fetch(0.02), caller.send(0.0), caller.fetch(0.0)]
-    assert all(rate > 1e5 for rate in rates)
+    streams = [caller.send(0.02), caller.fetch(0.02), caller.send(0.0), caller.fetch(0.0)]
+    assert all(one.free >= one.rate > 1e5 for one in streams)
     assert len(caller.round_trips(3, 1.0)) == 3
 
 
@@ -126,9 +129,38 @@ def test_the_rate_is_that_after_the_first_block() -> None:
     with connected() as (ours, theirs):
         thread = threading.Thread(target=give, args=(theirs, 0.05))
         thread.start()
-        rate = take(ours)
+        size, seconds, waits = take(ours)
         thread.join()
-    assert rate > BLOCK
+    assert size % BLOCK == 0
+    assert size > BLOCK
+    assert 0 < seconds < 5
+    assert 0 <= waits <= seconds
+
+
+def test_the_time_without_a_core_is_not_that_of_the_network() -> None:
+    assert rates(1e6, 1.0, 0.0) == (1e6, 1e6)
+    assert rates(1e6, 1.0, 0.5) == (1e6, 2e6)
+    assert rates(1e6, 1.0, 3.0) == (1e6, 2e7)
+    assert rates(0.0, 0.0, 0.0) == (0.0, 0.0)
+
+
+def test_the_kernel_counts_the_time_without_a_core() -> None:
+    """Two threads that compete for one core."""
+    code = """
+import os, threading, time
+from dsrun.launcher.node.full_check.streams import waited
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
+if os.fork() == 0:
+    end = time.monotonic() + 1
+    while time.monotonic() < end: pass
+    os._exit(0)
+before, end = waited(), time.monotonic() + 0.5
+while time.monotonic() < end: pass
+print(waited() - before)
+os.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert 0.1 < float(done.stdout) < 0.6
 
 
 def test_an_end_in_the_middle_is_an_error() -> None:
