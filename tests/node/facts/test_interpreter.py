@@ -63,6 +63,8 @@ def test_a_virtual_environment_is_apart_unless_it_says_otherwise(tmp_path: Path)
     config.write_text(f"home = {tmp_path}/py/bin\ninclude-system-site-packages = true\n")
     shared = f"{tmp_path}/py/lib/python3.9/site-packages"
     assert interpreter(str(path), environ) == (str(path), "3.9", (str(users), *own, shared))
+    config.rename(path.with_name("pyvenv.cfg"))
+    assert interpreter(str(path), environ).folders == (str(users), *own, shared), "PEP 405"
     assert interpreter(str(path), {**environ, "PYTHONNOUSERSITE": "1"}).folders == (*own, shared)
 
 

@@ -55,7 +55,7 @@ def test_memory_is_that_of_the_machine(tmp_path: Path) -> None:
         ({"proc__self__cgroup": "0::/\n", "sys__fs__cgroup__memoryDOTmax": f"{GIB}\n"}, GIB),
         (
             {
-                "proc__self__cgroup": "4:memory:/x\n2:cpu,cpuacct:/y\n",
+                "proc__self__cgroup": "2:cpu,cpuacct:/y\n4:memory:/x\n",
                 "sys__fs__cgroup__memory__x__memoryDOTlimit_in_bytes": f"{GIB}\n",
                 "sys__fs__cgroup__memory__memoryDOTlimit_in_bytes": f"{(1 << 63) - 4096}\n",
             },
@@ -124,3 +124,4 @@ def test_a_folder_of_the_kernel_cannot_be_written() -> None:
     found = machine.space("work", "/proc/1")
     assert not found.writable or os.getuid() == 0
     assert machine.space("work", "/dev/null").path == "/dev"
+    assert machine.space("work", "") == ("work", "", 0, 0, -1, False)
