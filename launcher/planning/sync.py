@@ -35,6 +35,11 @@ def sync_spec(options: Options, job: JobSpec) -> SyncSpec:
         UsageError: there is no such folder, or the workers would run outside of it.
     """
     limit = _size("--sync_limit", options.sync_limit)
+    if job.plan.rendezvous is not None:
+        raise UsageError(
+            f"--sync: not with --rdzv_backend {job.plan.rendezvous.backend}, as each node runs this"
+            " command in a folder of its own"
+        )
     source = os.path.realpath(from_here(options.sync or ""))
     if not os.path.isdir(source):
         raise UsageError(f"--sync {options.sync}: no such folder")

@@ -13,6 +13,7 @@ from dsrun.launcher.specs.environment import Travel
 from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
 from dsrun.launcher.specs.plan import Plan
 from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.rendezvous import Rendezvous
 from dsrun.launcher.specs.sync import SyncSpec
 
 
@@ -72,6 +73,13 @@ def test_a_script_elsewhere_is_there_on_all_nodes() -> None:
     assert _spec(script="/usr/bin/train.py").script == ""
     with pytest.raises(UsageError, match=r"the script \.\./x\.py is not in it"):
         _spec(script="../x.py")
+
+
+def test_a_command_that_runs_on_each_node_copies_nothing() -> None:
+    options, met = Options(sync="."), Rendezvous("c10d", "n1", "id", 1, 1, {}, "", 0, 1.0)
+    plan = Plan((), Program("x.py"), "local", None, None, met)
+    with pytest.raises(UsageError, match=r"^--sync: not with --rdzv_backend c10d, as each node"):
+        sync_spec(options, JobSpec("job", plan, str(Path.cwd())))
 
 
 def test_the_workers_must_run_in_it(here: Path) -> None:

@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from functools import lru_cache
 
-from ...common import cache
+from ...common.private_folder import cache_root, private_folder
 from ...control import frames
 from ..base import package_root
 
@@ -64,8 +64,8 @@ def digest(root: str) -> str:
     It is kept with the sizes and times of the files, and made again when one of them has changed.
     """
     facts = [root, *(f"{name} {seen.st_size} {seen.st_mtime_ns}" for name, seen in files(root))]
-    path, state = f"{cache.private_folder()}/package.digest", "\n".join(facts)
-    with suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
+    state = "\n".join(facts)
+    with suppress(OSError, ValueError), open(_kept_at(), encoding="utf-8") as file:
         kept, _, known = file.read().partition("\n\n")
         if known == state:
             return kept
@@ -73,8 +73,12 @@ def digest(root: str) -> str:
 
     made = hashlib.sha256(_text(root)).hexdigest()
     with suppress(OSError, ValueError):
-        _keep(path, f"{made}\n\n{state}")
+        _keep(_kept_at(), f"{made}\n\n{state}")
     return made
+
+
+def _kept_at() -> str:
+    return f"{private_folder(cache_root(os.environ), 'dsrun')}/package.digest"
 
 
 def _text(root: str) -> bytes:
