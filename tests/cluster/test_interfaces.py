@@ -47,6 +47,7 @@ while not os.path.exists(os.path.join(os.path.dirname(sys.argv[0]), "end")):
 TRAIN = """
 import torch
 import torch.distributed as dist
+import torch.distributed.nn  # once there is a group it would keep it, which may abort the exit
 from torch.nn.parallel import DistributedDataParallel
 
 dist.init_process_group("gloo")
@@ -55,6 +56,7 @@ model(torch.ones(2, 4) * dist.get_rank()).sum().backward()
 total = torch.tensor(dist.get_rank() + 1.0)
 dist.all_reduce(total)
 print("trained", dist.get_world_size(), total.item(), flush=True)
+del model
 dist.destroy_process_group()
 """
 
