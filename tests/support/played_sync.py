@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.head.sync.source import Source
@@ -73,8 +72,7 @@ class PlayedSync:
         answer = json.loads(data)
         self.told.append(answer)
         if "manifest" in answer:
-            packed = self.source.manifest.packed
-            self._data += struct.pack("!I", len(packed)) + packed
+            self._data += b"".join(self.source.announced())
         elif "need" in answer:
             self.sent = len(answer["need"])
             self._data += b"".join(self.source.contents(answer["need"]))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import struct
 
 from ...common.errors import reason
 from ...common.text import plain
@@ -139,8 +138,7 @@ class NodeSync:
             case {"shared": True}:
                 self._finish(Copy(""))
             case {"manifest": True}:
-                packed = self._source.manifest.packed
-                self._send(iter((struct.pack("!I", len(packed)) + packed,)))
+                self._send(self._source.announced())
             case {"need": [*positions]}:
                 self._give(positions)
             case {"ready": str(folder), "lock": str(lock), "number": int(number)}:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import struct
 import time
 
 from ...common.errors import UsageError, reason
@@ -57,6 +58,13 @@ class Source:
     def paths(self) -> set[str]:
         """The paths that it contains, and "" for itself."""
         return {"", *(entry.path for entry in self.manifest.entries)}
+
+    def announced(self) -> Iterator[bytes]:
+        """Yield the manifest as it is sent, with its length before it."""
+        packed = self.manifest.packed
+        yield struct.pack("!I", len(packed))
+        for at in range(0, len(packed), BLOCK):
+            yield packed[at : at + BLOCK]
 
     def size(self, positions: Iterable[int]) -> int:
         """Return how many bytes these files of the manifest have."""

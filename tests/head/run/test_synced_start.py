@@ -82,6 +82,22 @@ def test_a_node_that_cannot_have_it_fails_the_start(fleet_of: FleetOf, folder: P
     assert refusal(run) == ["n0, n1: --sync: no space"]
 
 
+def test_a_node_that_comes_back_and_cannot_have_it_is_not_used(
+    fleet_of: FleetOf, folder: Path
+) -> None:
+    job = fleet_of("n0", "n1")
+    run = _synced(job, folder)
+    for name in job.hosts:
+        _answers(job, name, shared=True)
+    job.begin_workers(run)
+    job.said()
+    run.before_job(run.nodes[1])
+    job.step()
+    _answers(job, "n1", failed="x.py has changed")
+    assert job.said()[0] == "cannot use n1: --sync: x.py has changed"
+    assert run.nodes[1].connection.lost == "--sync: x.py has changed"
+
+
 def test_another_copy_is_told_in_one_line(fleet_of: FleetOf, folder: Path) -> None:
     job = fleet_of("n0", "n1")
     _synced(job, folder)
