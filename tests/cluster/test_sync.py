@@ -15,6 +15,7 @@ import pytest
 from .held import Held
 from .jobs import options
 from .machines import HOME, wait_for
+from .test_package import without_dsrun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -117,11 +118,12 @@ def test_nodes_get_what_has_changed_and_keep_what_jobs_write(
 
 
 @pytest.mark.parametrize("launcher", ["pdsh", "openmpi5"])
-def test_every_launcher_brings_the_folder(
-    dsrun: Dsrun, folder: Path, launcher: str, tmp_path: Path
+def test_every_launcher_brings_the_folder_to_hosts_without_dsrun(
+    cluster: Cluster, dsrun: Dsrun, folder: Path, launcher: str, tmp_path: Path
 ) -> None:
     where = (*options(launcher), "--host", "n1:1,n2:1", *CPU)
-    done = dsrun(*where, "--sync", ".", "train.py", cwd=_there(folder))
+    with without_dsrun(*cluster.hosts[:2]):
+        done = dsrun(*where, "--sync", ".", "train.py", cwd=_there(folder))
     assert done.returncode == 0, done.stderr
     assert _up(done.stdout) == {f"n{at}": ("one", "train.py,value.txt", "") for at in (1, 2)}
     shared = fill_shared(tmp_path)
