@@ -131,15 +131,15 @@ TABLE: dict[str, Rule] = {
         "Less than 80 % of a device's memory is free, and no process on it is known.",
         "look for what uses it, or choose other devices (--exclude)",
     ),
-    "space-full": Rule(
+    "shm-full": Rule(
         Severity.ERROR,
-        "Less than 1 MiB, or no file, is left in a folder that the job may write to: the working"
-        " folder, log folder, folder of temporary files, or /dev/shm.",
+        "Less than 1 MiB, or no file, is left in /dev/shm: collectives and data loaders need it.",
         ROOM,
     ),
     "space-low": Rule(
         Severity.WARNING,
-        "Less than 1 GiB and less than 10 % is left in such a folder, or fewer than 1,000 files.",
+        "Less than 1 GiB and less than 10 %, or fewer than 1,000 files, are left in a folder that"
+        " the job may write to: the working folder, log folder, or folder of temporary files.",
         ROOM,
     ),
     "shm": Rule(

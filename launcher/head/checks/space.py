@@ -45,11 +45,12 @@ def _of_disk(one: Subject, spaces: Sequence[Space]) -> Iterator[Finding]:
     total, free, inodes = spaces[0].total, spaces[0].free, spaces[0].inodes
     paths = " and ".join(dict.fromkeys(space.path for space in spaces))
     text = f"{paths}: {size(free)} of {size(total)} free"
+    roles = {space.role for space in spaces}
     if not spaces[0].writable:
         yield finding("tmp", [one.name], f"{paths}: not writable")
-    elif free < NONE_LEFT or inodes == 0:
-        yield finding("space-full", [one.name], text if inodes else f"{paths}: no files left")
-    elif any(space.role == "shm" for space in spaces):
+    elif "shm" in roles and (free < NONE_LEFT or inodes == 0):
+        yield finding("shm-full", [one.name], text if inodes else f"{paths}: no files left")
+    elif "shm" in roles:
         if free < SHM_EACH * one.workers:
             yield finding("shm", [one.name], text)
     elif free < min(LITTLE, SHARE * total):

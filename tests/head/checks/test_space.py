@@ -28,12 +28,15 @@ def test_enough_room() -> None:
     assert found(space(free=2 * GIB), space("tmp", free=200 * MIB, total=512 * MIB)) == []
 
 
-@pytest.mark.parametrize("role", ["work", "log", "tmp", "shm"])
-def test_no_room_at_all(role: str) -> None:
-    assert found(space(role, free=MIB - 1)) == [
-        ("space-full", f"/{role}: 1024 KiB of 100 GiB free")
-    ]
-    assert found(space(role, inodes=0)) == [("space-full", f"/{role}: no files left")]
+def test_no_shared_memory_at_all() -> None:
+    assert found(space("shm", free=MIB - 1)) == [("shm-full", "/shm: 1024 KiB of 100 GiB free")]
+    assert found(space("shm", inodes=0)) == [("shm-full", "/shm: no files left")]
+
+
+@pytest.mark.parametrize("role", ["work", "log", "tmp"])
+def test_no_room_where_a_job_need_not_write(role: str) -> None:
+    assert found(space(role, free=0)) == [("space-low", f"/{role}: 0 bytes of 100 GiB free")]
+    assert found(space(role, inodes=0)) == [("space-low", f"/{role}: room for only 0 more files")]
 
 
 def test_little_room() -> None:

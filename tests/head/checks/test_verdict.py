@@ -9,7 +9,7 @@ from dsrun.launcher.head.checks.verdict import Verdict
 
 HELLO = Hello("1", "h", "m", "3", "cpu", (), 2, None, (), (), 1.0)
 GOOD = Answer(hello=HELLO)
-FULL = finding("space-full", ["n1"], "no room")
+FULL = finding("shm-full", ["n1"], "no room")
 LOW = finding("nofile", ["n1", "n2"], "few files")
 
 
