@@ -221,4 +221,7 @@ def _own_address(other: str) -> str:
 
 
 if __name__ == "__main__":
+    # The modules beside this file must not hide others.
+    own = os.path.dirname(os.path.realpath(__file__))
+    sys.path[:] = [one for one in sys.path if os.path.realpath(one) != own]
     sys.exit(main())

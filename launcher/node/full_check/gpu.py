@@ -8,6 +8,7 @@ the fields of `control.measurements.Measurements`.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 
@@ -115,4 +116,7 @@ def _wrong(torch: Any, device: Any) -> int:
 
 
 if __name__ == "__main__":
+    # The modules beside this file must not hide others.
+    own = os.path.dirname(os.path.realpath(__file__))
+    sys.path[:] = [one for one in sys.path if os.path.realpath(one) != own]
     sys.exit(main())

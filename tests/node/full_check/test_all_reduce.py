@@ -18,8 +18,10 @@ from ...support.needs import need_modules
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 ADDRESS = "127.0.0.1"
+NOTHING = '{"gpus": 0, "interfaces": {}}'
 
 
 class Nodes:
@@ -73,7 +75,7 @@ def test_all_and_pairs_reduce_with_right_sums(three: Nodes) -> None:
 
 
 def test_without_torch_there_is_a_reason() -> None:
-    command = [sys.executable, "-S", ALL_REDUCE, '{"gpus": 0, "interfaces": {}}']
+    command = [sys.executable, "-S", ALL_REDUCE, NOTHING]
     done = subprocess.run(command, capture_output=True, check=True)
     ready = messages.unpack(Ready, done.stdout)
     assert ready.missing == "torch cannot be imported: No module named 'torch'"
@@ -93,3 +95,12 @@ def test_gpus_reduce_with_nccl() -> None:
         (reduced,) = (messages.from_fields(Reduced, line) for line in node.read())
         assert (reduced.places, reduced.wrong) == ((0,), 0)
         assert node.read() == [{"failed": ""}]
+
+
+def test_modules_beside_the_program_hide_no_others(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text("import network")
+    environ = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-s", ALL_REDUCE, NOTHING], capture_output=True, check=True, env=environ
+    )
+    assert messages.unpack(Ready, done.stdout).missing.endswith("No module named 'network'")
