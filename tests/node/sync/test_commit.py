@@ -64,15 +64,18 @@ def test_a_kill_at_any_step_leaves_nothing_half_done(memory: Path) -> None:
     shutil.rmtree(here / "gone")
     (here / "kind").unlink()
     fill(here, {"a.py": "2", "kind/d.py": "2", "new/deep/e.py": "2"})
+    names = ("a.py", "src/b.py", "kind/d.py", "new/deep/e.py")
+    later = fill(memory / "later" / "proj", dict.fromkeys(names, "3"))
     source, step, killed = Source(spec(here), {}), 0, True
     while killed:
         step += 1
         cache = memory / f"cache{step}"
         shutil.copytree(base, cache)
         killed = _killed_at(step, source, cache)
-        assert "ready" in sync(here, cache).last, step
+        wanted = later if step % 2 else here
+        assert "ready" in sync(wanted, cache).last, step
         copy = cache / "dsrun/sync/proj-key/proj"
-        assert contents(copy) == {**contents(here), "checkpoint": "10", "gone/log": "x"}, step
+        assert contents(copy) == {**contents(wanted), "checkpoint": "10", "gone/log": "x"}, step
         shutil.rmtree(cache)
     assert step > 20, "all of it was tried"
     assert before != contents(here)
