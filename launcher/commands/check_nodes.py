@@ -113,11 +113,7 @@ def _held(command: ToolCommand, stack: ExitStack) -> Prepared:
     from ..planning.check import plan_check
 
     options = command.options
-    named = [f"--{name}" for name in held.DECIDED if name in command.given]
-    if named:
-        raise UsageError(
-            f"--on {options.on}: not with {', '.join(named)}, which dsrun-hold decides"
-        )
+    held.check_given(options.on or "", command.given)
     client = stack.enter_context(holds.find(options.on or ""))
     nodes = held.nodes_of(client.ask({"do": "describe"}))
     return Prepared(plan_check(options, command.rest, nodes), None, client, dict(nodes.lost))

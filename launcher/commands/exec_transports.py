@@ -71,11 +71,7 @@ def _hold(loop: Loop, command: ToolCommand, stack: ExitStack) -> Transport:
     from ..resources.source import Source
 
     options = command.options
-    named = [f"--{name}" for name in held.DECIDED if name in command.given]
-    if named:
-        raise UsageError(
-            f"--on {options.on}: not with {', '.join(named)}, which dsrun-hold decides"
-        )
+    held.check_given(options.on or "", command.given)
     client = stack.enter_context(holds.find(options.on or ""))
     nodes = held.nodes_of(client.ask({"do": "describe"}))
     chosen = choose(

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import os
 import signal
-from contextlib import suppress
 
 from ...accelerator.hardware import nvml
 from ..control.job_messages import DeviceUsage
 from . import processes
+from .blocking import call_apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,17 +73,11 @@ class DeviceQuestion:
         self._end(b"")
 
     def _fork(self) -> None:
-        self._fd, theirs = os.pipe2(os.O_CLOEXEC)
-        parent = os.getpid()
         try:
-            self.pid = os.fork()
+            self.pid, self._fd = call_apart(self._ask)
         except OSError:
-            os.close(theirs)
-            self._end(b"")
+            self._answer(())
             return
-        if self.pid == 0:
-            _answer(self._ask, theirs, parent)
-        os.close(theirs)
         os.set_blocking(self._fd, False)
         data = bytearray()
         self._loop.add_reader(self._fd, lambda: self._read(data))
@@ -105,21 +99,9 @@ class DeviceQuestion:
         if self.pid:
             processes.send(self.pid, signal.SIGKILL)
         rows = json.loads(data) if data.endswith(b"]") else []
+        self._answer(tuple(DeviceUsage(*row) for row in rows))
+
+    def _answer(self, devices: Devices) -> None:
         waiting, self._waiting = self._waiting, []
         for answered in waiting:
-            answered(tuple(DeviceUsage(*row) for row in rows))
-
-
-def _answer(ask: Callable[[], Devices], fd: int, parent: int) -> None:
-    """Write the devices as JSON, and end; never returns."""
-    try:
-        signal.set_wakeup_fd(-1)  # the pipe is the parent's as well
-        processes.die_with_parent(signal.SIGKILL)
-        # If this process hangs, the runner must still see when the node launcher has ended.
-        for other in {*map(int, os.listdir("/proc/self/fd"))} - {fd}:
-            with suppress(OSError):  # the one that has listed them
-                os.close(other)
-        if os.getppid() == parent:
-            os.write(fd, json.dumps(ask()).encode())
-    finally:
-        os._exit(0)
+            answered(devices)

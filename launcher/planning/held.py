@@ -20,7 +20,7 @@ from .planner import check_program, plan_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from ..cli.options import Options
@@ -62,15 +62,29 @@ def check(command: Command) -> None:
     Raises:
         UsageError: one does.
     """
-    named = [f"--{name}" for name in DECIDED if name in command.given]
-    if command.rendezvous is not None:
-        named.append(f"--rdzv_backend {command.rendezvous.backend}")
+    rendezvous = command.rendezvous
+    others = [f"--rdzv_backend {rendezvous.backend}"] if rendezvous is not None else []
+    check_given(command.options.on or "", command.given, others)
+    check_program(command)
+
+
+def check_given(hold: str, given: Collection[str], others: Sequence[str] = ()) -> None:
+    """Check that none of the given options decides what the hold has decided.
+
+    Args:
+        hold: its name.
+        given: the names of options.
+        others: further options that do, as text.
+
+    Raises:
+        UsageError: one does.
+    """
+    named = [*(f"--{name}" for name in DECIDED if name in given), *others]
     if named:
         raise UsageError(
-            f"--on {command.options.on}: not with {', '.join(named)}, which dsrun-hold decides;"
+            f"--on {hold}: not with {', '.join(named)}, which dsrun-hold decides;"
             " --include, --exclude, --num_nodes and --num_gpus choose among its nodes"
         )
-    check_program(command)
 
 
 def nodes_of(answer: Mapping[str, Any]) -> HeldNodes:

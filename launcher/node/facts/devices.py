@@ -17,6 +17,7 @@ from contextlib import suppress
 from ....accelerator.hardware import nvml
 from ...control.facts import DeviceFacts
 from .. import processes
+from ..blocking import call_apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,13 +38,8 @@ class DeviceQuestion:
 
     def __init__(self, ask: Callable[[], list[Any]]) -> None:
         """Start a child that calls `ask`, whose result JSON can have."""
-        self._read, theirs = os.pipe2(os.O_CLOEXEC)
+        self._pid, self._read = call_apart(ask)
         self._end = time.monotonic() + SECONDS
-        parent = os.getpid()
-        self._pid = os.fork()
-        if self._pid == 0:
-            _answer(ask, theirs, parent)
-        os.close(theirs)
 
     def answer(self) -> list[Any]:
         """Return what the child has answered, [] if it has not in time."""
@@ -112,19 +108,3 @@ def _users() -> dict[int, str]:
         rows = [line.split(":") for line in file]
         return {int(row[2]): row[0] for row in rows if len(row) > 3 and row[2].isdecimal()}
     return {}
-
-
-def _answer(ask: Callable[[], list[Any]], fd: int, parent: int) -> None:
-    """Write the answer as JSON, and end; never returns."""
-    try:
-        signal.set_wakeup_fd(-1)  # the pipe is the parent's as well
-        processes.die_with_parent(signal.SIGKILL)
-        # If this process hangs, the runner must still see when the node launcher has ended.
-        for other in {*map(int, os.listdir("/proc/self/fd"))} - {fd}:
-            with suppress(OSError):  # the one that has listed them
-                os.close(other)
-        if os.getppid() == parent:
-            with open(fd, "w", encoding="utf-8") as pipe:
-                json.dump(ask(), pipe)
-    finally:
-        os._exit(0)

@@ -1,0 +1,75 @@
+"""Functions that may block, in a child."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+import time
+
+import pytest
+
+from dsrun.launcher.node import processes
+from dsrun.launcher.node.blocking import call_apart
+
+from ..support.leaks import open_files
+
+
+def result(pid: int, pipe: int) -> bytes:
+    """What the pipe has until its end, and the child is reaped."""
+    with open(pipe, "rb") as file:
+        data = file.read()
+    os.waitpid(pid, 0)
+    return data
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_the_result_comes_back_from_a_child() -> None:
+    assert json.loads(result(*call_apart(lambda: [os.getppid(), "x" * 100_000]))) == [
+        os.getpid(),
+        "x" * 100_000,
+    ]
+
+
+def test_the_child_has_nothing_open_but_the_pipe() -> None:
+    ours, theirs = os.pipe()
+    try:
+        there = json.loads(result(*call_apart(lambda: sorted(open_files()))))
+        assert len(there) == 2, "the pipe, and the folder that is being listed"
+    finally:
+        os.close(ours)
+        os.close(theirs)
+
+
+def test_a_child_that_dies_has_no_result() -> None:
+    assert result(*call_apart(die)) == b""
+
+
+def test_a_child_that_hangs_can_be_killed() -> None:
+    pid, pipe = call_apart(lambda: time.sleep(60.0))
+    processes.send(pid, signal.SIGKILL)
+    assert result(pid, pipe) == b""
+
+
+def test_no_room_for_another_process() -> None:
+    code = f"""
+import errno, os, resource, sys
+sys.path[:0] = {sys.path!r}
+from dsrun.launcher.node.blocking import call_apart
+os.setuid(65534)
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+before = len(os.listdir("/proc/self/fd"))
+try:
+    call_apart(list)
+except OSError as error:
+    assert len(os.listdir("/proc/self/fd")) == before
+    sys.exit(error.errno)
+"""
+    if os.getuid() != 0:
+        pytest.skip("only root can become another user")
+    assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == errno.EAGAIN
