@@ -55,6 +55,8 @@ class Console:
         self._level = LEVELS.index(level)
         self.on_broken_pipe: Callable[[], None] = _nothing
         loop.open_to_threads()
+        self._failures: dict[int, int] = {}
+        self._told: set[int] = set()
         # Where both are one file, one writer keeps their order.
         self._sinks = {1: 1, 2: 1 if _same(*fds) else 2}
         given = {1: fds[0], 2: fds[1]}
@@ -126,10 +128,15 @@ class Console:
         self._screen.status(plain(text) if self._level <= 1 else "")
 
     def close(self) -> None:
-        """Print lines without a line end, and wait at most `LAST_WRITE` until all is written."""
+        """Print lines without a line end, and wait at most `LAST_WRITE` until all is written.
+
+        The loop has ended, so a failure of the last write is told here.
+        """
         self._print_rest()
-        for writer in self._writers.values():
-            writer.close(LAST_WRITE)
+        for sink in sorted(self._writers):
+            self._writers[sink].close(LAST_WRITE)
+            if self._failures.get(sink, errno.EPIPE) != errno.EPIPE:
+                self._on_failure(sink, self._failures[sink])
 
     def finish(self, then: Callable[[], None]) -> None:
         """Do the same without waiting: `then` is called from the loop once all is written."""
@@ -170,6 +177,7 @@ class Console:
 
     def _failed(self, stream: int) -> Callable[[int], None]:
         def failed(number: int) -> None:
+            self._failures[stream] = number
             self._loop.call_soon_threadsafe(lambda: self._on_failure(stream, number))
 
         return failed
@@ -178,7 +186,8 @@ class Console:
         name = {1: "standard output", 2: "standard error"}[stream]
         if number == errno.EPIPE:
             self.on_broken_pipe()
-        elif self._sinks[2] != stream:
+        elif self._sinks[2] != stream and stream not in self._told:
+            self._told.add(stream)
             why = os.strerror(number)
             self.log(f"cannot write to {name} ({why}); continuing without it", "warning")
 

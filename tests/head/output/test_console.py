@@ -245,7 +245,10 @@ def test_a_reader_that_is_gone_is_told_from_the_loop(tmp_path: Path) -> None:
     assert err.read_text() == ""
 
 
-def test_a_stream_that_cannot_be_written_is_named_and_the_job_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ended", [False, True], ids=["runs", "has ended"])
+def test_a_stream_that_cannot_be_written_is_named_and_the_job_goes_on(
+    tmp_path: Path, ended: bool
+) -> None:
     loop, taken = Loop(), list[object]()
     err = tmp_path / "err"
     with FULL.open("wb") as full, err.open("wb") as file, streams(full.fileno(), file.fileno()):
@@ -253,9 +256,10 @@ def test_a_stream_that_cannot_be_written_is_named_and_the_job_goes_on(tmp_path: 
         console.label(0, "", {1})
         console.feed(0, 1, b"x\n", lambda: taken.append(1))
         console.feed(0, 1, b"y\n", lambda: taken.append(2))
-        run_until(loop, 2, taken)
-        loop.call_later(0.0, loop.stop)
-        loop.run()
+        if not ended:
+            run_until(loop, 2, taken)
+            loop.call_later(0.0, loop.stop)
+            loop.run()
         console.close()
     said = (
         "dsrun: cannot write to standard output (No space left on device); continuing without it\n"
