@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from .run import Run
     from .run_node import RunNode
 
-COLLECT = 0.2
-"""Seconds for which nodes are collected that share a line."""
-
 NAMED = 5
 """Links and special files that are named."""
 
@@ -42,6 +39,7 @@ class SyncedStart:
         self._run = run
         self._source = Source(sync, os.environ)
         self._probe = SharedProbe(sync.source)
+        self._unsettled: set[RunNode] = set()
         self._apart: dict[str, str] = {}
         paths = self._source.paths
         moved = {to_wire(path): to_wire(place) for path, place in sync.moved.items()}
@@ -62,17 +60,19 @@ class SyncedStart:
             wanted=lambda: not run.ending,
             log=lambda text: run.log(f"{node.name}: {text}", "debug"),
         )
+        self._unsettled.add(node)
         one.begin(run.fleet.commands, run.fleet.nodes[connection.number])
 
     def _on_outcome(self, node: RunNode, outcome: Copy | str) -> None:
         run = self._run
+        self._unsettled.discard(node)
+        self._note_number(node, outcome)
         if isinstance(outcome, str):
             self._fail(node, outcome)
         elif not outcome.folder:
             run.log(f"{node.name}: shares the folder of --sync", "debug")
             run.send_job(node)
         else:
-            self._note_number(node, outcome)
             run.send_job(node, partial(self._placed, outcome))
 
     def _fail(self, node: RunNode, cause: str) -> None:
@@ -87,21 +87,17 @@ class SyncedStart:
         synced = copy.lock, self._source.manifest.digest
         return placed(task, self._moved, copy.folder)._replace(synced=synced)
 
-    def _note_number(self, node: RunNode, copy: Copy) -> None:
-        """Say that the usual copy is in use; nodes of which that is true share a line."""
-        if copy.number == 1:
-            return
-        if not self._apart:
-            self._run.loop.call_later(COLLECT, self._name_apart)
-        self._apart[node.name] = (
-            "another job runs in the copy of the folder (--sync), which has changed since; using"
-            f" {plain(copy.folder)}, without what jobs have written in the other one"
-        )
-
-    def _name_apart(self) -> None:
-        for line in by_cause(self._apart):
-            self._run.warn(line)
-        self._apart.clear()
+    def _note_number(self, node: RunNode, outcome: Copy | str) -> None:
+        """Say which nodes use another copy than usual, once no other node is being prepared."""
+        if not isinstance(outcome, str) and outcome.number > 1:
+            self._apart[node.name] = (
+                "another job runs in the copy of the folder (--sync), which has changed since;"
+                f" using {plain(outcome.folder)}, without what jobs have written in the other one"
+            )
+        if not any(one.connection.connected for one in self._unsettled):
+            for line in by_cause(self._apart):
+                self._run.warn(line)
+            self._apart.clear()
 
     def _name_the_rest(self) -> None:
         """Say what is not synced, or may be missing on the nodes."""

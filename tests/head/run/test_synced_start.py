@@ -10,7 +10,7 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Task
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.head.run.synced_start import COLLECT, SyncedStart, placed
+from dsrun.launcher.head.run.synced_start import SyncedStart, placed
 from dsrun.launcher.specs.program import Program
 
 from ...support.fake_fleet import refusal
@@ -103,7 +103,6 @@ def test_another_copy_is_told_in_one_line(fleet_of: FleetOf, folder: Path) -> No
     _synced(job, folder)
     for name in job.hosts:
         _answers(job, name, ready="/copy~2", lock="/lock", number=2)
-    job.go(2 * COLLECT)
     assert job.said() == [
         "n0, n1: another job runs in the copy of the folder (--sync), which has changed since;"
         " using /copy~2, without what jobs have written in the other one"
