@@ -18,6 +18,7 @@ from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 from dsrun.launcher.specs.program import Program
 
+from ...cluster.machines import wait_for
 from ...support.clock import Clock
 from ...support.fake_preloader import FakePreloader
 
@@ -222,8 +223,12 @@ def first(runs: Runs, **report: object) -> Preloader:
     assert runs.forked(workers.spawn(spec()))
     workers.started(1)
     workers.end(lambda: runs.calls.append("end"))
-    runs.clock.go(0.2)  # the process of a fork may be about to sleep
-    assert runs.calls == ["start", "end"]
+
+    def over() -> bool:
+        runs.clock.go(0.01)
+        return runs.calls == ["start", "end"]
+
+    wait_for(over, "the end of the forks that wait")
     runs.calls.clear()
     runs.reap()
     assert workers.kept is not None
