@@ -9,21 +9,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 PREFIXES = (
-    *(
-        "NCCL_",
-        "RCCL_",
-        "GLOO_",
-        "CUDA_",
-        "CUBLAS_",
-        "CUDNN_",
-        "TORCH_",
-        "PYTORCH_",
-        "TORCHINDUCTOR_",
-    ),
-    *("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "UCX_", "FI_", "MV2_", "OMPI_MCA_"),
+    *("NCCL_", "RCCL_", "GLOO_", "CUDA_", "CUBLAS_", "CUDNN_"),
+    *("TORCH_", "PYTORCH_", "TORCHINDUCTOR_"),
+    *("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "UCX_", "FI_"),
     *("HIP_", "HSA_", "ROCM_", "MIOPEN_", "XLA_", "DS_", "DEEPSPEED_", "ACCELERATE_"),
 )
-"""Names that begin so matter."""
+"""Names that begin so matter; not those of MPI, which its launchers set for their own tasks."""
 
 NAMES = frozenset({"LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH", "PYTHONHASHSEED", "PYTHONHOME"})
 """Other names that do."""

@@ -16,6 +16,7 @@ def test_only_those_that_matter_are_told() -> None:
         "DS_API_TOKEN": "secret",
         "TORCH_PASSWORD": "secret",
         "CUDA_LONG": "x" * 5000,
+        "OMPI_MCA_PREFIXES": "mca",
     }
     found = variables.that_matter(environ)
     assert list(found) == ["CUDA_LONG", "LD_LIBRARY_PATH", "NCCL_SOCKET_IFNAME", "OMP_NUM_THREADS"]
