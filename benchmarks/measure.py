@@ -72,14 +72,16 @@ def take_turns(
 ) -> Figures:
     """Measure every contender once a round, but those in `fewer` in the first so many rounds only.
 
+    Every other round is in reverse: what a contender leaves behind may slow down the next one.
+
     Raises:
         Unfit: by one of the contenders.
     """
     values: dict[str, list[float]] = {name: [] for name in contenders}
     for number in range(1, rounds + 1):
-        for name, measure in contenders.items():
+        for name in list(contenders)[:: 1 if number % 2 else -1]:
             if number <= (fewer or {}).get(name, rounds):
-                values[name].append(measure())
+                values[name].append(contenders[name]())
                 tell(f"round {number} of {rounds}: {name} {values[name][-1]:.3f}")
     return Figures(values)
 
