@@ -43,12 +43,13 @@ class Played(PlayedRounds):
         self.joined()
 
     def joined(self) -> None:
-        """The node has joined a round just now, with ports of its own."""
+        """The node has joined a round just now, with new ports; the kernel may give one again."""
         ((name, ports),) = self.came()
         assert name == "JOIN"
-        assert ports["port"] not in {0, ports["probe"], *self.ports}
-        assert ports["probe"] not in {0, *self.ports}
-        self.ports = (ports["port"], ports["probe"])
+        newest = ports["port"], ports["probe"]
+        assert len({0, *newest}) == 3
+        assert newest != self.ports
+        self.ports = newest
 
     def started(self, start: Any = ROUND) -> None:
         """The round is formed and its workers were started, with the runner's own values."""
