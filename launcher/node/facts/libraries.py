@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 
+from ....accelerator.hardware import sysfs
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -82,7 +84,7 @@ def _packages(folder: str) -> Iterator[tuple[str, str]]:
 def _torch(folders: Sequence[str]) -> dict[str, str]:
     """Return the versions of torch and of what it was built with, from its version.py."""
     for folder in folders:
-        text = _text(f"{folder}/torch/version.py")
+        text = sysfs.text(f"{folder}/torch/version.py")
         if text:
             found = dict(re.findall(r"^(\w+)\b[^=\n]*= *['\"]([^'\"\n]+)['\"]", text, re.MULTILINE))
             names = {"__version__": "torch", "cuda": "cuda", "hip": "hip", "xpu": "xpu"}
@@ -93,7 +95,7 @@ def _torch(folders: Sequence[str]) -> dict[str, str]:
 def _driver(root: str) -> str:
     """Return the version of NVIDIA's or AMD's kernel driver."""
     for module in ("nvidia", "amdgpu"):
-        if version := _text(f"{root}sys/module/{module}/version").strip():
+        if version := sysfs.line(f"{root}sys/module/{module}/version"):
             return version
     return ""
 
@@ -112,11 +114,3 @@ def _changed(path: str) -> int:
         return os.stat(path).st_mtime_ns
     except OSError:
         return 0
-
-
-def _text(path: str) -> str:
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(65536)
-    except OSError:
-        return ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 
+from ....accelerator.hardware import sysfs
 from ...control.facts import Space
 
 TYPE_CHECKING = False
@@ -31,7 +32,7 @@ def limits() -> dict[str, int]:
 
 def memory(root: str = "/") -> int:
     """Return the bytes of memory of this machine, 0 if not known."""
-    for line in _text(f"{root}proc/meminfo").splitlines():
+    for line in sysfs.text(f"{root}proc/meminfo").splitlines():
         if line.startswith("MemTotal:"):
             return int(line.split()[1]) * 1024
     return 0
@@ -46,7 +47,7 @@ def cgroup_memory(root: str = "/") -> int:
         int(text)
         for folder in cgroups("memory", root)
         for name in ("memory.max", "memory.limit_in_bytes")
-        if (text := _text(f"{folder}/{name}").strip()).isdecimal()
+        if (text := sysfs.line(f"{folder}/{name}")).isdecimal()
     ]
     return min((limit for limit in found if limit < NO_LIMIT), default=0)
 
@@ -59,7 +60,7 @@ def cpus(root: str = "/") -> float:
 
 def cgroups(controller: str, root: str) -> Iterator[str]:
     """Yield the folders of this process's cgroup with a controller, and of those above it."""
-    for line in _text(f"{root}proc/self/cgroup").splitlines():
+    for line in sysfs.text(f"{root}proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue
@@ -107,18 +108,9 @@ def spaces(workdir: str, log_dir: str, environ: Mapping[str, str]) -> tuple[Spac
 
 def _quota(folder: str) -> Iterator[float]:
     """Yield the CPUs' worth of time that a cgroup allows, if it sets a limit."""
-    words = _text(f"{folder}/cpu.max").split()
+    words = sysfs.text(f"{folder}/cpu.max").split()
     if not words:
         names = ("cpu.cfs_quota_us", "cpu.cfs_period_us")
-        words = [_text(f"{folder}/{name}").strip() for name in names]
+        words = [sysfs.line(f"{folder}/{name}") for name in names]
     if len(words) == 2 and all(word.isdecimal() for word in words) and int(words[1]):
         yield int(words[0]) / int(words[1])
-
-
-def _text(path: str) -> str:
-    """Return a small file of the kernel, "" if it cannot be read."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read(65536)
-    except OSError:
-        return ""
