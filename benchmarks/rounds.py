@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks import simulated
 from benchmarks.measure import Unfit, bar
-from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 
 PORT = 29500
@@ -68,7 +68,7 @@ class Nodes:
         place = messages.unpack(messages.Start, body)
         self._first_ranks[rank] = place.first_rank
         if place.generation > ROUNDS:
-            finished = messages.Finished(place.generation)
+            finished = round_messages.Finished(place.generation)
             return [messages.pack(frames.FINISHED, finished)]
         self._waiting -= 1
         if self._waiting:
@@ -87,7 +87,7 @@ def _exit(rank: int, code: int) -> bytes:
 
 
 def _join() -> bytes:
-    return messages.pack(frames.JOIN, messages.Join(PORT, PORT))
+    return messages.pack(frames.JOIN, round_messages.Join(PORT, PORT))
 
 
 def _stop(_rank: int, _body: bytes) -> list[bytes]:

@@ -193,59 +193,6 @@ class Start(NamedTuple):
     world: str = ""
 
 
-class Join(NamedTuple):
-    """JOIN: this node is ready for a round.
-
-    Attributes:
-        port: where the round's store is if this node is the first one of it.
-        probe: listens until ROUND, for a PROBE of the other nodes. Not always the same as `port`,
-            as a worker that is quick could take a listener there for rank 0's store.
-    """
-
-    port: Port
-    probe: Port
-
-
-class Finished(NamedTuple):
-    """FINISHED: all workers of this round on this node have ended with code 0.
-
-    The node stays in the job until every member of the round has finished.
-    """
-
-    generation: int
-
-
-class Ranks(NamedTuple):
-    """RANKS: torch's rendezvous has formed a round, and the workers here are about to start.
-
-    Attributes:
-        first_rank: of the workers here; the others follow it.
-        node_rank: this node's place among so many `nodes`.
-        restarts: how often workers were restarted after a failure on this node.
-    """
-
-    first_rank: Rank
-    world_size: Rank
-    node_rank: Rank
-    nodes: Rank
-    master_addr: str
-    master_port: Port
-    restarts: int
-    max_restarts: int
-
-
-class AgentFailure(NamedTuple):
-    """AGENT_FAILED: the agent of an elastic job on this node has ended with a failure.
-
-    Attributes:
-        reason: in words; "" if workers have failed and there is nothing to add.
-        unusable: the node can never take part, so that it is not reached again.
-    """
-
-    reason: str
-    unusable: bool = False
-
-
 class WorkerBinding(NamedTuple):
     """What one worker is bound to, in a row of BOUND.
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dsrun.launcher.control import auth, frames, messages
+from dsrun.launcher.control import auth, frames, messages, round_messages
 from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
@@ -48,7 +48,7 @@ TASK = messages.Task(
         messages.Start(4, (0, "MIG-x"), 8, 1, 2, "10.0.0.1", 29500, 1 << 40),
         messages.Stop(15, 30.0),
         messages.Exit(3, 77, -9, True, 0.1 + 0.2, ODD),
-        messages.Finished(3),
+        round_messages.Finished(3),
         messages.Note(ODD),
         messages.Note("", 9),
         messages.Done(("pid 3",), {"0": [ODD, ""]}, "why", {"0": [ODD, ""]}, {"0": ODD}),
@@ -177,7 +177,7 @@ def test_what_a_task_is_when_nothing_is_said() -> None:
 def test_what_a_start_is_when_nothing_is_said() -> None:
     start = messages.Start(0, (0,), 1, 0, 1, "n1", 29500, 1)
     assert start[8:] == (None, 0, 0, 0, (), "")
-    assert messages.AgentFailure("why").unusable is False
+    assert round_messages.AgentFailure("why").unusable is False
     assert messages.Note("text").signal == 0
 
 

@@ -10,7 +10,8 @@ import pytest
 from dsrun.launcher.cli.parser import Command, parse
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.messages import Ranks, Start, Task
+from dsrun.launcher.control.messages import Start, Task
+from dsrun.launcher.control.round_messages import Ranks
 from dsrun.launcher.head.run.start import commands
 from dsrun.launcher.node.elastic import agent_environment
 from dsrun.launcher.planning import dry_run, rendezvous, this_node

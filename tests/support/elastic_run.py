@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.reconnector import FIRST
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.specs.check_policy import CheckPolicy
@@ -84,7 +84,7 @@ class Job:
             (node,) = [one for one in self.run.nodes if one.name == name]
             for worker in node.node.workers():
                 self.fleet.node(name).exits(worker.rank, 0)
-            finished = messages.Finished(generation)
+            finished = round_messages.Finished(generation)
             self.fleet.node(name).says(messages.pack(frames.FINISHED, finished))
         self.fleet.step()
 
@@ -131,6 +131,6 @@ def lost(fleet_of: FleetOf, **limits: Any) -> Job:
 
 def left(job: Job, name: str, why: str, *, unusable: bool = False) -> None:
     """Have a node say that torch's agent has ended."""
-    said = messages.pack(frames.AGENT_FAILED, messages.AgentFailure(why, unusable))
+    said = messages.pack(frames.AGENT_FAILED, round_messages.AgentFailure(why, unusable))
     job.fleet.node(name).says(said)
     job.fleet.step()

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from dsrun.launcher import backends, runner
 from dsrun.launcher.backends.events import SessionEnded, SessionStarted
 from dsrun.launcher.backends.spec import BackendSpec
-from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.control.stream import FrameStream
 
 from . import schemas
@@ -121,7 +121,7 @@ class FakeNode:
 
     def joins(self, port: int) -> None:
         """Say that torch's agent is ready for a round, its store at this port."""
-        self.says(messages.pack(frames.JOIN, messages.Join(port, port)))
+        self.says(messages.pack(frames.JOIN, round_messages.Join(port, port)))
 
     def prints(self, rank: int, text: str, stream: int = 1) -> None:
         """Send output of a worker."""

@@ -8,7 +8,7 @@ from functools import partial
 from ...common.errors import NodeError, UsageError
 from ...common.exit_codes import as_shell
 from ...common.wording import counted
-from ...control import frames, messages
+from ...control import frames, messages, round_messages
 from ..fleet.hosts import some_of
 from ..run.phase import Phase
 from ..run.run_node import assigned
@@ -34,7 +34,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ...control.messages import Hello, Join
+    from ...control.messages import Hello
+    from ...control.round_messages import Join
     from ...specs.elastic_policy import ElasticPolicy
     from ...specs.host import Host
     from ...specs.plan import Plan
@@ -139,7 +140,7 @@ class RunnerRounds:
 
     def _on_join(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
-        join = messages.unpack(messages.Join, body)
+        join = messages.unpack(round_messages.Join, body)
         if self._run.phase is Phase.RUNNING and not node.over:
             self._joins[node.number] = join
             self._rounds.joined(node.number)
@@ -242,7 +243,7 @@ class RunnerRounds:
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
-        failure = messages.unpack(messages.AgentFailure, body)
+        failure = messages.unpack(round_messages.AgentFailure, body)
         self._run.lose(node, failure.reason, over=False)
         if failure.unusable:
             self._arrivals.drop(node)
@@ -311,7 +312,9 @@ class RunnerRounds:
 
     def _on_finished(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
-        self._rounds.finished(node.number, messages.unpack(messages.Finished, body).generation)
+        self._rounds.finished(
+            node.number, messages.unpack(round_messages.Finished, body).generation
+        )
 
     def on_done(self, node: RunNode) -> None:
         """Handle a node that has ended by itself, or that was released."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 import signal
 
 from ...common.errors import LostError, NodeError
-from ...control import frames, messages
+from ...control import frames, messages, round_messages
 from ..run.restart_policy import NoRestarts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...control.messages import AgentFailure, Ranks
+    from ...control.round_messages import AgentFailure, Ranks
     from ...specs.rendezvous import Rendezvous
     from ..run.run import Run
     from ..run.run_node import RunNode
@@ -45,7 +45,7 @@ class TorchRendezvous(NoRestarts):
     def _on_ranks(self, node: RunNode, body: bytes) -> None:
         """Give the node its ranks in another round."""
         self._run.check_started()
-        ranks = messages.unpack(messages.Ranks, body)
+        ranks = messages.unpack(round_messages.Ranks, body)
         self._run.begin_round()
         self._world_size = ranks.world_size
         self._number += 1
@@ -62,7 +62,7 @@ class TorchRendezvous(NoRestarts):
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         """Stop: the agent has failed."""
         self._run.check_started()
-        failure, record = messages.unpack(messages.AgentFailure, body), self._run.record
+        failure, record = messages.unpack(round_messages.AgentFailure, body), self._run.record
         text = f"{self._rendezvous.words}: {failure.reason}"
         if record.has_failures:
             if failure.reason:

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeAlias
 
-    from ...control.messages import Exit, Ranks, Start
+    from ...control.messages import Exit, Start
+    from ...control.round_messages import Ranks
     from .run import Run
     from .run_node import RunNode
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ...control.messages import Ranks, Start
+from ...control.messages import Start
+from ...control.round_messages import Ranks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import signal
 import socket
 
 from ...common import loop as loops
-from ...control.messages import AgentFailure
+from ...control.round_messages import AgentFailure
 from .. import processes
 from ..workers.spawn import spawn
 from .events import AgentEnded, AgentJoined, StopRequested, WorkersRequested

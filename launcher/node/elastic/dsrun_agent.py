@@ -6,7 +6,7 @@ import signal
 from enum import Enum
 
 from ...common.errors import reason
-from ...control.messages import AgentFailure
+from ...control.round_messages import AgentFailure
 from .. import ports
 from .events import AgentEnded, AgentJoined, RoundFinished, StopRequested, WorkersRequested
 

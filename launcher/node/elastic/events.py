@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import TypeAlias
 
-    from ...control.messages import AgentFailure, Start
+    from ...control.messages import Start
+    from ...control.round_messages import AgentFailure
 
 
 class AgentJoined(NamedTuple):

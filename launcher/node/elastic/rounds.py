@@ -10,7 +10,7 @@ import os
 import signal
 from enum import Enum
 
-from ...control import frames, messages
+from ...control import frames, messages, round_messages
 from ...specs import environment
 from . import agent_environment
 from .agents import make_agent
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...common.loop import Loop
-    from ...control.messages import AgentFailure, Start
+    from ...control.messages import Start
+    from ...control.round_messages import AgentFailure
     from ..workers.prepare import NodeSetup
     from .events import AgentEvent, EmitRounds
 
@@ -167,7 +168,7 @@ class NodeRounds:
         match event:
             case AgentJoined(port, probe):
                 self._phase = Phase.JOINED
-                self._send(messages.pack(frames.JOIN, messages.Join(port, probe)))
+                self._send(messages.pack(frames.JOIN, round_messages.Join(port, probe)))
             case WorkersRequested(environments):
                 self._on_requested(environments)
             case StopRequested(number):
@@ -210,7 +211,7 @@ class NodeRounds:
     def _on_finished(self) -> None:
         """Report it to the runner, which ends the job when all nodes of the round have finished."""
         if self._phase is Phase.RUNNING and self._start is not None and self._template is None:
-            finished = messages.Finished(self._start.generation)
+            finished = round_messages.Finished(self._start.generation)
             self._send(messages.pack(frames.FINISHED, finished))
 
     def _on_agent_ended(self, failure: AgentFailure | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...control.messages import AgentFailure
+from ...control.round_messages import AgentFailure
 from ..workers.spawn import SpawnFailed
 from .agent_process import AgentProcess
 from .events import AgentEnded, AgentJoined, RoundFinished, StopRequested, WorkersRequested

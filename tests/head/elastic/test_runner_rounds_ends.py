@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.reconnector import FIRST
 from dsrun.launcher.head.elastic.round_actions import GiveUp
 from dsrun.launcher.head.run.phase import Phase
@@ -50,7 +50,7 @@ def test_a_failure_after_others_have_finished_restarts_all(fleet_of: FleetOf) ->
 
 def test_nothing_finishes_before_the_start(fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0", "n1"))
-    job.fleet.node("n1").says(messages.pack(frames.FINISHED, messages.Finished(0)))
+    job.fleet.node("n1").says(messages.pack(frames.FINISHED, round_messages.Finished(0)))
     job.fleet.step()
     assert "the job has not started" in job.run.nodes[1].failed
 
@@ -129,7 +129,7 @@ def without_first(fleet_of: FleetOf) -> Job:
     job.fleet.step()
     for name in ("n1", "n2", "n3"):
         job.fleet.news(name)
-        job.fleet.node(name).says(messages.pack(frames.JOIN, messages.Join(4000, 5000)))
+        job.fleet.node(name).says(messages.pack(frames.JOIN, round_messages.Join(4000, 5000)))
     job.fleet.step()
     job.fleet.said()
     return job

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.errors import LostError, NodeError
-from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.torch_rendezvous import NO_REASON, TorchRendezvous
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.host import Host
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     FleetOf = Callable[..., FakeFleet]
 
 MET = Rendezvous("c10d", "h0:29400", "id7", 2, 4, {}, "", 3, 0.1)
-RANKS = messages.Ranks(4, 8, 2, 4, "h0", 29500, 0, 3)
+RANKS = round_messages.Ranks(4, 8, 2, 4, "h0", 29500, 0, 3)
 AT = "--rdzv_backend c10d at h0:29400"
 
 
@@ -53,7 +53,9 @@ class Job:
 
     def left(self, why: str, *, unusable: bool = False) -> None:
         """Have the agent end, the workers with it."""
-        self.node.says(messages.pack(frames.AGENT_FAILED, messages.AgentFailure(why, unusable)))
+        self.node.says(
+            messages.pack(frames.AGENT_FAILED, round_messages.AgentFailure(why, unusable))
+        )
         assert self.fleet.kinds("n0") == ["STOP"]
         self.node.done()
         self.fleet.step()
@@ -152,7 +154,7 @@ def test_an_agent_that_ends_before_the_first_round(
     "frame",
     [
         messages.pack(frames.RANKS, RANKS),
-        messages.pack(frames.AGENT_FAILED, messages.AgentFailure("x")),
+        messages.pack(frames.AGENT_FAILED, round_messages.AgentFailure("x")),
     ],
 )
 def test_nothing_of_a_round_is_expected_before_the_start(frame: bytes, fleet_of: FleetOf) -> None:

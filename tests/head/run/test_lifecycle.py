@@ -11,7 +11,7 @@ import pytest
 
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common.errors import NodeError, UsageError
-from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.run import lifecycle
 from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
@@ -325,7 +325,9 @@ def test_rounds_of_torchs(job: Job) -> None:
         nodes[0].hello(port=None)
         yield nodes[0].got(frames.START)
         nodes[0].says(
-            messages.pack(frames.AGENT_FAILED, messages.AgentFailure("nobody came", unusable=True))
+            messages.pack(
+                frames.AGENT_FAILED, round_messages.AgentFailure("nobody came", unusable=True)
+            )
         )
         yield nodes[0].got(frames.STOP)
         nodes[0].done()

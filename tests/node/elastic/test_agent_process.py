@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.control.messages import AgentFailure, Start
+from dsrun.launcher.control.messages import Start
+from dsrun.launcher.control.round_messages import AgentFailure
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.elastic import commands
 from dsrun.launcher.node.elastic.agent_process import AgentProcess

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.control import messages
+from dsrun.launcher.control import round_messages
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.elastic.events import (
     RoundsEnded,
@@ -257,7 +257,7 @@ def test_torch_says_which_ranks_are_here(torchs: TorchRounds) -> None:
     torchs.agent.requests(0, 1, **told(2))
     (name, ranks), started = torchs.came()
     assert name == "RANKS"
-    assert ranks == messages.Ranks(2, 4, 1, 2, "h2", 78, 0, 3)._asdict()
+    assert ranks == round_messages.Ranks(2, 4, 1, 2, "h2", 78, 0, 3)._asdict()
     assert isinstance(started, StartWorkers)
     assert started.start._replace(agent_variables=()) == START._replace(
         first_rank=2,
