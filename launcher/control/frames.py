@@ -59,6 +59,7 @@ EXEC_STOP = 18  # signal a command, and kill what is left of it soon
 USAGE_ASK = 19  # report what the workers and this machine use; an empty body
 END_JOB = 20  # end what a job, known by its id, has left on this machine
 EXEC_CREDIT = 21  # this many more bytes of a command's output may be sent
+STACKS_ASK = 22  # report where processes of these workers are in their code
 REACH = 23  # dial other nodes; variables for workers that are started from now on
 PACKAGE = 24  # dsrun itself, for a node without it
 # node -> runner
@@ -84,8 +85,10 @@ EXEC_TOOK = 50  # this many bytes of EXEC_INPUT were written to a command
 USAGE = 51  # the answer to USAGE_ASK
 ENDED_JOB = 52  # what END_JOB has ended, and what is left
 LANE_ENDED = 53  # the process of a further node launcher has ended, and why
+STACKS = 54  # the answer to STACKS_ASK
 REACHED = 55  # which of the nodes in REACH have answered
 PACKAGE_ASK = 56  # asks for PACKAGE, before AUTH: its hash
+ACTIVITY = 57  # what the workers have done since the start: CPU time, input and output
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
 # local control: a command on this machine <-> a runner or a hold

@@ -11,19 +11,31 @@ from .usage import usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from ..common.loop import Loop
     from ..control.job_messages import DeviceUsage, EndedJob, Usage
+    from .workers.spawn import Process
 
 
 class MachineRequests:
-    """Answers such requests of one control line."""
+    """Answers such requests of one control line.
 
-    def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
-        """Answer with `send`."""
+    Attributes:
+        handlers: by kind of frame.
+    """
+
+    def __init__(
+        self, loop: Loop, send: Callable[[bytes], None], workers: Callable[[], Sequence[Process]]
+    ) -> None:
+        """Answer with `send`; `workers` returns those that run now."""
         self._loop = loop
         self._send = send
+        self._workers = workers
+        self.handlers: dict[int, Callable[[bytes], None]] = {
+            frames.USAGE_ASK: self._on_usage_ask,
+            frames.END_JOB: self._on_end_job,
+        }
         self._devices = DeviceQuestion(loop)
         self._endings: list[Ending] = []
 
@@ -37,20 +49,15 @@ class MachineRequests:
         for pid in reaped:
             self._devices.reaped(pid)
 
-    def on_usage_ask(self, workers: Iterable[tuple[int, int]]) -> None:
-        """Answer USAGE_ASK for these workers, given as (rank, pid)."""
+    def _on_usage_ask(self, _body: bytes) -> None:
+        workers = [(one.spec.rank, one.pid) for one in self._workers()]
         self._devices.ask(partial(self._on_devices, usage(workers)))
 
     def _on_devices(self, known: Usage, devices: tuple[DeviceUsage, ...]) -> None:
         answer = known._replace(devices=devices)
         self._send(messages.pack(frames.USAGE, answer))
 
-    def on_end_job(self, body: bytes) -> None:
-        """Begin what END_JOB asks for.
-
-        Raises:
-            BadFrame: the message is not valid.
-        """
+    def _on_end_job(self, body: bytes) -> None:
         order = messages.unpack(job_messages.EndJob, body)
         ending = Ending(self._loop, order, self._on_ended)
         self._endings.append(ending)

@@ -246,8 +246,7 @@ class NodeRun:
         pids = tuple(one.pid for one in group.processes)
         ranks = tuple(one.spec.rank for one in group.processes)
         self._send(messages.pack(frames.STARTED, messages.Started(ranks, pids)))
-        if self.task.rendezvous is None:  # else rank 0 does not have the store
-            self._watches.watch_port(start.master_port, group.processes)
+        self._watches.started(self._setup, start.master_port, group.processes)
         if self._setup.policy.report:
             self._watches.watch_affinity(self._specs.bound(start, group.processes), group.processes)
         if self._preloaded is not None:

@@ -24,12 +24,13 @@ from .signal_deduplicator import SignalDeduplicator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..control.stream import FrameStream
     from .beside import Beside
     from .guard import Guard
     from .machine_requests import MachineRequests
+    from .workers.spawn import Process
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the first START."""
@@ -44,6 +45,9 @@ RUN_FRAMES = (*OWN_FRAMES, *ROUND_FRAMES)
 EXEC_FRAMES = frames.EXEC, frames.EXEC_INPUT, frames.EXEC_STOP, frames.EXEC_CREDIT
 BESIDE_FRAMES = (frames.LANE, *EXEC_FRAMES)
 """Frames for what runs beside the runs."""
+
+MACHINE_FRAMES = frames.USAGE_ASK, frames.END_JOB
+"""Requests about this machine and what runs on it."""
 
 
 class Phase(Enum):
@@ -98,11 +102,10 @@ class Session:
             frames.SIGNAL: self._on_signal_frame,
             frames.LEASE: self._on_lease,
             frames.END: self._on_end,
-            frames.USAGE_ASK: self._on_usage_ask,
-            frames.END_JOB: self._on_end_job,
             frames.BEAT: self._on_beat,
             **{kind: partial(self._pass_on, kind) for kind in RUN_FRAMES},
             **{kind: partial(self._on_beside, kind) for kind in BESIDE_FRAMES},
+            **{kind: partial(self._on_machine, kind) for kind in MACHINE_FRAMES},
         }
 
     def run(self) -> int:
@@ -235,21 +238,18 @@ class Session:
 
     # -- this machine -----------------------------------------------------------------------
 
-    @property
-    def _on_machine(self) -> MachineRequests:
-        """What answers requests about this machine; imported for the first of them."""
+    def _on_machine(self, kind: int, body: bytes) -> None:
+        """Handle a request about this machine; what does so is imported for the first of them."""
         if self._machine is None:
             from .machine_requests import MachineRequests
 
-            self._machine = MachineRequests(self._loop, self._send)
-        return self._machine
+            self._machine = MachineRequests(self._loop, self._send, lambda: self._workers)
+        self._machine.handlers[kind](body)
 
-    def _on_usage_ask(self, _body: bytes) -> None:
-        workers = self._active.workers if self._active else ()
-        self._on_machine.on_usage_ask([(one.spec.rank, one.pid) for one in workers])
-
-    def _on_end_job(self, body: bytes) -> None:
-        self._on_machine.on_end_job(body)
+    @property
+    def _workers(self) -> Sequence[Process]:
+        """The workers that were started last, while their run is active."""
+        return self._active.workers if self._active else ()
 
     # -- the runner's silence ---------------------------------------------------------------
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..control.messages import NodeBindings
     from .port_watch import PortWatch
     from .workers.observed_affinity import AffinityWatch
+    from .workers.prepare import NodeSetup
     from .workers.spawn import Process
 
 
@@ -33,6 +34,11 @@ class Watches:
     def begin(self) -> None:
         """Count from now on how often the kernel kills for lack of memory."""
         self._oom_kills = diagnosis.out_of_memory_kills()
+
+    def started(self, setup: NodeSetup, port: int, workers: Sequence[Process]) -> None:
+        """Watch workers that have been started, given MASTER_PORT."""
+        if setup.task.rendezvous is None:  # else rank 0 does not have the store
+            self.watch_port(port, workers)
 
     def watch_port(self, port: int, workers: Sequence[Process]) -> None:
         """Watch which program listens on the port, if rank 0 is among these workers."""

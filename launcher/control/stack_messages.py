@@ -1,0 +1,129 @@
+"""STACKS_ASK and STACKS: where the processes of workers are in their code, and in collectives."""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+from .field_types import Id, Pid, Rank
+from .messages import allow_rows
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class StacksAsk(NamedTuple):
+    """STACKS_ASK: report the stacks of workers on this node.
+
+    Attributes:
+        number: which question this is; the answer has the same.
+        ranks: of the workers; () for all.
+        native: frames of C and C++ code as well, as far as they can be had; takes seconds.
+        children: the processes below a worker as well, such as those of a data loader.
+        collectives: what torch's flight recorder has recorded as well.
+    """
+
+    number: Id
+    ranks: tuple[Rank, ...] = ()
+    native: bool = False
+    children: bool = True
+    collectives: bool = True
+
+
+class ProcessState(NamedTuple):
+    """One process of a worker, in a row of STACKS.
+
+    Attributes:
+        pid: its own.
+        parent: the process that has started it; the node launcher's for the worker itself.
+        command: its command line, shortened.
+        state: the kernel's letter (proc(5)): R, S, D, T, t, Z.
+        waits_in: the kernel function in which it waits (/proc/PID/wchan), "" if not known.
+        source: what has read its stacks: `py-spy`, `faulthandler`, or "" if nothing has.
+        problem: why there are no stacks, in words, or "".
+    """
+
+    rank: Rank
+    pid: Pid
+    parent: Pid
+    command: str
+    state: str
+    waits_in: str
+    source: str
+    problem: str
+
+
+class ThreadStack(NamedTuple):
+    """The stack of one thread, in a row of STACKS.
+
+    Attributes:
+        pid: its process.
+        name: the thread's name, "" if not known.
+        main: whether it is the process's main thread.
+        active: whether it runs, or holds the interpreter's lock (GIL), as far as that is known.
+        frames: the innermost first, each as `function (file:line)`; file is a whole path. A native
+            frame is `function (library)`.
+    """
+
+    pid: Pid
+    name: str
+    main: bool
+    active: bool
+    frames: tuple[str, ...]
+
+
+class Collective(NamedTuple):
+    """A collective operation of a rank, in a row of STACKS: of each group the newest few.
+
+    Attributes:
+        group: the name of the process group, as torch has it: `default_pg` for that of all ranks.
+        members: the ranks of the group in the job, () if not known.
+        sequence: the number of the collective in this group, as this rank counts, from 1 on.
+        operation: such as `all_reduce`.
+        sizes: the sizes of its inputs, as text such as `[[10], [2, 3]]`.
+        types: their types, as text.
+        state: `scheduled`, `started` or `completed`, as torch has it.
+        age: seconds since it was called.
+        where: the frame of the user's code that has called it, as in `ThreadStack`, or "".
+    """
+
+    rank: Rank
+    group: str
+    members: tuple[Rank, ...]
+    sequence: int
+    operation: str
+    sizes: str
+    types: str
+    state: str
+    age: float
+    where: str
+
+
+class Stacks(NamedTuple):
+    """STACKS: where the processes of workers are.
+
+    Attributes:
+        number: of the question.
+    """
+
+    number: Id
+    processes: tuple[ProcessState, ...]
+    threads: tuple[ThreadStack, ...]
+    collectives: tuple[Collective, ...]
+
+
+def restored(stacks: Stacks) -> Stacks:
+    """Return a message that was received, with its rows as values and their lists as tuples."""
+    return stacks._replace(
+        processes=tuple(ProcessState(*row) for row in stacks.processes),
+        threads=tuple(ThreadStack(*row[:4], tuple(row[4])) for row in stacks.threads),
+        collectives=tuple(_collective(*row) for row in stacks.collectives),
+    )
+
+
+def _collective(*row: Any) -> Collective:
+    whole = Collective(*row)
+    return whole._replace(members=tuple(whole.members))
+
+
+for shape in (ProcessState, ThreadStack, Collective):
+    allow_rows(shape)

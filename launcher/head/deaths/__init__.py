@@ -1,0 +1,1 @@
+"""Why workers have died: classes of failures, and what explains them."""

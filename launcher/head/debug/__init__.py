@@ -1,0 +1,1 @@
+"""Debuggers for workers, from this machine."""

@@ -1,0 +1,1 @@
+"""Where all workers are in their code: asked for, folded, and explained."""

@@ -1,0 +1,1 @@
+"""What is watched while a job runs: hangs, rules on its output, slow ranks."""

@@ -1,0 +1,1 @@
+"""What this machine knows about the end of a worker."""

@@ -1,0 +1,1 @@
+"""Debuggers for workers on this node."""

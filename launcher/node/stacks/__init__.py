@@ -1,0 +1,1 @@
+"""Where the processes of workers are in their code."""

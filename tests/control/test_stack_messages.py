@@ -1,0 +1,51 @@
+"""STACKS_ASK and STACKS, there and back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.stack_messages import (
+    Collective,
+    ProcessState,
+    Stacks,
+    StacksAsk,
+    ThreadStack,
+    restored,
+)
+
+PROCESS = ProcessState(3, 4003, 4000, "python a.py", "S", "futex_wait", "py-spy", "")
+THREAD = ThreadStack(4003, "MainThread", True, False, ("wait (/a.py:3)", "main (/a.py:9)"))
+COLLECTIVE = Collective(
+    *(3, "default_pg", (0, 1, 2, 3), 17, "all_reduce", "[[10]]", "Float", "started", 62.5),
+    "main (/a.py:9)",
+)
+STACKS = Stacks(7, (PROCESS,), (THREAD, THREAD._replace(frames=())), (COLLECTIVE,))
+BODY = messages.pack(frames.STACKS, STACKS)[5:]
+
+
+def test_stacks_come_back_with_their_rows() -> None:
+    assert restored(messages.unpack(Stacks, BODY)) == STACKS
+
+
+def test_a_question_comes_back_as_it_was() -> None:
+    ask = StacksAsk(5, (1, 2), native=True)
+    assert messages.unpack(StacksAsk, messages.pack(frames.STACKS_ASK, ask)[5:]) == ask
+
+
+@pytest.mark.parametrize(
+    ("wrong", "fault"),
+    [
+        ({"number": -1}, "number: expected Id"),
+        ({"processes": [list(PROCESS)[1:]]}, "processes: expected"),
+        ({"threads": [[4003, "x", True, False, [1]]]}, "threads: expected"),
+        ({"threads": [[4003, "x", 1, False, []]]}, "threads: expected"),
+        ({"collectives": [[*COLLECTIVE[:2], [-1], *COLLECTIVE[3:]]]}, "collectives: expected"),
+    ],
+)
+def test_values_of_another_type_are_refused(wrong: dict[str, object], fault: str) -> None:
+    changed = json.dumps({**json.loads(BODY), **wrong}).encode()
+    with pytest.raises(frames.BadFrame, match=f"^{fault}"):
+        messages.unpack(Stacks, changed)
