@@ -130,6 +130,9 @@ class Options:
     )
     quiet: bool = option(False, "bool", also=("-q",))
 
+    hang_timeout: float = option(300.0, "seconds", "DURATION")
+    on_hang: str = option("report", "str", "WHAT", choices=("report", "stop", "restart"))
+
     grace: float = option(30.0, "seconds", "DURATION", also=("shutdown_timeout",))
     heartbeat_timeout: float = option(15.0, "seconds", "DURATION", positive=True)
     graceful_term_ok: bool = option(False, "bool")

@@ -12,6 +12,8 @@ LOST = 75
 """Exit code: a node or the runner was lost while the job ran."""
 TOO_FEW = 76
 """Exit code: an elastic job had too few nodes for longer than --min_wait."""
+NO_PROGRESS = 77
+"""Exit code: dsrun has ended a job that hung or broke a rule on its output."""
 
 SWEPT = "its workers were stopped"
 """Part of a guard's message about its node launcher's death: nothing is left on that node."""

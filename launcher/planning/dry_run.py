@@ -25,8 +25,8 @@ ROWS = 64
 """Nodes shown in the table; the rest are counted."""
 
 POLICIES = (
-    *("workdir", "workers", "backend", "binding", "supervision", "output", "checks", "elastic"),
-    *("sync", "updates", "batches", "dial_in", "origin"),
+    *("workdir", "workers", "backend", "binding", "supervision", "output", "checks", "watch"),
+    *("elastic", "sync", "updates", "batches", "dial_in", "origin"),
 )
 """Fields of a `JobSpec` that are shown as they are; null for one that does not apply."""
 

@@ -16,11 +16,14 @@ from .folders import workdir
 from .hosts import host_updates
 from .planner import make_plan
 from .policies import dial_in, output_policy, supervision_policy, worker_policy
+from .watch import watch_policy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
     from ..cli.parser import Command
+    from ..specs.elastic_policy import ElasticPolicy
+    from ..specs.plan import Plan
     from .planner import PlannedJob
 
 
@@ -42,6 +45,7 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
     plan, environment = planned.plan, travel(options)
     if options.report_file is not None:
         output_file.check("--report_file", options.report_file)
+    elastic = _elastic(options, plan)
     lists, names = options.bind_core_list, [node.host.name for node in plan.nodes]
     core_list, by_host = core_lists(lists, names)
     spec = JobSpec(
@@ -56,7 +60,8 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         supervision=supervision_policy(options, os.environ),
         output=output_policy(options),
         checks=check_policy(options, len(plan.nodes)),
-        elastic=elastic_policy(options, len(plan.nodes)) if plan.rendezvous is None else None,
+        watch=watch_policy(options, elastic),
+        elastic=elastic,
         updates=host_updates(options),
         batches=planned.batches,
         dial_in=dial_in(options, plan),
@@ -72,3 +77,8 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
     if problem:
         raise UsageError(problem)
     return spec
+
+
+def _elastic(options: Options, plan: Plan) -> ElasticPolicy | None:
+    """Return how far a job may change; None if it may not, or torch decides."""
+    return elastic_policy(options, len(plan.nodes)) if plan.rendezvous is None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..backends import BACKENDS
 from ..common.wording import counted, either
 from ..resources.ranges import show_slots
+from ..specs.watch_policy import WatchPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def rows(spec: JobSpec) -> list[tuple[str, str]]:
         ("updates", _updates(spec)),
         ("control", _control(spec)),
         ("checks", _checks(spec.checks)),
+        ("watch", _watch(spec.watch)),
         ("timeouts", _timeouts(spec.supervision)),
         ("stop", _stop(spec.supervision)),
         ("requeue", _requeue(spec.supervision)),
@@ -139,6 +141,15 @@ def _checks(policy: CheckPolicy) -> Iterator[str]:
     command, limit = policy.health_command, policy.health_timeout
     yield f"{command!r} must succeed on each node within {limit:g} s" if command else ""
     yield f"starts without nodes that fail, with {policy.least} at least" if policy.least else ""
+
+
+def _watch(policy: WatchPolicy) -> Iterator[str]:
+    after, then = f"a hang of {policy.hang_timeout:g} s", policy.on_hang
+    known = {"report": "is reported", "stop": "ends the job", "restart": "restarts the workers"}
+    if not policy.hang_timeout:
+        yield "no look for hangs"
+    elif policy != WatchPolicy():
+        yield f"{after} {known[then]}"
 
 
 def _timeouts(policy: SupervisionPolicy) -> Iterator[str]:

@@ -29,6 +29,7 @@ from .program import Program
 from .rendezvous import Rendezvous
 from .supervision_policy import SupervisionPolicy
 from .sync import SyncSpec
+from .watch_policy import WatchPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ SHAPES: tuple[type[Any], ...] = (
         Plan,
         Program,
     ),
-    *(Rendezvous, Share, Streams, SupervisionPolicy, SyncSpec, Travel, WorkerPolicy),
+    *(WorkerPolicy, Rendezvous, Share, Streams, SupervisionPolicy, SyncSpec, Travel, WatchPolicy),
 )
 """The classes that can be converted."""
 

@@ -17,6 +17,7 @@ from .environment import Travel
 from .origin import Origin
 from .output_policy import OutputPolicy
 from .supervision_policy import SupervisionPolicy
+from .watch_policy import WatchPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class JobSpec(NamedTuple):
         supervision: how the job is watched and stopped.
         output: where the output goes.
         checks: what is checked before the workers start.
+        watch: what is watched while they run.
         elastic: how far the job may shrink, grow and fail; None for a static job.
         sync: the folder that is synced to the nodes; None for none.
         updates: where it looks for added and removed hosts; None for nowhere.
@@ -93,6 +95,7 @@ class JobSpec(NamedTuple):
     supervision: SupervisionPolicy = SupervisionPolicy()
     output: OutputPolicy = OutputPolicy()
     checks: CheckPolicy = CheckPolicy()
+    watch: WatchPolicy = WatchPolicy()
     elastic: ElasticPolicy | None = None
     sync: SyncSpec | None = None
     updates: HostUpdates | None = None

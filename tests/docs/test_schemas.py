@@ -25,6 +25,7 @@ from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
 from dsrun.launcher.specs.plan import Worker
 from dsrun.launcher.specs.rendezvous import Rendezvous
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+from dsrun.launcher.specs.watch_policy import WatchPolicy
 
 from ..support import schemas
 from ..support.checkout import CHECKOUT
@@ -44,6 +45,7 @@ RECORDS: tuple[tuple[type, dict[str, Any]], ...] = (
     (Streams, PLAN["streams"]),
     (OutputPolicy, PLAN["output"]),
     (CheckPolicy, PLAN["checks"]),
+    (WatchPolicy, PLAN["watch"]),
     (ElasticPolicy, PLAN["elastic"]),
     (HostUpdates, PLAN["updates"]),
     (HostFilter, PLAN["updates"]["properties"]["hosts"]),

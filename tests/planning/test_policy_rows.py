@@ -19,6 +19,7 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+from dsrun.launcher.specs.watch_policy import WatchPolicy
 
 PLAN = Plan(lay_out([Host("w0", (0,)), Host("w1", (0,))]), Program("x.py"), "ssh", None, 4000)
 SPEC = JobSpec("j", PLAN, "/work")
@@ -65,6 +66,12 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             "warnings are errors; 'true' must succeed on each node within 5 s; starts without"
             " nodes that fail, with 3 at least",
         ),
+        (
+            SPEC._replace(watch=WatchPolicy(5.0, "stop")),
+            "watch",
+            "a hang of 5 s ends the job",
+        ),
+        (SPEC._replace(watch=WatchPolicy(0.0)), "watch", "no look for hangs"),
         (
             SPEC._replace(
                 binding=BindingPolicy("numa"), core_lists=tuple((f"w{at}", "0") for at in range(6))

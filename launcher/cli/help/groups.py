@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import checks, cores, elastic, hosts, output, program, start, stopping
+from . import checks, cores, elastic, hosts, output, program, start, stopping, watch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ GROUPS: dict[str, dict[str, Description]] = {
     "Starting the nodes": start.OPTIONS,
     "Checks before the start": checks.OPTIONS,
     "Output": output.OPTIONS,
+    "Watching a running job": watch.OPTIONS,
     "Failures and stopping": stopping.OPTIONS,
     "Elastic jobs": elastic.OPTIONS,
     "Cores and memory": cores.OPTIONS,

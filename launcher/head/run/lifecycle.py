@@ -12,6 +12,7 @@ from ..fleet.fleet import Fleet
 from ..output.console import Console
 from ..report import file
 from ..report.report import as_json, crash_json, words
+from ..watch.attach import attach
 from .launch import launch
 from .opening import opening
 from .run import Run
@@ -152,6 +153,7 @@ def program_of(spec: JobSpec, fleet: Fleet, console: Console) -> Run:
         from .synced_start import SyncedStart
 
         SyncedStart(run, spec.sync)
+    attach(run, console)
     return run
 
 

@@ -1,0 +1,16 @@
+"""The help of the options about what is watched while a job runs."""
+
+from __future__ import annotations
+
+from .description import Description
+
+OPTIONS = {
+    "hang_timeout": Description(
+        "A job hangs if a rank, for which others wait, has done nothing for this long: no CPU work,"
+        " no input or output, no step in its code. 0 to never look for hangs."
+    ),
+    "on_hang": Description(
+        "What follows from a hang, after a line that says which rank is where: nothing else, the"
+        " end of the job with exit code 77, or another round of a job with --max_restarts."
+    ),
+}
