@@ -46,8 +46,7 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
     if options.report_file is not None:
         output_file.check("--report_file", options.report_file)
     elastic = _elastic(options, plan)
-    lists, names = options.bind_core_list, [node.host.name for node in plan.nodes]
-    core_list, by_host = core_lists(lists, names)
+    core_list, by_host = _core_lists(options, plan)
     spec = JobSpec(
         job_id=new_job_id(),
         plan=plan,
@@ -82,3 +81,8 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
 def _elastic(options: Options, plan: Plan) -> ElasticPolicy | None:
     """Return how far a job may change; None if it may not, or torch decides."""
     return elastic_policy(options, len(plan.nodes)) if plan.rendezvous is None else None
+
+
+def _core_lists(options: Options, plan: Plan) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Return the CPUs of all hosts, and (host, CPUs) of those that have their own."""
+    return core_lists(options.bind_core_list, [node.host.name for node in plan.nodes])
