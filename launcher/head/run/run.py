@@ -60,6 +60,7 @@ class Run:
         record: what has happened so far.
         workers: the running workers.
         shards: the shard queues of its workers.
+        debugging: ranks that a debugger is attached to, or that wait for one.
         abandoned: whether a third interrupt has ended it without waiting for its nodes.
         health: runs the health command; None if there is none.
         observers: of its events; None if there are none (see `observe`).
@@ -91,6 +92,7 @@ class Run:
         self.observers: Observers | None = None
         self.record = JobRecord(spec.job_id, self.loop.clock())
         self.workers = Workers(self.loop, self.warn)
+        self.debugging: set[int] = set()
         self.shards = ShardRequests(console)
         self._window = window(len(self.nodes))
         self.output = RunOutput(console, OutputFilter(spec), self._window)
