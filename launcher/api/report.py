@@ -45,9 +45,9 @@ class Report(NamedTuple):
 
     Attributes:
         exit_code: what the command would have exited with; 0 if all ranks have.
-        cause: "none", "failure", "lost", "signal" or "broken pipe".
+        cause: "none", "failure", "lost", "signal", "broken pipe" or "no progress".
         failures: the ranks that have failed by themselves, the first one first.
-        lost: (host, reason) of each node that was lost.
+        lost: (host, reason) of each node that was lost; host "" for why dsrun ended the job.
         text: the report in words, as the command prints it; "" if there is nothing to report.
         data: the whole report as JSON values.
     """

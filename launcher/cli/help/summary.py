@@ -42,6 +42,7 @@ EXIT_CODES = (
     ("74", "standard output cannot be written"),
     ("75", "a node or the runner was lost, or a process could not be ended"),
     ("76", "an elastic job had too few nodes for longer than --min_wait"),
+    ("77", "dsrun has ended a job that hung or broke a rule"),
     ("126", "a worker could not be started"),
     ("128+N", "stopped by signal N"),
 )

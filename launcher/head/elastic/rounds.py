@@ -213,10 +213,10 @@ class Rounds:
 
     # -- failures ---------------------------------------------------------------------------
 
-    def failed(self, what: str, code: int, node: int) -> bool:
-        """Record a worker's failure; return whether the job goes on. One counts in a round.
+    def failed(self, what: str, code: int, node: int | None) -> bool:
+        """Record a worker's failure, or one of no node; return whether the job goes on.
 
-        What fails while a round ends anyway may well have failed because of that.
+        One counts in a round: what fails while it ends anyway may well have failed because of that.
         """
         if self._present.phase is RoundPhase.ENDING:
             return True
@@ -224,7 +224,7 @@ class Rounds:
         if self._ending or self._closed or not self._failures.survive(what, code, lasted):
             return False
         self._present.failed = True
-        if self._failures.blame(node, self._nodes):
+        if node is not None and self._failures.blame(node, self._nodes):
             self._loop.call_later(self._limits.cool, self._consider)
         self._change(but=node)
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from functools import partial
 
-from ...common.errors import NodeError, UsageError
+from ...common.errors import NO_PROGRESS, NodeError, UsageError
 from ...common.exit_codes import as_shell
 from ...common.wording import counted
 from ...control import frames, messages, round_messages
@@ -240,6 +240,10 @@ class RunnerRounds:
                 self._run.fail(node, ended)
 
         self._loop.call_later(SETTLE, settle)
+
+    def restart(self, why: str) -> bool:
+        """Form another round of the same nodes for this reason, if there is a restart left."""
+        return self._rounds.failed(why, NO_PROGRESS, None)
 
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 
-from ...common.errors import INTERNAL, LOST
+from ...common.errors import INTERNAL, LOST, NO_PROGRESS
 from ...common.exit_codes import as_shell
 from ...common.text import plain
 from ...common.values import NamedTuple
@@ -260,6 +260,8 @@ def _cause_json(report: Report, cause: Failure | Loss | None) -> str:
         return "signal"
     if report.broken_pipe:
         return "broken pipe"
+    if isinstance(cause, Loss) and cause.code == NO_PROGRESS:
+        return "no progress"
     return {Failure: "failure", Loss: "lost"}.get(type(cause), "none")
 
 

@@ -89,6 +89,20 @@ class RoundBegan(NamedTuple):
     hosts: tuple[str, ...]
 
 
+class Alarm(NamedTuple):
+    """A watch has found something wrong.
+
+    Attributes:
+        kind: what, as a word for programs: `hang` or `rule`.
+        then: what follows, `report`, `stop` or `restart`.
+        sentence: what was found, for people.
+    """
+
+    kind: str
+    then: str
+    sentence: str
+
+
 class JobEnded(NamedTuple):
     """The run is over.
 
@@ -101,7 +115,9 @@ class JobEnded(NamedTuple):
 
 
 if TYPE_CHECKING:
-    RunEvent: TypeAlias = JobStarted | RankOutput | RankExit | NodeLost | RoundBegan | JobEnded
+    RunEvent: TypeAlias = (
+        JobStarted | RankOutput | RankExit | NodeLost | RoundBegan | Alarm | JobEnded
+    )
     Observer: TypeAlias = Callable[[RunEvent], None]
 
 

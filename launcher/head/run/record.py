@@ -103,9 +103,16 @@ class JobRecord:
         if by_engine or self.cut_off:
             self.engine_ended(engine.cause, engine.code, at)
 
-    def gave_up(self, reason: str, at: float) -> None:
-        """Record that the job gave up because too few nodes were left."""
-        self._losses.append(Loss(at, "", reason, TOO_FEW, "gave up"))
+    def gave_up(self, reason: str, at: float, code: int = TOO_FEW, words: str = "gave up") -> None:
+        """Record that dsrun ends the job, by default because too few nodes were left.
+
+        Args:
+            reason: why.
+            at: when.
+            code: the exit code of dsrun.
+            words: what it does, for the report.
+        """
+        self._losses.append(Loss(at, "", reason, code, words))
 
     def explain(self, host: str, cause: str) -> None:
         """Add the backend's cause, if any, to a loss of which only the disconnect was known."""

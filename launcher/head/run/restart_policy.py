@@ -38,6 +38,10 @@ if TYPE_CHECKING:
             """Handle a worker that has failed by itself."""
             ...
 
+        def restart(self, why: str) -> bool:
+            """Restart all workers, which counts as a failure; return whether that is possible."""
+            ...
+
         def survives(self, node: RunNode) -> bool:
             """Return whether the run goes on without a lost node."""
             ...
@@ -97,6 +101,10 @@ class NoRestarts:
     def on_failure(self, node: RunNode, ended: Exit) -> None:
         """End the run."""
         self._run.fail(node, ended)
+
+    def restart(self, why: str) -> bool:
+        """Return False: there is no other round."""
+        return False
 
     def survives(self, node: RunNode) -> bool:
         """Return False: a job needs all of its nodes."""
