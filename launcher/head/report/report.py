@@ -13,7 +13,7 @@ from ...common.exit_codes import as_shell
 from ...common.text import plain
 from ...common.values import NamedTuple
 from ...common.wording import counted
-from . import bindings
+from . import bindings, hangs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ...control.messages import NodeBindings
     from ...specs.program import Program
+    from .hangs import Hang
 
 TAIL_LINES = 20
 
@@ -86,6 +87,7 @@ class Report(NamedTuple):
         left: what could not be ended, in words.
         ran: the program of the workers and its working folder.
         unseen: what may still be running on lost nodes, in words.
+        hangs: the times in which the job did nothing.
     """
 
     job_id: str
@@ -103,6 +105,7 @@ class Report(NamedTuple):
     left: tuple[str, ...] = ()
     ran: tuple[Program | None, str] = (None, "")
     unseen: tuple[str, ...] = ()
+    hangs: tuple[Hang, ...] = ()
 
     @property
     def first(self) -> Failure | None:
@@ -129,7 +132,8 @@ class Report(NamedTuple):
 
 def words(report: Report) -> str:
     """Return the report as text, "" for a job that ended well."""
-    lines = [*_headline(report), *_details(report)]
+    head = _headline(report)
+    lines = [*head, *(hangs.lines(report.hangs, head[0]) if head else []), *_details(report)]
     lines += [f"  could not be ended: {text}" for text in report.left]
     lines += [f"  {text}" for text in report.unseen]
     return "\n".join(lines)
@@ -241,6 +245,7 @@ def as_json(report: Report) -> dict[str, object]:
         "left": list(report.left),
         "unseen": list(report.unseen),
         **({"bindings": bindings.as_json(report.bound)} if report.bound else {}),
+        **({"hangs": hangs.as_json(report.hangs, report.began)} if report.hangs else {}),
     }
 
 

@@ -103,6 +103,18 @@ class Alarm(NamedTuple):
     sentence: str
 
 
+class AlarmOver(NamedTuple):
+    """What a watch has found wrong is so no more: after a hang, the job goes on.
+
+    Attributes:
+        kind: as in `Alarm`.
+        sentence: what has happened, for people.
+    """
+
+    kind: str
+    sentence: str
+
+
 class JobEnded(NamedTuple):
     """The run is over.
 
@@ -116,7 +128,7 @@ class JobEnded(NamedTuple):
 
 if TYPE_CHECKING:
     RunEvent: TypeAlias = (
-        JobStarted | RankOutput | RankExit | NodeLost | RoundBegan | Alarm | JobEnded
+        JobStarted | RankOutput | RankExit | NodeLost | RoundBegan | Alarm | AlarmOver | JobEnded
     )
     Observer: TypeAlias = Callable[[RunEvent], None]
 

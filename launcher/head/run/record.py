@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from ...backends.events import EngineEnded
     from ...control.messages import Exit
+    from ..report.hangs import Hang
     from .run_node import RunNode
 
 
@@ -21,6 +22,7 @@ class JobRecord:
     Attributes:
         stop_signal: the first signal that stopped the job, 0 for none.
         broken_pipe: whether the reader of the job's output has gone.
+        hangs: the times in which the job did nothing.
     """
 
     def __init__(self, job_id: str, began: float) -> None:
@@ -28,6 +30,7 @@ class JobRecord:
         self.began = self.ended = began
         self.stop_signal = 0
         self.broken_pipe = False
+        self.hangs: list[Hang] = []
         self._by_node = False
         self._exits: list[tuple[RunNode, Exit]] = []
         self._losses: list[Loss] = []
@@ -141,6 +144,7 @@ class JobRecord:
             stop_is_clean=graceful_term_ok and clean,
             broken_pipe=self.broken_pipe,
             bound=tuple((node.name, node.bound) for node in nodes if node.bound),
+            hangs=tuple(self.hangs),
             left=tuple(f"{p.name}: {text}" for p in nodes if p.done for text in p.done.left),
             unseen=tuple(
                 node.left for node in nodes if node.left and not (node.done or node.swept)
