@@ -68,6 +68,7 @@ class Task(NamedTuple):
         payload: a function that the workers call, pickled, as base64; "" for a program.
         facts: whether HELLO is to have the facts by which nodes are compared.
         reach: whether this node is to listen for others, so that they can try its addresses.
+        sample: seconds from one ACTIVITY to the next; 0.0 for none.
     """
 
     dsrun: str
@@ -107,6 +108,7 @@ class Task(NamedTuple):
     base: dict[str, str] | None = None
     facts: bool = False
     reach: bool = False
+    sample: float = 0.0
 
     @property
     def stillness(self) -> float:

@@ -246,7 +246,7 @@ class NodeRun:
         pids = tuple(one.pid for one in group.processes)
         ranks = tuple(one.spec.rank for one in group.processes)
         self._send(messages.pack(frames.STARTED, messages.Started(ranks, pids)))
-        self._watches.started(self._setup, start.master_port, group.processes)
+        self._watches.started(self._setup, start.master_port, group)
         if self._setup.policy.report:
             self._watches.watch_affinity(self._specs.bound(start, group.processes), group.processes)
         if self._preloaded is not None:

@@ -1,6 +1,8 @@
-"""What is watched beside the workers themselves: memory, the port of rank 0's store, and cores."""
+"""What is watched of the workers: memory, the port of rank 0's store, cores, and what they do."""
 
 from __future__ import annotations
+
+from functools import partial
 
 from ..control import frames, messages
 from . import diagnosis
@@ -9,9 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..common.loop import Loop
+    from ..common.loop import Loop, Timer
     from ..control.messages import NodeBindings
+    from .activity import Sampler
     from .port_watch import PortWatch
+    from .workers.group import WorkerGroup
     from .workers.observed_affinity import AffinityWatch
     from .workers.prepare import NodeSetup
     from .workers.spawn import Process
@@ -29,16 +33,21 @@ class Watches:
         self._taken = taken
         self._port: PortWatch | None = None
         self._affinity: AffinityWatch | None = None
+        self._sampling: Timer | Sampler | None = None
         self._oom_kills = 0
 
     def begin(self) -> None:
         """Count from now on how often the kernel kills for lack of memory."""
         self._oom_kills = diagnosis.out_of_memory_kills()
 
-    def started(self, setup: NodeSetup, port: int, workers: Sequence[Process]) -> None:
+    def started(self, setup: NodeSetup, port: int, group: WorkerGroup) -> None:
         """Watch workers that have been started, given MASTER_PORT."""
         if setup.task.rendezvous is None:  # else rank 0 does not have the store
-            self.watch_port(port, workers)
+            self.watch_port(port, group.processes)
+        self._stop_sampling()
+        if interval := setup.task.sample:
+            begin = partial(self._begin_sampling, interval, group)
+            self._sampling = self._loop.call_later(interval, begin)
 
     def watch_port(self, port: int, workers: Sequence[Process]) -> None:
         """Watch which program listens on the port, if rank 0 is among these workers."""
@@ -47,6 +56,15 @@ class Watches:
             from .port_watch import PortWatch
 
             self._port = PortWatch(self._loop, port, rank0, self._taken)
+
+    def _begin_sampling(self, interval: float, group: WorkerGroup) -> None:
+        from .activity import Sampler
+
+        self._sampling = Sampler(self._loop, interval, group.running, group.printed, self._send)
+
+    def _stop_sampling(self) -> None:
+        if self._sampling is not None:
+            self._sampling.cancel()
 
     def hint(self, ended: Process, code: int) -> str:
         """Return what this node knows about the cause of a worker's end, "" for nothing."""
@@ -68,6 +86,7 @@ class Watches:
 
     def close(self) -> None:
         """Watch nothing any more; report what has been seen of the workers' cores."""
+        self._stop_sampling()
         if self._port is not None:
             self._port.close()
         if self._affinity is not None:

@@ -7,6 +7,9 @@ from ..common.values import NamedTuple
 REACTIONS = ("report", "stop", "restart")
 """What can follow from a hang or a broken rule: a line, the end of the job, another round."""
 
+SAMPLE, LEAST_SAMPLE = 5.0, 0.2
+"""Seconds between two looks at what workers do: as a rule, and at least."""
+
 
 class WatchPolicy(NamedTuple):
     """What is watched while a job runs, and what follows.
@@ -18,3 +21,8 @@ class WatchPolicy(NamedTuple):
 
     hang_timeout: float = 300.0
     on_hang: str = "report"
+
+    @property
+    def sample(self) -> float:
+        """Seconds after which nodes report again what their workers do; 0.0 for never."""
+        return min(SAMPLE, max(LEAST_SAMPLE, self.hang_timeout / 10)) if self.hang_timeout else 0.0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,6 +16,7 @@ from dsrun.launcher.node import diagnosis
 from dsrun.launcher.node.watches import Watches
 from dsrun.launcher.node.workers.spawn import Process
 
+from ..support.clock import Clock
 from ..support.specs import shell
 
 if TYPE_CHECKING:
@@ -72,3 +74,26 @@ def test_cores_are_reported_at_the_end_at_the_latest(
     ((kind, body),) = frames.Decoder().feed(sent[0])
     assert kind == frames.BOUND
     assert b'"cpu"' in body
+
+
+def test_what_workers_do_is_reported_of_those_started_last() -> None:
+    clock, sent = Clock(), list[bytes]()
+    one = Watches(clock.loop, sent.append, print)
+
+    def started(rank: int, sample: float) -> None:
+        setup: Any = SimpleNamespace(task=SimpleNamespace(sample=sample, rendezvous="torch's"))
+        group: Any = SimpleNamespace(running=lambda: [worker(rank)], printed=lambda _rank: 7)
+        one.started(setup, 29500, group)
+
+    started(3, 5.0)
+    clock.go(5.0)
+    started(4, 2.0)
+    clock.go(2.0)
+    clock.go(1.5)
+    assert [frame.split(b'"ranks":[[')[1][:1] for frame in sent] == [b"3", b"4"]
+    started(5, 0.0)
+    clock.go(20.0)
+    started(6, 2.0)
+    one.close()
+    clock.go(20.0)
+    assert len(sent) == 2

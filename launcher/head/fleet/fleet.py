@@ -45,7 +45,7 @@ FROM_NODES = (
     *(frames.JOIN, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
     *(frames.FROM_LANE, frames.LANE_ENDED),
     *(frames.EXEC_OUTPUT, frames.EXEC_EXIT, frames.EXEC_TOOK),
-    *(frames.USAGE, frames.ENDED_JOB, frames.REACHED),
+    *(frames.USAGE, frames.ENDED_JOB, frames.REACHED, frames.ACTIVITY),
 )
 """Frames that an authenticated node launcher may send."""
 

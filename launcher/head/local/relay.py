@@ -47,9 +47,12 @@ class Relay:
             self._screen.on_broken_pipe = call
 
     def tell(self, event: RunEvent) -> None:
-        """Send an event of the run; output is sent by `feed`, as fast as the caller reads."""
+        """Send an event of the run; output is sent by `feed`, as fast as the caller reads.
+
+        What ranks do is for watches only.
+        """
         kind = type(event).__name__
-        if kind != "RankOutput":
+        if kind not in {"RankOutput", "RanksActive"}:
             self._caller.event({"event": kind, **event._asdict()})
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeAlias
 
+    from ...control.activity_messages import Activity
     from ...control.messages import Exit, Start
     from ...control.round_messages import Ranks
     from .run import Run
@@ -126,9 +127,24 @@ class JobEnded(NamedTuple):
     code: int
 
 
+class RanksActive(NamedTuple):
+    """A node has reported what its workers do; how often depends on what is watched."""
+
+    host: str
+    activity: Activity
+
+
 if TYPE_CHECKING:
     RunEvent: TypeAlias = (
-        JobStarted | RankOutput | RankExit | NodeLost | RoundBegan | Alarm | AlarmOver | JobEnded
+        JobStarted
+        | RankOutput
+        | RankExit
+        | NodeLost
+        | RoundBegan
+        | RanksActive
+        | Alarm
+        | AlarmOver
+        | JobEnded
     )
     Observer: TypeAlias = Callable[[RunEvent], None]
 
@@ -163,6 +179,10 @@ class Observers:
         """Tell that a worker has ended."""
         stopped, hint = ended.signalled, ended.hint
         self.tell(RankExit(ended.rank, node.name, ended.pid, ended.code, stopped, hint))
+
+    def active(self, node: RunNode, activity: Activity) -> None:
+        """Tell what the workers of a node do."""
+        self.tell(RanksActive(node.name, activity))
 
     def lost(self, node: RunNode, reason: str, *, survived: bool) -> None:
         """Tell that a node is gone."""

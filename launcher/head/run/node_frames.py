@@ -34,6 +34,7 @@ class NodeFrames:
             frames.DONE: self._on_done,
             frames.ASK: self._on_ask,
             frames.BOUND: self._on_bound,
+            frames.ACTIVITY: self._on_activity,
             frames.BEAT: lambda node, _body: run.staged.on_answer(node),
             **run.restarts.handlers,
         }
@@ -113,6 +114,17 @@ class NodeFrames:
             run.restarts.on_failure(node, ended)
         else:
             run.record.exited(node, ended)
+
+    def _on_activity(self, node: RunNode, body: bytes) -> None:
+        from ...control import activity_messages
+
+        self._run.check_started()
+        said = messages.unpack(activity_messages.Activity, body)
+        activity = activity_messages.restored(said)
+        for one in activity.ranks:
+            node.check_rank(one.rank)
+        if self._run.observers:
+            self._run.observers.active(node, activity)
 
     def _on_took(self, node: RunNode, body: bytes) -> None:
         """Count standard input that rank 0 has read."""

@@ -85,6 +85,7 @@ def _common(spec: JobSpec) -> Task:
         held=spec.held,
         payload=spec.payload,
         facts=spec.checks.quick,
+        sample=spec.watch.sample,
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
     )
     return _with_rounds(task, spec)

@@ -13,10 +13,12 @@ class Throttling(NamedTuple):
     Attributes:
         periods: that have begun while something ran; 0 without a quota.
         throttled: of these, in how many the quota was used up.
+        seconds: that runnable threads were stopped, summed over CPUs.
     """
 
     periods: int
     throttled: int
+    seconds: float
 
 
 def read(root: str = "/") -> dict[str, Throttling]:
@@ -31,9 +33,17 @@ def share(before: dict[str, Throttling], after: dict[str, Throttling]) -> tuple[
     return max(spans, key=lambda span: span[1], default=(0, 0))
 
 
+def seconds(before: dict[str, Throttling], after: dict[str, Throttling]) -> float:
+    """Return the seconds between two readings, of the cgroup with most."""
+    return max(
+        (after[one].seconds - before[one].seconds for one in before if one in after), default=0.0
+    )
+
+
 def _counters(folder: str) -> Throttling | None:
     rows = dict(row.split(" ", 1) for row in lines_of(f"{folder}/cpu.stat") if " " in row)
     try:
-        return Throttling(int(rows["nr_periods"]), int(rows["nr_throttled"]))
+        nanoseconds = int(rows.get("throttled_time", 0)) + 1000 * int(rows.get("throttled_usec", 0))
+        return Throttling(int(rows["nr_periods"]), int(rows["nr_throttled"]), nanoseconds / 1e9)
     except (KeyError, ValueError):
         return None

@@ -176,6 +176,10 @@ class WorkerGroup:
             for other in self.pumps.values():
                 self._loop.remove(other.fd)
 
+    def printed(self, rank: int) -> int:
+        """Return how many bytes of a worker's output have been read."""
+        return sum(pump.count for (one, _stream), pump in self.pumps.items() if one == rank)
+
     # -- input ------------------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:

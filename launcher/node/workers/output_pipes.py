@@ -14,11 +14,16 @@ TAIL = 16 * 1024
 
 
 class OutputPipe:
-    """Reads one stream of one worker."""
+    """Reads one stream of one worker.
+
+    Attributes:
+        count: how many bytes have been read.
+    """
 
     def __init__(self, fd: int, log: RankLog | None, stream: int) -> None:
         self.fd = fd
         self.tail = b""
+        self.count = 0
         self._log = log
         self._stream = stream
 
@@ -31,6 +36,7 @@ class OutputPipe:
         if self._log is not None:
             self._log.write(self._stream, data)
         self.tail = (self.tail + data)[-TAIL:]
+        self.count += len(data)
         return data
 
     def finish(self) -> None:

@@ -43,7 +43,7 @@ JOB = frames.pack(frames.JOB, b"{}")
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
     *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.JOIN, frames.RANKS),
-    *(frames.AGENT_FAILED, frames.FINISHED),
+    *(frames.AGENT_FAILED, frames.FINISHED, frames.ACTIVITY),
 )
 
 

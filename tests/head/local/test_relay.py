@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from dsrun.launcher.control.activity_messages import Activity
 from dsrun.launcher.head.local.relay import HEAD, REPORT, Relay
-from dsrun.launcher.head.run.events import RESULT, JobStarted, RankOutput
+from dsrun.launcher.head.run.events import RESULT, JobStarted, RankOutput, RanksActive
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,6 +77,7 @@ def test_events_are_sent_by_their_names_and_output_only_once(caller: FakeCaller)
     relay = relay_to(caller)
     relay.tell(JobStarted("j", 2, ("n0",), ("n0", 5)))
     relay.tell(RankOutput(0, "n0", 1, b"x"))
+    relay.tell(RanksActive("n0", Activity(1.0, 0.0, ())))
     assert caller.events == [
         {
             "event": "JobStarted",

@@ -15,11 +15,13 @@ from dsrun.launcher.backends.events import SessionEnded, SessionStarted
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import field_types, frames, messages
+from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.control.connection import Connection
 from dsrun.launcher.control.stream import FrameStream
 from dsrun.launcher.head.fleet.fleet import Fleet
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
+from dsrun.launcher.head.run.events import RanksActive
 from dsrun.launcher.head.run.launch import launch
 from dsrun.launcher.head.run.run import Run
 from dsrun.launcher.head.run.run_node import OVERDRAFT, RunNode
@@ -68,6 +70,7 @@ HELLO = messages.Hello(
     clock=1.0,
 )
 ENDED = messages.Exit(2, 17, 0, False, 1.0)
+BUSY = RankActivity(3, 4003, "R", 1.0, 0.0, 0, 0, 0.0, traced=False)
 
 
 class Played:
@@ -144,7 +147,12 @@ def note(**wrong: object) -> bytes:
     return frames.pack(frames.NOTE, json.dumps({"text": "x", "signal": 0, **wrong}).encode())
 
 
+def active(*rows: RankActivity) -> bytes:
+    return messages.pack(frames.ACTIVITY, Activity(1.0, 0.0, rows))
+
+
 EARLY = {
+    "activity before the start": hello() + active(BUSY),
     "slots without number": hello(slots=1 << 40),
     "no slots at all": hello(slots=-1),
     "a port that is none": hello(port=70_000),
@@ -176,6 +184,8 @@ LATE = {
     "a time that is none": ended(clock=float("inf")),
     "a pid that is none": ended(pid=-1),
     "ends without end": ended() * 5,
+    "activity of another's rank": active(BUSY._replace(rank=1)),
+    "activity that is none": active(BUSY._replace(cpu=float("inf"))),
     "a signal that is none": note(signal=77),
     "notes without end": note() * 2000,
     "input that nobody sent": frames.pack_count(frames.TOOK, 1 << 60),
@@ -368,6 +378,18 @@ def test_what_workers_are_bound_to_is_shown_once_all_have_said_it(fleet_of: Flee
         job.step()
         assert len(job.said()) == at
     assert job.fleet.nodes[0].connected
+
+
+def test_what_workers_do_is_told_to_observers(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", "n1")
+    run = job.start()
+    job.node("n1").says(active(BUSY))
+    job.step()
+    seen: list[object] = []
+    run.observe(seen.append)
+    job.node("n1").says(active(BUSY, BUSY._replace(rank=2)))
+    job.step()
+    assert seen == [RanksActive("n1", Activity(1.0, 0.0, (BUSY, BUSY._replace(rank=2))))]
 
 
 def test_a_question_of_a_worker_is_answered(fleet_of: FleetOf) -> None:

@@ -19,6 +19,7 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+from dsrun.launcher.specs.watch_policy import WatchPolicy
 
 PLAN = Plan(lay_out([Host("w0", (0, 1)), Host("w1", (3,))]), Program("x.py"), "ssh", None, 4000)
 SPEC = JobSpec("j", PLAN, "/work", supervision=SupervisionPolicy(heartbeat_timeout=16.0))
@@ -57,6 +58,12 @@ def test_nodes_of_an_elastic_job_end_before_others_have_their_ranks() -> None:
     assert (elastic.notice, static.notice) == ("SIGUSR1", "")
     torchs = tasks(SPEC._replace(plan=PLAN._replace(rendezvous=TORCH)))(PLAN.nodes[0])
     assert (torchs.lease, torchs.last_grace, torchs.elastic) == (16.0, 30.0, True)
+
+
+@pytest.mark.parametrize(("timeout", "sample"), [(0.0, 0.0), (0.5, 0.2), (20.0, 2.0), (300.0, 5.0)])
+def test_nodes_report_what_workers_do_if_that_is_watched(timeout: float, sample: float) -> None:
+    spec = SPEC._replace(watch=WatchPolicy(hang_timeout=timeout))
+    assert tasks(spec)(PLAN.nodes[0]).sample == sample
 
 
 def test_torchs_agent_is_for_torchs_rounds_and_where_it_is_asked_for() -> None:

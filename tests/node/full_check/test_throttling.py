@@ -12,7 +12,7 @@ from dsrun.launcher.node.full_check.throttling import Throttling
 if TYPE_CHECKING:
     from pathlib import Path
 
-STAT = "nr_periods {}\nnr_throttled {}\nthrottled_time 5\n"
+STAT = "nr_periods {}\nnr_throttled {}\n{} 5000\n"
 
 
 def machine(root: Path, cgroup: str, **folders: str) -> str:
@@ -36,12 +36,15 @@ def machine(root: Path, cgroup: str, **folders: str) -> str:
 )
 def test_all_cgroups_up_to_the_top_are_read(tmp_path: Path, cgroup: str, folders: str) -> None:
     at = f"{folders}__" if folders else ""
-    stats = {f"{at}a__b": STAT.format(8, 2), f"{at}a": STAT.format(9, 3)}
+    stats = {
+        f"{at}a__b": STAT.format(8, 2, "throttled_time"),
+        f"{at}a": STAT.format(9, 3, "throttled_usec"),
+    }
     root = machine(tmp_path, cgroup, **stats)
     mount = f"{root}sys/fs/cgroup/{folders}".rstrip("/")
     assert throttling.read(root) == {
-        f"{mount}/a/b": Throttling(8, 2),
-        f"{mount}/a": Throttling(9, 3),
+        f"{mount}/a/b": Throttling(8, 2, 5e-6),
+        f"{mount}/a": Throttling(9, 3, 5e-3),
     }
 
 
@@ -51,7 +54,16 @@ def test_what_has_no_such_counters_has_no_quota(tmp_path: Path, text: str) -> No
 
 
 def test_the_cgroup_that_was_stopped_most_counts() -> None:
-    before = {"/a": Throttling(10, 2), "/a/b": Throttling(10, 0), "/gone": Throttling(1, 1)}
-    after = {"/a": Throttling(20, 3), "/a/b": Throttling(20, 9), "/new": Throttling(50, 50)}
+    before = {
+        "/a": Throttling(10, 2, 1.0),
+        "/a/b": Throttling(10, 0, 0.0),
+        "/gone": Throttling(1, 1, 1.0),
+    }
+    after = {
+        "/a": Throttling(20, 3, 1.5),
+        "/a/b": Throttling(20, 9, 2.5),
+        "/new": Throttling(50, 50, 9.0),
+    }
     assert throttling.share(before, after) == (10, 9)
     assert throttling.share({}, after) == (0, 0)
+    assert (throttling.seconds(before, after), throttling.seconds({}, after)) == (2.5, 0.0)
