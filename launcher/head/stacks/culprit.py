@@ -1,0 +1,246 @@
+"""Which rank others wait for, in one sentence. Pure.
+
+Each rule looks for one cause; the first that finds something speaks. No rule guesses: where ranks
+do not differ, the sentence says so.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from ...common.values import NamedTuple
+from ...common.wording import counted
+from . import flight
+from .places import FOR_OTHERS, PERHAPS_FOR_OTHERS, operation, place_of
+from .words import (
+    FOR_CHILDREN,
+    STATES,
+    at_places,
+    culprit_child,
+    grouped,
+    state_or_place,
+    who,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .places import Place
+    from .view import RankView
+
+
+class Reason(Enum):
+    """Why ranks are odd.
+
+    Attributes:
+        STOPPED: a process is stopped, by a signal or a debugger.
+        BLOCKED: it is in a wait of the kernel that cannot be interrupted (state D).
+        SILENT: nothing has come from their node.
+        MISMATCH: they call another collective than the others, or with other sizes or types.
+        BEHIND: they have not come to a collective in which the others wait, by torch's records.
+        CHILD: a process that they have started, and wait for, has ended or is stopped.
+        OUTSIDE: the others wait for ranks, by their stacks, and these do not.
+        UNKNOWN: the others wait for ranks, and the stacks of these could not be read.
+        DIFFERENT: they wait for ranks elsewhere than most.
+        NOBODY: no rank differs from the others, or none waits for another.
+    """
+
+    STOPPED = "stopped"
+    BLOCKED = "blocked"
+    SILENT = "silent"
+    MISMATCH = "mismatch"
+    BEHIND = "behind"
+    CHILD = "child"
+    OUTSIDE = "outside"
+    UNKNOWN = "unknown"
+    DIFFERENT = "different"
+    NOBODY = "nobody"
+
+
+class Explanation(NamedTuple):
+    """What is known about who waits for whom.
+
+    Attributes:
+        sentence: one sentence without a full stop at its end; may have text of workers, so it goes
+            through `common/text.plain` before it is printed.
+        reason: why these ranks are odd.
+        odd: the ranks that others wait for; () if none can be named.
+        waiting: the ranks that wait for other ranks, by their stacks or collectives.
+        sure: whether the odd ranks follow from what was seen; otherwise it is only likely.
+    """
+
+    sentence: str
+    reason: Reason
+    odd: tuple[int, ...] = ()
+    waiting: tuple[int, ...] = ()
+    sure: bool = False
+
+
+class Scene(NamedTuple):
+    """All ranks at one moment.
+
+    Attributes:
+        places: where each rank is.
+        waiting: the ranks that wait for others by their stacks or, if there are none of these,
+            those that may do so.
+        sure: whether their stacks show it.
+    """
+
+    views: Mapping[int, RankView]
+    places: Mapping[int, Place]
+    waiting: tuple[int, ...]
+    sure: bool
+
+    def others(self, some: Sequence[int]) -> str:
+        """Return where the waiting ranks wait, as the first part of a sentence about `some`."""
+        rest = [rank for rank in self.waiting if rank not in some]
+        return f"{at_places(rest, self.places)}; " if rest else ""
+
+    def named(self, reason: Reason, odd: Sequence[int], words: str, *, sure: bool) -> Explanation:
+        """Return an explanation: where the others wait, and words about the odd ranks."""
+        waiting = tuple(rank for rank in self.waiting if rank not in odd)
+        return Explanation(f"{self.others(odd)}{words}", reason, tuple(odd), waiting, sure)
+
+
+def explain(views: Mapping[int, RankView]) -> Explanation:
+    """Return who waits for whom among the ranks of a job."""
+    scene = _scene(views)
+    found = (rule(scene) for rule in RULES)
+    return next((one for one in found if one is not None), Explanation("", Reason.NOBODY))
+
+
+def _scene(views: Mapping[int, RankView]) -> Scene:
+    places = {rank: place_of(view) for rank, view in sorted(views.items())}
+    waiting = [rank for rank, place in places.items() if place.kind in FOR_OTHERS]
+    perhaps = [
+        rank
+        for rank, place in places.items()
+        if place.kind in PERHAPS_FOR_OTHERS and not place.active
+    ]
+    return Scene(views, places, tuple(waiting or perhaps), bool(waiting))
+
+
+def _in_state(scene: Scene, states: str) -> list[int]:
+    """Return the ranks whose worker is in one of these states of processes."""
+    workers = {rank: view.worker for rank, view in scene.views.items()}
+    return [rank for rank, one in sorted(workers.items()) if one and one.state in states]
+
+
+def _stopped(scene: Scene) -> Explanation | None:
+    odd = _in_state(scene, "Tt")
+    words = _state_words(scene, odd)
+    return scene.named(Reason.STOPPED, odd, words, sure=True) if odd else None
+
+
+def _state_words(scene: Scene, ranks: Sequence[int]) -> str:
+    """Return the state of the workers of these ranks, of the first of them in detail."""
+    if not ranks:
+        return ""
+    view = scene.views[ranks[0]]
+    assert view.worker is not None
+    if len(ranks) == 1:
+        return f"{who(ranks, scene.views)} {state_or_place(view, view.worker)}; pid {view.pid}"
+    return f"{who(ranks, scene.views)} {STATES[view.worker.state].replace('is', 'are', 1)}"
+
+
+def _silent(scene: Scene) -> Explanation | None:
+    odd = [rank for rank, view in sorted(scene.views.items()) if view.problem]
+    if not odd:
+        return None
+    words = f"{who(odd, scene.views)}: {scene.views[odd[0]].problem}"
+    return scene.named(Reason.SILENT, odd, words, sure=False)
+
+
+def _mismatch(scene: Scene) -> Explanation | None:
+    found = flight.mismatch(scene.views)
+    if found is None:
+        return None
+    (_, most), *rest = found.calls
+    odd = [rank for _, some in rest for rank in some]
+    clear = len(odd) < len(most)
+    parts = ", ".join(
+        f"{who(some, scene.views)} {'call' if len(some) > 1 else 'calls'} {call}"
+        for call, some in found.calls
+    )
+    words = f"{parts}, as collective {found.number} of process group {found.group}"
+    return Explanation(words, Reason.MISMATCH, tuple(odd) if clear else (), most, clear)
+
+
+def _behind(scene: Scene) -> Explanation | None:
+    found = flight.behind(scene.views)
+    if found is None:
+        return None
+    known = scene._replace(waiting=found.waiting, sure=True)
+    words = at_places(found.missing, scene.places, scene.views)
+    call = f"{operation(found.one)}, collective {found.one.sequence} of {found.one.group}"
+    words = f"{words}; not yet called there: {call}"
+    return known.named(Reason.BEHIND, found.missing, words, sure=True)
+
+
+def _outside(scene: Scene) -> Explanation | None:
+    may_wait = FOR_OTHERS | PERHAPS_FOR_OTHERS
+    odd = [r for r, place in scene.places.items() if place.known and place.kind not in may_wait]
+    if not odd or not scene.waiting:
+        return None
+    words = at_places(odd, scene.places, scene.views)
+    return scene.named(Reason.OUTSIDE, odd, words, sure=scene.sure)
+
+
+def _child(scene: Scene) -> Explanation | None:
+    odd = [
+        rank
+        for rank, place in scene.places.items()
+        if place.kind in FOR_CHILDREN and (child := culprit_child(scene.views[rank]))
+        if child.state in "TtZ"
+    ]
+    words = at_places(odd, scene.places, scene.views)
+    return scene.named(Reason.CHILD, odd, words, sure=True) if odd else None
+
+
+def _blocked(scene: Scene) -> Explanation | None:
+    odd = [rank for rank in _in_state(scene, "D") if rank not in scene.waiting]
+    words = _state_words(scene, odd)
+    return scene.named(Reason.BLOCKED, odd, words, sure=bool(scene.waiting)) if odd else None
+
+
+def _unknown(scene: Scene) -> Explanation | None:
+    odd = [rank for rank, place in scene.places.items() if not place.known]
+    if not odd or not scene.waiting:
+        return None
+    worker = scene.views[odd[0]].worker
+    why = f": {worker.problem}" if worker and worker.problem else ""
+    words = f"the stack of {who(odd, scene.views)} could not be read{why}"
+    return scene.named(Reason.UNKNOWN, odd, words, sure=False)
+
+
+def _different(scene: Scene) -> Explanation | None:
+    """Find the minority of ranks that wait for others elsewhere than most."""
+    groups = grouped(scene.waiting, scene.places)
+    if len(groups) < 2:
+        return None
+    (_, most), *rest = groups
+    odd = [rank for _, some in rest for rank in some]
+    clear = len(odd) < len(most)
+    words = at_places(odd if clear else scene.waiting, scene.places, scene.views)
+    chosen = odd if clear else []
+    some = scene if clear else scene._replace(waiting=())
+    return some.named(Reason.DIFFERENT, chosen, words, sure=False)
+
+
+def _nobody(scene: Scene) -> Explanation:
+    ranks = [*scene.places]
+    words = at_places(ranks, scene.places, scene.views)
+    if len(ranks) > 1 and len(grouped(ranks, scene.places)) == 1:
+        place = scene.places[ranks[0]]
+        words = f"all {counted(len(ranks), 'rank')} {place.words(several=True)}"
+    elif not ranks:
+        words = "no rank is running"
+    return Explanation(words, Reason.NOBODY, (), scene.waiting, sure=False)
+
+
+RULES: tuple[Callable[[Scene], Explanation | None], ...] = (
+    *(_stopped, _silent, _blocked),
+    *(_mismatch, _behind),
+    *(_child, _outside, _unknown, _different, _nobody),
+)

@@ -1,0 +1,118 @@
+"""Compare the collectives of ranks, as torch's flight recorder has them: who is behind. Pure."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from .frames import parsed
+from .places import COMPLETED, operation
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import TypeAlias
+
+    from ...control.stack_messages import Collective
+    from .view import RankView
+
+    Recorded: TypeAlias = dict[int, dict[int, Collective]]
+    Groups: TypeAlias = dict[tuple[str, tuple[int, ...]], Recorded]
+
+POINT_TO_POINT = ("send", "recv", "isend", "irecv", "coalesced")
+"""Operations between two ranks: their numbers are not those of the group."""
+
+SAME_SIZES = {
+    *("all_reduce", "allreduce", "broadcast", "reduce", "reduce_scatter", "allreduce_coalesced"),
+    *("_all_gather_base", "_allgather_base", "_reduce_scatter_base", "all_reduce_coalesced"),
+}
+"""Operations for which the inputs of all ranks must have the same sizes and types."""
+
+
+class Behind(NamedTuple):
+    """Some ranks have not come to a collective in which others of their group are.
+
+    Attributes:
+        missing: the ranks that have not come.
+        waiting: those that wait there.
+        one: the collective, as one of these has it.
+    """
+
+    missing: tuple[int, ...]
+    waiting: tuple[int, ...]
+    one: Collective
+
+
+class Mismatch(NamedTuple):
+    """The ranks of a group call different things as the same collective.
+
+    Attributes:
+        number: of the collective in the group.
+        calls: what is called, in words, and the ranks that do so, the most frequent first.
+    """
+
+    group: str
+    number: int
+    calls: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def mismatch(views: Mapping[int, RankView]) -> Mismatch | None:
+    """Return a collective that is called differently by ranks, the first that is not over."""
+    for (group, _), ranks in _groups(views).items():
+        numbers = {number for known in ranks.values() for number in known}
+        for number in sorted(numbers):
+            found = _differing(group, number, ranks)
+            if found is not None:
+                return found
+    return None
+
+
+def _differing(group: str, number: int, ranks: Recorded) -> Mismatch | None:
+    here = {rank: known[number] for rank, known in ranks.items() if number in known}
+    if any(one.state == COMPLETED for one in here.values()):
+        return None
+    sized = len({operation(one) for one in here.values()}) == 1
+    if sized and operation(next(iter(here.values()))) not in SAME_SIZES:
+        return None
+    calls: dict[tuple[str, ...], list[int]] = {}
+    for rank, one in here.items():
+        more = (one.sizes, one.types) if sized else ()
+        calls.setdefault((operation(one), *more), []).append(rank)
+    if len(calls) < 2:
+        return None
+    most_first = sorted(calls.items(), key=lambda item: -len(item[1]))
+    words = [(_words(call, here[some[0]]), tuple(some)) for call, some in most_first]
+    return Mismatch(group, number, tuple(words))
+
+
+def _words(call: tuple[str, ...], one: Collective) -> str:
+    name, *more = call
+    of = f" of {' '.join(more)}" if more else ""
+    return f"{name}{of} ({parsed(one.where).place})" if one.where else f"{name}{of}"
+
+
+def behind(views: Mapping[int, RankView]) -> Behind | None:
+    """Return who has not come to the first collective that is not over in its group.
+
+    With a device, ranks can have called later ones as well, which wait for the same one there.
+    """
+    for ranks in _groups(views).values():
+        unfinished = [
+            one for known in ranks.values() for one in known.values() if one.state != COMPLETED
+        ]
+        if unfinished:
+            first = min(unfinished, key=lambda one: one.sequence)
+            missing = tuple(rank for rank, known in ranks.items() if max(known) < first.sequence)
+            if missing:
+                waiting = tuple(rank for rank in ranks if rank not in missing)
+                return Behind(missing, waiting, first)
+    return None
+
+
+def _groups(views: Mapping[int, RankView]) -> Groups:
+    """Return of each group that all its members have recorded the collectives by their numbers."""
+    groups: Groups = {}
+    for rank, view in sorted(views.items()):
+        for one in view.collectives:
+            if not operation(one).startswith(POINT_TO_POINT):
+                ranks = groups.setdefault((one.group, one.members), {})
+                ranks.setdefault(rank, {})[one.sequence] = one
+    return {key: known for key, known in groups.items() if set(key[1]) <= known.keys()}

@@ -1,0 +1,92 @@
+"""One frame of a stack: what is the user's code, and what belongs to Python or a library. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+_PYTHON = re.compile(r"(\S+) \((.*):([0-9]+)\)", re.DOTALL)
+_NATIVE = re.compile(r"(.*) \((.*?)(?::([0-9]+))?\)", re.DOTALL)
+_SOURCES = (".c", ".cc", ".cpp", ".cxx", ".cu", ".h", ".hpp", ".rs", ".S")
+_PACKAGES = re.compile(
+    r".*/(?:site-packages|dist-packages|lib(?:64)?/python3[0-9.]*)/"
+    r"|.*/(?=torch/(?:_[a-z]+|autograd|cuda|distributed|nn|optim|utils)[/.])"
+)
+_OTHERS = re.compile(r"<frozen |<string>|.*(?:^|/)launcher/node/")
+
+_STARTS = {"threading.py", "multiprocessing/process.py"}
+
+
+class Frame(NamedTuple):
+    """A frame.
+
+    Attributes:
+        function: its name, qualified if what has read the stack knows that.
+        file: the path of its file; of native code the name of the library.
+        line: 0 of native code, as far as its source is not known.
+    """
+
+    function: str
+    file: str
+    line: int
+
+    @property
+    def name(self) -> str:
+        """The function's own name."""
+        return self.function.rpartition(".")[2]
+
+    @property
+    def native(self) -> bool:
+        """Whether it is of C or C++ code."""
+        return not self.line or self.file.endswith(_SOURCES)
+
+    @property
+    def user(self) -> bool:
+        """Whether it is the user's own code, as far as its path shows."""
+        return not (self.native or _PACKAGES.match(self.file) or _OTHERS.match(self.file))
+
+    @property
+    def path(self) -> str:
+        """The path of the file, of a library only from its package on."""
+        return _PACKAGES.sub("", self.file)
+
+    @property
+    def place(self) -> str:
+        """The name of the file and the line, such as `train.py:41`."""
+        *folders, name = self.file.split("/")
+        short = f"{folders[-1]}/{name}" if folders and name.startswith("__") else name
+        return f"{short}:{self.line}" if self.line else short
+
+
+def parsed(written: str) -> Frame:
+    """Return a frame that is written as in `ThreadStack.frames`."""
+    match = _PYTHON.fullmatch(written) or _NATIVE.fullmatch(written)
+    if match is None:
+        return Frame(written, "", 0)
+    return Frame(match[1], match[2], int(match[3] or 0))
+
+
+def innermost(frames: Sequence[Frame]) -> tuple[Sequence[Frame], Frame | None]:
+    """Return the frames inside the user's innermost one, and that one; None if there is none."""
+    for at, frame in enumerate(frames):
+        if frame.user:
+            return frames[:at], frame
+    return frames, None
+
+
+def since_fork(frames: Iterable[Frame]) -> list[Frame]:
+    """Return a stack without what is outside the start of its thread, or of its forked process."""
+    own: list[Frame] = []
+    for frame in frames:
+        if frame.name == "_bootstrap" and frame.path in {
+            "threading.py",
+            "multiprocessing/process.py",
+        }:
+            break
+        own.append(frame)
+    return own

@@ -1,0 +1,47 @@
+"""What is known of one rank at one moment: its processes, stacks and collectives. Pure."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ...control.stack_messages import Collective, ProcessState, ThreadStack
+
+
+class RankView(NamedTuple):
+    """A rank as it is seen from the runner.
+
+    Attributes:
+        host: the name of its node.
+        pid: of the worker.
+        processes: the worker, and what it has started; () if its node has not answered.
+        threads: the threads of these processes, as far as their stacks could be read.
+        collectives: of each process group the newest few, if torch has recorded them.
+        idle: seconds for which it has done nothing, 0.0 if that is not known.
+        problem: why nothing is known of it, in words, or "".
+    """
+
+    rank: int
+    host: str
+    pid: int
+    processes: tuple[ProcessState, ...] = ()
+    threads: tuple[ThreadStack, ...] = ()
+    collectives: tuple[Collective, ...] = ()
+    idle: float = 0.0
+    problem: str = ""
+
+    @property
+    def worker(self) -> ProcessState | None:
+        """The worker's own process, None if nothing is known of it."""
+        return next((one for one in self.processes if one.pid == self.pid), None)
+
+    @property
+    def children(self) -> tuple[ProcessState, ...]:
+        """The processes that the worker has started, and those below them."""
+        return tuple(one for one in self.processes if one.pid != self.pid)
+
+    def threads_of(self, pid: int) -> list[ThreadStack]:
+        """Return the threads of one process, the main thread first."""
+        theirs = [one for one in self.threads if one.pid == pid]
+        return sorted(theirs, key=lambda one: not one.main)

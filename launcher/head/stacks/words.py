@@ -1,0 +1,111 @@
+"""Ranks, and where they are, in words. Pure."""
+
+from __future__ import annotations
+
+from ...resources.ranges import show_slots
+from ..fleet.hosts import some_of
+from .places import NOWHERE, Kind, of_process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ...control.stack_messages import ProcessState
+    from .places import Place
+    from .view import RankView
+
+NAMED = 3
+"""Groups of ranks that a sentence names."""
+
+STATES = {
+    "T": "is stopped by a signal such as SIGSTOP",
+    "t": "is stopped by a debugger or tracer",
+    "Z": "has ended",
+    "D": "is in a wait of the kernel that cannot be interrupted",
+}
+"""What states of processes mean (proc(5)), those in which nothing of their code runs."""
+
+FOR_CHILDREN = {Kind.DATA, Kind.QUEUE, Kind.PROGRAM}
+"""Waits that a process of the same rank can end."""
+
+FOR_THREADS = {Kind.LOCK, Kind.THREAD, Kind.QUEUE, Kind.GIL}
+"""Waits that another thread of the same process can end."""
+
+
+def ranks_of(ranks: Sequence[int]) -> str:
+    """Return e.g. `rank 7` or `ranks 0-6,9`."""
+    return f"rank{'s' if len(ranks) > 1 else ''} {show_slots(sorted(ranks))}"
+
+
+def who(ranks: Sequence[int], views: Mapping[int, RankView]) -> str:
+    """Return ranks with their hosts: `rank 7 (n3)`."""
+    hosts = dict.fromkeys(views[rank].host for rank in sorted(ranks))
+    return f"{ranks_of(ranks)} ({some_of([*hosts])})"
+
+
+def grouped(ranks: Sequence[int], places: Mapping[int, Place]) -> list[tuple[Place, list[int]]]:
+    """Return the places of these ranks, each with its ranks; the most frequent first."""
+    groups: dict[Place, list[int]] = {}
+    for rank in sorted(ranks):
+        groups.setdefault(places[rank]._replace(active=False, bare=False), []).append(rank)
+    return sorted(groups.items(), key=lambda item: -len(item[1]))
+
+
+def at_places(
+    ranks: Sequence[int],
+    places: Mapping[int, Place],
+    views: Mapping[int, RankView] | None = None,
+) -> str:
+    """Return what these ranks do, one part for each place; given `views`, with more about each."""
+    groups = grouped(ranks, places)
+    parts = [
+        f"{who(some, views) if views else ranks_of(some)}"
+        f" {place.words(several=len(some) > 1)}{_more(some, place, views)}"
+        for place, some in groups[:NAMED]
+    ]
+    rest = [rank for _, some in groups[NAMED:] for rank in some]
+    if rest:
+        parts.append(f"{ranks_of(rest)} {'are' if len(rest) > 1 else 'is'} elsewhere")
+    return ", ".join(parts)
+
+
+def _more(ranks: Sequence[int], place: Place, views: Mapping[int, RankView] | None) -> str:
+    """Return for how long ranks have been there, and what that waits for in their own processes."""
+    if views is None:
+        return ""
+    idle = f" for {min(views[rank].idle for rank in ranks):.0f} s"
+    inside = within(views[ranks[0]], place)
+    return f"{idle if idle != ' for 0 s' else ''}{inside}"
+
+
+def within(view: RankView, place: Place) -> str:
+    """Return which of a rank's own processes or threads it may wait for, and what that does."""
+    if place.kind in FOR_CHILDREN and (child := culprit_child(view)):
+        return f"; its process {child.pid} {state_or_place(view, child)}"
+    if place.kind in FOR_THREADS:
+        for thread in view.threads_of(view.pid)[1:]:
+            if thread.active and thread.frames:
+                return f"; its thread {thread.name!r} runs {thread.frames[0]}"
+    return ""
+
+
+def culprit_child(view: RankView) -> ProcessState | None:
+    """Return the child for which a rank may wait: one that cannot run, or is in the user's code."""
+    for child in view.children:
+        if child.state in STATES:
+            return child
+    for child in view.children:
+        place = of_process(view, child.pid)
+        if place is not NOWHERE and place.kind is not Kind.QUEUE:
+            return child
+    return None
+
+
+def state_or_place(view: RankView, process: ProcessState) -> str:
+    """Return why a process does not run, or where it is."""
+    place = of_process(view, process.pid)
+    where = f", in {place.call} ({place.at})" if place.known else ""
+    if process.state not in STATES:
+        return place.words()
+    kernel = f" ({process.waits_in})" if process.state == "D" and process.waits_in else ""
+    return f"{STATES[process.state]}{kernel}{where if process.state != 'Z' else ''}"

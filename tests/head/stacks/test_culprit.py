@@ -1,0 +1,216 @@
+"""Who waits for whom, in one sentence: from stacks, states and collectives, without any guess."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsrun.launcher.head.stacks.culprit import Reason, explain
+from dsrun.launcher.head.stacks.view import RankView
+
+from ...support.stacks import (
+    ALL_REDUCE,
+    BACKWARD,
+    BARRIER,
+    FETCH,
+    IDLE,
+    LOAD,
+    NEXT,
+    collective,
+    process,
+    ranks,
+    view,
+)
+
+THREE = (view(0), view(1), view(2))
+WAIT = "ranks 0-2 wait in all_reduce (train.py:41)"
+
+
+def silent(rank: int) -> RankView:
+    return RankView(rank, "n1", 4000 + rank, problem="n1 has not answered within 1 s")
+
+
+def child(rank: int, state: str, frames: tuple[str, ...] = FETCH) -> RankView:
+    idle = process(rank, 5000), IDLE
+    return view(rank, NEXT, children=(idle, (process(rank, 5001, state), frames)))
+
+
+CASES = {
+    "a rank loads while the others reduce": (
+        (*THREE, view(3, LOAD, idle=62.2)),
+        (3,),
+        Reason.OUTSIDE,
+        f"{WAIT}; rank 3 (n1) is in load_batch (data.py:88) for 62 s",
+    ),
+    "it sleeps there, as the kernel says": (
+        (*THREE, view(3, LOAD, waits_in="hrtimer_nanosleep")),
+        (3,),
+        Reason.OUTSIDE,
+        f"{WAIT}; rank 3 (n1) sleeps in load_batch (data.py:88)",
+    ),
+    "it waits for a lock": (
+        (*THREE, view(3, LOAD, waits_in="futex_do_wait")),
+        (3,),
+        Reason.OUTSIDE,
+        f"{WAIT}; rank 3 (n1) waits for a lock or a thread in load_batch (data.py:88)",
+    ),
+    "one of them is stopped": (
+        (*THREE, view(3, LOAD, state="T")),
+        (3,),
+        Reason.STOPPED,
+        f"{WAIT}; rank 3 (n1) is stopped by a signal such as SIGSTOP,"
+        " in load_batch (data.py:88); pid 4003",
+    ),
+    "stopped within the collective": (
+        (*THREE, view(3, state="T")),
+        (3,),
+        Reason.STOPPED,
+        f"{WAIT}; rank 3 (n1) is stopped by a signal such as SIGSTOP,"
+        " in all_reduce (train.py:41); pid 4003",
+    ),
+    "stopped, and its stack cannot be read": (
+        (*THREE, view(3, (), state="T")),
+        (3,),
+        Reason.STOPPED,
+        f"{WAIT}; rank 3 (n1) is stopped by a signal such as SIGSTOP; pid 4003",
+    ),
+    "two are stopped": (
+        (view(0), view(1), view(2, state="T"), view(3, state="T")),
+        (2, 3),
+        Reason.STOPPED,
+        "ranks 0-1 wait in all_reduce (train.py:41);"
+        " ranks 2-3 (n1) are stopped by a signal such as SIGSTOP",
+    ),
+    "one is in D state": (
+        (*THREE, view(3, LOAD, state="D", waits_in="rpc_wait_bit_killable")),
+        (3,),
+        Reason.BLOCKED,
+        f"{WAIT}; rank 3 (n1) is in a wait of the kernel that cannot be interrupted"
+        " (rpc_wait_bit_killable), in load_batch (data.py:88); pid 4003",
+    ),
+    "a node does not answer": (
+        (view(0), view(1), silent(2), silent(3)),
+        (2, 3),
+        Reason.SILENT,
+        "ranks 0-1 wait in all_reduce (train.py:41);"
+        " ranks 2-3 (n1): n1 has not answered within 1 s",
+    ),
+    "its data loader's process is stopped": (
+        (*THREE, child(3, "T")),
+        (3,),
+        Reason.CHILD,
+        f"{WAIT}; rank 3 (n1) waits for the data loader in load_batch (data.py:88);"
+        " its process 5001 is stopped by a signal such as SIGSTOP, in Images.__getitem__"
+        " (data.py:12)",
+    ),
+    "its data loader's process has ended": (
+        (view(0), child(1, "Z", ())),
+        (1,),
+        Reason.CHILD,
+        "rank 0 waits in all_reduce (train.py:41); rank 1 (n0) waits for the data loader in"
+        " load_batch (data.py:88); its process 5001 has ended",
+    ),
+    "its data loader's process is stuck": (
+        (*THREE, child(3, "S")),
+        (3,),
+        Reason.OUTSIDE,
+        f"{WAIT}; rank 3 (n1) waits for the data loader in load_batch (data.py:88);"
+        " its process 5001 is in Images.__getitem__ (data.py:12)",
+    ),
+    "its stack cannot be read": (
+        (*THREE, view(3, ())),
+        (3,),
+        Reason.UNKNOWN,
+        f"{WAIT}; the stack of rank 3 (n1) could not be read",
+    ),
+    "one waits elsewhere": (
+        (*THREE, view(3, BARRIER)),
+        (3,),
+        Reason.DIFFERENT,
+        f"{WAIT}; rank 3 (n1) waits in barrier (train.py:55)",
+    ),
+    "half of them wait elsewhere": (
+        (view(0), view(1), view(2, BARRIER), view(3, BARRIER)),
+        (),
+        Reason.DIFFERENT,
+        "ranks 0-1 (n0) wait in all_reduce (train.py:41),"
+        " ranks 2-3 (n1) wait in barrier (train.py:55)",
+    ),
+    "in the backward pass, one loads": (
+        (*(view(rank, BACKWARD) for rank in range(3)), view(3, LOAD)),
+        (3,),
+        Reason.OUTSIDE,
+        "ranks 0-2 are in the backward pass in main (train.py:41);"
+        " rank 3 (n1) is in load_batch (data.py:88)",
+    ),
+    "all wait in the same collective": (
+        (*THREE, view(3)),
+        (),
+        Reason.NOBODY,
+        "all 4 ranks wait in all_reduce (train.py:41)",
+    ),
+    "nobody waits for another": (
+        (view(0, LOAD), view(1, BACKWARD, active=True)),
+        (),
+        Reason.NOBODY,
+        "rank 0 (n0) is in load_batch (data.py:88),"
+        " rank 1 (n0) is in the backward pass in main (train.py:41)",
+    ),
+    "one rank alone": (
+        (view(0, LOAD, waits_in="futex_do_wait", idle=5.0),),
+        (),
+        Reason.NOBODY,
+        "rank 0 (n0) waits for a lock or a thread in load_batch (data.py:88) for 5 s",
+    ),
+    "no rank": ((), (), Reason.NOBODY, "no rank is running"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_sentence(case: str) -> None:
+    views, odd, reason, sentence = CASES[case]
+    found = explain(ranks(*views))
+    assert [found.sentence, found.odd, found.reason] == [sentence, odd, reason]
+    assert not {*found.odd} & {*found.waiting}
+
+
+def test_who_is_behind_by_the_recorded_collectives() -> None:
+    views = ranks(
+        *(view(rank, BACKWARD, collectives=(collective(rank, 12),)) for rank in range(3)),
+        view(3, LOAD, active=True, collectives=(collective(3, 11, "completed"),)),
+    )
+    found = explain(views)
+    assert found.sentence == (
+        "ranks 0-2 wait in all_reduce (train.py:41); rank 3 (n1) is in load_batch (data.py:88);"
+        " not yet called there: all_reduce, collective 12 of default_pg"
+    )
+    assert [found.odd, found.waiting, found.reason, found.sure] == [
+        *((3,), (0, 1, 2)),
+        *(Reason.BEHIND, True),
+    ]
+
+
+def test_another_operation_as_the_same_collective() -> None:
+    views = ranks(
+        *(view(rank, collectives=(collective(rank, 12),)) for rank in range(3)),
+        view(3, BARRIER, collectives=(collective(3, 12, operation="barrier"),)),
+    )
+    found = explain(views)
+    assert found.sentence == (
+        "ranks 0-2 (n0, n1) call all_reduce (train.py:41), rank 3 (n1) calls barrier"
+        " (train.py:41), as collective 12 of process group default_pg"
+    )
+    assert [found.odd, found.reason] == [(3,), Reason.MISMATCH]
+
+
+def test_many_places_are_counted() -> None:
+    elsewhere = [view(rank, (f"f{rank} (/work/x.py:{rank})",)) for rank in range(1, 7)]
+    found = explain(ranks(view(0), *elsewhere))
+    assert found.odd == (1, 2, 3, 4, 5, 6)
+    assert found.sentence.endswith("rank 3 (n1) is in f3 (x.py:3), ranks 4-6 are elsewhere")
+
+
+def test_what_runs_while_a_lock_is_waited_for() -> None:
+    whole = view(3, ALL_REDUCE[3:], waits_in="futex_do_wait")
+    busy = whole.threads[0]._replace(name="feeder", main=False, active=True)
+    found = explain(ranks(view(0), whole._replace(threads=(*whole.threads, busy))))
+    assert found.sentence.endswith("; its thread 'feeder' runs <module> (/work/train.py:60)")
