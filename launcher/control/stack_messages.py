@@ -20,6 +20,7 @@ class StacksAsk(NamedTuple):
         native: frames of C and C++ code as well, as far as they can be had; takes seconds.
         children: the processes below a worker as well, such as those of a data loader.
         collectives: what torch's flight recorder has recorded as well.
+        save: add the stacks of each rank to a file in the log folder, if the job has one.
     """
 
     number: Id
@@ -27,6 +28,7 @@ class StacksAsk(NamedTuple):
     native: bool = False
     children: bool = True
     collectives: bool = True
+    save: bool = False
 
 
 class ProcessState(NamedTuple):
@@ -103,12 +105,14 @@ class Stacks(NamedTuple):
 
     Attributes:
         number: of the question.
+        saved: the folder on the node where they are in files, "" for nowhere.
     """
 
     number: Id
     processes: tuple[ProcessState, ...]
     threads: tuple[ThreadStack, ...]
     collectives: tuple[Collective, ...]
+    saved: str = ""
 
 
 def restored(stacks: Stacks) -> Stacks:

@@ -46,6 +46,7 @@ FROM_NODES = (
     *(frames.FROM_LANE, frames.LANE_ENDED),
     *(frames.EXEC_OUTPUT, frames.EXEC_EXIT, frames.EXEC_TOOK),
     *(frames.USAGE, frames.ENDED_JOB, frames.REACHED, frames.ACTIVITY),
+    frames.STACKS,
 )
 """Frames that an authenticated node launcher may send."""
 

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from ...control import frames, job_messages, messages
+from ...control import frames, job_messages, messages, stack_messages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import TypeAlias
+    from typing import Any, TypeAlias
 
     from ...common.loop import Timer
     from ...control.job_messages import EndedJob, EndJob, Usage
+    from ...control.stack_messages import Stacks, StacksAsk
     from .fleet import Fleet
     from .node_connection import NodeConnection
 
     Used: TypeAlias = dict[NodeConnection, Usage]
+    Told: TypeAlias = dict[NodeConnection, Stacks]
     OnEnded: TypeAlias = Callable[[NodeConnection, EndedJob], None]
 
 PATIENCE = 3.0
@@ -27,26 +29,38 @@ class Machines:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
         self._owed: dict[NodeConnection, int] = {}
-        self._questions: list[UsageQuestion] = []
+        self._questions: list[Question] = []
+        self._about_stacks: dict[int, Question] = {}
+        self._asked = 0
         self._endings: dict[NodeConnection, OnEnded] = {}
-        fleet.services |= {frames.USAGE: self._on_usage, frames.ENDED_JOB: self._on_ended}
+        fleet.services |= {
+            frames.USAGE: self._on_usage,
+            frames.STACKS: self._on_stacks,
+            frames.ENDED_JOB: self._on_ended,
+        }
 
     # -- usage ------------------------------------------------------------------------------
 
     def ask_usage(
         self, nodes: Iterable[NodeConnection], answered: Callable[[Used], None]
-    ) -> UsageQuestion:
+    ) -> Question:
         """Ask what is used on these nodes; `answered` gets what has come after `PATIENCE`.
 
         It is called from the loop, sooner if all connected nodes have answered.
         """
         asked = [node for node in nodes if node.connected]
-        question = UsageQuestion(asked, answered)
+        question = self._question(asked, answered, PATIENCE)
         self._questions.append(question)
         for node in asked:
             self._owed[node] = self._owed.get(node, 0) + 1
             node.send(frames.pack(frames.USAGE_ASK))
-        wait = PATIENCE if asked else 0.0
+        return question
+
+    def _question(
+        self, asked: list[NodeConnection], answered: Callable[[Any], None], patience: float
+    ) -> Question:
+        question = Question(asked, answered)
+        wait = patience if asked else 0.0
         question.timer = self._fleet.loop.call_later(wait, question.end)
         return question
 
@@ -60,6 +74,38 @@ class Machines:
         self._questions = [one for one in self._questions if not one.over]
         for question in tuple(self._questions):
             question.add(node, used._replace(ranks=rows, devices=devices))
+
+    # -- stacks -----------------------------------------------------------------------------
+
+    def ask_stacks(
+        self,
+        nodes: Iterable[NodeConnection],
+        ask: StacksAsk,
+        answered: Callable[[Told], None],
+        patience: float,
+    ) -> Question:
+        """Ask where workers on these nodes are; `answered` gets what has come after `patience` s.
+
+        It is called from the loop, sooner if all connected nodes have answered. What comes later
+        is dropped. The question gets its number here.
+        """
+        asked = [node for node in nodes if node.connected]
+        question = self._question(asked, answered, patience)
+        self._about_stacks = {n: one for n, one in self._about_stacks.items() if not one.over}
+        self._asked += 1
+        self._about_stacks[self._asked] = question
+        frame = messages.pack(frames.STACKS_ASK, ask._replace(number=self._asked))
+        for node in asked:
+            node.send(frame)
+        return question
+
+    def _on_stacks(self, node: NodeConnection, body: bytes) -> None:
+        told = messages.unpack(stack_messages.Stacks, body)
+        if not 0 < told.number <= self._asked:
+            raise frames.BadFrame("nobody has asked for STACKS")
+        question = self._about_stacks.get(told.number)
+        if question is not None:
+            question.add(node, stack_messages.restored(told))
 
     # -- what a job has left ----------------------------------------------------------------
 
@@ -75,7 +121,7 @@ class Machines:
         ended(node, messages.unpack(job_messages.EndedJob, body))
 
 
-class UsageQuestion:
+class Question:
     """One question to some nodes, until all have answered or the time is over.
 
     Attributes:
@@ -83,18 +129,18 @@ class UsageQuestion:
         over: whether it has been answered or dropped.
     """
 
-    def __init__(self, nodes: Iterable[NodeConnection], answered: Callable[[Used], None]) -> None:
+    def __init__(self, nodes: Iterable[NodeConnection], answered: Callable[[Any], None]) -> None:
         self.timer: Timer | None = None
         self.over = False
         self._waiting = set(nodes)
-        self._used: Used = {}
+        self._answers: dict[NodeConnection, Any] = {}
         self._answered = answered
 
-    def add(self, node: NodeConnection, used: Usage) -> None:
+    def add(self, node: NodeConnection, answer: Any) -> None:
         """Add the answer of a node."""
         if node in self._waiting:
             self._waiting.remove(node)
-            self._used[node] = used
+            self._answers[node] = answer
             if not self._waiting:
                 self.end()
 
@@ -102,7 +148,7 @@ class UsageQuestion:
         """Answer with what has come."""
         if not self.over:
             self.drop()
-            self._answered(self._used)
+            self._answered(self._answers)
 
     def drop(self) -> None:
         """Give no answer any more."""

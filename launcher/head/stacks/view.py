@@ -20,6 +20,7 @@ class RankView(NamedTuple):
         collectives: of each process group the newest few, if torch has recorded them.
         idle: seconds for which it has done nothing, 0.0 if that is not known.
         problem: why nothing is known of it, in words, or "".
+        saved: the folder on its node where its stacks were written to a file, or "".
     """
 
     rank: int
@@ -30,6 +31,7 @@ class RankView(NamedTuple):
     collectives: tuple[Collective, ...] = ()
     idle: float = 0.0
     problem: str = ""
+    saved: str = ""
 
     @property
     def worker(self) -> ProcessState | None:

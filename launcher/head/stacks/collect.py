@@ -1,0 +1,89 @@
+"""Ask the nodes of a run where its ranks are."""
+
+from __future__ import annotations
+
+from ...control.stack_messages import StacksAsk
+from .view import RankView
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import TypeAlias
+
+    from ...control.stack_messages import Stacks
+    from ..fleet.machines import Question, Told
+    from ..run.run import Run
+    from ..run.workers import Worker
+
+    Views: TypeAlias = dict[int, RankView]
+
+PATIENCE = 1.0
+"""Seconds for all nodes together to answer."""
+
+NATIVE_PATIENCE = 10.0
+"""Seconds with frames of native code, whose symbols are read first."""
+
+
+def collect(
+    run: Run,
+    answered: Callable[[Views], None],
+    *,
+    ranks: Iterable[int] = (),
+    native: bool = False,
+    save: bool = False,
+) -> Question:
+    """Ask where the running workers are; `answered` gets a view of each, called from the loop.
+
+    Ranks of nodes that have not answered in time, or are not connected, have that as their
+    `problem`. Whoever drops the question that is returned gets no answer.
+
+    Args:
+        run: whose workers.
+        answered: gets the views by rank.
+        ranks: which ones; all by default.
+        native: with frames of native code, which takes seconds.
+        save: have the nodes write the stacks into the log folder, too.
+    """
+    wanted, patience = frozenset(ranks), NATIVE_PATIENCE if native else PATIENCE
+    asked = [one for one in run.workers.running if not wanted or one.rank in wanted]
+    hosts = {one.host for one in asked}
+    nodes = {
+        node.name: node.connection for node in run.nodes if not node.over and node.name in hosts
+    }
+
+    def seen(told: Told) -> None:
+        answers = {name: told[node] for name, node in nodes.items() if node in told}
+        still = {*run.workers.running}
+        answered(views([one for one in asked if one in still], answers, patience))
+
+    ask = StacksAsk(0, tuple(sorted(wanted)), native=native, save=save)
+    return run.fleet.machines.ask_stacks(nodes.values(), ask, seen, patience)
+
+
+def views(workers: Iterable[Worker], answers: Mapping[str, Stacks], patience: float) -> Views:
+    """Return a view of each worker, given the answers by host; rows of others are left out."""
+    known = {host: _of_node(stacks) for host, stacks in answers.items()}
+    found: Views = {}
+    for one in workers:
+        nothing = "" if one.host in known else f"{one.host} has not answered within {patience:g} s"
+        view = known.get(one.host, {}).get(one.rank)
+        found[one.rank] = (view or RankView(one.rank, "", 0))._replace(
+            host=one.host, pid=one.pid, problem=nothing
+        )
+    return found
+
+
+def _of_node(stacks: Stacks) -> Views:
+    """Return a view of each rank of which a node has told something."""
+    rank_of = {one.pid: one.rank for one in stacks.processes}
+    return {
+        rank: RankView(
+            rank,
+            *("", 0),
+            tuple(one for one in stacks.processes if one.rank == rank),
+            tuple(one for one in stacks.threads if rank_of.get(one.pid) == rank),
+            tuple(one for one in stacks.collectives if one.rank == rank),
+            saved=stacks.saved,
+        )
+        for rank in {*rank_of.values()}
+    }

@@ -1,0 +1,131 @@
+"""The nodes of a run asked where its ranks are: who answers, who does not, who answers too late."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.stack_messages import Stacks
+from dsrun.launcher.head.stacks.collect import PATIENCE, collect
+
+from ...support.stacks import ALL_REDUCE, LOAD, collective, process, thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.head.stacks.view import RankView
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+
+@pytest.fixture
+def running(fleet_of: FleetOf) -> tuple[FakeFleet, Run]:
+    """A fleet of two nodes, with a run of four ranks."""
+    fleet = fleet_of("n0", "n1")
+    return fleet, fleet.start()
+
+
+def asked(fleet: FakeFleet, run: Run, **how: Any) -> list[dict[int, RankView]]:
+    got: list[dict[int, RankView]] = []
+    collect(run, got.append, **how)
+    fleet.step()
+    return got
+
+
+def tells(fleet: FakeFleet, name: str, *ranks: int, number: int = 1) -> None:
+    rows = (
+        tuple(process(rank) for rank in ranks),
+        tuple(thread(4000 + rank, LOAD if rank == 3 else ALL_REDUCE) for rank in ranks),
+        tuple(collective(rank, 5) for rank in ranks),
+    )
+    fleet.node(name).says(messages.pack(frames.STACKS, Stacks(number, *rows, "/logs")))
+    fleet.step()
+
+
+def question(fleet: FakeFleet, name: str) -> list[Any]:
+    return [value for kind, value in fleet.news(name) if kind == "STACKS_ASK"]
+
+
+def test_all_nodes_answer(running: tuple[FakeFleet, Run]) -> None:
+    fleet, run = running
+    got = asked(fleet, run, save=True)
+    (ask,) = question(fleet, "n0")
+    assert [ask["number"], ask["ranks"], ask["native"], ask["save"]] == [1, [], False, True]
+    tells(fleet, "n1", 2, 3)
+    assert got == []
+    tells(fleet, "n0", 0, 1)
+    (views,) = got
+    assert [(one.rank, one.host, one.pid) for one in views.values()] == [
+        *((0, "n0", 4000), (1, "n0", 4001), (2, "n1", 4002), (3, "n1", 4003)),
+    ]
+    assert [views[3].worker, views[3].threads, views[3].saved] == [
+        *(process(3), (thread(4003, LOAD),)),
+        "/logs",
+    ]
+    assert views[3].collectives == (collective(3, 5),)
+
+
+def test_who_does_not_answer_is_named(running: tuple[FakeFleet, Run]) -> None:
+    fleet, run = running
+    got = asked(fleet, run)
+    tells(fleet, "n0", 0, 1)
+    fleet.go(PATIENCE)
+    (views,) = got
+    assert [one.problem for one in views.values()] == [
+        *("", ""),
+        *["n1 has not answered within 1 s"] * 2,
+    ]
+    tells(fleet, "n1", 2, 3)
+    assert fleet.node("n1").open
+    assert len(got) == 1
+
+
+def test_some_ranks_alone(running: tuple[FakeFleet, Run]) -> None:
+    fleet, run = running
+    got = asked(fleet, run, ranks=[3], native=True)
+    assert question(fleet, "n0") == []
+    (ask,) = question(fleet, "n1")
+    assert [ask["ranks"], ask["native"]] == [[3], True]
+    tells(fleet, "n1", 2, 3)
+    assert [[*views] for views in got] == [[3]]
+
+
+def test_a_rank_that_has_ended_meanwhile_is_left_out(running: tuple[FakeFleet, Run]) -> None:
+    fleet, run = running
+    got = asked(fleet, run)
+    fleet.node("n0").exits(0, 0)
+    tells(fleet, "n0", 0, 1)
+    tells(fleet, "n1", 2)
+    (views,) = got
+    assert [*views] == [1, 2, 3]
+    assert [views[3].processes, views[3].problem] == [(), ""]
+
+
+def test_no_rank_runs(fleet_of: FleetOf) -> None:
+    fleet = fleet_of("n0")
+    got = asked(fleet, fleet.run())
+    fleet.go(0.5)
+    assert got == [{}]
+
+
+def test_two_questions_at_a_time(running: tuple[FakeFleet, Run]) -> None:
+    fleet, run = running
+    first, second = asked(fleet, run, ranks=[0]), asked(fleet, run, ranks=[1])
+    tells(fleet, "n0", 1, number=2)
+    assert [len(first), len(second)] == [0, 1]
+    tells(fleet, "n0", 0, number=1)
+    assert [len(first), len(second)] == [1, 1]
+
+
+def test_an_answer_that_nobody_has_asked_for_ends_the_connection(
+    running: tuple[FakeFleet, Run],
+) -> None:
+    fleet, run = running
+    asked(fleet, run)
+    tells(fleet, "n0", 0, number=2)
+    assert not fleet.node("n0").open
