@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..common.loop import Loop
+
 
 def call_apart(function: Callable[[], object]) -> tuple[int, int]:
     """Call a function in a child; return the child's pid, and a pipe with the result as JSON.
@@ -51,3 +53,65 @@ def _answer(function: Callable[[], object], fd: int, parent: int) -> None:
                 json.dump(function(), pipe)
     finally:
         os._exit(0)
+
+
+class Apart:
+    """Such a call on a loop.
+
+    Attributes:
+        pid: the child, 0 once it is reaped.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        function: Callable[[], object],
+        seconds: float,
+        answered: Callable[[bytes], None],
+    ) -> None:
+        """Call the function; `answered` gets its result as JSON, or b"" after so many seconds.
+
+        Raises:
+            OSError: as `call_apart`.
+        """
+        self._loop = loop
+        self._answered: Callable[[bytes], None] | None = answered
+        self.pid, self._fd = call_apart(function)
+        os.set_blocking(self._fd, False)
+        self._data = bytearray()
+        loop.add_reader(self._fd, self._read)
+        self._timer = loop.call_later(seconds, self._end)
+
+    @property
+    def asking(self) -> bool:
+        """Whether an answer can still come."""
+        return self._fd >= 0
+
+    def reaped(self, pid: int) -> None:
+        """Note that a child of this process was reaped."""
+        if pid == self.pid:
+            self.pid = 0
+
+    def close(self) -> None:
+        """Kill the child, and give no answer any more."""
+        self._answered = None
+        self._end()
+
+    def _read(self) -> None:
+        block = os.read(self._fd, 65536)
+        self._data += block
+        if not block:
+            self._end(bytes(self._data))
+
+    def _end(self, data: bytes = b"") -> None:
+        if self._fd < 0:
+            return
+        self._timer.cancel()
+        self._loop.remove(self._fd)
+        os.close(self._fd)
+        self._fd = -1
+        if self.pid:
+            processes.send(self.pid, signal.SIGKILL)
+        answered, self._answered = self._answered, None
+        if answered is not None:
+            answered(data)

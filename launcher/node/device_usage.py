@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 
 from ...accelerator.hardware import nvml
 from ..control.job_messages import DeviceUsage
-from . import processes
-from .blocking import call_apart
+from .blocking import Apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,65 +37,48 @@ def read() -> Devices:
 
 
 class DeviceQuestion:
-    """Asks all devices once at a time.
-
-    Attributes:
-        pid: of the child that asks, 0 if there is none.
-    """
+    """Asks all devices once at a time."""
 
     def __init__(self, loop: Loop, ask: Callable[[], Devices] = read, driver: str = DRIVER) -> None:
-        self.pid = 0
         self._loop = loop
         self._ask = ask
         self._driver = driver
-        self._fd = -1
+        self._call: Apart | None = None
         self._waiting: list[Callable[[Devices], None]] = []
+
+    @property
+    def pid(self) -> int:
+        """The child that asks, 0 if there is none."""
+        return self._call.pid if self._call is not None else 0
 
     def ask(self, answered: Callable[[Devices], None]) -> None:
         """Call `answered` with the devices, () if they do not answer in time."""
-        if (self.pid and self._fd < 0) or not os.path.exists(self._driver):
+        asking = self._call is not None and self._call.asking
+        if (self.pid and not asking) or not os.path.exists(self._driver):
             answered(())
             return
         self._waiting.append(answered)
-        if not self.pid:
+        if not asking:
             self._fork()
 
     def reaped(self, pid: int) -> None:
         """Note that a child of this process was reaped."""
-        if pid == self.pid:
-            self.pid = 0
+        if self._call is not None:
+            self._call.reaped(pid)
 
     def close(self) -> None:
         """Kill the child, and give no answer any more."""
         self._waiting.clear()
-        self._end(b"")
+        if self._call is not None:
+            self._call.close()
 
     def _fork(self) -> None:
         try:
-            self.pid, self._fd = call_apart(self._ask)
+            self._call = Apart(self._loop, self._ask, SECONDS, self._end)
         except OSError:
             self._answer(())
-            return
-        os.set_blocking(self._fd, False)
-        data = bytearray()
-        self._loop.add_reader(self._fd, lambda: self._read(data))
-        self._timer = self._loop.call_later(SECONDS, lambda: self._end(b""))
-
-    def _read(self, data: bytearray) -> None:
-        block = os.read(self._fd, 65536)
-        data += block
-        if not block:
-            self._timer.cancel()
-            self._end(bytes(data))
 
     def _end(self, data: bytes) -> None:
-        if self._fd < 0:
-            return
-        self._loop.remove(self._fd)
-        os.close(self._fd)
-        self._fd = -1
-        if self.pid:
-            processes.send(self.pid, signal.SIGKILL)
         rows = json.loads(data) if data.endswith(b"]") else []
         self._answer(tuple(DeviceUsage(*row) for row in rows))
 

@@ -1,4 +1,4 @@
-"""Requests of the runner about this machine, whatever runs on it: USAGE_ASK and END_JOB."""
+"""Requests of the runner about this machine: USAGE_ASK, END_JOB and STACKS_ASK."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from ..common.loop import Loop
     from ..control.job_messages import DeviceUsage, EndedJob, Usage
+    from .stacks.questions import StackQuestions
     from .workers.spawn import Process
 
 
@@ -35,19 +36,24 @@ class MachineRequests:
         self.handlers: dict[int, Callable[[bytes], None]] = {
             frames.USAGE_ASK: self._on_usage_ask,
             frames.END_JOB: self._on_end_job,
+            frames.STACKS_ASK: self._on_stacks_ask,
         }
         self._devices = DeviceQuestion(loop)
         self._endings: list[Ending] = []
+        self._stacks: StackQuestions | None = None
 
     @property
     def pids(self) -> set[int]:
         """The children that answer requests."""
-        return {self._devices.pid} - {0}
+        stacks = self._stacks.pids if self._stacks is not None else set()
+        return {self._devices.pid, *stacks} - {0}
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children, given the wait status of each by pid."""
         for pid in reaped:
             self._devices.reaped(pid)
+        if self._stacks is not None:
+            self._stacks.on_reaped(reaped)
 
     def _on_usage_ask(self, _body: bytes) -> None:
         workers = [(one.spec.rank, one.pid) for one in self._workers()]
@@ -66,8 +72,18 @@ class MachineRequests:
     def _on_ended(self, outcome: EndedJob) -> None:
         self._send(messages.pack(frames.ENDED_JOB, outcome))
 
+    def _on_stacks_ask(self, body: bytes) -> None:
+        """Have stacks read; what does so is imported for the first question."""
+        if self._stacks is None:
+            from .stacks.questions import StackQuestions
+
+            self._stacks = StackQuestions(self._loop, self._send)
+        self._stacks.ask(body, self._workers())
+
     def close(self) -> None:
         """Answer nothing more."""
         self._devices.close()
+        if self._stacks is not None:
+            self._stacks.close()
         while self._endings:
             self._endings.pop().close()

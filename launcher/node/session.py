@@ -46,7 +46,7 @@ EXEC_FRAMES = frames.EXEC, frames.EXEC_INPUT, frames.EXEC_STOP, frames.EXEC_CRED
 BESIDE_FRAMES = (frames.LANE, *EXEC_FRAMES)
 """Frames for what runs beside the runs."""
 
-MACHINE_FRAMES = frames.USAGE_ASK, frames.END_JOB
+MACHINE_FRAMES = frames.USAGE_ASK, frames.END_JOB, frames.STACKS_ASK
 """Requests about this machine and what runs on it."""
 
 

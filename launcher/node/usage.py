@@ -42,7 +42,7 @@ class Use(NamedTuple):
 def usage(workers: Iterable[tuple[int, int]]) -> Usage:
     """Return what these workers, given as (rank, pid), and this machine use; without devices."""
     table = read_processes()
-    below = _by_parent(table)
+    below = by_parent(table)
     rows = tuple(_of_rank(rank, pid, table, below) for rank, pid in workers)
     total, used = memory()
     cores = os.cpu_count() or 1
@@ -63,7 +63,8 @@ def _use(fields: list[str]) -> Use:
     return Use(int(fields[_PARENT]), fields[_STATE], cpu, int(fields[_RESIDENT]) * _PAGE)
 
 
-def _by_parent(table: Mapping[int, Use]) -> dict[int, list[int]]:
+def by_parent(table: Mapping[int, Use]) -> dict[int, list[int]]:
+    """Return the children of each process that has some."""
     below: dict[int, list[int]] = {}
     for pid, use in table.items():
         below.setdefault(use.parent, []).append(pid)
@@ -75,12 +76,12 @@ def _of_rank(
 ) -> RankUsage:
     if pid not in table:
         return RankUsage(rank, pid, "", 0.0, 0, 0)
-    family = [table[one] for one in _family(pid, below)]
-    cpu, held = sum(one.cpu for one in family), sum(one.memory for one in family)
-    return RankUsage(rank, pid, table[pid].state, round(cpu, 2), held, len(family))
+    uses = [table[one] for one in family(pid, below)]
+    cpu, held = sum(one.cpu for one in uses), sum(one.memory for one in uses)
+    return RankUsage(rank, pid, table[pid].state, round(cpu, 2), held, len(uses))
 
 
-def _family(pid: int, below: Mapping[int, list[int]]) -> Iterator[int]:
+def family(pid: int, below: Mapping[int, list[int]]) -> Iterator[int]:
     """Yield a process and all its descendants."""
     waiting = [pid]
     while waiting:

@@ -1,0 +1,76 @@
+"""The answer to STACKS_ASK, made in a child of the node launcher, as reading may take any time."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from ...control.stack_messages import ProcessState, Stacks
+from . import files, py_spy
+from .family import families
+from .limits import fitting
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ...control.stack_messages import StacksAsk
+    from ..workers.spawn import Process
+    from .family import Member
+    from .py_spy import Reading
+
+
+def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks:
+    """Return where these workers are, with what can be read in so many seconds."""
+    until = time.monotonic() + seconds
+    for _ in range(3):  # nothing is open here, and no pipe must be a standard stream
+        os.open(os.devnull, os.O_RDWR)
+    members = families([(one.spec.rank, one.pid) for one in workers], children=ask.children)
+    readings = _read(ask, workers, members, until)
+    stacks = Stacks(
+        number=ask.number,
+        processes=tuple(_state(one, readings[one.pid]) for one in members),
+        threads=tuple(thread for one in members for thread in readings[one.pid].threads),
+        collectives=(),
+    )
+    if ask.save:
+        stacks = stacks._replace(saved=files.save(stacks, workers))
+    return fitting(stacks)
+
+
+def states(ask: StacksAsk, workers: Sequence[Process], problem: str) -> Stacks:
+    """Return the states of the workers alone, and why there is nothing more."""
+    members = families([(one.spec.rank, one.pid) for one in workers], children=False)
+    rows = tuple(_state(one, py_spy.Reading(problem=problem)) for one in members)
+    return Stacks(ask.number, rows, (), ())
+
+
+def _state(member: Member, reading: Reading) -> ProcessState:
+    source = "py-spy" if reading.threads else ""
+    return ProcessState(*member[:6], source=source, problem=reading.problem)
+
+
+def _read(
+    ask: StacksAsk, workers: Sequence[Process], members: Sequence[Member], until: float
+) -> dict[int, Reading]:
+    programs = {one.spec.rank: py_spy.find(one) for one in workers}
+    pids = {one.pid for one in workers}
+    readings = {one.pid: py_spy.Reading(problem=_obstacle(one, pids)) for one in members}
+    free = [one for one in members if not readings[one.pid].problem]
+    readings |= {one.pid: MISSING for one in free}
+    able = [(one, programs[one.rank]) for one in free if programs[one.rank]]
+    return readings | py_spy.read(able, native=ask.native, until=until)
+
+
+MISSING = py_spy.Reading(problem="there is no py-spy on this node (pip install py-spy)")
+
+
+def _obstacle(member: Member, workers: set[int]) -> str:
+    """Return why the stacks of a process are not to be read, "" if they are."""
+    if member.tracer:
+        return f"pid {member.tracer} traces it, such as a debugger"
+    if member.state in "ZX":
+        return "it has ended"
+    if not member.python and member.pid not in workers:
+        return "it does not run Python"
+    return ""

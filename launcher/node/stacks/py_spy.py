@@ -1,0 +1,173 @@
+"""Stacks of Python programs, read from outside by py-spy.
+
+py-spy reads the memory of a process (process_vm_readv(2)). By default it does not stop the process
+for that: one that is stopped in the middle of something must not go on because of a question, and
+some system calls of a process fail when it is stopped and goes on (signal(7)).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+
+from ...common.values import NamedTuple
+from ...control.stack_messages import ThreadStack
+from .. import processes
+from ..workers.spawn import SpawnFailed, WorkerSpec, spawn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..workers.spawn import Process
+    from .family import Member
+
+NAME = b"py-spy"
+
+AT_ONCE = max(4, os.cpu_count() or 1)
+"""Most of them at a time."""
+
+LARGEST = 16 << 20
+"""Bytes that one of them may print."""
+
+SHOWN = 200
+"""Characters of what it says."""
+
+PAUSABLE = frozenset("RS")
+"""States in which a process may be stopped for a moment, which reading native frames needs."""
+
+
+class Reading(NamedTuple):
+    """What was read of one process.
+
+    Attributes:
+        threads: their stacks.
+        problem: why there are none, "" if there are.
+    """
+
+    threads: tuple[ThreadStack, ...] = ()
+    problem: str = ""
+
+
+def find(worker: Process) -> bytes:
+    """Return py-spy beside the worker's Python, beside our own, or on PATH; b"" for none."""
+    beside = [os.path.dirname(one) for one in (worker.spec.argv[0], os.fsencode(sys.executable))]
+    search = b":".join(env.get(b"PATH", b"") for env in (worker.spec.env, os.environb))
+    paths = [os.path.join(folder, NAME) for folder in (*beside, *search.split(b":"))]
+    return next((one for one in paths if os.path.isabs(one) and os.access(one, os.X_OK)), b"")
+
+
+def read(
+    members: Iterable[tuple[Member, bytes]], *, native: bool, until: float
+) -> dict[int, Reading]:
+    """Return what is read of these processes by pid, given the program to read each with.
+
+    Args:
+        members: the most important ones first.
+        native: frames of C and C++ code as well.
+        until: when to stop, on the monotonic clock.
+    """
+    waiting = list(members)
+    running: list[_Running] = []
+    found: dict[int, Reading] = {}
+    while (waiting or running) and time.monotonic() < until:
+        while waiting and len(running) < AT_ONCE:
+            member, program = waiting.pop(0)
+            try:
+                running.append(_Running(member, program, native=native))
+            except (SpawnFailed, OSError) as error:
+                found[member.pid] = Reading(problem=f"py-spy was not started: {error}")
+        for one in _advance(running, until):
+            running.remove(one)
+            found[one.member.pid] = one.reading()
+    for one in running:
+        one.kill()
+        found[one.member.pid] = Reading(problem="py-spy did not answer in time")
+    return {**{one.pid: Reading(problem="there was no time for it") for one, _ in waiting}, **found}
+
+
+class _Running:
+    """One of them at work."""
+
+    def __init__(self, member: Member, program: bytes, *, native: bool) -> None:
+        self.member = member
+        argv = [program, b"dump", b"--json", b"--pid", b"%d" % member.pid]
+        argv.append(b"--native" if native and member.state in PAUSABLE else b"--nonblocking")
+        spec = WorkerSpec(rank=0, argv=argv, env=dict(os.environb), workdir=b"/")
+        self._process = spawn(spec)
+        os.close(self._process.stdin)
+        self._data = {self._process.stdout: b"", self._process.stderr: b""}
+        self.open = [*self._data]
+
+    def read(self, fd: int) -> None:
+        """Read what it has printed."""
+        block = os.read(fd, 1 << 20)
+        self._data[fd] += block
+        if len(self._data[fd]) > LARGEST:
+            self.kill()
+        elif not block:
+            self.open.remove(fd)
+            os.close(fd)
+
+    def reading(self) -> Reading:
+        """Return what it has found, once it has ended."""
+        os.waitpid(self._process.pid, 0)
+        try:
+            stacks = json.loads(self._data[self._process.stdout])
+            threads = tuple(thread(self.member.pid, one) for one in stacks)
+        except (ValueError, KeyError, TypeError):
+            return Reading(problem=_reason(self._data[self._process.stderr]))
+        return Reading(threads)
+
+    def kill(self) -> None:
+        """End it; a process that it was about to stop goes on."""
+        processes.send(self._process.pid, signal.SIGKILL)
+        while self.open:
+            os.close(self.open.pop())
+
+
+def _advance(running: Sequence[_Running], until: float) -> list[_Running]:
+    """Read what there is; return those that have ended."""
+    poll = select.poll()
+    owners = {fd: one for one in running for fd in one.open}
+    for fd in owners:
+        poll.register(fd, select.POLLIN)
+    for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        if fd in owners[fd].open:
+            owners[fd].read(fd)
+    return [one for one in running if not one.open]
+
+
+def thread(pid: int, found: Mapping[str, Any]) -> ThreadStack:
+    """Return a thread as py-spy has found it.
+
+    Raises:
+        KeyError, TypeError: it is none.
+    """
+    return ThreadStack(
+        pid=pid,
+        name=str(found["thread_name"] or ""),
+        main=found["os_thread_id"] == pid,
+        active=bool(found["active"] or found["owns_gil"]),
+        frames=tuple(map(_frame, found["frames"])),
+    )
+
+
+def _frame(found: Mapping[str, Any]) -> str:
+    name, line = found["name"], found["line"]
+    if found["module"]:
+        return f"{name} ({os.path.basename(found['module'])})"
+    return f"{name} ({found['filename']}:{line})" if line else f"{name} ({found['filename']})"
+
+
+def _reason(printed: bytes) -> str:
+    """Return why it has failed, from the first of its lines."""
+    first = printed.decode("utf-8", "replace").strip().partition("\n")[0][:SHOWN]
+    if "ermission" in first or "EPERM" in first:
+        return "py-spy is not allowed to read it (ptrace)"
+    return f"py-spy: {first.removeprefix('Error: ') or 'it was killed'}"

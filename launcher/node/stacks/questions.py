@@ -1,0 +1,92 @@
+"""STACKS_ASK: where workers are in their code, asked at any time while they run."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+from ...control import frames, messages
+from ...control.stack_messages import Stacks, StacksAsk
+from ..blocking import Apart
+from .answer import answer, states
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from ...common.loop import Loop
+    from ..workers.spawn import Process
+
+SECONDS = 0.7
+"""Seconds for reading; the runner waits a second in all."""
+
+NATIVE_SECONDS = 20.0
+"""The same for native frames: the symbols of every library of the process are read."""
+
+MARGIN = 0.1
+"""Seconds after that within which the child has to answer."""
+
+AT_ONCE = 4
+"""Questions that are answered at a time."""
+
+
+class StackQuestions:
+    """Answers such questions, each by a child of this process."""
+
+    def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
+        """Answer with `send`."""
+        self._loop = loop
+        self._send = send
+        self._calls: list[Apart] = []
+
+    @property
+    def pids(self) -> set[int]:
+        """The children that read stacks."""
+        return {one.pid for one in self._calls} - {0}
+
+    def ask(self, body: bytes, workers: Iterable[Process]) -> None:
+        """Answer a question about those of these workers that run."""
+        ask = messages.unpack(StacksAsk, body)
+        wanted = [
+            one
+            for one in workers
+            if one.status is None and (not ask.ranks or one.spec.rank in ask.ranks)
+        ]
+        if len(self.pids) >= AT_ONCE:
+            self._answer(states(ask, wanted, "too many questions at a time"))
+            return
+        seconds = NATIVE_SECONDS if ask.native else SECONDS
+        try:
+            call = Apart(
+                self._loop,
+                partial(answer, ask, wanted, seconds),
+                seconds + MARGIN,
+                partial(self._on_answer, ask, wanted),
+            )
+        except OSError as error:
+            self._answer(states(ask, wanted, f"nothing was read: {error.strerror}"))
+            return
+        self._calls.append(call)
+
+    def on_reaped(self, reaped: Mapping[int, int]) -> None:
+        """Handle the end of children."""
+        for pid in reaped:
+            for one in self._calls:
+                one.reaped(pid)
+        self._calls = [one for one in self._calls if one.pid or one.asking]
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        for one in self._calls:
+            one.close()
+
+    def _on_answer(self, ask: StacksAsk, workers: Sequence[Process], data: bytes) -> None:
+        try:
+            stacks = Stacks(*json.loads(data))
+        except (ValueError, TypeError):
+            running = [one for one in workers if one.status is None]
+            stacks = states(ask, running, "nothing was read in time")
+        self._answer(stacks)
+
+    def _answer(self, stacks: Stacks) -> None:
+        self._send(messages.pack(frames.STACKS, stacks))

@@ -1,0 +1,114 @@
+"""What is made of py-spy, and of what stands in its place."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.control.stack_messages import ThreadStack
+from dsrun.launcher.node.stacks import py_spy
+from dsrun.launcher.node.stacks.family import Member
+from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.usefixtures("adopting")
+
+FOUND = """[{"thread_name": null, "os_thread_id": 5, "active": false, "owns_gil": true, "frames": [
+  {"name": "pause", "filename": "", "module": "/lib/libc.so.6", "line": 0},
+  {"name": "step", "filename": "/w/train.py", "module": null, "line": 7},
+  {"name": "<shim>", "filename": "x", "module": null, "line": 0}]}]"""
+
+THREAD = ThreadStack(5, "", True, True, ("pause (libc.so.6)", "step (/w/train.py:7)", "<shim> (x)"))
+
+
+def member(pid: int, state: str = "S") -> Member:
+    return Member(0, pid, 1, "python", state, "", python=True, tracer=0)
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    return tmp_path / "py-spy"
+
+
+def write(program: Path, text: str) -> bytes:
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    return os.fsencode(program)
+
+
+def read(program: bytes, *members: Member, seconds: float = 10.0) -> dict[int, py_spy.Reading]:
+    pairs = [(one, program) for one in members]
+    found = py_spy.read(pairs, native=True, until=time.monotonic() + seconds)
+    while True:
+        try:
+            os.waitpid(-1, 0)  # killed ones are left to the caller's end
+        except ChildProcessError:
+            return found
+
+
+def test_threads_are_read(program: Path) -> None:
+    script = f'[ "$*" = "dump --json --pid 5 --native" ] && cat <<E\n{FOUND}\nE'
+    assert read(write(program, script), member(5)) == {5: py_spy.Reading((THREAD,))}
+
+
+def test_a_process_in_d_state_is_never_stopped(program: Path) -> None:
+    script = f'[ "$*" = "dump --json --pid 5 --nonblocking" ] && cat <<E\n{FOUND}\nE'
+    assert read(write(program, script), member(5, "D"))[5].threads == (THREAD,)
+
+
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("echo Error: no Python >&2; echo more >&2", "py-spy: no Python"),
+        ("echo Permission Denied: try sudo >&2", "py-spy is not allowed to read it (ptrace)"),
+        ("kill -9 $$", "py-spy: it was killed"),
+        ("echo '[{}]'", "py-spy: it was killed"),
+        ("echo 5", "py-spy: it was killed"),
+    ],
+)
+def test_why_there_are_none(program: Path, script: str, problem: str) -> None:
+    assert read(write(program, script), member(5))[5] == py_spy.Reading(problem=problem)
+
+
+def test_a_program_that_cannot_be_started(program: Path) -> None:
+    program.write_text("#!/none\n")
+    found = read(os.fsencode(program), member(5))[5]
+    assert found.problem.startswith("py-spy was not started: ")
+
+
+def test_what_hangs_does_not_keep_the_others(program: Path) -> None:
+    """All but the one that hangs are read; none of those that wait for a place is forgotten."""
+    hangs = write(program, f'case "$4" in 5) cat <<E\n{FOUND}\nE\n;; *) exec sleep 60;; esac')
+    many = [member(pid) for pid in (5, *range(100, 100 + py_spy.AT_ONCE + 1))]
+    found = read(hangs, *many, seconds=0.5)
+    assert found.keys() == {one.pid for one in many}
+    assert found[5].threads
+    assert found[100].problem == "py-spy did not answer in time"
+    assert found[many[-1].pid].problem in {
+        "there was no time for it",
+        "py-spy did not answer in time",
+    }
+
+
+def test_it_is_found_beside_python_or_on_path(
+    program: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def found(python: str, path: str) -> bytes:
+        env = {b"PATH": path.encode()}
+        spec = WorkerSpec(0, [os.fsencode(python)], env, b"/")
+        return py_spy.find(Process(spec, 5, -1, -1, -1))
+
+    here = write(program, "")
+    monkeypatch.setenv("PATH", "/none")
+    monkeypatch.setattr(sys, "executable", "/none/python3")
+    assert found(f"{tmp_path}/python3", "/bin") == here
+    assert found("/none/python3", f"/none:{tmp_path}") == here
+    assert found("python3", "relative:") == b""
+    monkeypatch.setattr(sys, "executable", f"{tmp_path}/python3")
+    assert found("/none/python3", "/none") == here
