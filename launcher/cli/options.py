@@ -132,6 +132,8 @@ class Options:
 
     hang_timeout: float = option(300.0, "seconds", "DURATION")
     on_hang: str = option("report", "str", "WHAT", choices=("report", "stop", "restart"))
+    metrics_file: str | None = option(None, "str", "FILE")
+    on_event: str = option("", "str", "COMMAND")
 
     grace: float = option(30.0, "seconds", "DURATION", also=("shutdown_timeout",))
     heartbeat_timeout: float = option(15.0, "seconds", "DURATION", positive=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from ..common import output_file
 from ..common.errors import UsageError
 from ..specs.job import JobSpec, new_job_id
 from . import preflight
@@ -15,7 +14,7 @@ from .environment import travel
 from .folders import workdir
 from .hosts import host_updates
 from .planner import make_plan
-from .policies import dial_in, output_policy, supervision_policy, worker_policy
+from .policies import dial_in, hook_policy, output_policy, supervision_policy, worker_policy
 from .watch import watch_policy
 
 TYPE_CHECKING = False
@@ -43,8 +42,6 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         UsageError: options are invalid, or name something that does not exist here.
     """
     plan, environment = planned.plan, travel(options)
-    if options.report_file is not None:
-        output_file.check("--report_file", options.report_file)
     elastic = _elastic(options, plan)
     core_list, by_host = _core_lists(options, plan)
     spec = JobSpec(
@@ -60,6 +57,7 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         output=output_policy(options),
         checks=check_policy(options, len(plan.nodes)),
         watch=watch_policy(options, elastic),
+        hooks=hook_policy(options),
         elastic=elastic,
         updates=host_updates(options),
         batches=planned.batches,

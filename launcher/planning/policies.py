@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from ..common import signals
+import os
+
+from ..common import output_file, signals
 from ..common.errors import UsageError
 from ..resources.ranges import parse_ranks
 from ..specs.dial_in import DialIn
+from ..specs.hook_policy import HookPolicy
 from ..specs.job import WorkerPolicy
 from ..specs.output_policy import NUMBERS, PREFIX_FIELDS, OutputPolicy, Streams
 from ..specs.supervision_policy import SupervisionPolicy
@@ -56,12 +59,29 @@ def _requeue_codes(options: Options, environ: Mapping[str, str]) -> frozenset[in
     return frozenset(codes)
 
 
+def hook_policy(options: Options) -> HookPolicy:
+    """Return what is told to other programs.
+
+    Raises:
+        UsageError: the file of the metrics cannot be written.
+    """
+    path = options.metrics_file
+    if path is not None:
+        output_file.check("--metrics_file", path)
+        if path in output_file.STREAMS or (os.path.exists(path) and not os.path.isfile(path)):
+            raise UsageError(f"--metrics_file {path}: is no regular file, which can be replaced")
+        path = os.path.abspath(path)
+    return HookPolicy(path, options.on_event)
+
+
 def output_policy(options: Options) -> OutputPolicy:
     """Return where the output goes, and how it is printed.
 
     Raises:
-        UsageError: an option about output is invalid.
+        UsageError: an option about output is invalid, or the report cannot be written.
     """
+    if options.report_file is not None:
+        output_file.check("--report_file", options.report_file)
     own_logs = has_own_logs(options)
     policy = OutputPolicy(
         prefix=options.prefix,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..specs.backend import BackendSettings
     from ..specs.check_policy import CheckPolicy
     from ..specs.elastic_policy import ElasticPolicy
+    from ..specs.hook_policy import HookPolicy
     from ..specs.job import JobSpec
     from ..specs.output_policy import OutputPolicy, Streams
     from ..specs.rendezvous import Rendezvous
@@ -44,6 +45,7 @@ def rows(spec: JobSpec) -> list[tuple[str, str]]:
         ("requeue", _requeue(spec.supervision)),
         ("output", _output(spec.output)),
         ("logs", _logs(spec.output)),
+        ("hooks", _hooks(spec.hooks)),
         ("report", (spec.output.report_file,) if spec.output.report_file else ()),
     )
     texts = [(name, "; ".join(filter(None, parts))) for name, parts in every]
@@ -150,6 +152,11 @@ def _watch(policy: WatchPolicy) -> Iterator[str]:
         yield "no look for hangs"
     elif policy != WatchPolicy():
         yield f"{after} {known[then]}"
+
+
+def _hooks(policy: HookPolicy) -> Iterator[str]:
+    yield f"metrics in {policy.metrics_file}" if policy.metrics_file else ""
+    yield f"{policy.on_event!r} for every event" if policy.on_event else ""
 
 
 def _timeouts(policy: SupervisionPolicy) -> Iterator[str]:

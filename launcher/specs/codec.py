@@ -19,6 +19,7 @@ from .dial_in import DialIn
 from .elastic_policy import ElasticPolicy
 from .environment import Travel
 from .hold import HoldSpec
+from .hook_policy import HookPolicy
 from .host import Host
 from .host_updates import HostFilter, HostUpdates
 from .job import JobSpec, WorkerPolicy
@@ -50,6 +51,7 @@ SHAPES: tuple[type[Any], ...] = (
         HoldSpec,
         HostFilter,
         HostUpdates,
+        HookPolicy,
         JobSpec,
         Node,
         Origin,

@@ -14,6 +14,7 @@ from .binding_policy import BindingPolicy
 from .check_policy import CheckPolicy
 from .dial_in import DialIn
 from .environment import Travel
+from .hook_policy import HookPolicy
 from .origin import Origin
 from .output_policy import OutputPolicy
 from .supervision_policy import SupervisionPolicy
@@ -70,6 +71,7 @@ class JobSpec(NamedTuple):
         output: where the output goes.
         checks: what is checked before the workers start.
         watch: what is watched while they run.
+        hooks: what is told to other programs.
         elastic: how far the job may shrink, grow and fail; None for a static job.
         sync: the folder that is synced to the nodes; None for none.
         updates: where it looks for added and removed hosts; None for nowhere.
@@ -96,6 +98,7 @@ class JobSpec(NamedTuple):
     output: OutputPolicy = OutputPolicy()
     checks: CheckPolicy = CheckPolicy()
     watch: WatchPolicy = WatchPolicy()
+    hooks: HookPolicy = HookPolicy()
     elastic: ElasticPolicy | None = None
     sync: SyncSpec | None = None
     updates: HostUpdates | None = None

@@ -18,6 +18,7 @@ from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.hook_policy import HookPolicy
 from dsrun.launcher.specs.host_updates import HostFilter, HostUpdates
 from dsrun.launcher.specs.job import WorkerPolicy
 from dsrun.launcher.specs.origin import Origin
@@ -46,6 +47,7 @@ RECORDS: tuple[tuple[type, dict[str, Any]], ...] = (
     (OutputPolicy, PLAN["output"]),
     (CheckPolicy, PLAN["checks"]),
     (WatchPolicy, PLAN["watch"]),
+    (HookPolicy, PLAN["hooks"]),
     (ElasticPolicy, PLAN["elastic"]),
     (HostUpdates, PLAN["updates"]),
     (HostFilter, PLAN["updates"]["properties"]["hosts"]),

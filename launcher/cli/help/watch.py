@@ -13,4 +13,14 @@ OPTIONS = {
         "What follows from a hang, after a line that says which rank is where: nothing else, the"
         " end of the job with exit code 77, or another round of a job with --max_restarts."
     ),
+    "metrics_file": Description(
+        "Write metrics of the job to FILE every 5 seconds, in the text format of Prometheus; a"
+        " collector such as node_exporter reads it.",
+        default="none",
+    ),
+    "on_event": Description(
+        "Shell command that is run on this machine when the job starts, fails, restarts, loses a"
+        " node, hangs or ends. It gets the event as JSON on its standard input.",
+        default="none",
+    ),
 }

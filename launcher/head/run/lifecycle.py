@@ -96,11 +96,13 @@ def _run(program: Run, start: Start, console: Console) -> Report:
     close = _listen(program)
     try:
         report = _wait(program, start, console)
+        text = words(report)
+        if text:
+            console.print_report(text)
     finally:
         close()
-    text = words(report)
-    if text:
-        console.print_report(text)
+        for last in program.before_exit:
+            last()
     return report
 
 

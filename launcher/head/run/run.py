@@ -71,6 +71,7 @@ class Run:
         on_ready: called once all nodes are ready, with the settled plan and the address and port of
             the master; starts the program by default.
         on_over: called when it is over; stops the loop by default.
+        before_exit: called once the report is printed, before this process may end.
     """
 
     def __init__(
@@ -110,6 +111,7 @@ class Run:
         self.before_job: Callable[[RunNode], None] = self.send_job
         self.on_ready: Callable[[Plan, str, int], None] = starting.ready
         self.on_over: Callable[[], None] = self.loop.stop
+        self.before_exit: list[Callable[[], None]] = []
 
     def begin(self) -> None:
         """Send JOB to every connected node; the others get it when they connect."""

@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from ..output.console import Console
     from ..run.run import Run
 
-WATCHES: tuple[tuple[Callable[[JobSpec], bool], str], ...] = ()
+WATCHES: tuple[tuple[Callable[[JobSpec], bool], str], ...] = (
+    (lambda spec: spec.hooks.metrics_file is not None, ".hooks.metrics:MetricsFile"),
+    (lambda spec: bool(spec.hooks.on_event), ".hooks.commands:EventCommands"),
+)
 """When a run is watched, and by what: "module:class", the module relative to `head`. The class is
 given the run and its console before the run begins; it observes the run (`head/run/events`)."""
 

@@ -354,7 +354,8 @@ def test_memory_is_counted_while_it_is_used_and_the_most_of_it_after(
     tensor = torch.ones(64 * MIB // 4, device=device.device())
     used = device.memory_allocated(device.current_device())
     assert used >= before + 48 * MIB
-    assert device.memory_reserved() >= device.memory_allocated()
+    # On CPUs both are the resident memory, which other threads change between two looks.
+    assert device.memory_reserved() >= device.memory_allocated() - MIB
     assert device.memory_cached() >= before + 48 * MIB
     del tensor
     assert device.memory_allocated() <= used - 48 * MIB

@@ -1,0 +1,184 @@
+"""`--on_event`: a shell command for every event of a job, one after another, beside the job."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+
+from ...common.errors import reason
+from ...common.text import plain
+from ..run.events import JobEnded
+from .event_json import event_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import IO
+
+    from ..output.console import Console
+    from ..run.events import RunEvent
+    from ..run.run import Run
+
+LIMIT = 30.0
+"""Seconds that a command may take for one event."""
+
+LAST_WAIT = 5.0
+"""Seconds from the end of the job until commands that are not done are ended."""
+
+LONGEST = 4096
+"""Bytes of the end of its standard error in which its last line is looked for."""
+
+MOST = 100
+"""Events that may wait; after that the oldest is left out."""
+
+
+class EventCommands:
+    """Runs the command for the events of one run."""
+
+    def __init__(self, run: Run, _console: Console) -> None:
+        """Observe a run."""
+        self._run = run
+        run.loop.open_to_threads()
+        self._queue = CommandQueue(run.spec.hooks.on_event, self._environ(), self._warn)
+        run.observe(self._on_event)
+        run.before_exit.append(lambda: self._queue.close(LAST_WAIT))
+
+    def _environ(self) -> Mapping[str, str]:
+        spec = self._run.spec
+        own = os.environ if spec.environ is None else spec.environ
+        return {**own, "DSRUN_JOB_ID": spec.job_id}
+
+    def _on_event(self, event: RunEvent) -> None:
+        fields = event_json(event, self._run)
+        if fields is not None:
+            self._queue.put(fields)
+        if type(event) is JobEnded:
+            self._queue.end()
+
+    def _warn(self, text: str) -> None:
+        """Print a warning, from the thread of the queue."""
+        if self._run.ending:  # the loop may not run any more
+            sys.stderr.write(f"dsrun: {plain(text)}\n")
+        else:
+            self._run.loop.call_soon_threadsafe(lambda: self._run.warn(text))
+
+
+class CommandQueue:
+    """Runs one command for each of some values, in their order, in a thread of its own."""
+
+    def __init__(
+        self, command: str, environ: Mapping[str, str], warn: Callable[[str], None]
+    ) -> None:
+        """Begin with none; `warn` is called from the thread, for the first failure."""
+        self._command = command
+        self._environ = environ
+        self._warn: Callable[[str], None] | None = warn
+        self._values: deque[Mapping[str, object]] = deque()
+        self._left_out = 0
+        self._ended = self._closed = False
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ready = threading.Condition()
+        self._thread = threading.Thread(target=self._work, name="on_event", daemon=True)
+        self._thread.start()
+
+    def put(self, value: Mapping[str, object]) -> None:
+        """Run the command for a value soon. Never waits."""
+        with self._ready:
+            if len(self._values) >= MOST:
+                self._values.popleft()
+                self._left_out += 1
+            self._values.append({**value, "time": time.time()})
+            self._ready.notify()
+
+    def end(self) -> None:
+        """Expect no more values."""
+        with self._ready:
+            self._ended = True
+            self._ready.notify()
+
+    def close(self, seconds: float) -> None:
+        """Wait for the commands for all values at most so many seconds, then end them."""
+        self.end()
+        self._thread.join(seconds)
+        with self._ready:
+            self._values.clear()
+            if self._process is not None:
+                self._closed = True
+                self._kill()
+        self._thread.join(1.0)
+
+    def _work(self) -> None:
+        while (value := self._take()) is not None:
+            problem = self._run_for(value)
+            if problem and self._warn is not None:
+                self._warn(f"--on_event for {value['event']}: {problem}")
+                self._warn = None
+
+    def _take(self) -> dict[str, object] | None:
+        """Wait for the next value; return None at the end."""
+        with self._ready:
+            while not self._values and not self._ended:
+                self._ready.wait()
+            if not self._values:
+                return None
+            left_out, self._left_out = self._left_out, 0
+            value = dict(self._values.popleft())
+            return {**value, "left_out": left_out}
+
+    def _run_for(self, value: Mapping[str, object]) -> str:
+        """Run the command for a value; return what went wrong, in words."""
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
+            given.write(json.dumps(value).encode() + b"\n")
+            given.seek(0)
+            try:
+                process = self._start(str(value["event"]), given, errors)
+            except OSError as error:
+                return f"cannot start sh: {reason(error)}"
+            code = self._wait(process)
+            if self._closed:
+                return "still ran some seconds after the end of the job, and was killed"
+            if code is None:
+                return f"was killed after {LIMIT:g} s"
+            errors.seek(0)
+            last = errors.read()[-LONGEST:].decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return f"exit code {code}{f': {last}' if last else ''}" if code else ""
+
+    def _start(self, event: str, given: IO[bytes], errors: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start the command; files take the place of pipes, which it might not read or close."""
+        with self._ready:
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", self._command],
+                stdin=given,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env={**self._environ, "DSRUN_EVENT": event},
+                start_new_session=True,
+            )
+            return self._process
+
+    def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
+        """Wait for its end; return its exit code, None if it had to be ended."""
+        ended = select.poll()
+        fd = os.pidfd_open(process.pid)
+        ended.register(fd, select.POLLIN)
+        in_time = bool(ended.poll(LIMIT * 1000))
+        os.close(fd)
+        with self._ready:
+            if not in_time:
+                self._kill()
+            self._process = None
+        code = process.wait()
+        return code if in_time else None
+
+    def _kill(self) -> None:
+        """End the command, with all of its process group; it is not reaped before."""
+        if self._process is not None:
+            os.killpg(self._process.pid, signal.SIGKILL)

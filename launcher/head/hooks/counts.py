@@ -1,0 +1,87 @@
+"""What is counted in a run, from its events."""
+
+from __future__ import annotations
+
+from ..run.events import (
+    RESULT,
+    JobEnded,
+    JobStarted,
+    NodeLost,
+    RankExit,
+    RankOutput,
+    RoundBegan,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..run.events import RunEvent
+
+STREAMS = {1: "stdout", 2: "stderr"}
+
+
+class Counts:
+    """Observes a run.
+
+    Attributes:
+        rounds: how many have begun; 1 for a job without rounds that has started.
+        restarts: how often workers were restarted after a failure.
+        lost: nodes that were lost.
+        printed: bytes of output by (rank, stream).
+        hosts: where each rank was when it printed last.
+        newest: when each rank has printed last, on the loop's clock.
+        ended: how many ranks of this round have ended, by how: `ended`, `failed` or `stopped`.
+        code: the exit code of the job, None while it runs.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Count from now on, with the loop's clock."""
+        self._clock = clock
+        self.rounds = self.restarts = self.lost = 0
+        self.printed: dict[tuple[int, str], int] = {}
+        self.hosts: dict[int, str] = {}
+        self.newest: dict[int, float] = {}
+        self.ended: dict[str, int] = {}
+        self.code: int | None = None
+        self._handlers: dict[type, Callable[[RunEvent], None]] = {
+            JobStarted: self._on_start,
+            RankOutput: self._on_output,
+            RankExit: self._on_exit,
+            NodeLost: self._on_loss,
+            RoundBegan: self._on_round,
+            JobEnded: self._on_end,
+        }
+
+    def on_event(self, event: RunEvent) -> None:
+        """Count what an event tells."""
+        handle = self._handlers.get(type(event))
+        if handle is not None:
+            handle(event)
+
+    def _on_start(self, _event: RunEvent) -> None:
+        self.rounds = max(self.rounds, 1)
+
+    def _on_output(self, event: RunEvent) -> None:
+        assert isinstance(event, RankOutput)
+        if event.stream != RESULT:
+            key = event.rank, STREAMS[event.stream]
+            self.printed[key] = self.printed.get(key, 0) + len(event.data)
+            self.hosts[event.rank], self.newest[event.rank] = event.host, self._clock()
+
+    def _on_exit(self, event: RunEvent) -> None:
+        assert isinstance(event, RankExit)
+        how = "stopped" if event.stopped else "failed" if event.code else "ended"
+        self.ended[how] = self.ended.get(how, 0) + 1
+
+    def _on_loss(self, _event: RunEvent) -> None:
+        self.lost += 1
+
+    def _on_round(self, event: RunEvent) -> None:
+        assert isinstance(event, RoundBegan)
+        self.rounds, self.restarts = event.number, event.restarts
+        self.ended.clear()
+
+    def _on_end(self, event: RunEvent) -> None:
+        assert isinstance(event, JobEnded)
+        self.code = event.code

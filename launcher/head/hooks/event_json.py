@@ -1,0 +1,94 @@
+"""The events of a job as JSON, for the command of --on_event. Pure."""
+
+from __future__ import annotations
+
+from ...common.exit_codes import as_shell
+from ..report.report import as_json
+from ..run.events import JobEnded, JobStarted, NodeLost, RankExit, RoundBegan
+from ..run.outcome import report
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..run.events import RunEvent
+    from ..run.run import Run
+
+    Fields = dict[str, Any]
+
+
+def event_json(event: RunEvent, run: Run) -> Fields | None:
+    """Return an event as JSON values; None for one that no command is run for."""
+    known = EVENTS.get(type(event))
+    fields = known(event, run) if known is not None else None
+    if fields is None:
+        return None
+    name = fields.pop("event")
+    seconds = round(run.loop.clock() - run.record.began, 3)
+    return {"event": name, "job_id": run.spec.job_id, "seconds": seconds, **fields}
+
+
+def _start(event: JobStarted, _run: Run) -> Fields:
+    address, port = event.master
+    return {
+        "event": "start",
+        "hosts": list(event.hosts),
+        "world_size": event.world_size,
+        "master_addr": address,
+        "master_port": port,
+    }
+
+
+def _failure(event: RankExit, _run: Run) -> Fields | None:
+    if event.stopped or not event.code:
+        return None
+    return {
+        "event": "failure",
+        "rank": event.rank,
+        "host": event.host,
+        "pid": event.pid,
+        "exit_code": as_shell(event.code),
+        "hint": event.hint,
+    }
+
+
+def _restart(event: RoundBegan, _run: Run) -> Fields | None:
+    if event.number <= 1:
+        return None
+    return {
+        "event": "restart",
+        "round": event.number,
+        "restarts": event.restarts,
+        "hosts": list(event.hosts),
+        "world_size": event.world_size,
+    }
+
+
+def _lost(event: NodeLost, _run: Run) -> Fields:
+    return {
+        "event": "lost",
+        "host": event.host,
+        "reason": event.reason,
+        "goes_on": event.survived,
+    }
+
+
+def _end(event: JobEnded, run: Run) -> Fields:
+    refused = run.error is not None
+    return {
+        "event": "end",
+        "exit_code": event.code,
+        "error": str(run.error) if refused else "",
+        "report": None if refused else as_json(report(run)),
+    }
+
+
+EVENTS: dict[type, Callable[[Any, Run], Fields | None]] = {
+    JobStarted: _start,
+    RankExit: _failure,
+    RoundBegan: _restart,
+    NodeLost: _lost,
+    JobEnded: _end,
+}
+"""How each event is written; those that are not in the table are not told."""

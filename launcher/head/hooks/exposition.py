@@ -1,0 +1,50 @@
+"""Metrics as text, in the text format that Prometheus and its collectors read (0.0.4). Pure."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    Labels = Mapping[str, str]
+
+
+class Metric(NamedTuple):
+    """One metric.
+
+    Attributes:
+        name: without the prefix of all metrics; the name of a counter ends in `_total`.
+        help: what it is, with its unit.
+        samples: (labels, value) of each time series.
+    """
+
+    name: str
+    help: str
+    samples: tuple[tuple[Labels, float], ...]
+
+    @property
+    def kind(self) -> str:
+        """Its type in the format."""
+        return "counter" if self.name.endswith("_total") else "gauge"
+
+
+def text(metrics: Iterable[Metric], common: Labels) -> str:
+    """Return metrics as text; every sample has the `common` labels, too."""
+    return "".join(line for metric in metrics for line in _lines(metric, common))
+
+
+def _lines(metric: Metric, common: Labels) -> Iterator[str]:
+    name = f"dsrun_{metric.name}"
+    yield f"# HELP {name} {metric.help}\n"
+    yield f"# TYPE {name} {metric.kind}\n"
+    for labels, value in metric.samples:
+        pairs = ",".join(f'{key}="{_escaped(one)}"' for key, one in {**common, **labels}.items())
+        yield f"{name}{{{pairs}}} {value!r}\n"
+
+
+def _escaped(value: str) -> str:
+    """Escape a label's value; what is not UTF-8 is replaced."""
+    safe = value.encode("utf-8", "replace").decode()
+    return safe.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,154 @@
+"""`--metrics_file`: what a job does, as metrics in a file, written anew every few seconds."""
+
+from __future__ import annotations
+
+import os
+
+from ... import __version__
+from ...common.errors import reason
+from ...common.text import plain
+from ..run.events import JobEnded, JobStarted, NodeLost, RankExit, RoundBegan
+from .counts import Counts
+from .exposition import Metric, text
+from .latest_file import LatestFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..output.console import Console
+    from ..run.events import RunEvent
+    from ..run.run import Run
+
+INTERVAL = 5.0
+"""Seconds between two writes."""
+
+LAST_WAIT = 1.0
+"""Seconds that the last write may take."""
+
+SOON = (JobStarted, RoundBegan, RankExit)
+"""Events after which the file is written at once, but not more often than ten times a second."""
+
+
+class MetricsFile:
+    """Writes the metrics of one run from its beginning to its end."""
+
+    def __init__(self, run: Run, console: Console) -> None:
+        """Observe a run, and write."""
+        self._run = run
+        self._console = console
+        path = run.spec.hooks.metrics_file
+        assert path is not None
+        self._path = path
+        self._file = LatestFile(path, self._on_failure)
+        self._counts = Counts(run.loop.clock)
+        self._good = GoodTime(run)
+        run.loop.open_to_threads()
+        run.observe(self._on_event)
+        run.before_exit.append(lambda: self._file.close(LAST_WAIT))
+        self._timer = run.loop.call_later(0.0, self._write)
+
+    def _on_event(self, event: RunEvent) -> None:
+        self._counts.on_event(event)
+        if isinstance(event, (RankExit, NodeLost)):
+            self._good.interrupt()
+        if isinstance(event, SOON):
+            self._timer.cancel()
+            self._timer = self._run.loop.call_later(0.1, self._write)
+        elif type(event) is JobEnded:
+            self._timer.cancel()
+            self._file.put(self._text())
+
+    def _write(self) -> None:
+        self._good.look()
+        self._file.put(self._text())
+        self._timer = self._run.loop.call_later(INTERVAL, self._write)
+
+    def _on_failure(self, error: OSError) -> None:
+        path, why = plain(self._path), reason(error)
+        self._run.loop.call_soon_threadsafe(
+            lambda: self._run.warn(f"--metrics_file {path}: {why}; the job goes on without it")
+        )
+
+    # -- the text ---------------------------------------------------------------------------
+
+    def _text(self) -> str:
+        self._good.look()
+        return text((*self._of_job(), *self._of_ranks()), {"job_id": self._run.spec.job_id})
+
+    def _of_job(self) -> Iterator[Metric]:
+        run, counts = self._run, self._counts
+        about = {"version": __version__, "launcher": run.plan.launcher, "pid": str(os.getpid())}
+        yield Metric("job_info", "The job, its launcher and the version of dsrun.", ((about, 1.0),))
+        phases = ({"phase": run.phase.name.lower()}, 1.0)
+        yield Metric("job_phase", "The phase of the job.", (phases,))
+        yield _one("seconds", "Seconds since the job began.", self._good.passed)
+        yield _one("world_size", "Number of ranks.", run.restarts.world_size(self._planned))
+        states = {"running": len(run.workers.running), **counts.ended}
+        rows = tuple(({"state": state}, float(count)) for state, count in states.items())
+        yield Metric("ranks", "Ranks of this round by state.", rows)
+        yield _one("nodes", "Nodes that take part.", sum(not node.over for node in run.nodes))
+        yield _one("nodes_lost_total", "Nodes that were lost.", counts.lost)
+        yield _one("rounds_total", "Starts of the workers.", counts.rounds)
+        yield _one("restarts_total", "Restarts after a failure.", counts.restarts)
+        yield _one("good_seconds_total", "Seconds for which all ranks ran.", self._good.seconds)
+        yield _one("goodput_ratio", "Their share of the time since the start.", self._good.ratio)
+        if counts.code is not None:
+            yield _one("exit_code", "Exit code of the job.", counts.code)
+
+    @property
+    def _planned(self) -> int:
+        return self._run.plan.world_size or 0
+
+    def _of_ranks(self) -> Iterator[Metric]:
+        counts, now = self._counts, self._run.loop.clock()
+        printed = tuple(
+            ({"rank": str(rank), "host": counts.hosts[rank], "stream": stream}, float(size))
+            for (rank, stream), size in sorted(counts.printed.items())
+        )
+        yield Metric("output_bytes_total", "Bytes that a rank has printed.", printed)
+        ages = tuple(
+            ({"rank": str(rank), "host": counts.hosts[rank]}, round(now - since, 3))
+            for rank, since in sorted(counts.newest.items())
+        )
+        yield Metric("last_output_seconds", "Seconds since a rank has printed something.", ages)
+
+
+class GoodTime:
+    """Measures for how long all ranks of a job ran.
+
+    Attributes:
+        seconds: for which they did, up to the last look.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._looked = run.loop.clock()
+        self._all = False
+        self.seconds = 0.0
+
+    def look(self) -> None:
+        """Count the time since the last look if all ranks ran; see whether they run now."""
+        self.interrupt()
+        size = self._run.restarts.world_size(self._run.plan.world_size or 0)
+        self._all = 0 < size <= len(self._run.workers.running)
+
+    def interrupt(self) -> None:
+        """Do the same for ranks of which one has just ended."""
+        now = self._run.loop.clock()
+        self.seconds += now - self._looked if self._all else 0.0
+        self._looked, self._all = now, False
+
+    @property
+    def passed(self) -> float:
+        """Seconds since the job began."""
+        return max(self._looked - self._run.record.began, 0.0)
+
+    @property
+    def ratio(self) -> float:
+        """The share of the time since the job began; 0 at its beginning."""
+        return self.seconds / self.passed if self.passed > 0 else 0.0
+
+
+def _one(name: str, about: str, value: float) -> Metric:
+    return Metric(name, about, (({}, float(value)),))

@@ -1,0 +1,126 @@
+"""A command for every event: in order, beside the job, and never longer than it may."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.head.hooks import commands
+from dsrun.launcher.head.hooks.commands import CommandQueue, EventCommands
+from dsrun.launcher.head.run.events import JobEnded
+from dsrun.launcher.node import processes
+from dsrun.launcher.specs.hook_policy import HookPolicy
+
+from ...cluster.machines import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ...support.fake_fleet import FakeFleet
+
+    FleetOf = Callable[..., FakeFleet]
+
+WAIT = 20.0
+
+
+def queue(command: str, folder: Path) -> tuple[CommandQueue, list[str]]:
+    problems: list[str] = []
+    environ = {"PATH": os.environ["PATH"], "FOLDER": str(folder)}
+    return CommandQueue(command, environ, problems.append), problems
+
+
+def told(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "all").read_text().splitlines()]
+
+
+def test_each_value_comes_on_standard_input_one_after_another(tmp_path: Path) -> None:
+    one, problems = queue('cat >> "$FOLDER/all"; echo "$DSRUN_EVENT" >> "$FOLDER/names"', tmp_path)
+    for number in range(3):
+        one.put({"event": f"e{number}", "text": "x" * 200_000})
+    one.close(WAIT)
+    assert [value["event"] for value in told(tmp_path)] == ["e0", "e1", "e2"]
+    assert (tmp_path / "names").read_text() == "e0\ne1\ne2\n"
+    assert all(value["time"] > 1e9 and value["left_out"] == 0 for value in told(tmp_path))
+    assert problems == []
+
+
+def test_a_command_that_fails_is_named_once_and_the_next_is_run(tmp_path: Path) -> None:
+    one, problems = queue('cat >> "$FOLDER/all"; echo no >&2; echo such >&2; exit 3', tmp_path)
+    one.put({"event": "start"})
+    one.put({"event": "end"})
+    one.close(WAIT)
+    assert problems == ["--on_event for start: exit code 3: such"]
+    assert len(told(tmp_path)) == 2
+
+
+def test_a_command_that_reads_nothing_and_prints_much_does_not_wait(tmp_path: Path) -> None:
+    one, problems = queue("head -c 300000 /dev/zero >&2; head -c 300000 /dev/zero", tmp_path)
+    one.put({"event": "start", "text": "x" * 300_000})
+    one.close(WAIT)
+    assert problems == []
+
+
+def test_a_command_that_hangs_is_killed_with_what_it_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "LIMIT", 0.3)
+    one, problems = queue('sleep 600 & echo $! > "$FOLDER/pid"; wait', tmp_path)
+    one.put({"event": "start"})
+    one.put({"event": "end"})
+    wait_for(lambda: bool(problems), "the first to be killed", WAIT)
+    one.close(WAIT)
+    assert problems == ["--on_event for start: was killed after 0.3 s"]
+    pid = int((tmp_path / "pid").read_text())
+    wait_for(lambda: not processes.started(pid), "its child to be gone", WAIT)
+
+
+def test_the_end_of_the_job_waits_only_a_moment(tmp_path: Path) -> None:
+    one, problems = queue('echo > "$FOLDER/began"; sleep 600', tmp_path)
+    one.put({"event": "start"})
+    one.put({"event": "end"})
+    wait_for((tmp_path / "began").exists, "the first to begin", WAIT)
+    began = time.monotonic()
+    one.close(0.1)
+    assert time.monotonic() - began < WAIT / 2
+    assert not one._thread.is_alive()
+    assert "some seconds after the end of the job, and was killed" in problems[0]
+
+
+def test_of_too_many_values_the_oldest_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "MOST", 2)
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    one, _ = queue('cat >> "$FOLDER/all"; echo > "$FOLDER/began"; cat "$FOLDER/gate"', tmp_path)
+    one.put({"event": "0"})
+    wait_for((tmp_path / "began").exists, "the first to begin", WAIT)
+    for number in range(1, 6):
+        one.put({"event": str(number)})
+    gate.write_text("")  # it waits for the reader, and ends its input
+    gate.unlink()
+    gate.write_text("")
+    one.close(WAIT)
+    assert [(value["event"], value["left_out"]) for value in told(tmp_path)] == [
+        *(("0", 0), ("4", 3), ("5", 0)),
+    ]
+
+
+def test_a_run_has_the_command_run_from_start_to_end(fleet_of: FleetOf, tmp_path: Path) -> None:
+    job = fleet_of("n0")
+    path = tmp_path / "all"
+    run = job.prepare(hooks=HookPolicy(None, f"cat >> {path}"))
+    console: Any = job.console
+    one = EventCommands(run, console)
+    run.begin()
+    job.step()
+    job.ready(run)
+    one._on_event(JobEnded("job", 0))
+    for last in run.before_exit:
+        last()
+    assert [value["event"] for value in told(tmp_path)] == ["start", "end"]
