@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from ..run.events import (
     RESULT,
+    Alarm,
+    AlarmOver,
     JobEnded,
     JobStarted,
     NodeLost,
     RankExit,
     RankOutput,
+    RanksActive,
     RoundBegan,
 )
 
@@ -32,6 +35,9 @@ class Counts:
         hosts: where each rank was when it printed last.
         newest: when each rank has printed last, on the loop's clock.
         ended: how many ranks of this round have ended, by how: `ended`, `failed` or `stopped`.
+        idle: for how many seconds each rank has done nothing, by (rank, host).
+        alarms: how often something wrong was found, by kind.
+        wrong: the kinds of what is wrong now.
         code: the exit code of the job, None while it runs.
     """
 
@@ -43,6 +49,9 @@ class Counts:
         self.hosts: dict[int, str] = {}
         self.newest: dict[int, float] = {}
         self.ended: dict[str, int] = {}
+        self.idle: dict[tuple[int, str], float] = {}
+        self.alarms: dict[str, int] = {}
+        self.wrong: set[str] = set()
         self.code: int | None = None
         self._handlers: dict[type, Callable[[RunEvent], None]] = {
             JobStarted: self._on_start,
@@ -50,6 +59,9 @@ class Counts:
             RankExit: self._on_exit,
             NodeLost: self._on_loss,
             RoundBegan: self._on_round,
+            RanksActive: self._on_activity,
+            Alarm: self._on_alarm,
+            AlarmOver: self._on_alarm_over,
             JobEnded: self._on_end,
         }
 
@@ -81,6 +93,21 @@ class Counts:
         assert isinstance(event, RoundBegan)
         self.rounds, self.restarts = event.number, event.restarts
         self.ended.clear()
+        self.idle.clear()
+        self.wrong.clear()
+
+    def _on_activity(self, event: RunEvent) -> None:
+        assert isinstance(event, RanksActive)
+        self.idle.update({(one.rank, event.host): one.idle for one in event.activity.ranks})
+
+    def _on_alarm(self, event: RunEvent) -> None:
+        assert isinstance(event, Alarm)
+        self.alarms[event.kind] = self.alarms.get(event.kind, 0) + 1
+        self.wrong.add(event.kind)
+
+    def _on_alarm_over(self, event: RunEvent) -> None:
+        assert isinstance(event, AlarmOver)
+        self.wrong.discard(event.kind)
 
     def _on_end(self, event: RunEvent) -> None:
         assert isinstance(event, JobEnded)

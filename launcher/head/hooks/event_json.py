@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from ...common.exit_codes import as_shell
 from ..report.report import as_json
-from ..run.events import JobEnded, JobStarted, NodeLost, RankExit, RoundBegan
+from ..run.events import (
+    Alarm,
+    AlarmOver,
+    JobEnded,
+    JobStarted,
+    NodeLost,
+    RankExit,
+    RoundBegan,
+)
 from ..run.outcome import report
 
 TYPE_CHECKING = False
@@ -74,6 +82,14 @@ def _lost(event: NodeLost, _run: Run) -> Fields:
     }
 
 
+def _alarm(event: Alarm, _run: Run) -> Fields:
+    return {"event": event.kind, "sentence": event.sentence, "then": event.then}
+
+
+def _alarm_over(event: AlarmOver, _run: Run) -> Fields:
+    return {"event": "over", "kind": event.kind, "sentence": event.sentence}
+
+
 def _end(event: JobEnded, run: Run) -> Fields:
     refused = run.error is not None
     return {
@@ -89,6 +105,8 @@ EVENTS: dict[type, Callable[[Any, Run], Fields | None]] = {
     RankExit: _failure,
     RoundBegan: _restart,
     NodeLost: _lost,
+    Alarm: _alarm,
+    AlarmOver: _alarm_over,
     JobEnded: _end,
 }
 """How each event is written; those that are not in the table are not told."""

@@ -91,6 +91,10 @@ class MetricsFile:
         yield _one("nodes_lost_total", "Nodes that were lost.", counts.lost)
         yield _one("rounds_total", "Starts of the workers.", counts.rounds)
         yield _one("restarts_total", "Restarts after a failure.", counts.restarts)
+        alarms = tuple(({"kind": kind}, float(n)) for kind, n in counts.alarms.items())
+        yield Metric("alarms_total", "How often a watch has found something wrong.", alarms)
+        wrong = tuple(({"kind": kind}, float(kind in counts.wrong)) for kind in counts.alarms)
+        yield Metric("alarm", "1 while it is wrong.", wrong)
         yield _one("good_seconds_total", "Seconds for which all ranks ran.", self._good.seconds)
         yield _one("goodput_ratio", "Their share of the time since the start.", self._good.ratio)
         if counts.code is not None:
@@ -112,6 +116,11 @@ class MetricsFile:
             for rank, since in sorted(counts.newest.items())
         )
         yield Metric("last_output_seconds", "Seconds since a rank has printed something.", ages)
+        idle = tuple(
+            ({"rank": str(rank), "host": host}, seconds)
+            for (rank, host), seconds in sorted(counts.idle.items())
+        )
+        yield Metric("idle_seconds", "Seconds since a rank has worked or printed.", idle)
 
 
 class GoodTime:

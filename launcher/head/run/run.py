@@ -83,8 +83,7 @@ class Run:
     ) -> None:
         """Prepare a run of the fleet's nodes that the plan has."""
         self.spec, self.plan, self.fleet = spec, spec.plan, fleet
-        policy = spec.supervision
-        self.grace, self.lease = policy.grace, policy.heartbeat_timeout
+        self.grace, self.lease = spec.supervision.grace, spec.supervision.heartbeat_timeout
         self.phase, self.master = Phase.STARTING, ""
         self.started = self.abandoned = False
         self.nodes = members(spec.plan, fleet)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.head.hooks.counts import Counts
 from dsrun.launcher.head.run.events import (
     RESULT,
+    Alarm,
+    AlarmOver,
     JobEnded,
     JobStarted,
     NodeLost,
     RankExit,
     RankOutput,
+    RanksActive,
     RoundBegan,
 )
 
@@ -40,3 +44,16 @@ def test_another_round_has_other_ranks() -> None:
     assert counts.ended == {"stopped": 1}
     counts.on_event(RoundBegan(2, 1, 1, ("n0",)))
     assert (counts.rounds, counts.restarts, counts.lost, counts.ended) == (2, 1, 1, {})
+
+
+def test_what_is_wrong_and_who_does_nothing() -> None:
+    counts = Counts(lambda: 0.0)
+    row = RankActivity(3, 33, "S", 1.0, 0.0, 0, 0, 7.5, traced=False)
+    counts.on_event(RanksActive("n1", Activity(1.0, 0.0, (row,))))
+    counts.on_event(Alarm("hang", "report", "rank 3 sleeps"))
+    counts.on_event(Alarm("rule", "report", "no line"))
+    counts.on_event(AlarmOver("hang", "rank 3 goes on"))
+    assert counts.idle == {(3, "n1"): 7.5}
+    assert (counts.alarms, counts.wrong) == ({"hang": 1, "rule": 1}, {"rule"})
+    counts.on_event(RoundBegan(2, 1, 1, ("n0",)))
+    assert (counts.idle, counts.wrong, counts.alarms["hang"]) == ({}, set(), 1)

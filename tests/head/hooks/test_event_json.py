@@ -9,6 +9,8 @@ import pytest
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.head.hooks.event_json import event_json
 from dsrun.launcher.head.run.events import (
+    Alarm,
+    AlarmOver,
     JobEnded,
     JobStarted,
     NodeLost,
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
         (RankExit(1, "n0", 77, -9, False, "why"), "failure", {"exit_code": 137, "hint": "why"}),
         (RoundBegan(2, 1, 2, ("n0",)), "restart", {"round": 2, "restarts": 1}),
         (NodeLost("n0", "gone", survived=True), "lost", {"goes_on": True}),
+        (Alarm("hang", "stop", "rank 0 sleeps"), "hang", {"then": "stop"}),
+        (AlarmOver("hang", "rank 0 goes on"), "over", {"kind": "hang"}),
         (JobEnded("job", 0), "end", {"exit_code": 0, "error": ""}),
     ],
 )

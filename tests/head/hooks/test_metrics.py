@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.hooks.metrics import INTERVAL, MetricsFile
+from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.specs.hook_policy import HookPolicy
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def test_a_job_that_loses_a_rank(fleet_of: FleetOf, tmp_path: Path) -> None:
     assert (known["ranks", "running"], known["nodes",], known["world_size",]) == (4, 2, 4)
     assert (known["rounds_total",], known["restarts_total",]) == (1, 0)
     assert 0 < known["goodput_ratio",] <= 1
+    metrics._on_event(Alarm("hang", "report", "rank 3 sleeps"))
+    assert samples(metrics)["alarm", "hang"] == 1
     job.node("n1").exits(3, 7)
     job.step()
     job.clock.go(9.0)
