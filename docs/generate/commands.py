@@ -25,7 +25,7 @@ VERSION = Row(("-V", "--version"), "", "Print the version.")
 PROGRAM, JOB, NOTHING = "program", "job", ""
 """What a command takes beside its options: a program with arguments, a job, or nothing."""
 
-JOB_VERBS = "list top logs signal scale kill"
+JOB_VERBS = "list top logs stacks signal scale kill"
 """What dsrun-job can do."""
 
 FILE, FOLDER, HOST, COMMAND = "file", "folder", "host", "command"

@@ -35,6 +35,9 @@ OWN = {
     "follow": Option(False, "bool", "", ("-f",)),
     "ranks": Option("", "str", "RANKS"),
     "now": Option(False, "bool", ""),
+    "native": Option(False, "bool", ""),
+    "all_threads": Option(False, "bool", ""),
+    "save": Option(False, "bool", ""),
 }
 """Options of its own."""
 
@@ -274,6 +277,15 @@ def _logs(given: Given) -> int:
     return show(_place(given.words), ranks, follow=given.own["follow"], as_json=given.json)
 
 
+def _stacks(given: Given) -> int:
+    from .job_stacks import show
+
+    ranks = sorted(parse_ranks("--ranks", given.own["ranks"]))
+    request = {"ranks": ranks, "native": given.own["native"], "save": given.own["save"]}
+    place = _job(given.words, "stacks")
+    return show(place, request, whole=given.own["all_threads"], as_json=given.json)
+
+
 def _top(given: Given) -> int:
     from .job_top import once, watch
 
@@ -287,6 +299,7 @@ VERBS = {
     "list": Verb(_list, 0, ("json",)),
     "top": Verb(_top, 1, ("json",)),
     "logs": Verb(_logs, 1, ("json", "follow", "ranks")),
+    "stacks": Verb(_stacks, 1, ("json", "ranks", "native", "all_threads", "save")),
     "signal": Verb(_signal, 2, ("json",)),
     "scale": Verb(_scale, 2, ("json",)),
     "kill": Verb(_kill, 1, ("json", "now", "grace", *HOSTS)),

@@ -162,7 +162,10 @@ def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("no",), "dsrun-job: expected one of list, top, logs, signal, scale, kill, not 'no'"),
+        (
+            ("no",),
+            "dsrun-job: expected one of list, top, logs, stacks, signal, scale, kill, not 'no'",
+        ),
         (("list", "x"), "dsrun-job list: unexpected 'x'"),
         (("kill", "x", "y"), "dsrun-job kill: unexpected 'y'"),
         (("list", "--follow"), "--follow: not with list, only with logs"),

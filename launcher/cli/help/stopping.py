@@ -18,8 +18,8 @@ OPTIONS = {
         "Slurm: requeue the job if it ends with one of these exit codes: 75,143.", default="never"
     ),
     "signals_to_handle": Description(
-        "Signals to dsrun that end the job. SIGQUIT (Ctrl-\\) prints which rank runs where, unless"
-        " it is one of them."
+        "Signals to dsrun that end the job. SIGQUIT (Ctrl-\\) prints which rank runs where, and its"
+        " stack, unless it is one of them."
     ),
     "monitor_interval": Description(
         "With torch's rendezvous: how often torch's agent looks at the workers."

@@ -85,13 +85,14 @@ ELASTIC = Tool(
 
 JOB = Tool(
     "list, watch and control running jobs",
-    ("[list|top|logs|signal|scale|kill] [JOB] [options]",),
+    ("[list|top|logs|stacks|signal|scale|kill] [JOB] [options]",),
     (
         "Jobs and holds that this user has started on this machine. JOB is an id, an unambiguous"
         " part of one, or 'last'; it may be left out if there is only one job.",
         "  list                list them, as without arguments\n"
         "  top [JOB]           show hosts, ranks, CPU, memory, devices; q leaves\n"
         "  logs [JOB]          print the newest output (64 KiB)\n"
+        "  stacks [JOB]        print where all ranks are in their code, and who waits for whom\n"
         "  signal [JOB] USR1   send a signal to all ranks\n"
         "  scale [JOB] N       limit an elastic job to N nodes from its next round on\n"
         "  kill [JOB]          stop a job, and wait for its end\n"
@@ -99,7 +100,10 @@ JOB = Tool(
     ),
     (
         Row(("-f", "--follow"), "", "logs: continue with what comes later."),
-        Row(("--ranks",), "RANKS", "logs: only of these, such as 0,8-15.", "all"),
+        Row(("--ranks",), "RANKS", "logs, stacks: only of these, such as 0,8-15.", "all"),
+        Row(("--all_threads",), "", "stacks: all threads and processes, with all frames."),
+        Row(("--native",), "", "stacks: frames of C and C++ code as well; takes seconds."),
+        Row(("--save",), "", "stacks: also write files beside the log files of the ranks."),
         Row(("--json",), "", "Print JSON."),
         Row(("--now",), "", "kill: without the grace."),
         _HELP,

@@ -8,13 +8,17 @@ import struct
 from ...common.errors import UsageError
 from ...control import frames
 from ...control.job_status import as_fields
+from ...resources.ranges import show_slots
 from .job_status import status
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..fleet.machines import Used
     from ..run.run import Run
     from ..run.seen import Seen
+    from ..stacks.view import RankView
     from .server import Caller, Message, Verb
 
 MOST_PENDING = 1 << 20
@@ -36,6 +40,7 @@ class JobRequests:
         self.verbs: dict[str, Verb] = {
             "status": self._status,
             "usage": self._usage,
+            "stacks": self._stacks,
             "signal": self._signal,
             "stop": self._stop,
             "scale": self._scale,
@@ -54,6 +59,27 @@ class JobRequests:
 
         nodes = [node.connection for node in self._run.nodes if not node.over]
         question = self._run.fleet.machines.ask_usage(nodes, answer)
+        caller.on_close.append(question.drop)
+
+    def _stacks(self, caller: Caller, request: Message, _fds: list[int]) -> None:
+        """Answer once the nodes have told where the ranks are, after an event for each rank."""
+        from ..stacks import collect, wire
+
+        run, idle = self._run, self._seen.idle
+        running = {one.rank for one in run.workers.running}
+        ranks = _ranks(request) or []
+        if not running:
+            raise UsageError(f"no worker is running: it is {run.phase.name.lower()}")
+        if not running.issuperset(ranks):
+            raise UsageError(f"--ranks: not all of these run; running: {show_slots([*running])}")
+
+        def answer(views: Mapping[int, RankView]) -> None:
+            rows = (one._replace(idle=idle.get(rank, 0.0)) for rank, one in views.items())
+            wire.send(caller, rows)
+            caller.answer({}, request)
+
+        how = {name: request.get(name) is True for name in ("native", "save")}
+        question = collect.collect(run, answer, ranks=ranks, **how)
         caller.on_close.append(question.drop)
 
     # -- signals ----------------------------------------------------------------------------
@@ -87,9 +113,7 @@ class JobRequests:
 
     def _logs(self, caller: Caller, request: Message, _fds: list[int]) -> Message:
         """Send the newest output of all ranks, or of some; with `follow` also what comes later."""
-        ranks = request.get("ranks")
-        if ranks is not None and not (isinstance(ranks, list) and set(map(type, ranks)) <= {int}):
-            raise UsageError("invalid request: expected ranks, a list of numbers")
+        ranks = _ranks(request)
         reader = LogReader(caller, None if ranks is None else set(ranks))
         for rank, stream, data in self._seen.tail.blocks():
             reader.feed(rank, self._seen.tail.hosts[rank], stream, data)
@@ -126,6 +150,13 @@ class LogReader:
             self._hosts[rank] = host
             self._caller.event({"event": "rank", "rank": rank, "host": host})
         self._caller.chunk(_CHUNK.pack(rank, stream) + data)
+
+
+def _ranks(request: Message) -> list[int] | None:
+    ranks = request.get("ranks")
+    if ranks is not None and not (isinstance(ranks, list) and set(map(type, ranks)) <= {int}):
+        raise UsageError("invalid request: expected ranks, a list of numbers")
+    return ranks
 
 
 def _number(request: Message) -> int:

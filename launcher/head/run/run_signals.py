@@ -78,6 +78,16 @@ class RunSignals:
         elif number == signal.SIGQUIT:
             # The user has asked for it, so it is printed at every --log_level.
             self._run.log(self._run.progress(), "error")
+            self._show_stacks()
+
+    def _show_stacks(self) -> None:
+        """Print where the running ranks are, as soon as their nodes have told."""
+        run = self._run
+        if run.workers.running:
+            from ..stacks.collect import collect
+            from ..stacks.show import Shown
+
+            collect(run, lambda views: run.log(Shown(views).text(gap="\n"), "error"))
 
     def on_broken_output(self) -> None:
         """Stop the run: the reader of its output has gone."""

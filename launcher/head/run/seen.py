@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..output.tail import Tail
-from .events import RESULT, RankExit, RankOutput, RoundBegan
+from .events import RESULT, RankExit, RankOutput, RanksActive, RoundBegan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ class Seen:
         round: the newest round, 0 if there are none.
         restarts: how often workers were restarted after a failure.
         exits: how ranks of this round have ended: (code, whether they were being stopped).
+        idle: for how many seconds ranks have done nothing, if nodes report that (RanksActive).
         followers: called with rank, host, stream and bytes of all output.
     """
 
@@ -27,6 +28,7 @@ class Seen:
         self.tail = Tail()
         self.round = self.restarts = 0
         self.exits: dict[int, tuple[int, bool]] = {}
+        self.idle: dict[int, float] = {}
         self.followers: list[Callable[[int, str, int, bytes], None]] = []
 
     def on_event(self, event: RunEvent) -> None:
@@ -35,9 +37,12 @@ class Seen:
             self._on_output(event)
         elif type(event) is RankExit:
             self.exits[event.rank] = event.code, event.stopped
+        elif type(event) is RanksActive:
+            self.idle |= {one.rank: one.idle for one in event.activity.ranks}
         elif type(event) is RoundBegan:
             self.round, self.restarts = event.number, event.restarts
             self.exits.clear()
+            self.idle.clear()
 
     def _on_output(self, event: RankOutput) -> None:
         if event.stream == RESULT:

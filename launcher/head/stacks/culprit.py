@@ -11,7 +11,7 @@ from enum import Enum
 from ...common.values import NamedTuple
 from ...common.wording import counted
 from . import flight
-from .places import FOR_OTHERS, PERHAPS_FOR_OTHERS, operation, place_of
+from .places import FOR_OTHERS, PERHAPS_FOR_OTHERS, Kind, operation, place_of
 from .words import (
     FOR_CHILDREN,
     STATES,
@@ -82,24 +82,28 @@ class Scene(NamedTuple):
 
     Attributes:
         places: where each rank is.
-        waiting: the ranks that wait for others by their stacks or, if there are none of these,
-            those that may do so.
-        sure: whether their stacks show it.
+        waiting: the ranks that wait for others, by their stacks.
+        perhaps: those of which the stacks do not tell.
     """
 
     views: Mapping[int, RankView]
     places: Mapping[int, Place]
     waiting: tuple[int, ...]
-    sure: bool
+    perhaps: tuple[int, ...]
+
+    @property
+    def waiters(self) -> tuple[int, ...]:
+        """The ranks that wait for others or, if no stack shows any, those that may do so."""
+        return self.waiting or self.perhaps
 
     def others(self, some: Sequence[int]) -> str:
         """Return where the waiting ranks wait, as the first part of a sentence about `some`."""
-        rest = [rank for rank in self.waiting if rank not in some]
+        rest = [rank for rank in self.waiters if rank not in some]
         return f"{at_places(rest, self.places)}; " if rest else ""
 
     def named(self, reason: Reason, odd: Sequence[int], words: str, *, sure: bool) -> Explanation:
         """Return an explanation: where the others wait, and words about the odd ranks."""
-        waiting = tuple(rank for rank in self.waiting if rank not in odd)
+        waiting = tuple(rank for rank in self.waiters if rank not in odd)
         return Explanation(f"{self.others(odd)}{words}", reason, tuple(odd), waiting, sure)
 
 
@@ -112,13 +116,13 @@ def explain(views: Mapping[int, RankView]) -> Explanation:
 
 def _scene(views: Mapping[int, RankView]) -> Scene:
     places = {rank: place_of(view) for rank, view in sorted(views.items())}
-    waiting = [rank for rank, place in places.items() if place.kind in FOR_OTHERS]
-    perhaps = [
+    waiting = (rank for rank, place in places.items() if place.kind in FOR_OTHERS)
+    perhaps = (
         rank
         for rank, place in places.items()
         if place.kind in PERHAPS_FOR_OTHERS and not place.active
-    ]
-    return Scene(views, places, tuple(waiting or perhaps), bool(waiting))
+    )
+    return Scene(views, places, tuple(waiting), tuple(perhaps))
 
 
 def _in_state(scene: Scene, states: str) -> list[int]:
@@ -140,7 +144,8 @@ def _state_words(scene: Scene, ranks: Sequence[int]) -> str:
     view = scene.views[ranks[0]]
     assert view.worker is not None
     if len(ranks) == 1:
-        return f"{who(ranks, scene.views)} {state_or_place(view, view.worker)}; pid {view.pid}"
+        words = state_or_place(view, view.worker)
+        return f"{who(ranks, scene.views)}, pid {view.pid}, {words}"
     return f"{who(ranks, scene.views)} {STATES[view.worker.state].replace('is', 'are', 1)}"
 
 
@@ -171,7 +176,7 @@ def _behind(scene: Scene) -> Explanation | None:
     found = flight.behind(scene.views)
     if found is None:
         return None
-    known = scene._replace(waiting=found.waiting, sure=True)
+    known = scene._replace(waiting=found.waiting)
     words = at_places(found.missing, scene.places, scene.views)
     call = f"{operation(found.one)}, collective {found.one.sequence} of {found.one.group}"
     words = f"{words}; not yet called there: {call}"
@@ -179,34 +184,37 @@ def _behind(scene: Scene) -> Explanation | None:
 
 
 def _outside(scene: Scene) -> Explanation | None:
+    """Find ranks that do not wait for others; without any, those that wait in native code."""
     may_wait = FOR_OTHERS | PERHAPS_FOR_OTHERS
-    odd = [r for r, place in scene.places.items() if place.known and place.kind not in may_wait]
-    if not odd or not scene.waiting:
+    clear = [r for r, place in scene.places.items() if place.known and place.kind not in may_wait]
+    odd = clear or [r for r in scene.perhaps if scene.places[r].kind is Kind.NATIVE]
+    if not odd or not {*scene.waiters}.difference(odd):
         return None
     words = at_places(odd, scene.places, scene.views)
-    return scene.named(Reason.OUTSIDE, odd, words, sure=scene.sure)
+    return scene.named(Reason.OUTSIDE, odd, words, sure=bool(clear and scene.waiting))
 
 
 def _child(scene: Scene) -> Explanation | None:
-    odd = [
-        rank
+    held = {
+        rank: child.state
         for rank, place in scene.places.items()
         if place.kind in FOR_CHILDREN and (child := culprit_child(scene.views[rank]))
         if child.state in "TtZ"
-    ]
-    words = at_places(odd, scene.places, scene.views)
-    return scene.named(Reason.CHILD, odd, words, sure=True) if odd else None
+    }
+    words = at_places([*held], scene.places, scene.views)
+    sure = "Z" not in held.values()
+    return scene.named(Reason.CHILD, [*held], words, sure=sure) if held else None
 
 
 def _blocked(scene: Scene) -> Explanation | None:
-    odd = [rank for rank in _in_state(scene, "D") if rank not in scene.waiting]
+    odd = [rank for rank in _in_state(scene, "D") if rank not in scene.waiters]
     words = _state_words(scene, odd)
     return scene.named(Reason.BLOCKED, odd, words, sure=bool(scene.waiting)) if odd else None
 
 
 def _unknown(scene: Scene) -> Explanation | None:
     odd = [rank for rank, place in scene.places.items() if not place.known]
-    if not odd or not scene.waiting:
+    if not odd or not scene.waiters:
         return None
     worker = scene.views[odd[0]].worker
     why = f": {worker.problem}" if worker and worker.problem else ""
@@ -215,17 +223,18 @@ def _unknown(scene: Scene) -> Explanation | None:
 
 
 def _different(scene: Scene) -> Explanation | None:
-    """Find the minority of ranks that wait for others elsewhere than most."""
-    groups = grouped(scene.waiting, scene.places)
+    """Find the minority of ranks that wait for others, or may do so, elsewhere than most."""
+    ranks = [*scene.waiting, *scene.perhaps]
+    groups = grouped(ranks, scene.places)
     if len(groups) < 2:
         return None
     (_, most), *rest = groups
     odd = [rank for _, some in rest for rank in some]
     clear = len(odd) < len(most)
-    words = at_places(odd if clear else scene.waiting, scene.places, scene.views)
-    chosen = odd if clear else []
-    some = scene if clear else scene._replace(waiting=())
-    return some.named(Reason.DIFFERENT, chosen, words, sure=False)
+    words = at_places(odd if clear else ranks, scene.places, scene.views)
+    some = scene._replace(waiting=tuple(most) if clear else ())
+    some = some if clear else some._replace(perhaps=())
+    return some.named(Reason.DIFFERENT, odd if clear else (), words, sure=False)
 
 
 def _nobody(scene: Scene) -> Explanation:

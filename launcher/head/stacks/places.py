@@ -36,6 +36,7 @@ class Kind(Enum):
     QUEUE = "wait{s} for a queue or a result in"
     THREAD = "wait{s} for a thread in"
     LOCK = "wait{s} for a lock or a thread in"
+    NATIVE = "wait{s} for a lock or native code in"
     SLEEP = "sleep{s} in"
     DISK = "wait{s} for a file system in"
     IO = "wait{s} for input or output in"
@@ -46,7 +47,7 @@ class Kind(Enum):
 FOR_OTHERS = {Kind.COLLECTIVE, Kind.STORE}
 """Waits that only other ranks can end."""
 
-PERHAPS_FOR_OTHERS = {Kind.BACKWARD, Kind.DEVICE}
+PERHAPS_FOR_OTHERS = {Kind.BACKWARD, Kind.DEVICE, Kind.NATIVE}
 """In these a rank may wait for others, which its stack does not show."""
 
 COMPLETED = "completed"
@@ -99,7 +100,7 @@ RULES: tuple[tuple[Kind, str, str], ...] = (
 
 KERNEL: tuple[tuple[Kind, str], ...] = (
     (Kind.SLEEP, ".*nanosleep.*"),
-    (Kind.LOCK, "futex.*"),
+    (Kind.NATIVE, "futex.*"),
     (Kind.DISK, "(nfs|rpc_|lustre|ll_|cl_|fuse_|request_wait|ceph|jbd2|folio_|io_schedule).*"),
     (Kind.PROGRAM, "do_wait|kernel_wait.*|vfork.*|wait_for_vfork.*"),
     (Kind.IO, "(pipe_|anon_pipe|unix_stream|sk_wait|tcp_|inet_csk|wait_woken|.*skb_wait).*"),
@@ -116,6 +117,7 @@ class Place(NamedTuple):
         at: the file and line in the user's code, such as `train.py:41`; else in the library.
         active: whether the thread runs, and does not wait.
         bare: whether the user's code has called native code, of which nothing is known.
+        own: whether it is in the user's code, and not in that of libraries alone.
         known: whether there was a stack at all.
     """
 
@@ -124,6 +126,7 @@ class Place(NamedTuple):
     at: str
     active: bool = False
     bare: bool = False
+    own: bool = False
     known: bool = True
 
     def words(self, *, several: bool = False) -> str:
@@ -157,8 +160,8 @@ def of_process(view: RankView, pid: int) -> Place:
 
 def _in_collective(view: RankView, place: Place) -> Place | None:
     """Return the collective in which a rank waits by native code alone, if torch records them."""
-    bare = place.bare and place.kind in {Kind.LOCK, Kind.CODE}
-    if place.active or not (bare or place.kind in PERHAPS_FOR_OTHERS):
+    may_be = place.kind in PERHAPS_FOR_OTHERS or (place.bare and place.kind is Kind.CODE)
+    if place.active or not may_be:
         return None
     unfinished = [one for one in view.collectives if one.state != COMPLETED]
     if not unfinished:
@@ -184,7 +187,7 @@ def of_thread(thread: ThreadStack, waits_in: str = "") -> Place:
     if kind is Kind.CODE and bare and not thread.active:
         kind = _from_kernel(waits_in)
     call = _called(inside, matched) if matched and kind in FOR_OTHERS else shown.function
-    return Place(kind, call, shown.place, thread.active, bare)
+    return Place(kind, call, shown.place, thread.active, bare, user is not None)
 
 
 def _called(inside: Sequence[Frame], matched: Frame) -> str:

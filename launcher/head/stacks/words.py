@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...resources.ranges import show_slots
 from ..fleet.hosts import some_of
-from .places import NOWHERE, Kind, of_process
+from .places import Kind, of_process
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ STATES = {
 FOR_CHILDREN = {Kind.DATA, Kind.QUEUE, Kind.PROGRAM}
 """Waits that a process of the same rank can end."""
 
-FOR_THREADS = {Kind.LOCK, Kind.THREAD, Kind.QUEUE, Kind.GIL}
+FOR_THREADS = {Kind.LOCK, Kind.NATIVE, Kind.THREAD, Kind.QUEUE, Kind.GIL}
 """Waits that another thread of the same process can end."""
 
 
@@ -47,7 +47,9 @@ def grouped(ranks: Sequence[int], places: Mapping[int, Place]) -> list[tuple[Pla
     """Return the places of these ranks, each with its ranks; the most frequent first."""
     groups: dict[Place, list[int]] = {}
     for rank in sorted(ranks):
-        groups.setdefault(places[rank]._replace(active=False, bare=False), []).append(rank)
+        groups.setdefault(places[rank]._replace(active=False, bare=False, own=False), []).append(
+            rank
+        )
     return sorted(groups.items(), key=lambda item: -len(item[1]))
 
 
@@ -66,7 +68,7 @@ def at_places(
     rest = [rank for _, some in groups[NAMED:] for rank in some]
     if rest:
         parts.append(f"{ranks_of(rest)} {'are' if len(rest) > 1 else 'is'} elsewhere")
-    return ", ".join(parts)
+    return "; ".join(parts)
 
 
 def _more(ranks: Sequence[int], place: Place, views: Mapping[int, RankView] | None) -> str:
@@ -81,24 +83,24 @@ def _more(ranks: Sequence[int], place: Place, views: Mapping[int, RankView] | No
 def within(view: RankView, place: Place) -> str:
     """Return which of a rank's own processes or threads it may wait for, and what that does."""
     if place.kind in FOR_CHILDREN and (child := culprit_child(view)):
-        return f"; its process {child.pid} {state_or_place(view, child)}"
+        return f", whose process {child.pid} {state_or_place(view, child)}"
     if place.kind in FOR_THREADS:
         for thread in view.threads_of(view.pid)[1:]:
             if thread.active and thread.frames:
-                return f"; its thread {thread.name!r} runs {thread.frames[0]}"
+                return f", while its thread {thread.name!r} runs {thread.frames[0]}"
     return ""
 
 
 def culprit_child(view: RankView) -> ProcessState | None:
-    """Return the child for which a rank may wait: one that cannot run, or is in the user's code."""
-    for child in view.children:
-        if child.state in STATES:
-            return child
-    for child in view.children:
-        place = of_process(view, child.pid)
-        if place is not NOWHERE and place.kind is not Kind.QUEUE:
-            return child
-    return None
+    """Return the child for which a rank may wait: stopped, else in the user's code, else ended.
+
+    A process that has ended comes last: many programs leave such ones that nobody waits for.
+    """
+    children = view.children
+    stopped = [one for one in children if one.state in "Tt"]
+    busy = [one for one in children if of_process(view, one.pid).own]
+    ended = [one for one in children if one.state in STATES]
+    return next(iter((*stopped, *busy, *ended)), None)
 
 
 def state_or_place(view: RankView, process: ProcessState) -> str:

@@ -25,9 +25,13 @@ function __dsrun_job_dashes --description 'Test whether an option is typed with 
 end
 
 complete -c dsrun-job -f
-complete -c dsrun-job -a 'list top logs signal scale kill (dsrun-job list 2>/dev/null | string replace -r " .*" "" | string match -v NAME)'
+complete -c dsrun-job -a 'list top logs stacks signal scale kill (dsrun-job list 2>/dev/null | string replace -r " .*" "" | string match -v NAME)'
 complete -c dsrun-job -n __dsrun_job_options -s f -l follow -d 'logs: continue with what comes later'
-complete -c dsrun-job -n __dsrun_job_options -l ranks -x -d 'logs: only of these, such as 0,8-15'
+complete -c dsrun-job -n __dsrun_job_options -l ranks -x -d 'logs, stacks: only of these, such as 0,8-15'
+complete -c dsrun-job -n __dsrun_job_options -l all_threads -d 'stacks: all threads and processes, with all frames'
+complete -c dsrun-job -n '__dsrun_job_options; and __dsrun_job_dashes' -l all-threads -d 'stacks: all threads and processes, with all frames'
+complete -c dsrun-job -n __dsrun_job_options -l native -d 'stacks: frames of C and C++ code as well; takes seconds'
+complete -c dsrun-job -n __dsrun_job_options -l save -d 'stacks: also write files beside the log files of the ranks'
 complete -c dsrun-job -n __dsrun_job_options -l json -d 'Print JSON'
 complete -c dsrun-job -n __dsrun_job_options -l now -d 'kill: without the grace'
 complete -c dsrun-job -n __dsrun_job_options -s h -l help -d 'Print this help'

@@ -9,17 +9,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control import frames, messages
+from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.control.job_messages import Usage
+from dsrun.launcher.control.stack_messages import Stacks
 from dsrun.launcher.head.elastic.setup import runner_rounds
 from dsrun.launcher.head.local.job_requests import MOST_PENDING
+from dsrun.launcher.head.stacks.view import RankView
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 
-from ...support.asked_run import chunks, events
+from ...support.asked_run import AskedRun, chunks, events, new_job_id
+from ...support.stacks import LOAD, process, thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...support.asked_run import AskedRun
+    from ...support.fake_fleet import FakeFleet
 
     AskedOf = Callable[..., AskedRun]
 
@@ -176,3 +180,65 @@ def test_a_slow_reader_costs_no_memory_and_is_told_what_it_has_missed(asked: Ask
 @pytest.mark.parametrize("ranks", [3, "0", ["0"], [True], [1.5], {}])
 def test_ranks_that_are_none_are_refused(asked: AskedOf, ranks: object) -> None:
     assert "a list of numbers" in asked("n0").error(do="logs", ranks=ranks)
+
+
+# -- stacks ---------------------------------------------------------------------------------------
+
+
+def tells(job: AskedRun, name: str, *ranks: int) -> None:
+    """Have a node tell where its ranks are."""
+    rows = tuple(process(rank) for rank in ranks)
+    threads = tuple(thread(4000 + rank, LOAD) for rank in ranks)
+    answer = Stacks(1, rows, threads, ())
+    job.fleet.node(name).says(messages.pack(frames.STACKS, answer))
+
+
+def test_stacks_come_once_the_nodes_have_answered(asked: AskedOf) -> None:
+    job = asked("n0", "n1")
+    line = job.call()
+    busy = RankActivity(3, 4003, "S", 1.0, 0.0, 10, 10, 62.0, False)
+    activity = messages.pack(frames.ACTIVITY, Activity(1.0, 0.0, (busy,)))
+    job.fleet.node("n1").says(activity)
+    assert job.ask(line, do="stacks", ranks=[1, 3], save=True) == []
+    (ask,) = [value for kind, value in job.fleet.news("n0") if kind == "STACKS_ASK"]
+    assert [ask["ranks"], ask["native"], ask["save"]] == [[1, 3], False, True]
+    tells(job, "n0", 1)
+    tells(job, "n1", 3)
+    got = job.got(line)
+    assert got[-1][1] == {"ok": True, "id": 1}
+    views = [RankView(*event["view"]) for event in events(got)]
+    assert [(one.rank, one.host, one.pid, one.idle) for one in views] == [
+        *((1, "n0", 4001, 0.0), (3, "n1", 4003, 62.0)),
+    ]
+
+
+def test_a_caller_that_leaves_while_stacks_are_read_does_not_matter(asked: AskedOf) -> None:
+    job = asked("n0")
+    line = job.call()
+    job.ask(line, do="stacks")
+    line.close()
+    job.fleet.go(5)
+    assert job.answer(do="status")["ok"]
+
+
+def test_stacks_of_ranks_that_do_not_run(asked: AskedOf) -> None:
+    job = asked("n0")
+    assert job.error(do="stacks", ranks=[0, 2]) == "--ranks: not all of these run; running: 0-1"
+    assert "a list of numbers" in job.error(do="stacks", ranks=["0"])
+
+
+def test_stacks_before_the_start(fleet_of: Callable[..., FakeFleet]) -> None:
+    job = AskedRun(fleet := fleet_of("n0"), fleet.run(job_id=new_job_id()))
+    assert job.error(do="stacks") == "no worker is running: it is starting"
+    job.close()
+
+
+def test_ctrl_backslash_shows_the_stacks_as_well(asked: AskedOf) -> None:
+    job = asked("n0")
+    job.run.signals.pass_on(signal.SIGQUIT)
+    job.fleet.step()
+    tells(job, "n0", 0, 1)
+    job.fleet.step()
+    (table, stacks) = job.fleet.said("error")
+    assert table.startswith("running: 2 of 2 ranks")
+    assert stacks.startswith("all 2 ranks are in load_batch (data.py:88)\nranks 0-1 (n0): are in")

@@ -10,6 +10,7 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.run.record import JobRecord
 from dsrun.launcher.head.run.run_signals import RunSignals, StopRequests, StopStep
+from dsrun.launcher.head.run.workers import Workers
 
 from ...support.run_nodes import plan_of, sent_nodes
 
@@ -37,6 +38,7 @@ class FakeRun:
         self.did: list[object] = []
         self.said: list[tuple[str, str]] = []
         self.fleet = self
+        self.workers = Workers(self, self.warn)  # type: ignore[arg-type]
         self.signals = RunSignals(self)  # type: ignore[arg-type]
 
     def end(self) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.head.run.events import (
     RESULT,
     JobStarted,
     RankExit,
     RankOutput,
+    RanksActive,
     RoundBegan,
 )
 from dsrun.launcher.head.run.seen import Seen
@@ -44,3 +46,13 @@ def test_ends_are_those_of_the_newest_round() -> None:
     assert seen.exits == {0: (3, False), 1: (-15, True)}
     seen.on_event(RoundBegan(2, 1, 2, ("n0",)))
     assert (seen.round, seen.restarts, seen.exits) == (2, 1, {})
+
+
+def test_how_long_ranks_have_done_nothing() -> None:
+    seen = Seen()
+    rows = [RankActivity(rank, 4000, "S", 1.0, 0.0, 0, 0, 5.0 + rank, False) for rank in (0, 1)]
+    seen.on_event(RanksActive("n0", Activity(1.0, 0.0, tuple(rows))))
+    seen.on_event(RanksActive("n0", Activity(2.0, 0.0, (rows[1]._replace(idle=0.0),))))
+    assert seen.idle == {0: 5.0, 1: 0.0}
+    seen.on_event(RoundBegan(2, 1, 2, ("n0",)))
+    assert seen.idle == {}

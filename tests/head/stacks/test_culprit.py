@@ -15,6 +15,7 @@ from ...support.stacks import (
     IDLE,
     LOAD,
     NEXT,
+    TRAIN,
     collective,
     process,
     ranks,
@@ -51,27 +52,27 @@ CASES = {
         (*THREE, view(3, LOAD, waits_in="futex_do_wait")),
         (3,),
         Reason.OUTSIDE,
-        f"{WAIT}; rank 3 (n1) waits for a lock or a thread in load_batch (data.py:88)",
+        f"{WAIT}; rank 3 (n1) waits for a lock or native code in load_batch (data.py:88)",
     ),
     "one of them is stopped": (
         (*THREE, view(3, LOAD, state="T")),
         (3,),
         Reason.STOPPED,
-        f"{WAIT}; rank 3 (n1) is stopped by a signal such as SIGSTOP,"
-        " in load_batch (data.py:88); pid 4003",
+        f"{WAIT}; rank 3 (n1), pid 4003, is stopped by a signal such as SIGSTOP,"
+        " in load_batch (data.py:88)",
     ),
     "stopped within the collective": (
         (*THREE, view(3, state="T")),
         (3,),
         Reason.STOPPED,
-        f"{WAIT}; rank 3 (n1) is stopped by a signal such as SIGSTOP,"
-        " in all_reduce (train.py:41); pid 4003",
+        f"{WAIT}; rank 3 (n1), pid 4003, is stopped by a signal such as SIGSTOP,"
+        " in all_reduce (train.py:41)",
     ),
     "stopped, and its stack cannot be read": (
         (*THREE, view(3, (), state="T")),
         (3,),
         Reason.STOPPED,
-        f"{WAIT}; rank 3 (n1) is stopped by a signal such as SIGSTOP; pid 4003",
+        f"{WAIT}; rank 3 (n1), pid 4003, is stopped by a signal such as SIGSTOP",
     ),
     "two are stopped": (
         (view(0), view(1), view(2, state="T"), view(3, state="T")),
@@ -84,8 +85,8 @@ CASES = {
         (*THREE, view(3, LOAD, state="D", waits_in="rpc_wait_bit_killable")),
         (3,),
         Reason.BLOCKED,
-        f"{WAIT}; rank 3 (n1) is in a wait of the kernel that cannot be interrupted"
-        " (rpc_wait_bit_killable), in load_batch (data.py:88); pid 4003",
+        f"{WAIT}; rank 3 (n1), pid 4003, is in a wait of the kernel that cannot be interrupted"
+        " (rpc_wait_bit_killable), in load_batch (data.py:88)",
     ),
     "a node does not answer": (
         (view(0), view(1), silent(2), silent(3)),
@@ -98,8 +99,8 @@ CASES = {
         (*THREE, child(3, "T")),
         (3,),
         Reason.CHILD,
-        f"{WAIT}; rank 3 (n1) waits for the data loader in load_batch (data.py:88);"
-        " its process 5001 is stopped by a signal such as SIGSTOP, in Images.__getitem__"
+        f"{WAIT}; rank 3 (n1) waits for the data loader in load_batch (data.py:88),"
+        " whose process 5001 is stopped by a signal such as SIGSTOP, in Images.__getitem__"
         " (data.py:12)",
     ),
     "its data loader's process has ended": (
@@ -107,14 +108,33 @@ CASES = {
         (1,),
         Reason.CHILD,
         "rank 0 waits in all_reduce (train.py:41); rank 1 (n0) waits for the data loader in"
-        " load_batch (data.py:88); its process 5001 has ended",
+        " load_batch (data.py:88), whose process 5001 has ended",
     ),
     "its data loader's process is stuck": (
         (*THREE, child(3, "S")),
         (3,),
         Reason.OUTSIDE,
-        f"{WAIT}; rank 3 (n1) waits for the data loader in load_batch (data.py:88);"
-        " its process 5001 is in Images.__getitem__ (data.py:12)",
+        f"{WAIT}; rank 3 (n1) waits for the data loader in load_batch (data.py:88),"
+        " whose process 5001 is in Images.__getitem__ (data.py:12)",
+    ),
+    "native code of which nothing is known does not count if another rank is clear": (
+        (view(0), view(1), view(2, TRAIN, waits_in="futex_do_wait"), view(3, LOAD)),
+        (3,),
+        Reason.OUTSIDE,
+        "ranks 0-1 wait in all_reduce (train.py:41); rank 3 (n1) is in load_batch (data.py:88)",
+    ),
+    "all but one wait in native code": (
+        (*(view(n, TRAIN, waits_in="futex_do_wait") for n in range(3)), view(3, LOAD)),
+        (3,),
+        Reason.OUTSIDE,
+        "ranks 0-2 wait for a lock or native code in main (train.py:41);"
+        " rank 3 (n1) is in load_batch (data.py:88)",
+    ),
+    "one in the backward pass": (
+        (*THREE, view(3, BACKWARD)),
+        (3,),
+        Reason.DIFFERENT,
+        f"{WAIT}; rank 3 (n1) is in the backward pass in main (train.py:41)",
     ),
     "its stack cannot be read": (
         (*THREE, view(3, ())),
@@ -132,7 +152,7 @@ CASES = {
         (view(0), view(1), view(2, BARRIER), view(3, BARRIER)),
         (),
         Reason.DIFFERENT,
-        "ranks 0-1 (n0) wait in all_reduce (train.py:41),"
+        "ranks 0-1 (n0) wait in all_reduce (train.py:41);"
         " ranks 2-3 (n1) wait in barrier (train.py:55)",
     ),
     "in the backward pass, one loads": (
@@ -152,14 +172,14 @@ CASES = {
         (view(0, LOAD), view(1, BACKWARD, active=True)),
         (),
         Reason.NOBODY,
-        "rank 0 (n0) is in load_batch (data.py:88),"
+        "rank 0 (n0) is in load_batch (data.py:88);"
         " rank 1 (n0) is in the backward pass in main (train.py:41)",
     ),
     "one rank alone": (
         (view(0, LOAD, waits_in="futex_do_wait", idle=5.0),),
         (),
         Reason.NOBODY,
-        "rank 0 (n0) waits for a lock or a thread in load_batch (data.py:88) for 5 s",
+        "rank 0 (n0) waits for a lock or native code in load_batch (data.py:88) for 5 s",
     ),
     "no rank": ((), (), Reason.NOBODY, "no rank is running"),
 }
@@ -206,11 +226,11 @@ def test_many_places_are_counted() -> None:
     elsewhere = [view(rank, (f"f{rank} (/work/x.py:{rank})",)) for rank in range(1, 7)]
     found = explain(ranks(view(0), *elsewhere))
     assert found.odd == (1, 2, 3, 4, 5, 6)
-    assert found.sentence.endswith("rank 3 (n1) is in f3 (x.py:3), ranks 4-6 are elsewhere")
+    assert found.sentence.endswith("rank 3 (n1) is in f3 (x.py:3); ranks 4-6 are elsewhere")
 
 
 def test_what_runs_while_a_lock_is_waited_for() -> None:
     whole = view(3, ALL_REDUCE[3:], waits_in="futex_do_wait")
     busy = whole.threads[0]._replace(name="feeder", main=False, active=True)
     found = explain(ranks(view(0), whole._replace(threads=(*whole.threads, busy))))
-    assert found.sentence.endswith("; its thread 'feeder' runs <module> (/work/train.py:60)")
+    assert found.sentence.endswith(", while its thread 'feeder' runs <module> (/work/train.py:60)")

@@ -79,7 +79,7 @@ def test_kinds(inner: tuple[str, ...], kind: Kind, call: str) -> None:
     ("kernel", "kind"),
     [
         ("hrtimer_nanosleep", Kind.SLEEP),
-        ("futex_do_wait", Kind.LOCK),
+        ("futex_do_wait", Kind.NATIVE),
         ("poll_schedule_timeout.constprop.0", Kind.IO),
         ("anon_pipe_read", Kind.IO),
         ("nfs_wait_bit_killable", Kind.DISK),
@@ -102,7 +102,7 @@ def test_native_code_that_waits_in_a_recorded_collective() -> None:
     assert [waits.kind, waits.call] == [Kind.COLLECTIVE, "all_reduce"]
     assert place_of(view(0, BACKWARD, collectives=pending)).kind is Kind.COLLECTIVE
     assert place_of(view(0, BACKWARD, collectives=pending, active=True)).kind is Kind.BACKWARD
-    assert place_of(view(0, TRAIN, waits_in="futex_do_wait", collectives=done)).kind is Kind.LOCK
+    assert place_of(view(0, TRAIN, waits_in="futex_do_wait", collectives=done)).kind is Kind.NATIVE
     assert place_of(view(0, TRAIN, waits_in="do_wait", collectives=pending)).kind is Kind.PROGRAM
 
 

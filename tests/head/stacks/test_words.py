@@ -19,10 +19,12 @@ def test_idle_processes_of_a_data_loader_are_not_waited_for() -> None:
     assert culprit_child(view(0, NEXT, children=children)) is None
 
 
-def test_a_process_that_cannot_run_comes_first() -> None:
-    ended = process(0, 5002, "Z")
-    children = (process(0, 5001), FETCH), (ended, ())
-    assert culprit_child(view(0, NEXT, children=children)) is ended
+def test_a_stopped_process_comes_first_and_one_that_has_ended_last() -> None:
+    busy, stopped, ended = process(0, 5001), process(0, 5002, "T"), process(0, 5003, "Z")
+    children = [(ended, ()), (busy, FETCH), (stopped, ())]
+    for expected in (stopped, busy, ended):
+        assert culprit_child(view(0, NEXT, children=tuple(children))) is expected
+        children = [one for one in children if one[0] is not expected]
 
 
 def test_states() -> None:

@@ -1,0 +1,45 @@
+"""`dsrun-job stacks JOB`: where all ranks are in their code, and which one the others wait for."""
+
+from __future__ import annotations
+
+import json
+import os
+
+from ..common import entry
+from ..common.errors import DsrunError
+from ..head.output.terminal import may_move
+from ..head.stacks import collect, wire
+from ..head.stacks.show import Shown
+from ..head.stacks.show import as_json as fields
+from .job_names import open_place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .job_names import Place
+
+
+def show(place: Place, request: dict[str, object], *, whole: bool, as_json: bool) -> int:
+    """Print the stacks of a job's ranks; return the exit code.
+
+    Args:
+        place: the job.
+        request: the ranks, and how to ask for them.
+        whole: all threads and frames.
+        as_json: as JSON for programs.
+
+    Raises:
+        DsrunError: it refuses, does not answer, or has ended.
+    """
+    patience = collect.NATIVE_PATIENCE if request["native"] else collect.PATIENCE
+    with open_place(place) as client:
+        try:
+            views = wire.ask(client, request, patience)
+        except DsrunError as error:
+            error.args = (f"dsrun-job: {place.kind} {place.name}: {error}",)
+            raise
+    if as_json:
+        entry.write(f"{json.dumps({'job_id': place.name, **fields(views)})}\n")
+    else:
+        colour = os.isatty(1) and may_move("auto", os.environ)
+        entry.write(f"{Shown(views, colour=colour).text(whole=whole)}\n")
+    return 0

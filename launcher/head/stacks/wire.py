@@ -1,0 +1,65 @@
+"""Views of ranks on local control: one event for each rank, then the answer."""
+
+from __future__ import annotations
+
+from ...common.errors import LostError
+from ...control import frames
+from ...control.local_client import checked
+from ...control.stack_messages import Stacks, restored
+from .view import RankView
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...control.local_client import LocalClient, Message
+    from ..local.server import Caller
+
+EVENT = "stacks"
+"""The type of these events."""
+
+MOST_PENDING = 64 << 20
+"""Bytes that may wait for a caller; further ranks come without their stacks."""
+
+MARGIN = 10.0
+"""Seconds beyond the patience with nodes for the runner to answer."""
+
+
+def send(caller: Caller, views: Iterable[RankView]) -> None:
+    """Send views to a caller."""
+    for view in views:
+        fits = caller.pending < MOST_PENDING
+        small = RankView(view.rank, view.host, view.pid, problem="left out: too much to send")
+        caller.event({"event": EVENT, "view": view if fits else small})
+
+
+def ask(client: LocalClient, request: Message, patience: float) -> dict[int, RankView]:
+    """Ask a runner for the stacks of its ranks; return them by rank.
+
+    Args:
+        client: connected to the runner.
+        request: what is asked for, besides the verb.
+        patience: seconds for the nodes to answer.
+
+    Raises:
+        DsrunError: it refuses, does not answer in time, or has ended.
+    """
+    number = client.send({"do": "stacks", **request})
+    views: dict[int, RankView] = {}
+    for one in client.frames(patience + MARGIN):
+        if one.kind == frames.EVENT and one.message.get("event") == EVENT:
+            view = _received(one.message)
+            views[view.rank] = view
+        elif one.kind == frames.ANSWER and one.message.get("id") == number:
+            checked(one.message)
+            return dict(sorted(views.items()))
+    raise LostError("it has ended before it could answer")
+
+
+def _received(message: Message) -> RankView:
+    """Return the view in an event."""
+    view = RankView(*message["view"])
+    stacks = restored(Stacks(0, view.processes, view.threads, view.collectives))
+    return view._replace(
+        processes=stacks.processes, threads=stacks.threads, collectives=stacks.collectives
+    )
