@@ -16,6 +16,7 @@ from .fleet import Fleet, FleetNode
 from .job import Events, Job
 from .launching import launch
 from .report import Failure, Report
+from .stacks import Stacks
 
 __all__ = [
     "Ended",
@@ -34,6 +35,7 @@ __all__ = [
     "RankError",
     "Report",
     "Round",
+    "Stacks",
     "Started",
     "launch",
 ]

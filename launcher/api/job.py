@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..control.local_client import Arrived, LocalClient
     from .events import Event, Output
     from .report import Report
+    from .stacks import Stacks
 
     class Service(Protocol):
         """The process that runs a job, and the connection to it."""
@@ -175,6 +176,19 @@ class Job:
     def signal(self, number: int) -> None:
         """Send a signal to every rank; SIGTERM, SIGINT, SIGHUP and SIGKILL stop the job."""
         self._ask({"do": "signal", "number": int(number)})
+
+    def stacks(self, *, native: bool = False) -> Stacks:
+        """Return where the ranks are in their code, and which one the others wait for.
+
+        Args:
+            native: with frames of C and C++ code, which takes up to 10 seconds.
+
+        Raises:
+            JobError: no rank is running, or the job does not answer.
+        """
+        from .stacks import read
+
+        return read(self.id, native=native)
 
     def _ask(self, message: dict[str, Any]) -> None:
         if self._ending is None:

@@ -11,6 +11,7 @@ from .words import who
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from typing import Any
 
     from .fold import Picture, Stack
     from .frames import Frame
@@ -71,7 +72,7 @@ def _line(text: str) -> str:
     return plain(text).replace("\n", " ")
 
 
-def as_json(views: Mapping[int, RankView]) -> dict[str, object]:
+def as_json(views: Mapping[int, RankView]) -> dict[str, Any]:
     """Return what `dsrun-job stacks --json` prints, without the job's id."""
     found = explain(views)
     return {

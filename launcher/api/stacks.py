@@ -1,0 +1,51 @@
+"""Where the ranks of a job are in their code, for the program that has launched it."""
+
+from __future__ import annotations
+
+from ..common.errors import LOST, DsrunError
+from ..common.values import NamedTuple
+from .errors import JobError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Stacks(NamedTuple):
+    """Where the ranks of a job are.
+
+    Attributes:
+        sentence: which rank the others wait for, in words.
+        odd: the ranks that others wait for; () if none can be named.
+        text: the sentence and the folded stacks, as `dsrun-job stacks` prints them.
+        fields: everything, as `dsrun-job stacks --json` prints it.
+    """
+
+    sentence: str
+    odd: tuple[int, ...]
+    text: str
+    fields: dict[str, Any]
+
+
+def read(job_id: str, *, native: bool = False) -> Stacks:
+    """Ask a running job of this user on this machine.
+
+    Raises:
+        JobError: it has ended, none of its workers runs, or it does not answer.
+    """
+    from ..control import local
+    from ..control.local_client import connect
+    from ..head.stacks import collect, wire
+    from ..head.stacks.show import Shown, as_json
+
+    patience = collect.NATIVE_PATIENCE if native else collect.PATIENCE
+    try:
+        client = connect(local.JOB, job_id)
+        if client is None:
+            raise JobError(f"job {job_id}: it is not running", LOST)
+        with client:
+            views = wire.ask(client, {"native": native}, patience)
+    except DsrunError as error:
+        raise JobError(f"job {job_id}: {error}", error.exit_code) from None
+    fields = {"job_id": job_id, **as_json(views)}
+    return Stacks(str(fields["sentence"]), tuple(fields["odd"]), Shown(views).text(), fields)

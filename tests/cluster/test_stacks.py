@@ -1,0 +1,103 @@
+"""dsrun-job stacks with real jobs on hosts: whom the others wait for, and what cannot answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ..support import schemas
+from .jobs import OBEDIENT, Job
+from .machines import wait_for
+from .test_jobs import dsrun_job
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from .hosts import Cluster
+
+FOUR_HOSTS = "--host", "n1:2,n2:2,n3:2,n4:2"
+
+LIBRARY = """
+import signal
+
+def all_reduce():
+    while True:
+        signal.pause()
+"""
+"""A function with the name and the place of torch's, as importing torch takes seconds."""
+
+CODE = """
+sys.path.insert(0, f"{folder}/site-packages")
+from torch.distributed.distributed_c10d import all_reduce
+
+def load_batch():
+    time.sleep(1000)
+
+signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+say("is up")
+load_batch() if rank == 7 else all_reduce()
+"""
+
+WAIT = "wait in all_reduce (train.py:"
+
+
+def told(cluster: Cluster, *words: str) -> dict[str, Any]:
+    """What dsrun-job tells of the only job."""
+    ran = dsrun_job(cluster, "stacks", "--json", *words)
+    assert ran.returncode == 0, ran.stderr
+    found: dict[str, Any] = json.loads(ran.stdout)
+    assert schemas.faults("stacks", found) == []
+    return found
+
+
+@contextmanager
+def stopped(*pids: int) -> Iterator[None]:
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.tier("test")
+def test_the_rank_that_the_others_wait_for_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    package = tmp_path / "site-packages" / "torch" / "distributed"
+    package.mkdir(parents=True)
+    for folder in (package.parent, package):
+        (folder / "__init__.py").touch()
+    (package / "distributed_c10d.py").write_text(LIBRARY)
+    with Job(cluster, tmp_path, CODE, *FOUR_HOSTS, "--log_dir", "logs", slots=4):
+        # A busy machine may need longer than the second that nodes have to answer.
+        wait_for(lambda: told(cluster)["reason"] == "outside", "an answer of all nodes")
+        text = dsrun_job(cluster, "stacks", "--save").stdout
+        sentence, _, stacks = text.partition("\n")
+        assert sentence.startswith(f"ranks 0-6 {WAIT}")
+        assert "); rank 7 (n4) sleeps in load_batch (train.py:" in sentence
+        assert f"ranks 0-6 (n[1-4]): {WAIT}" in stacks
+        assert [path.name for path in sorted(tmp_path.rglob("*.stacks"))] == [
+            f"rank-000{rank}.stacks" for rank in range(8)
+        ]
+        whole = told(cluster)
+        assert [whole["odd"], whole["waiting"]] == [[7], [*range(7)]]
+
+
+def test_who_cannot_answer_is_named(cluster: Cluster, tmp_path: Path) -> None:
+    with Job(cluster, tmp_path, OBEDIENT) as job:
+        rank, _ = job.pids("n2")
+        with stopped(rank):
+            wait_for(lambda: told(cluster)["reason"] == "stopped", "the stopped rank")
+            (odd,) = told(cluster)["odd"]
+            assert odd in {2, 3}
+        with stopped(*job.launchers("n2")):
+            frozen = told(cluster)
+        assert [frozen["reason"], frozen["odd"]] == ["silent", [2, 3]]
+        assert "ranks 2-3 (n2): n2 has not answered within 1 s" in frozen["sentence"]
+        wait_for(lambda: told(cluster)["reason"] == "nobody", "an answer of all nodes")
