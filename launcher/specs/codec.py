@@ -28,6 +28,7 @@ from .output_policy import OutputPolicy, Streams
 from .plan import Node, Plan, Share
 from .program import Program
 from .rendezvous import Rendezvous
+from .rule import Rule
 from .supervision_policy import SupervisionPolicy
 from .sync import SyncSpec
 from .watch_policy import WatchPolicy
@@ -59,7 +60,17 @@ SHAPES: tuple[type[Any], ...] = (
         Plan,
         Program,
     ),
-    *(WorkerPolicy, Rendezvous, Share, Streams, SupervisionPolicy, SyncSpec, Travel, WatchPolicy),
+    *(
+        WorkerPolicy,
+        Rendezvous,
+        Rule,
+        Share,
+        Streams,
+        SupervisionPolicy,
+        SyncSpec,
+        Travel,
+        WatchPolicy,
+    ),
 )
 """The classes that can be converted."""
 

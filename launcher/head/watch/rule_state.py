@@ -1,0 +1,137 @@
+"""How one rule stands in the present round. Pure: lines and times are passed in."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from ...common.text import plain
+from ...common.values import NamedTuple
+from ..report.report import duration
+from .lines import line_of, matches
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from re import Match
+
+    from ...specs.rule import Rule
+    from ..run.events import RankOutput
+
+SHOWN = 120
+"""Characters of a line that are shown."""
+
+NO_NUMBER = "no number"
+"""What is wrong if the expression has captured something else: nothing follows from that."""
+
+
+class Finding(NamedTuple):
+    """A sentence about a rule, and whether the rule is broken."""
+
+    text: str
+    broken: bool = True
+
+
+class RuleState:
+    """One rule, from round to round.
+
+    What is wrong with numbers is said once in a round, what is missing whenever it is missed again.
+    """
+
+    def __init__(self, rule: Rule) -> None:
+        self.rule = rule
+        self._pattern = re.compile(rule.expect.encode(), re.MULTILINE)
+        self.begin(0.0)
+
+    def begin(self, now: float) -> None:
+        """Begin anew: workers have been started."""
+        self._since = now
+        self._last = ""
+        self._missing = False
+        self._said: set[str] = set()
+        self._lows: dict[int, tuple[float, int]] = {}
+
+    def still(self, seconds: float) -> None:
+        """Do not count this time: nothing could be read."""
+        self._since += seconds
+
+    def take(self, output: RankOutput, lines: bytes, now: float) -> Iterator[Finding]:
+        """Look at lines of a rank.
+
+        Args:
+            output: whose they are.
+            lines: complete lines, each with its end.
+            now: the time.
+        """
+        found = matches(self._pattern, lines) if self._counts(output.rank) else ()
+        if not found:
+            return
+        place = f"rank {output.rank} ({output.host})"
+        if self._missing:
+            after = duration(now - self._since)
+            yield self._finding(f"a line of {place} matches again, after {after}", broken=False)
+        self._missing, self._since = False, now
+        self._last = f"{place}: {_shown(found[-1])}"
+        if self.rule.finite or self.rule.falls:
+            for one in found:
+                yield from self._check(output.rank, place, one)
+
+    def _counts(self, rank: int) -> bool:
+        return not self.rule.ranks or rank in self.rule.ranks
+
+    def _check(self, rank: int, place: str, match: Match[bytes]) -> Iterator[Finding]:
+        """Look at the numbers in a line."""
+        for group, check in ((self.rule.finite, self._finite), (self.rule.falls, self._falls)):
+            text = match[int(group) if group.isdecimal() else group] if group else None
+            kind, why = check(rank, _number(text)) if text is not None else ("", "")
+            if why and kind not in self._said:
+                self._said.add(kind)
+                line = f"{group} of {place} {why}: {_shown(match)}"
+                yield self._finding(line, broken=kind != NO_NUMBER)
+
+    def _finite(self, _rank: int, value: float | None) -> tuple[str, str]:
+        """Return what is wrong with a number, as a word and as a verb; "" for nothing."""
+        if value is None:
+            return NO_NUMBER, "is no number"
+        return "finite", "" if math.isfinite(value) else f"is {value}"
+
+    def _falls(self, rank: int, value: float | None) -> tuple[str, str]:
+        """As `_finite`, for a number that must reach a new low from time to time."""
+        if value is None:
+            return NO_NUMBER, "is no number"
+        low, lines = self._lows.get(rank, (math.inf, 0))
+        self._lows[rank] = low, lines = (value, 0) if value < low else (low, lines + 1)
+        over = self.rule.over
+        return "falls", f"has not fallen below {low:g} in {over} lines" if lines >= over else ""
+
+    def _finding(self, text: str, *, broken: bool = True) -> Finding:
+        return Finding(f"{self.rule.name}: {text}", broken)
+
+    @property
+    def due(self) -> float:
+        """The time at which the next line must have come; infinite if it need not."""
+        limit = self.rule.every if self._last else self.rule.within or self.rule.every
+        return self._since + limit if limit and not self._missing else math.inf
+
+    def missed(self, now: float) -> Iterator[Finding]:
+        """Look whether a line should have come by now."""
+        if now < self.due:
+            return
+        limit = duration(self.due - self._since)
+        self._missing = True
+        text = f"no line has matched {self.rule.expect!r}"
+        since = f"for {limit}; the last was of {self._last}"
+        since = since if self._last else f"within {limit} of the start of the workers"
+        yield self._finding(f"{text} {since}")
+
+
+def _number(text: bytes) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _shown(match: Match[bytes]) -> str:
+    line = line_of(match)
+    return plain(line if len(line) <= SHOWN else f"{line[:SHOWN]}...")

@@ -1,0 +1,125 @@
+"""Watches the output of a run by rules: lines that have to appear, and numbers in them."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from ..run.events import RESULT, JobEnded, JobStarted, RankExit, RankOutput, RoundBegan
+from .lines import Lines
+from .reaction import Reaction
+from .rule_state import RuleState
+from .time_limit import TimeLimit, TooSlow
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...common.loop import Timer
+    from ..output.console import Console
+    from ..run.events import RunEvent
+    from ..run.run import Run
+    from .rule_state import Finding
+
+LOOK = 5.0
+"""Longest time between two looks, in seconds. A look that comes late shows that this process stood
+still (Ctrl-Z) and read nothing, which is not the workers' fault."""
+
+LATE = 1.0
+"""Seconds from which on a look is late."""
+
+SEARCH = 0.5
+"""Seconds of processor time for the search in one block of output."""
+
+
+class RuleWatch:
+    """Applies all rules of a job; times count while all of its workers run."""
+
+    def __init__(self, run: Run, _console: Console) -> None:
+        """Watch a run that has not begun."""
+        self._run, self._loop = run, run.loop
+        self._states = [RuleState(rule) for rule in run.spec.watch.rules]
+        self._begins: type = JobStarted
+        if run.spec.elastic is not None or run.spec.plan.rendezvous is not None:
+            self._begins = RoundBegan
+        self._lines = Lines()
+        self._limit = TimeLimit(SEARCH)
+        self._reaction = Reaction(run)
+        self._timed = any(state.rule.within or state.rule.every for state in self._states)
+        self._timer: Timer | None = None
+        self._due = 0.0
+        run.observe(self.on_event)
+
+    def on_event(self, event: RunEvent) -> None:
+        """Look at output as it comes; nothing is awaited any more once a worker has ended."""
+        if type(event) is RankOutput:
+            self._on_output(event)
+        elif type(event) is self._begins:
+            self._begin()
+        elif type(event) in {RankExit, JobEnded}:
+            self._pause()
+
+    def _begin(self) -> None:
+        self._pause()
+        self._lines.clear()
+        for state in self._states:
+            state.begin(self._loop.clock())
+        if self._timed:
+            self._look_later()
+
+    def _pause(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _on_output(self, event: RankOutput) -> None:
+        if event.stream == RESULT:
+            return
+        lines = self._lines.add(event.rank, event.stream, event.data)
+        if not lines:
+            return
+        now = self._loop.clock()
+        for state in tuple(self._states):
+            try:
+                found = self._limit.call(partial(_found, state, event, lines, now))
+            except TooSlow:
+                self._drop(state, event.rank)
+            else:
+                self._act(state, found)
+
+    def _drop(self, state: RuleState, rank: int) -> None:
+        """Go on without a rule whose expression takes too long."""
+        self._states.remove(state)
+        self._run.warn(
+            f"{state.rule.name}: not watched any more: to search output of rank {rank} for"
+            f" {state.rule.expect!r} took longer than {self._limit.seconds:g} s"
+        )
+
+    def _act(self, state: RuleState, findings: Iterable[Finding]) -> None:
+        for finding in findings:
+            if finding.broken:
+                self._reaction.react("rule", state.rule.then, finding.text)
+            else:
+                self._run.log(finding.text)
+
+    # -- times ------------------------------------------------------------------------------
+
+    def _look_later(self) -> None:
+        now = self._loop.clock()
+        due = min((state.due for state in self._states), default=now + LOOK)
+        self._due = max(now, min(due, now + LOOK))
+        self._timer = self._loop.call_later(self._due - now, self._look)
+
+    def _look(self) -> None:
+        """Look whether a line should have come by now."""
+        now = self._loop.clock()
+        late = now - self._due
+        for state in tuple(self._states):
+            if late > LATE:
+                state.still(late)
+            self._act(state, state.missed(now))
+        if self._timer is not None:
+            self._look_later()
+
+
+def _found(state: RuleState, event: RankOutput, lines: bytes, now: float) -> list[Finding]:
+    return list(state.take(event, lines, now))
