@@ -132,6 +132,11 @@ class Options:
 
     hang_timeout: float = option(300.0, "seconds", "DURATION")
     on_hang: str = option("report", "str", "WHAT", choices=("report", "stop", "restart"))
+    expect: str = option("", "str", "REGEX")
+    within: float = option(0.0, "seconds", "DURATION")
+    every: float = option(0.0, "seconds", "DURATION")
+    on_missing: str = option("report", "str", "WHAT", choices=("report", "stop", "restart"))
+    rules: str | None = option(None, "str", "FILE")
     metrics_file: str | None = option(None, "str", "FILE")
     on_event: str = option("", "str", "COMMAND")
 
@@ -139,6 +144,9 @@ class Options:
     heartbeat_timeout: float = option(15.0, "seconds", "DURATION", positive=True)
     graceful_term_ok: bool = option(False, "bool")
     requeue_on: str = option("", "str", "CODES")
+    no_requeue_code: int | None = option(
+        None, "int", "N", positive=True, most=255, valid="1 to 255"
+    )
     signals_to_handle: str = option("SIGTERM,SIGINT,SIGHUP", "str", "LIST")
     monitor_interval: float = option(0.1, "seconds", "DURATION", positive=True)
     elastic_training: bool = option(False, "bool")
@@ -149,6 +157,9 @@ class Options:
     restart_window: float = option(0.0, "seconds", "DURATION")
     min_uptime: float = option(0.0, "seconds", "DURATION")
     no_restart_codes: str = option("", "str", "CODES")
+    restart_on: str = option("", "str", "CLASSES")
+    stop_without_progress: int = option(0, "int", "N")
+    checkpoints: str = option("", "str", "GLOB")
     min_wait: float = option(0.0, "seconds", "DURATION")
     cool_down: float = option(300.0, "seconds", "DURATION")
     gain_delay: float = option(60.0, "seconds", "DURATION")

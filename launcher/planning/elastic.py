@@ -7,6 +7,7 @@ from ..common.errors import UsageError, conflict
 from ..common.exit_codes import exit_codes
 from ..common.wording import counted
 from ..specs.elastic_policy import ElasticPolicy
+from ..specs.verdict import FailureClass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ GROWING = ("watch_hostfile", "host_discovery_script")
 """Options that can add hosts to a running job."""
 
 ELASTIC_ONLY = (
-    *("min_wait", "restart_window", "min_uptime", "no_restart_codes"),
+    *("min_wait", "restart_window", "min_uptime", "no_restart_codes", "restart_on"),
     *("change_notice", "warm_workers", "elastic_agent", *GROWING),
 )
 """Options that have an effect only in an elastic job."""
@@ -105,6 +106,7 @@ def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
         restarts=restarts if options.max_restarts is None else options.max_restarts,
         window=options.restart_window,
         uptime=options.min_uptime,
+        restart_on=_classes(options.restart_on),
         final=frozenset(exit_codes("--no_restart_codes", options.no_restart_codes)),
         wait=options.min_wait,
         cool=options.cool_down,
@@ -114,6 +116,20 @@ def elastic_policy(options: Options, nodes: int) -> ElasticPolicy | None:
         notice_by=notice_by,
         agent=elastic_agent(options),
     )
+
+
+def _classes(text: str) -> frozenset[str]:
+    """Return the classes of failures that --restart_on names.
+
+    Raises:
+        UsageError: one is unknown.
+    """
+    names = [name.strip() for name in text.lower().split(",")] if text else []
+    known = [one.value for one in FailureClass]
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--restart_on: expected classes {', '.join(known)}, not {name!r}")
+    return frozenset(names)
 
 
 def _notice_by(options: Options) -> str:

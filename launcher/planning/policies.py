@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ..common import output_file, signals
-from ..common.errors import UsageError
+from ..common.errors import UsageError, conflict
 from ..resources.ranges import parse_ranks
 from ..specs.dial_in import DialIn
 from ..specs.hook_policy import HookPolicy
@@ -43,6 +43,7 @@ def supervision_policy(options: Options, environ: Mapping[str, str]) -> Supervis
         allow_background=options.allow_background,
         end_signals=names,
         requeue_codes=_requeue_codes(options, environ) if options.requeue_on else frozenset(),
+        no_requeue_code=options.no_requeue_code or 0,
     )
 
 
@@ -56,6 +57,10 @@ def _requeue_codes(options: Options, environ: Mapping[str, str]) -> frozenset[in
         raise UsageError("--requeue_on: only inside a Slurm job (SLURM_JOB_ID is not set)")
     if shutil.which("scontrol") is None:
         raise UsageError("--requeue_on: needs `scontrol`, which is not on PATH")
+    if options.no_requeue_code in codes:
+        raise conflict(
+            f"--requeue_on {options.requeue_on}", f"--no_requeue_code {options.no_requeue_code}"
+        )
     return frozenset(codes)
 
 

@@ -102,6 +102,8 @@ def _elastic(policy: ElasticPolicy) -> Iterator[str]:
     yield f"no restart of a round shorter than {policy.uptime:g} s" if policy.uptime else ""
     codes = either([str(code) for code in sorted(policy.final)]) if policy.final else ""
     yield f"no restart after exit code {codes}" if codes else ""
+    classes = ", ".join(sorted(policy.restart_on))
+    yield f"restarts only after failures of class {classes}" if classes else ""
     yield f"waits {policy.wait:g} s for enough nodes" if policy.wait else ""
     cool = f"a node is excluded for {policy.cool:g} s after 3 consecutive failures"
     yield cool if policy.cool else ""
@@ -150,8 +152,13 @@ def _watch(policy: WatchPolicy) -> Iterator[str]:
     known = {"report": "is reported", "stop": "ends the job", "restart": "restarts the workers"}
     if not policy.hang_timeout:
         yield "no look for hangs"
-    elif policy != WatchPolicy():
+    elif (policy.hang_timeout, then) != (WatchPolicy().hang_timeout, "report"):
         yield f"{after} {known[then]}"
+    for rule in policy.rules:
+        yield f"{rule.name} {rule.expect!r}: if broken, it {known[rule.then]}"
+    if policy.fruitless_rounds:
+        yield f"{policy.fruitless_rounds} rounds without progress end the job"
+        yield f"a new {policy.checkpoints} is progress" if policy.checkpoints else ""
 
 
 def _hooks(policy: HookPolicy) -> Iterator[str]:
@@ -175,6 +182,8 @@ def _stop(policy: SupervisionPolicy) -> Iterator[str]:
 def _requeue(policy: SupervisionPolicy) -> Iterator[str]:
     if policy.requeue_codes:
         yield f"after exit code {either([str(code) for code in sorted(policy.requeue_codes)])}"
+    if policy.no_requeue_code:
+        yield f"exit code {policy.no_requeue_code} if the job would fail again"
 
 
 def _output(policy: OutputPolicy) -> Iterator[str]:

@@ -1,24 +1,69 @@
-"""Make the policy of what is watched while a job runs from the options. Pure."""
+"""Make the policy of what is watched while a job runs from the options."""
 
 from __future__ import annotations
 
+import os
+
 from ..common.errors import UsageError
+from ..specs.rule import EXPECT
 from ..specs.watch_policy import WatchPolicy
+from .folders import workdir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
     from ..specs.elastic_policy import ElasticPolicy
+    from ..specs.rule import Rule
 
 
 def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy:
     """Return what is watched in a job with these options.
 
     Raises:
-        UsageError: the job is to be restarted, but it cannot be.
+        UsageError: rules are invalid, or the job is to be restarted, but it cannot be.
     """
-    if options.on_hang == "restart" and elastic is None:
+    rules = _rules(options)
+    restarts = {"--on_hang restart": options.on_hang == "restart"}
+    for rule in rules:
+        then = "--on_missing restart" if rule.name == EXPECT else f"{rule.name}: then restart"
+        restarts[then] = rule.then == "restart"
+    restarts["--stop_without_progress"] = options.stop_without_progress > 0
+    for name, asked in restarts.items():
+        if asked and elastic is None:
+            raise UsageError(
+                f"{name}: the job cannot be restarted; allow it with --max_restarts N"
+            )
+    return WatchPolicy(
+        hang_timeout=options.hang_timeout,
+        on_hang=options.on_hang,
+        rules=rules,
+        fruitless_rounds=options.stop_without_progress,
+        checkpoints=_checkpoints(options),
+    )
+
+
+def _rules(options: Options) -> tuple[Rule, ...]:
+    """Return the rules on output; what makes them is imported only where there are any."""
+    given = options.expect, options.rules, options.within, options.every
+    if not any(given) and options.on_missing == "report":
+        return ()
+    from .rules import rules
+
+    return rules(options)
+
+
+def _checkpoints(options: Options) -> str:
+    """Return the pattern of files that show progress, as an absolute path; "" for none.
+
+    Raises:
+        UsageError: what shows progress is not given, or not needed.
+    """
+    rounds, pattern = options.stop_without_progress, options.checkpoints
+    if rounds and not (pattern or options.expect):
         raise UsageError(
-            "--on_hang restart: the job cannot be restarted; allow it with --max_restarts N"
+            f"--stop_without_progress {rounds}: what is progress? add --expect 'REGEX' for lines,"
+            " --checkpoints 'GLOB' for files, or both"
         )
-    return WatchPolicy(hang_timeout=options.hang_timeout, on_hang=options.on_hang)
+    if pattern and not rounds:
+        raise UsageError(f"--checkpoints {pattern}: only with --stop_without_progress N")
+    return os.path.join(workdir(options), pattern) if pattern else ""

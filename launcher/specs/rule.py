@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from ..common.values import NamedTuple
 
+EXPECT = "--expect"
+"""The name of the rule of the command line."""
+
 
 class Rule(NamedTuple):
     """Lines that have to appear, numbers in them, and what follows otherwise.

@@ -17,6 +17,8 @@ class SupervisionPolicy(NamedTuple):
         allow_background: processes that the job leaves behind after a clean end are not stopped.
         end_signals: names of the signals that end the job.
         requeue_codes: exit codes after which a Slurm job is requeued.
+        no_requeue_code: the exit code of a job that would fail again if it were retried; 0 for the
+            usual one.
     """
 
     connect_timeout: float = 10.0
@@ -27,3 +29,4 @@ class SupervisionPolicy(NamedTuple):
     allow_background: bool = False
     end_signals: tuple[str, ...] = ("SIGTERM", "SIGINT", "SIGHUP")
     requeue_codes: frozenset[int] = frozenset()
+    no_requeue_code: int = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
+from .rule import Rule
 
 REACTIONS = ("report", "stop", "restart")
 """What can follow from a hang or a broken rule: a line, the end of the job, another round."""
@@ -17,10 +18,16 @@ class WatchPolicy(NamedTuple):
     Attributes:
         hang_timeout: seconds without any work on the odd rank after which a job hangs; 0 for never.
         on_hang: what follows, one of `REACTIONS`.
+        rules: on what the workers print.
+        fruitless_rounds: how many rounds without progress in a row end the job; 0 for none.
+        checkpoints: a pattern of files as seen by the runner, a new one of which is progress; "".
     """
 
     hang_timeout: float = 300.0
     on_hang: str = "report"
+    rules: tuple[Rule, ...] = ()
+    fruitless_rounds: int = 0
+    checkpoints: str = ""
 
     @property
     def sample(self) -> float:

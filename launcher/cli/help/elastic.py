@@ -35,6 +35,20 @@ OPTIONS = {
     "no_restart_codes": Description(
         "End the job if a worker fails with one of these exit codes: 2,64.", default="none"
     ),
+    "restart_on": Description(
+        "Restart the workers only after failures of these classes, and end the job after others:"
+        " script, data, node, network, memory, preempted, unknown. A lost node is no failure.",
+        default="all",
+    ),
+    "stop_without_progress": Description(
+        "End the job with exit code 77 after so many rounds in a row that have failed without a line"
+        " that matches --expect, or a new file of --checkpoints. 0: never."
+    ),
+    "checkpoints": Description(
+        "Files that show progress, for --stop_without_progress: a pattern such as 'ckpt/*.pt', as"
+        " this machine sees them.",
+        default="none",
+    ),
     "min_wait": Description(
         "With fewer than --min_elastic_nodes nodes, wait this long for more. 0: end the job."
     ),

@@ -17,6 +17,11 @@ OPTIONS = {
     "requeue_on": Description(
         "Slurm: requeue the job if it ends with one of these exit codes: 75,143.", default="never"
     ),
+    "no_requeue_code": Description(
+        "Exit code of a job that has failed and would fail again, such as by an error in the script:"
+        " it is not requeued by --requeue_on, and a batch system can be told not to.",
+        default="that of the failure",
+    ),
     "signals_to_handle": Description(
         "Signals to dsrun that end the job. SIGQUIT (Ctrl-\\) prints which rank runs where, and its"
         " stack, unless it is one of them."

@@ -13,6 +13,26 @@ OPTIONS = {
         "What follows from a hang, after a line that says which rank is where: nothing else, the"
         " end of the job with exit code 77, or another round of a job with --max_restarts."
     ),
+    "expect": Description(
+        "A line of output that matches this regular expression has to appear: see --within, --every"
+        " and --on_missing.",
+        default="none",
+    ),
+    "within": Description(
+        "Time from the start of the workers to the first line that matches --expect.",
+        default="as --every",
+    ),
+    "every": Description(
+        "Time from one line that matches --expect to the next.", default="no limit"
+    ),
+    "on_missing": Description(
+        "What follows if such a line is missing, after a line that says so: nothing else, the end of"
+        " the job with exit code 77, or another round of a job with --max_restarts."
+    ),
+    "rules": Description(
+        "A TOML file with any number of such rules, also about numbers in the lines: a loss must be"
+        " finite, or fall."
+    ),
     "metrics_file": Description(
         "Write metrics of the job to FILE every 5 seconds, in the text format of Prometheus; a"
         " collector such as node_exporter reads it.",

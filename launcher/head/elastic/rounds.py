@@ -213,15 +213,17 @@ class Rounds:
 
     # -- failures ---------------------------------------------------------------------------
 
-    def failed(self, what: str, code: int, node: int | None) -> bool:
+    def failed(self, what: str, code: int, node: int | None, *, final: bool = False) -> bool:
         """Record a worker's failure, or one of no node; return whether the job goes on.
 
         One counts in a round: what fails while it ends anyway may well have failed because of that.
+        There is no other round after a `final` one.
         """
         if self._present.phase is RoundPhase.ENDING:
             return True
         lasted = self._loop.clock() - self._began
-        if self._ending or self._closed or not self._failures.survive(what, code, lasted):
+        done = final or self._ending or self._closed
+        if done or not self._failures.survive(what, code, lasted):
             return False
         self._present.failed = True
         if node is not None and self._failures.blame(node, self._nodes):

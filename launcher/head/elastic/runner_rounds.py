@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ..run.run import Run
     from ..run.run_node import RunNode
     from .round_actions import RoundAction
+    from .worth import Worth
 
 ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
 
@@ -78,6 +79,7 @@ class RunnerRounds:
         self._arrivals = Arrivals(run, self._rounds, limits.most)
         self._joins: dict[int, Join] = {}
         self._closers: list[Callable[[], None]] = []
+        self._worth = _worth(run, limits)
 
     def close_too(self, close: Callable[[], None]) -> None:
         """Call `close` when no round is formed any more."""
@@ -224,7 +226,10 @@ class RunnerRounds:
         code = as_shell(ended.code)
         how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
         what = f"rank {ended.rank} on {node.name} {how}"
-        if not self._rounds.failed(what, code, node.number):
+        final = self._worth.refusal(node.name, ended) if self._worth else ""
+        if not self._rounds.failed(what, code, node.number, final=bool(final)):
+            if final:
+                self._run.warn(f"no restart: {what}; {final}")
             self._end_for(node, ended)
 
     def _end_for(self, node: RunNode, ended: messages.Exit) -> None:
@@ -335,3 +340,12 @@ class RunnerRounds:
         self._arrivals.close()
         while self._closers:
             self._closers.pop()()
+
+
+def _worth(run: Run, limits: ElasticPolicy) -> Worth | None:
+    """Return what decides which failures are worth a restart; None if all are."""
+    if not limits.restart_on:
+        return None
+    from .worth import Worth
+
+    return Worth(run, limits.restart_on)

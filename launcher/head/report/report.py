@@ -88,6 +88,8 @@ class Report(NamedTuple):
         ran: the program of the workers and its working folder.
         unseen: what may still be running on lost nodes, in words.
         hangs: the times in which the job did nothing.
+        no_requeue_code: the exit code in place of that of the failure, as the job would fail again;
+            0 for none.
     """
 
     job_id: str
@@ -106,6 +108,7 @@ class Report(NamedTuple):
     ran: tuple[Program | None, str] = (None, "")
     unseen: tuple[str, ...] = ()
     hangs: tuple[Hang, ...] = ()
+    no_requeue_code: int = 0
 
     @property
     def first(self) -> Failure | None:
@@ -121,6 +124,8 @@ class Report(NamedTuple):
     @property
     def exit_code(self) -> int:
         """The exit code of dsrun."""
+        if self.no_requeue_code:
+            return self.no_requeue_code
         if self.stop_signal:
             return 0 if self.stop_is_clean else 128 + self.stop_signal
         if self.broken_pipe:
@@ -134,6 +139,9 @@ def words(report: Report) -> str:
     """Return the report as text, "" for a job that ended well."""
     head = _headline(report)
     lines = [*head, *(hangs.lines(report.hangs, head[0]) if head else []), *_details(report)]
+    if report.no_requeue_code:
+        code = report.no_requeue_code
+        lines.append(f"  it would fail again: exit code {code} (--no_requeue_code)")
     lines += [f"  could not be ended: {text}" for text in report.left]
     lines += [f"  {text}" for text in report.unseen]
     return "\n".join(lines)

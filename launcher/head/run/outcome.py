@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...control import messages
+from ...specs.verdict import Retry
 from ..report.report import words
 
 TYPE_CHECKING = False
@@ -16,7 +17,17 @@ def report(run: Run) -> Report:
     size = run.restarts.world_size(run.plan.world_size or 0)
     clean = run.spec.supervision.graceful_term_ok
     known = run.record.report(run.nodes, size, graceful_term_ok=clean)
-    return known._replace(ran=(run.plan.program, run.spec.workdir))
+    known = known._replace(ran=(run.plan.program, run.spec.workdir))
+    code = run.spec.supervision.no_requeue_code
+    return known._replace(no_requeue_code=code) if code and _is_useless(known) else known
+
+
+def _is_useless(known: Report) -> bool:
+    """Return whether a job has failed that would fail again."""
+    from ..deaths.verdict import of_report
+
+    found = of_report(known)
+    return found is not None and found.retry is Retry.NO
 
 
 def end_message(run: Run) -> messages.End:

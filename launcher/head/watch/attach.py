@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..run.run import Run
 
 WATCHES: tuple[tuple[Callable[[JobSpec], bool], str], ...] = (
+    (lambda spec: bool(spec.watch.rules or spec.watch.fruitless_rounds), ".watch.rules:RuleWatch"),
     (lambda spec: spec.hooks.metrics_file is not None, ".hooks.metrics:MetricsFile"),
     (lambda spec: bool(spec.hooks.on_event), ".hooks.commands:EventCommands"),
 )

@@ -108,6 +108,11 @@ class RuleState:
         return Finding(f"{self.rule.name}: {text}", broken)
 
     @property
+    def matched(self) -> bool:
+        """Whether such a line has come in this round."""
+        return bool(self._last)
+
+    @property
     def due(self) -> float:
         """The time at which the next line must have come; infinite if it need not."""
         limit = self.rule.every if self._last else self.rule.within or self.rule.every

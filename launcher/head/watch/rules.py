@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...specs.rule import EXPECT
 from ..run.events import RESULT, JobEnded, JobStarted, RankExit, RankOutput, RoundBegan
 from .lines import Lines
 from .reaction import Reaction
@@ -38,6 +39,7 @@ class RuleWatch:
         """Watch a run that has not begun."""
         self._run, self._loop = run, run.loop
         self._states = [RuleState(rule) for rule in run.spec.watch.rules]
+        self._expected = [state for state in self._states if state.rule.name == EXPECT]
         self._begins: type = JobStarted
         if run.spec.elastic is not None or run.spec.plan.rendezvous is not None:
             self._begins = RoundBegan
@@ -48,6 +50,10 @@ class RuleWatch:
         self._timer: Timer | None = None
         self._due = 0.0
         run.observe(self.on_event)
+        if run.spec.watch.fruitless_rounds:
+            from .progress import Progress
+
+            Progress(run, self._moved)
 
     def on_event(self, event: RunEvent) -> None:
         """Look at output as it comes; nothing is awaited any more once a worker has ended."""
@@ -93,6 +99,10 @@ class RuleWatch:
             f"{state.rule.name}: not watched any more: to search output of rank {rank} for"
             f" {state.rule.expect!r} took longer than {self._limit.seconds:g} s"
         )
+
+    def _moved(self) -> bool:
+        """Return whether an expected line has come in this round, as far as that is known."""
+        return any(one.matched or one not in self._states for one in self._expected)
 
     def _act(self, state: RuleState, findings: Iterable[Finding]) -> None:
         for finding in findings:

@@ -1,0 +1,100 @@
+"""`--stop_without_progress`: ends a job whose rounds fail one after another without progress.
+
+Progress is a line that matches `--expect`, or a new file of `--checkpoints`. A thread looks for the
+files, because a file system that does not answer must not stop the loop.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import threading
+from contextlib import suppress
+from functools import partial
+
+from ...common.wording import counted
+from ...specs.rule import EXPECT
+from ..run.events import Alarm, JobStarted, NodeLost, RankExit, RoundBegan
+from .reaction import Reaction
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..run.events import RunEvent
+    from ..run.run import Run
+
+
+class Progress:
+    """Counts the rounds that have failed without progress since the last progress."""
+
+    def __init__(self, run: Run, moved: Callable[[], bool]) -> None:
+        """Watch a run that has not begun; `moved` says whether an expected line has come."""
+        self._run, self._policy = run, run.spec.watch
+        self._moved = moved
+        self._reaction = Reaction(run)
+        self._hosts: tuple[str, ...] = ()
+        self._newest = 0
+        self._fruitless = 0
+        self._ended = False
+        run.loop.open_to_threads()
+        run.observe(self.on_event)
+
+    def on_event(self, event: RunEvent) -> None:
+        """See when a round begins, and what ends it."""
+        match event:
+            case JobStarted():
+                self._find(self._on_first)
+            case RoundBegan():
+                self._hosts, self._ended = event.hosts, False
+            case RankExit() if event.code and not event.stopped:
+                self._end()
+            case NodeLost() if event.host in self._hosts:
+                self._end()
+            case Alarm(_, "restart", _):
+                self._end()
+
+    def _end(self) -> None:
+        """Judge a round that has failed, once."""
+        if not self._ended:
+            self._ended = True
+            self._find(partial(self._judge, self._moved()))
+
+    def _find(self, then: Callable[[int], None]) -> None:
+        """Call `then` with the time of the newest checkpoint, not before this event is handled."""
+        if not self._policy.checkpoints:
+            self._run.loop.call_later(0.0, partial(then, 0))
+            return
+        tell = self._run.loop.call_soon_threadsafe
+
+        def look() -> None:
+            tell(partial(then, newest(self._policy.checkpoints)))
+
+        threading.Thread(target=look, daemon=True).start()
+
+    def _on_first(self, found: int) -> None:
+        self._newest = max(self._newest, found)
+
+    def _judge(self, moved: bool, found: int) -> None:
+        moved = moved or found > self._newest
+        self._newest = max(self._newest, found)
+        self._fruitless = 0 if moved else self._fruitless + 1
+        if self._fruitless >= self._policy.fruitless_rounds:
+            self._reaction.react("rule", "stop", self._sentence())
+
+    def _sentence(self) -> str:
+        lines = [rule.expect for rule in self._policy.rules if rule.name == EXPECT]
+        files = self._policy.checkpoints
+        missing = [f"no line has matched {one!r}" for one in lines]
+        missing += [f"there is no new file {files}"] if files else []
+        how_often = counted(self._fruitless, "round")
+        return f"{how_often} in a row without progress: {' and '.join(missing)}"
+
+
+def newest(pattern: str) -> int:
+    """Return when the newest file of a pattern was changed, in nanoseconds; 0 if there is none."""
+    times = [0]
+    for path in glob.iglob(pattern, recursive=True):
+        with suppress(OSError):
+            times.append(os.stat(path).st_mtime_ns)
+    return max(times)

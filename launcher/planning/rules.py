@@ -1,0 +1,164 @@
+"""Make the rules on output from `--expect` and from the file of `--rules`."""
+
+from __future__ import annotations
+
+import re
+
+from ..cli.durations import FORMS, seconds
+from ..common.errors import UsageError
+from ..common.wording import either
+from ..resources.ranges import parse_ranks
+from ..specs.rule import EXPECT, Rule
+from ..specs.watch_policy import REACTIONS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from ..cli.options import Options
+
+MOST = 100
+"""Most rules in a file."""
+
+
+def rules(options: Options) -> tuple[Rule, ...]:
+    """Return the rules of a job.
+
+    Raises:
+        UsageError: options or the file are invalid.
+    """
+    own = _expected(options)
+    return (*([own] if own else []), *(_of_file(options.rules) if options.rules else []))
+
+
+def _expected(options: Options) -> Rule | None:
+    """Return the rule of `--expect`, None if it is not given."""
+    given = {
+        "--within": options.within,
+        "--every": options.every,
+        f"--on_missing {options.on_missing}": options.on_missing != "report",
+    }
+    names = [name for name, value in given.items() if value]
+    if not options.expect:
+        if names:
+            raise UsageError(f"{names[0]}: only with --expect 'REGEX', the line that is expected")
+        return None
+    if not (options.within or options.every or options.stop_without_progress):
+        raise UsageError(
+            f"--expect {options.expect!r}: expected when? add --within 10m for the first such line,"
+            " --every 2m for each that follows, or --stop_without_progress N"
+        )
+    within, every, then = options.within, options.every, options.on_missing
+    return _checked(EXPECT, Rule(EXPECT, options.expect, within, every, then=then))
+
+
+def _of_file(path: str) -> list[Rule]:
+    """Return the rules of a file.
+
+    Raises:
+        UsageError: it cannot be read, or is invalid.
+    """
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib
+    where = f"--rules {path}"
+    try:
+        with open(path, "rb") as file:
+            document = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(f"{where}: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:
+        raise UsageError(f"{where}: not valid TOML: {error}") from None
+    found = document.get("rule")
+    if set(document) != {"rule"} or not isinstance(found, list) or not 1 <= len(found) <= MOST:
+        raise UsageError(f"{where}: expected 1 to {MOST} tables [[rule]] and nothing else")
+    return [_of_table(f"{where}: rule {at}", one) for at, one in enumerate(found, 1)]
+
+
+def _of_table(where: str, table: object) -> Rule:
+    """Return the rule of one table."""
+    if not isinstance(table, dict):
+        raise UsageError(f"{where}: expected a table [[rule]]")
+    unknown = [key for key in table if key not in KEYS]
+    if unknown:
+        raise UsageError(f"{where}: {unknown[0]!r}: expected one of {', '.join(KEYS)}")
+    values = {key: KEYS[key](f"{where}: {key}", value) for key, value in table.items()}
+    if "expect" not in values:
+        raise UsageError(f"{where}: expect: missing; it is the regular expression of a line")
+    name = values.pop("name", "") or where.rpartition(": ")[2].removeprefix("rule ")
+    return _checked(where, Rule(f"rule {name}", **values))
+
+
+def _checked(where: str, rule: Rule) -> Rule:
+    """Return a rule whose parts fit together.
+
+    Raises:
+        UsageError: they do not.
+    """
+    try:
+        pattern = re.compile(rule.expect.encode(), re.MULTILINE)
+    except (re.error, RecursionError, OverflowError, UnicodeEncodeError) as error:
+        raise UsageError(f"{where}: {rule.expect!r} is no regular expression: {error}") from None
+    if where != EXPECT and not (rule.within or rule.every or rule.finite or rule.falls):
+        raise UsageError(f"{where}: nothing to watch; add within, every, finite or falls")
+    for key, group in (("finite", rule.finite), ("falls", rule.falls)):
+        known = {*pattern.groupindex, *map(str, range(pattern.groups + 1))}
+        if group and group not in known:
+            raise UsageError(f"{where}: {key}: {rule.expect!r} has no group {group}")
+    if bool(rule.falls) != bool(rule.over):
+        raise UsageError(f"{where}: falls and over: one needs the other (over = 100 lines)")
+    return rule
+
+
+def _text(where: str, value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{where}: expected text, not {value!r}")
+    return value
+
+
+def _duration(where: str, value: object) -> float:
+    try:
+        found = seconds(str(value))
+        if isinstance(value, bool) or not 0 < found < float("inf"):
+            raise ValueError
+    except ValueError:
+        raise UsageError(f"{where}: expected a duration such as {FORMS}, not {value!r}") from None
+    return found
+
+
+def _group(where: str, value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, (str, int)) or value in {"", 0}:
+        raise UsageError(f"{where}: expected the name or number of a group, not {value!r}")
+    return str(value)
+
+
+def _count(where: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise UsageError(f"{where}: expected a number of lines from 1 on, not {value!r}")
+    return value
+
+
+def _ranks(where: str, value: object) -> frozenset[int]:
+    return parse_ranks(where, str(value) if isinstance(value, int) else _text(where, value))
+
+
+def _reaction(where: str, value: object) -> str:
+    if value not in REACTIONS:
+        raise UsageError(f"{where}: expected {either(REACTIONS)}, not {value!r}")
+    return str(value)
+
+
+KEYS: Mapping[str, Callable[[str, object], Any]] = {
+    "name": _text,
+    "expect": _text,
+    "within": _duration,
+    "every": _duration,
+    "finite": _group,
+    "falls": _group,
+    "over": _count,
+    "ranks": _ranks,
+    "then": _reaction,
+}
+"""The keys of a rule, and what reads their values."""
