@@ -157,7 +157,7 @@ class Options:
     restart_window: float = option(0.0, "seconds", "DURATION")
     min_uptime: float = option(0.0, "seconds", "DURATION")
     no_restart_codes: str = option("", "str", "CODES")
-    restart_on: str = option("", "str", "CLASSES")
+    restart_on: str = option("", "str", "LIST")
     stop_without_progress: int = option(0, "int", "N")
     checkpoints: str = option("", "str", "GLOB")
     min_wait: float = option(0.0, "seconds", "DURATION")

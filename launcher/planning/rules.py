@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 
 from ..cli.durations import FORMS, seconds
 from ..common.errors import UsageError
@@ -59,9 +60,9 @@ def _of_file(path: str) -> list[Rule]:
     Raises:
         UsageError: it cannot be read, or is invalid.
     """
-    try:
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ImportError:  # Python 3.10
+    else:
         import tomli as tomllib
     where = f"--rules {path}"
     try:

@@ -14,7 +14,6 @@ class ElasticPolicy(NamedTuple):
         window: the time in which `restarts` are counted; 0 for the whole job.
         uptime: there is no restart if a round fails sooner than this after its start.
         final: exit codes after which there is no restart; 128 + N for signal N.
-        restart_on: classes of failures (`verdict.FailureClass`) that lead to a restart; none for all.
         wait: how long to wait for more nodes when there are too few.
         cool: how long a node is excluded after consecutive failures began there; 0 for never.
         notice: how long before a change that can wait the workers are notified.
@@ -24,6 +23,8 @@ class ElasticPolicy(NamedTuple):
         notice_by: how they are notified: a signal's name, or a file's path; "" for not at all.
         agent: what starts and stops the workers on each node: `dsrun` (the node launcher) or
             `torch` (torch's elastic agent).
+        restart_on: classes of failures (`verdict.FailureClass`) that lead to a restart; none for
+            all.
     """
 
     least: int
@@ -32,7 +33,6 @@ class ElasticPolicy(NamedTuple):
     window: float = 0.0
     uptime: float = 0.0
     final: frozenset[int] = frozenset()
-    restart_on: frozenset[str] = frozenset()
     wait: float = 0.0
     cool: float = 0.0
     notice: float = 0.0
@@ -40,3 +40,4 @@ class ElasticPolicy(NamedTuple):
     notice_by: str = ""
     gain_delay: float = 0.0
     agent: str = "dsrun"
+    restart_on: frozenset[str] = frozenset()

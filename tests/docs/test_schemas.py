@@ -25,6 +25,7 @@ from dsrun.launcher.specs.origin import Origin
 from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
 from dsrun.launcher.specs.plan import Worker
 from dsrun.launcher.specs.rendezvous import Rendezvous
+from dsrun.launcher.specs.rule import Rule
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 from dsrun.launcher.specs.watch_policy import WatchPolicy
 
@@ -47,6 +48,7 @@ RECORDS: tuple[tuple[type, dict[str, Any]], ...] = (
     (OutputPolicy, PLAN["output"]),
     (CheckPolicy, PLAN["checks"]),
     (WatchPolicy, PLAN["watch"]),
+    (Rule, PLAN["rule"]),
     (HookPolicy, PLAN["hooks"]),
     (ElasticPolicy, PLAN["elastic"]),
     (HostUpdates, PLAN["updates"]),

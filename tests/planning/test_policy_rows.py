@@ -18,6 +18,7 @@ from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
+from dsrun.launcher.specs.rule import Rule
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 from dsrun.launcher.specs.watch_policy import WatchPolicy
 
@@ -72,6 +73,29 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             "a hang of 5 s ends the job",
         ),
         (SPEC._replace(watch=WatchPolicy(0.0)), "watch", "no look for hangs"),
+        (
+            SPEC._replace(
+                watch=WatchPolicy(
+                    rules=(Rule("--expect", "x", then="stop"),),
+                    fruitless_rounds=3,
+                    checkpoints="/c/*",
+                )
+            ),
+            "watch",
+            "--expect 'x': if broken, it ends the job; 3 rounds without progress end the job;"
+            " a new /c/* is progress",
+        ),
+        (
+            SPEC._replace(elastic=ElasticPolicy(1, 1, 0, restart_on=frozenset({"node", "data"}))),
+            "elastic",
+            "1 node; 0 restarts; restarts only after failures of class data, node;"
+            " dsrun's agent on each node",
+        ),
+        (
+            SPEC._replace(supervision=SupervisionPolicy(no_requeue_code=9)),
+            "requeue",
+            "exit code 9 if the job would fail again",
+        ),
         (
             SPEC._replace(
                 binding=BindingPolicy("numa"), core_lists=tuple((f"w{at}", "0") for at in range(6))

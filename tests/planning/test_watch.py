@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
 from dsrun.launcher.cli.options import Options
@@ -9,6 +11,9 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.planning.watch import watch_policy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.watch_policy import WatchPolicy
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def test_the_defaults_of_the_options() -> None:
@@ -20,3 +25,35 @@ def test_a_restart_needs_a_job_that_can_be_restarted() -> None:
     with pytest.raises(UsageError, match=r"^--on_hang restart: .* --max_restarts N"):
         watch_policy(options, None)
     assert watch_policy(options, ElasticPolicy(1, 2, 3)) == WatchPolicy(5.0, "restart")
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"expect": "x", "every": 1.0, "on_missing": "restart"}, "--on_missing restart"),
+        ({"expect": "x", "stop_without_progress": 2}, "--stop_without_progress"),
+    ],
+)
+def test_what_needs_rounds(given: dict[str, Any], name: str) -> None:
+    with pytest.raises(UsageError, match=f"^{name}: .* --max_restarts N"):
+        watch_policy(Options(**given), None)
+    assert watch_policy(Options(**given), ElasticPolicy(1, 2, 3)).rules
+
+
+def test_a_rule_of_a_file_that_needs_rounds_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text("[[rule]]\nname='a'\nexpect='x'\nevery=1\nthen='restart'")
+    with pytest.raises(UsageError, match=r"^rule a: then restart: "):
+        watch_policy(Options(rules=str(path)), None)
+
+
+def test_what_shows_progress_has_to_be_given_where_it_is_needed() -> None:
+    limits = ElasticPolicy(1, 2, 3)
+    with pytest.raises(UsageError, match=r"^--stop_without_progress 2: what is progress"):
+        watch_policy(Options(stop_without_progress=2), limits)
+    with pytest.raises(UsageError, match=r"^--checkpoints \*.pt: only with --stop_without_prog"):
+        watch_policy(Options(checkpoints="*.pt"), limits)
+    policy = watch_policy(
+        Options(stop_without_progress=2, checkpoints="c/*.pt", workdir="/w"), limits
+    )
+    assert (policy.fruitless_rounds, policy.checkpoints) == (2, "/w/c/*.pt")

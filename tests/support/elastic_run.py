@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.reconnector import FIRST
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
+from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.watch_policy import WatchPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dsrun.launcher.head.output.console import Console
     from dsrun.launcher.head.run.run import Run
 
     from .fake_fleet import FakeFleet
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
     FleetOf = Callable[..., FakeFleet]
 
 NO_COMMAND = CheckPolicy()
+
+UNWATCHED = WatchPolicy(hang_timeout=0.0)
 
 LINE = "the connection to its node launcher ended (closed by the other end)"
 
@@ -33,6 +38,7 @@ class Job:
         least: int = 1,
         most: int = 9,
         checks: CheckPolicy = NO_COMMAND,
+        watch: WatchPolicy = UNWATCHED,
         **limits: Any,
     ) -> None:
         self.fleet = fleet
@@ -44,7 +50,10 @@ class Job:
             self.made.append(RunnerRounds(run, policy))
             return self.made[0]
 
-        self.run = fleet.run(restarts=make, elastic=policy, checks=checks)
+        self.run = fleet.prepare(restarts=make, elastic=policy, checks=checks, watch=watch)
+        attach(self.run, cast("Console", fleet.console))
+        self.run.begin()
+        fleet.step()
 
     @property
     def rounds(self) -> RunnerRounds:

@@ -41,8 +41,8 @@ OPTIONS = {
         default="all",
     ),
     "stop_without_progress": Description(
-        "End the job with exit code 77 after so many rounds in a row that have failed without a line"
-        " that matches --expect, or a new file of --checkpoints. 0: never."
+        "End the job with exit code 77 after so many failed rounds in a row without a line that"
+        " matches --expect, or a new file of --checkpoints. 0: never."
     ),
     "checkpoints": Description(
         "Files that show progress, for --stop_without_progress: a pattern such as 'ckpt/*.pt', as"

@@ -18,8 +18,8 @@ OPTIONS = {
         "Slurm: requeue the job if it ends with one of these exit codes: 75,143.", default="never"
     ),
     "no_requeue_code": Description(
-        "Exit code of a job that has failed and would fail again, such as by an error in the script:"
-        " it is not requeued by --requeue_on, and a batch system can be told not to.",
+        "Exit code of a job that has failed and would fail again, such as by an error in its"
+        " script: it is not requeued by --requeue_on, and a batch system can be told not to.",
         default="that of the failure",
     ),
     "signals_to_handle": Description(

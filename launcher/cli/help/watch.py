@@ -19,19 +19,17 @@ OPTIONS = {
         default="none",
     ),
     "within": Description(
-        "Time from the start of the workers to the first line that matches --expect.",
-        default="as --every",
+        "Time from the start of the workers to the first line that matches --expect. 0: as --every."
     ),
-    "every": Description(
-        "Time from one line that matches --expect to the next.", default="no limit"
-    ),
+    "every": Description("Time from one line that matches --expect to the next. 0: no limit."),
     "on_missing": Description(
-        "What follows if such a line is missing, after a line that says so: nothing else, the end of"
-        " the job with exit code 77, or another round of a job with --max_restarts."
+        "What follows if such a line is missing, after a line that says so: nothing else, the end"
+        " of the job with exit code 77, or another round of a job with --max_restarts."
     ),
     "rules": Description(
         "A TOML file with any number of such rules, also about numbers in the lines: a loss must be"
-        " finite, or fall."
+        " finite, or fall.",
+        default="none",
     ),
     "metrics_file": Description(
         "Write metrics of the job to FILE every 5 seconds, in the text format of Prometheus; a"

@@ -34,6 +34,7 @@ class Failures:
         self._limits = limits
         self._budget = RestartBudget(limits, clock)
         self._excluded = ExcludedNodes(limits.cool, clock)
+        self._blamed = False
         self.not_before = 0.0
 
     @property
@@ -50,6 +51,7 @@ class Failures:
         """Spend a restart on a failure, if there is one left and it is worth it."""
         if not self._budget.spend(code, lasted):
             return False
+        self._blamed = False
         delay = self._budget.delay
         self.not_before = self._clock() + delay
         wait = f"; waiting {delay:g} s" if delay else ""
@@ -68,7 +70,7 @@ class Failures:
         It is if failures begin there repeatedly, and on no other node, and the other nodes are
         enough. A failure elsewhere brings excluded nodes back.
         """
-        name = self._name(node)
+        name, self._blamed = self._name(node), True
         for other in self._excluded.blame(node):
             back = self._name(other)
             self._warn(f"a failure began on {name}, too: {back} is no longer excluded")
@@ -84,6 +86,7 @@ class Failures:
     def take_back(self) -> None:
         """Count nothing for the last failure: the loss of a node has caused it."""
         self._budget.refund()
-        self._excluded.excuse()
+        if self._blamed:
+            self._excluded.excuse()
         self.not_before = 0.0
         self._warn("that restart is not counted: a node was lost")

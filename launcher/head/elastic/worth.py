@@ -1,4 +1,4 @@
-"""`--restart_on`: which failures are worth a restart, by what is known as soon as one has failed."""
+"""`--restart_on`: which failures are worth a restart, by what is known at once."""
 
 from __future__ import annotations
 
@@ -35,4 +35,6 @@ class Worth:
         data = b"".join(data for rank, _, data in self._tail.blocks() if rank == ended.rank)
         found = of_exit(host, ended, data.decode("utf-8", "replace")).kind.value
         wanted = ", ".join(sorted(self._classes))
-        return "" if found in self._classes else f"its class is {found}, not {wanted} (--restart_on)"
+        return (
+            "" if found in self._classes else f"its class is {found}, not {wanted} (--restart_on)"
+        )

@@ -12,6 +12,7 @@ import threading
 from contextlib import suppress
 from functools import partial
 
+from ...common.text import plain
 from ...common.wording import counted
 from ...specs.rule import EXPECT
 from ..run.events import Alarm, JobStarted, NodeLost, RankExit, RoundBegan
@@ -85,8 +86,8 @@ class Progress:
     def _sentence(self) -> str:
         lines = [rule.expect for rule in self._policy.rules if rule.name == EXPECT]
         files = self._policy.checkpoints
-        missing = [f"no line has matched {one!r}" for one in lines]
-        missing += [f"there is no new file {files}"] if files else []
+        missing = [f"no line has matched '{plain(one)}'" for one in lines]
+        missing += [f"there is no new file {plain(files)}"] if files else []
         how_often = counted(self._fruitless, "round")
         return f"{how_often} in a row without progress: {' and '.join(missing)}"
 

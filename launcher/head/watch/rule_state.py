@@ -71,7 +71,7 @@ class RuleState:
             after = duration(now - self._since)
             yield self._finding(f"a line of {place} matches again, after {after}", broken=False)
         self._missing, self._since = False, now
-        self._last = f"{place}: {_shown(found[-1])}"
+        self._last = f"{_shown(found[-1])} of {place}"
         if self.rule.finite or self.rule.falls:
             for one in found:
                 yield from self._check(output.rank, place, one)
@@ -124,8 +124,8 @@ class RuleState:
             return
         limit = duration(self.due - self._since)
         self._missing = True
-        text = f"no line has matched {self.rule.expect!r}"
-        since = f"for {limit}; the last was of {self._last}"
+        text = f"no line has matched '{plain(self.rule.expect)}'"
+        since = f"for {limit}; the last was {self._last}"
         since = since if self._last else f"within {limit} of the start of the workers"
         yield self._finding(f"{text} {since}")
 
@@ -139,4 +139,4 @@ def _number(text: bytes) -> float | None:
 
 def _shown(match: Match[bytes]) -> str:
     line = line_of(match)
-    return plain(line if len(line) <= SHOWN else f"{line[:SHOWN]}...")
+    return f"'{plain(line[:SHOWN])}{'...' if len(line) > SHOWN else ''}'"

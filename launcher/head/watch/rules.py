@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
+from ...common.text import plain
 from ...specs.rule import EXPECT
 from ..run.events import RESULT, JobEnded, JobStarted, RankExit, RankOutput, RoundBegan
 from .lines import Lines
@@ -96,8 +97,8 @@ class RuleWatch:
         """Go on without a rule whose expression takes too long."""
         self._states.remove(state)
         self._run.warn(
-            f"{state.rule.name}: not watched any more: to search output of rank {rank} for"
-            f" {state.rule.expect!r} took longer than {self._limit.seconds:g} s"
+            f"{state.rule.name}: not watched any more: the search for '{plain(state.rule.expect)}'"
+            f" in output of rank {rank} took longer than {self._limit.seconds:g} s"
         )
 
     def _moved(self) -> bool:

@@ -10,7 +10,7 @@ function __dsrun_options --description 'Test whether an option may come next'
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case _H __hostfile __host __on __on_busy __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __sync __sync_limit __start_method __venv_script __preload __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __health_command __health_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __hang_timeout __on_hang __metrics_file __on_event __grace __shutdown_timeout __heartbeat_timeout __requeue_on __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __elastic_agent __restart_window __min_uptime __no_restart_codes __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory _h __help
+            case _H __hostfile __host __on __on_busy __host_discovery_script _i __include _e __exclude __num_nodes __nnodes __num_gpus __num_accelerators __nproc_per_node __elastic_config __python __workdir __sync __sync_limit __start_method __venv_script __preload __role __export __env_file __launcher __launcher_args __launcher_path __ssh_port __node_rank __master_addr __master_port __control_port __token_file __rdzv_backend __rdzv_endpoint __rdzv_id __rdzv_conf __local_addr __connect_timeout __start_timeout __health_command __health_timeout __log_dir __enable_each_rank_log _r __redirects _t __tee __log_layout __logs_specs __console_ranks __local_ranks_filter __prefix __color __stdin __event_log_handler __report_file __log_level __hang_timeout __on_hang __expect __within __every __on_missing __rules __metrics_file __on_event __grace __shutdown_timeout __heartbeat_timeout __requeue_on __no_requeue_code __signals_to_handle __monitor_interval __min_elastic_nodes __max_elastic_nodes __max_restarts __elastic_agent __restart_window __min_uptime __no_restart_codes __restart_on __stop_without_progress __checkpoints __min_wait __cool_down __gain_delay __change_notice __change_delay __warm_modules __accelerator __bind_core_list __bind_to __numa_binding __bind_smt __bind_memory _h __help
                 set value yes
             case '_*'
             case '*'
@@ -149,6 +149,12 @@ complete -c dsrun -n __dsrun_options -l hang_timeout -x -d 'A job hangs if a ran
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l hang-timeout -x -d 'A job hangs if a rank, for which others wait, has done nothing for ...'
 complete -c dsrun -n __dsrun_options -l on_hang -x -a 'report stop restart' -d 'What follows from a hang, after a line that says which rank is ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l on-hang -x -a 'report stop restart' -d 'What follows from a hang, after a line that says which rank is ...'
+complete -c dsrun -n __dsrun_options -l expect -x -d 'A line of output that matches this regular expression has to appear: ...'
+complete -c dsrun -n __dsrun_options -l within -x -d 'Time from the start of the workers to the first line that matches ...'
+complete -c dsrun -n __dsrun_options -l every -x -d 'Time from one line that matches --expect to the next. 0: no limit'
+complete -c dsrun -n __dsrun_options -l on_missing -x -a 'report stop restart' -d 'What follows if such a line is missing, after a line that says so: ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l on-missing -x -a 'report stop restart' -d 'What follows if such a line is missing, after a line that says so: ...'
+complete -c dsrun -n __dsrun_options -l rules -r -F -d 'A TOML file with any number of such rules, also about numbers in the ...'
 complete -c dsrun -n __dsrun_options -l metrics_file -r -F -d 'Write metrics of the job to FILE every 5 seconds, in the text format ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l metrics-file -r -F -d 'Write metrics of the job to FILE every 5 seconds, in the text format ...'
 complete -c dsrun -n __dsrun_options -l on_event -x -a '(__fish_complete_command)' -d 'Shell command that is run on this machine when the job starts, ...'
@@ -161,6 +167,8 @@ complete -c dsrun -n __dsrun_options -l graceful_term_ok -d 'Exit with 0 if all 
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l graceful-term-ok -d 'Exit with 0 if all ranks exit with 0 after a stop signal, instead of ...'
 complete -c dsrun -n __dsrun_options -l requeue_on -x -d 'Slurm: requeue the job if it ends with one of these exit codes: 75,143'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l requeue-on -x -d 'Slurm: requeue the job if it ends with one of these exit codes: 75,143'
+complete -c dsrun -n __dsrun_options -l no_requeue_code -x -d 'Exit code of a job that has failed and would fail again, such as by ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l no-requeue-code -x -d 'Exit code of a job that has failed and would fail again, such as by ...'
 complete -c dsrun -n __dsrun_options -l signals_to_handle -x -d 'Signals to dsrun that end the job'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l signals-to-handle -x -d 'Signals to dsrun that end the job'
 complete -c dsrun -n __dsrun_options -l monitor_interval -x -d 'With torch\'s rendezvous: how often torch\'s agent looks at the workers'
@@ -183,6 +191,11 @@ complete -c dsrun -n __dsrun_options -l min_uptime -x -d 'End the job if a worke
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l min-uptime -x -d 'End the job if a worker fails before the workers have run for this long'
 complete -c dsrun -n __dsrun_options -l no_restart_codes -x -d 'End the job if a worker fails with one of these exit codes: 2,64'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l no-restart-codes -x -d 'End the job if a worker fails with one of these exit codes: 2,64'
+complete -c dsrun -n __dsrun_options -l restart_on -x -d 'Restart the workers only after failures of these classes, and end ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l restart-on -x -d 'Restart the workers only after failures of these classes, and end ...'
+complete -c dsrun -n __dsrun_options -l stop_without_progress -x -d 'End the job with exit code 77 after so many failed rounds in a row ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l stop-without-progress -x -d 'End the job with exit code 77 after so many failed rounds in a row ...'
+complete -c dsrun -n __dsrun_options -l checkpoints -x -d 'Files that show progress, for --stop_without_progress: a pattern ...'
 complete -c dsrun -n __dsrun_options -l min_wait -x -d 'With fewer than --min_elastic_nodes nodes, wait this long for more. ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l min-wait -x -d 'With fewer than --min_elastic_nodes nodes, wait this long for more. ...'
 complete -c dsrun -n __dsrun_options -l cool_down -x -d 'Exclude a node for this long after 3 consecutive failures began on ...'

@@ -1,0 +1,41 @@
+"""Which failures are worth a restart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.head.run.phase import Phase
+
+from ...support.elastic_run import started
+
+if TYPE_CHECKING:
+    from ...support.elastic_run import FleetOf
+
+
+@pytest.mark.parametrize(("code", "goes_on"), [(-15, True), (7, False)])
+def test_only_failures_of_the_given_classes_lead_to_a_restart(
+    code: int, goes_on: bool, fleet_of: FleetOf
+) -> None:
+    job = started(fleet_of("n0"), restart_on=frozenset({"preempted", "node"}))
+    job.fleet.node("n0").exits(1, code)
+    job.fleet.step()
+    assert job.run.stopping is not goes_on
+    no = "no restart: rank 1 on n0 exited 7; its class is unknown, not node, preempted"
+    assert (f"{no} (--restart_on)" in job.fleet.said("warning")) is not goes_on
+
+
+def test_without_classes_every_failure_does(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"))
+    job.fleet.node("n0").exits(1, 7)
+    job.fleet.step()
+    assert job.run.phase is Phase.RUNNING
+
+
+def test_what_fails_while_a_round_ends_anyway_ends_nothing(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"), restart_on=frozenset({"preempted"}))
+    job.fleet.node("n0").exits(1, -15)
+    job.fleet.node("n0").exits(0, 7)
+    job.fleet.step()
+    assert job.run.phase is Phase.RUNNING

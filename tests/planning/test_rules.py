@@ -1,0 +1,105 @@
+"""Rules on output, from options and from a file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.cli.options import Options
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.planning.rules import rules
+from dsrun.launcher.specs.rule import EXPECT, Rule
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE = r"""
+[[rule]]
+name = "loss"
+expect = 'loss (?P<loss>\S+)'
+within = "10m"
+every = 120
+finite = "loss"
+falls = 1
+over = 200
+ranks = "0,2-3"
+then = "stop"
+
+[[rule]]
+expect = "saved"
+every = 1.5
+ranks = 0
+"""
+
+
+def test_a_rule_of_the_command_line() -> None:
+    options = Options(expect="step", within=600.0, every=120.0, on_missing="stop")
+    assert rules(options) == (Rule(EXPECT, "step", 600.0, 120.0, then="stop"),)
+
+
+def test_a_file_of_rules(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(FILE)
+    loss = {"finite": "loss", "falls": "1", "over": 200, "ranks": frozenset({0, 2, 3})}
+    wanted = Rule("rule loss", r"loss (?P<loss>\S+)", 600.0, 120.0, **loss, then="stop")  # type: ignore[arg-type]
+    saved = Rule("rule 2", "saved", every=1.5, ranks=frozenset({0}))
+    assert rules(Options(rules=str(path))) == (wanted, saved)
+    assert rules(Options(rules=str(path), expect="x", every=1.0))[1:] == (wanted, saved)
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"within": 1.0}, "--within: only with --expect 'REGEX'"),
+        ({"every": 1.0}, "--every: only with --expect 'REGEX'"),
+        ({"on_missing": "stop"}, "--on_missing stop: only with --expect 'REGEX'"),
+        ({"expect": "x"}, r"--expect 'x': expected when\? add --within 10m "),
+        ({"expect": "(", "every": 1.0}, r"--expect: '\(' is no regular expression: missing \)"),
+        ({"expect": "\ud800", "every": 1.0}, "--expect: .* is no regular expression"),
+        ({"rules": "/no/such"}, "--rules /no/such: no such file or directory"),
+    ],
+)
+def test_options_that_make_no_rule(given: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=f"^{why}"):
+        rules(Options(**given))
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("[[rule]\n", r"not valid TOML: .*line 1"),
+        ("", r"expected 1 to 100 tables \[\[rule\]\]"),
+        ("rule = 1", r"expected 1 to 100 tables \[\[rule\]\]"),
+        ("rule = [1]", r"rule 1: expected a table"),
+        ("[[rule]]\nexpect='x'\nevery=1\n[other]", r"expected 1 to 100 tables"),
+        ("[[rule]]\nexpct='x'", r"rule 1: 'expct': expected one of name, expect, "),
+        ("[[rule]]\nevery=1", r"rule 1: expect: missing"),
+        ("[[rule]]\nexpect=''", r"rule 1: expect: expected text"),
+        ("[[rule]]\nexpect='('\nevery=1", r"rule 1: '\(' is no regular expression"),
+        ("[[rule]]\nexpect='x'", r"rule 1: nothing to watch"),
+        ("[[rule]]\nexpect='x'\nevery='soon'", r"rule 1: every: expected a duration such as 30,"),
+        ("[[rule]]\nexpect='x'\nevery=true", r"rule 1: every: expected a duration"),
+        ("[[rule]]\nexpect='x'\nevery=-1", r"rule 1: every: expected a duration"),
+        ("[[rule]]\nexpect='x'\nevery=nan", r"rule 1: every: expected a duration"),
+        ("[[rule]]\nexpect='x'\nfinite='y'", r"rule 1: finite: 'x' has no group y"),
+        ("[[rule]]\nexpect='x'\nfinite=1", r"rule 1: finite: 'x' has no group 1"),
+        ("[[rule]]\nexpect='x'\nfinite=[1]", r"rule 1: finite: expected the name or number"),
+        ("[[rule]]\nexpect='(x)'\nfalls=1", r"rule 1: falls and over: one needs the other"),
+        ("[[rule]]\nexpect='(x)'\nfalls=1\nover=0", r"rule 1: over: expected a number of lines"),
+        ("[[rule]]\nexpect='x'\nevery=1\nranks='a'", r"rule 1: ranks 'a': expected ranks"),
+        ("[[rule]]\nexpect='x'\nevery=1\nthen='cry'", r"rule 1: then: expected report, stop or"),
+    ],
+)
+def test_a_file_that_makes_no_rules(text: str, why: str, tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=f"^--rules {path}: {why}"):
+        rules(Options(rules=str(path)))
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "rules.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="not valid TOML"):
+        rules(Options(rules=str(path)))
