@@ -7,7 +7,6 @@ from ..common.errors import UsageError, conflict
 from ..common.exit_codes import exit_codes
 from ..common.wording import counted
 from ..specs.elastic_policy import ElasticPolicy
-from ..specs.verdict import FailureClass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -124,7 +123,11 @@ def _classes(text: str) -> frozenset[str]:
     Raises:
         UsageError: one is unknown.
     """
-    names = [name.strip() for name in text.lower().split(",")] if text else []
+    if not text:
+        return frozenset()
+    from ..specs.verdict import FailureClass
+
+    names = [name.strip() for name in text.lower().split(",")]
     known = [one.value for one in FailureClass]
     for name in names:
         if name not in known:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...control import messages
-from ...specs.verdict import Retry
 from ..report.report import words
 
 TYPE_CHECKING = False
@@ -24,6 +23,7 @@ def report(run: Run) -> Report:
 
 def _is_useless(known: Report) -> bool:
     """Return whether a job has failed that would fail again."""
+    from ...specs.verdict import Retry
     from ..deaths.verdict import of_report
 
     found = of_report(known)

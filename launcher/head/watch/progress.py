@@ -15,7 +15,7 @@ from functools import partial
 from ...common.text import plain
 from ...common.wording import counted
 from ...specs.rule import EXPECT
-from ..run.events import Alarm, JobStarted, NodeLost, RankExit, RoundBegan
+from ..run.events import Alarm, NodeLost, RankExit, RoundBegan
 from .reaction import Reaction
 
 TYPE_CHECKING = False
@@ -40,12 +40,11 @@ class Progress:
         self._ended = False
         run.loop.open_to_threads()
         run.observe(self.on_event)
+        self._find(self._on_first)
 
     def on_event(self, event: RunEvent) -> None:
         """See when a round begins, and what ends it."""
         match event:
-            case JobStarted():
-                self._find(self._on_first)
             case RoundBegan():
                 self._hosts, self._ended = event.hosts, False
             case RankExit() if event.code and not event.stopped:

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control.messages import End
+from dsrun.launcher.head.deaths import verdict
 from dsrun.launcher.head.run.outcome import end_message, report
+from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+from dsrun.launcher.specs.verdict import FailureClass, Retry, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,3 +57,26 @@ def test_runs_share_a_loop_and_each_tells_its_own_end(fleet_of: Callable[..., Fa
     job.end_well(one)
     assert over == ["other", "2 ready", "one"]
     assert [report(run).exit_code for run in (one, other)] == [0, 0]
+
+
+@pytest.mark.parametrize(("retry", "code"), [(Retry.NO, 99), (Retry.YES, 7), (Retry.UNKNOWN, 7)])
+def test_a_job_that_would_fail_again_has_a_code_of_its_own(
+    retry: Retry, code: int, fleet_of: Callable[..., FakeFleet], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Verdict(FailureClass.SCRIPT, retry)
+    monkeypatch.setattr(verdict, "of_report", lambda ended: found if ended.exit_code else None)
+    job = fleet_of("n0")
+    run = job.start(supervision=SupervisionPolicy(no_requeue_code=99))
+    job.node("n0").exits(1, 7)
+    job.node("n0").done()
+    job.go(1)
+    assert (report(run).exit_code, end_message(run).code) == (code, code)
+    why = "  it would fail again: exit code 99 (--no_requeue_code)\n"
+    assert (why in end_message(run).report) is (code == 99)
+
+
+def test_a_job_that_ends_well_would_not_fail_again(fleet_of: Callable[..., FakeFleet]) -> None:
+    job = fleet_of("n0")
+    run = job.start(supervision=SupervisionPolicy(no_requeue_code=99))
+    job.end_well(run)
+    assert report(run).exit_code == 0
