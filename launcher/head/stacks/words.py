@@ -17,6 +17,12 @@ if TYPE_CHECKING:
 NAMED = 3
 """Groups of ranks that a sentence names."""
 
+IDLE = 1.0
+"""Seconds without work that a sentence names."""
+
+HOLDING = ", holding the interpreter's lock (GIL)"
+"""What is said of a thread that is active, as `ThreadStack` has it, and does nothing."""
+
 STATES = {
     "T": "is stopped by a signal such as SIGSTOP",
     "t": "is stopped by a debugger or tracer",
@@ -75,9 +81,14 @@ def _more(ranks: Sequence[int], place: Place, views: Mapping[int, RankView] | No
     """Return for how long ranks have been there, and what that waits for in their own processes."""
     if views is None:
         return ""
-    idle = f" for {min(views[rank].idle for rank in ranks):.0f} s"
-    inside = within(views[ranks[0]], place)
-    return f"{idle if idle != ' for 0 s' else ''}{inside}"
+    idle = min(views[rank].idle for rank in ranks)
+    seconds = f" for {idle:.0f} s" if idle >= IDLE else ""
+    locked = HOLDING if idle >= IDLE and all(_active(views[rank]) for rank in ranks) else ""
+    return f"{seconds}{locked}{within(views[ranks[0]], place)}"
+
+
+def _active(view: RankView) -> bool:
+    return any(one.main and one.active for one in view.threads_of(view.pid))
 
 
 def within(view: RankView, place: Place) -> str:

@@ -42,6 +42,13 @@ CASES = {
         Reason.OUTSIDE,
         f"{WAIT}; rank 3 (n1) is in load_batch (data.py:88) for 62 s",
     ),
+    "it holds the interpreter's lock": (
+        (*THREE, view(3, LOAD, idle=62.2, active=True)),
+        (3,),
+        Reason.OUTSIDE,
+        f"{WAIT}; rank 3 (n1) is in load_batch (data.py:88) for 62 s,"
+        " holding the interpreter's lock (GIL)",
+    ),
     "it sleeps there, as the kernel says": (
         (*THREE, view(3, LOAD, waits_in="hrtimer_nanosleep")),
         (3,),
