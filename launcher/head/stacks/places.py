@@ -38,6 +38,7 @@ class Kind(Enum):
     LOCK = "wait{s} for a lock or a thread in"
     NATIVE = "wait{s} for a lock or native code in"
     SLEEP = "sleep{s} in"
+    SIGNAL = "wait{s} for a signal in"
     DISK = "wait{s} for a file system in"
     IO = "wait{s} for input or output in"
     GIL = "wait{s} for the interpreter's lock in"
@@ -102,6 +103,7 @@ KERNEL: tuple[tuple[Kind, str], ...] = (
     (Kind.SLEEP, ".*nanosleep.*"),
     (Kind.NATIVE, "futex.*"),
     (Kind.DISK, "(nfs|rpc_|lustre|ll_|cl_|fuse_|request_wait|ceph|jbd2|folio_|io_schedule).*"),
+    (Kind.SIGNAL, ".*pause|.*sigsuspend|.*sigtimedwait"),
     (Kind.PROGRAM, "do_wait|kernel_wait.*|vfork.*|wait_for_vfork.*"),
     (Kind.IO, "(pipe_|anon_pipe|unix_stream|sk_wait|tcp_|inet_csk|wait_woken|.*skb_wait).*"),
     (Kind.IO, "(n_tty_|poll_schedule|do_select|do_poll|do_epoll|ep_poll).*"),

@@ -84,6 +84,7 @@ def test_kinds(inner: tuple[str, ...], kind: Kind, call: str) -> None:
         ("anon_pipe_read", Kind.IO),
         ("nfs_wait_bit_killable", Kind.DISK),
         ("do_wait", Kind.PROGRAM),
+        ("__do_sys_pause", Kind.SIGNAL),
         ("0", Kind.CODE),
         ("", Kind.CODE),
     ],

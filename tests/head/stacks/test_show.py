@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from dsrun.launcher.head.stacks.culprit import Reason
+from dsrun.launcher.head.stacks.places import Kind
 from dsrun.launcher.head.stacks.show import BOLD, DIM, LONGEST, NORMAL, Shown, as_json
 from dsrun.launcher.head.stacks.view import RankView
 
@@ -80,3 +82,10 @@ def test_json_of_a_silent_node() -> None:
     told = as_json(ranks(view(0), RankView(1, "n0", 4001, problem="no answer")))
     assert schemas.faults("stacks", json.loads(json.dumps({"job_id": "job", **told}))) == []
     assert [told["reason"], told["odd"], told["waiting"]] == ["silent", [1], [0]]
+
+
+def test_the_schema_has_every_reason_and_kind() -> None:
+    whole = schemas.schema("stacks")
+    assert set(whole["properties"]["reason"]["enum"]) == {one.value for one in Reason}
+    kinds = whole["$defs"]["place"]["properties"]["kind"]["enum"]
+    assert set(kinds) == {one.name.lower() for one in Kind}
