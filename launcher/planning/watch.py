@@ -30,7 +30,10 @@ def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy
     restarts["--stop_without_progress"] = options.stop_without_progress > 0
     for name, asked in restarts.items():
         if asked and elastic is None:
-            raise UsageError(f"{name}: the job cannot be restarted; allow it with --max_restarts N")
+            backend = options.rdzv_backend
+            torchs = f"with --rdzv_backend {backend} torch restarts the workers"
+            why = torchs if backend != "static" else "allow it with --max_restarts N"
+            raise UsageError(f"{name}: the job cannot be restarted; {why}")
     return WatchPolicy(
         hang_timeout=options.hang_timeout,
         on_hang=options.on_hang,

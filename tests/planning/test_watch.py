@@ -57,3 +57,9 @@ def test_what_shows_progress_has_to_be_given_where_it_is_needed() -> None:
         Options(stop_without_progress=2, checkpoints="c/*.pt", workdir="/w"), limits
     )
     assert (policy.fruitless_rounds, policy.checkpoints) == (2, "/w/c/*.pt")
+
+
+def test_where_torch_forms_the_rounds_dsrun_cannot_restart() -> None:
+    options = Options(on_hang="restart", rdzv_backend="c10d", max_restarts=3)
+    with pytest.raises(UsageError, match=r"with --rdzv_backend c10d torch restarts the workers$"):
+        watch_policy(options, None)

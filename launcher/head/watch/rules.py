@@ -29,7 +29,7 @@ still (Ctrl-Z) and read nothing, which is not the workers' fault."""
 LATE = 1.0
 """Seconds from which on a look is late."""
 
-SEARCH = 0.5
+SEARCH = 0.2
 """Seconds of processor time for the search in one block of output."""
 
 
