@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from .rule_state import Finding
 
 LOOK = 5.0
-"""Longest time between two looks, in seconds. A look that comes late shows that this process stood
-still (Ctrl-Z) and read nothing, which is not the workers' fault."""
+"""Longest time between two looks, in seconds, as far as all limits are longer: a line that comes
+between them moves the time at which the next one is missed. A look that comes late shows that this
+process stood still (Ctrl-Z) and read nothing, which is not the workers' fault."""
 
 LATE = 1.0
 """Seconds from which on a look is late."""
@@ -47,7 +48,8 @@ class RuleWatch:
         self._lines = Lines()
         self._limit = TimeLimit(SEARCH)
         self._reaction = Reaction(run)
-        self._timed = any(state.rule.within or state.rule.every for state in self._states)
+        limits = [one for s in self._states for one in (s.rule.within, s.rule.every) if one]
+        self._between = min(LOOK, *limits) if limits else 0.0
         self._timer: Timer | None = None
         self._due = 0.0
         run.observe(self.on_event)
@@ -70,7 +72,7 @@ class RuleWatch:
         self._lines.clear()
         for state in self._states:
             state.begin(self._loop.clock())
-        if self._timed:
+        if self._between:
             self._look_later()
 
     def _pause(self) -> None:
@@ -116,8 +118,8 @@ class RuleWatch:
 
     def _look_later(self) -> None:
         now = self._loop.clock()
-        due = min((state.due for state in self._states), default=now + LOOK)
-        self._due = max(now, min(due, now + LOOK))
+        dues = [state.due for state in self._states]
+        self._due = max(now, min([now + self._between, *dues]))
         self._timer = self._loop.call_later(self._due - now, self._look)
 
     def _look(self) -> None:

@@ -93,6 +93,16 @@ def test_a_number_that_is_not_finite_stops_at_once(fleet_of: FleetOf) -> None:
     assert (job.run.stopping, job.alarms) == (True, [Alarm("rule", "stop", text)])
 
 
+def test_a_short_time_is_kept_though_the_first_one_is_long(fleet_of: FleetOf) -> None:
+    job = Watched(fleet_of, Rule(EXPECT, "step", within=60.0, every=2.0))
+    job.fleet.go(1.0)
+    job.prints("step 1\n")
+    job.fleet.go(1.5)
+    assert job.alarms == []
+    job.fleet.go(0.5)
+    assert len(job.alarms) == 1
+
+
 def test_several_rules_are_independent(fleet_of: FleetOf) -> None:
     job = Watched(fleet_of, EVERY, Rule("rule eval", "eval", every=20.0, ranks=frozenset({3})))
     job.prints("step 1\neval\n")
@@ -130,6 +140,13 @@ def test_an_expression_that_takes_too_long_is_dropped(fleet_of: FleetOf) -> None
     ]
     job.fleet.go(60.0)
     assert [one.sentence.partition(":")[0] for one in job.alarms] == [EXPECT]
+
+
+def test_nothing_is_left_to_do_without_the_only_rule(fleet_of: FleetOf) -> None:
+    job = Watched(fleet_of, Rule("rule slow", "(a+)+$", every=60.0))
+    job.prints("a" * 60 + "b\n")
+    job.fleet.go(100.0)
+    assert job.alarms == []
 
 
 def test_what_a_function_returns_is_no_output(fleet_of: FleetOf) -> None:
