@@ -44,10 +44,19 @@ def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy
 
 
 def _rules(options: Options) -> tuple[Rule, ...]:
-    """Return the rules on output; what makes them is imported only where there are any."""
+    """Return the rules on output; what makes them is imported only where there are any.
+
+    Raises:
+        UsageError: they are invalid, or there is no output.
+    """
     given = options.expect, options.rules, options.within, options.every
     if not any(given) and options.on_missing == "report":
         return ()
+    if options.redirects == "3":
+        raise UsageError(
+            "--redirects 3: no output reaches dsrun, where --expect and --rules look for it; write"
+            " the files with --tee 3"
+        )
     from .rules import rules
 
     return rules(options)

@@ -63,3 +63,11 @@ def test_where_torch_forms_the_rounds_dsrun_cannot_restart() -> None:
     options = Options(on_hang="restart", rdzv_backend="c10d", max_restarts=3)
     with pytest.raises(UsageError, match=r"with --rdzv_backend c10d torch restarts the workers$"):
         watch_policy(options, None)
+
+
+def test_rules_need_output_that_reaches_dsrun() -> None:
+    given: dict[str, Any] = {"expect": "x", "every": 1.0}
+    with pytest.raises(UsageError, match=r"^--redirects 3: no output reaches dsrun"):
+        watch_policy(Options(**given, redirects="3"), None)
+    assert watch_policy(Options(**given, tee="3"), None).rules
+    assert watch_policy(Options(redirects="3"), None).rules == ()
