@@ -65,7 +65,7 @@ def views(workers: Iterable[Worker], answers: Mapping[str, Stacks], patience: fl
     known = {host: _of_node(stacks) for host, stacks in answers.items()}
     found: Views = {}
     for one in workers:
-        nothing = "" if one.host in known else f"{one.host} has not answered within {patience:g} s"
+        nothing = "" if one.host in known else f"no answer within {patience:g} s"
         view = known.get(one.host, {}).get(one.rank)
         found[one.rank] = (view or RankView(one.rank, "", 0))._replace(
             host=one.host, pid=one.pid, problem=nothing

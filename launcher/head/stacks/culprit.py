@@ -92,6 +92,20 @@ class Scene(NamedTuple):
     perhaps: tuple[int, ...]
 
     @property
+    def silent(self) -> list[int]:
+        """The ranks of nodes that have not answered."""
+        return [rank for rank, view in sorted(self.views.items()) if view.problem]
+
+    @property
+    def outside(self) -> list[int]:
+        """The ranks that do not wait for others, by their stacks."""
+        return [
+            rank
+            for rank, place in self.places.items()
+            if place.known and place.kind not in FOR_OTHERS | PERHAPS_FOR_OTHERS
+        ]
+
+    @property
     def waiters(self) -> tuple[int, ...]:
         """The ranks that wait for others or, if no stack shows any, those that may do so."""
         return self.waiting or self.perhaps
@@ -110,8 +124,10 @@ class Scene(NamedTuple):
 def explain(views: Mapping[int, RankView]) -> Explanation:
     """Return who waits for whom among the ranks of a job."""
     scene = _scene(views)
-    found = (rule(scene) for rule in RULES)
-    return next((one for one in found if one is not None), Explanation("", Reason.NOBODY))
+    found = next(one for rule in RULES if (one := rule(scene)) is not None)
+    if found.reason is Reason.SILENT or not scene.silent:
+        return found
+    return found._replace(sentence=f"{found.sentence}; {_silence(scene)}")
 
 
 def _scene(views: Mapping[int, RankView]) -> Scene:
@@ -150,11 +166,13 @@ def _state_words(scene: Scene, ranks: Sequence[int]) -> str:
 
 
 def _silent(scene: Scene) -> Explanation | None:
-    odd = [rank for rank, view in sorted(scene.views.items()) if view.problem]
-    if not odd:
+    if not scene.silent or (scene.outside and scene.waiting):
         return None
-    words = f"{who(odd, scene.views)}: {scene.views[odd[0]].problem}"
-    return scene.named(Reason.SILENT, odd, words, sure=False)
+    return scene.named(Reason.SILENT, scene.silent, _silence(scene), sure=False)
+
+
+def _silence(scene: Scene) -> str:
+    return f"{who(scene.silent, scene.views)}: {scene.views[scene.silent[0]].problem}"
 
 
 def _mismatch(scene: Scene) -> Explanation | None:
@@ -185,13 +203,13 @@ def _behind(scene: Scene) -> Explanation | None:
 
 def _outside(scene: Scene) -> Explanation | None:
     """Find ranks that do not wait for others; without any, those that wait in native code."""
-    may_wait = FOR_OTHERS | PERHAPS_FOR_OTHERS
-    clear = [r for r, place in scene.places.items() if place.known and place.kind not in may_wait]
-    odd = clear or [r for r in scene.perhaps if scene.places[r].kind is Kind.NATIVE]
+    native = [rank for rank in scene.perhaps if scene.places[rank].kind is Kind.NATIVE]
+    odd = scene.outside or native
     if not odd or not {*scene.waiters}.difference(odd):
         return None
     words = at_places(odd, scene.places, scene.views)
-    return scene.named(Reason.OUTSIDE, odd, words, sure=bool(clear and scene.waiting))
+    sure = bool(scene.outside and scene.waiting and not scene.silent)
+    return scene.named(Reason.OUTSIDE, odd, words, sure=sure)
 
 
 def _child(scene: Scene) -> Explanation | None:
@@ -208,8 +226,10 @@ def _child(scene: Scene) -> Explanation | None:
 
 def _blocked(scene: Scene) -> Explanation | None:
     odd = [rank for rank in _in_state(scene, "D") if rank not in scene.waiters]
+    if not odd or {*scene.outside}.difference(odd):
+        return None
     words = _state_words(scene, odd)
-    return scene.named(Reason.BLOCKED, odd, words, sure=bool(scene.waiting)) if odd else None
+    return scene.named(Reason.BLOCKED, odd, words, sure=bool(scene.waiting))
 
 
 def _unknown(scene: Scene) -> Explanation | None:
@@ -249,7 +269,6 @@ def _nobody(scene: Scene) -> Explanation:
 
 
 RULES: tuple[Callable[[Scene], Explanation | None], ...] = (
-    *(_stopped, _silent, _blocked),
-    *(_mismatch, _behind),
+    *(_stopped, _mismatch, _behind, _silent, _blocked),
     *(_child, _outside, _unknown, _different, _nobody),
 )
