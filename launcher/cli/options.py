@@ -137,6 +137,7 @@ class Options:
     every: float = option(0.0, "seconds", "DURATION")
     on_missing: str = option("report", "str", "WHAT", choices=("report", "stop", "restart"))
     rules: str | None = option(None, "str", "FILE")
+    warn_slow: bool = option(False, "bool")
     metrics_file: str | None = option(None, "str", "FILE")
     on_event: str = option("", "str", "COMMAND")
 

@@ -24,6 +24,7 @@ COLUMNS = (
     ("MEMORY", "memory", 0, "right"),
     ("PROCESSES", "processes", 110, "right"),
     ("DEVICE", "device", 72, "right"),
+    ("SLOW", "slow", 56, "left"),
     ("LAST LINE", "last", 56, "left"),
 )
 """Title, field, the least width of the screen for it, and alignment of each column."""
@@ -61,8 +62,8 @@ def _job(view: JobView, now: float, width: int, room: int) -> list[Text | Table]
 
 
 def _is_used(field: str, rows: Sequence[Line]) -> bool:
-    """Return whether a column is worth its place; only the device may be missing."""
-    return field != "device" or any(row.device for row in rows)
+    """Return whether a column is worth its place; the device and what is slow may be missing."""
+    return field not in {"device", "slow"} or any(getattr(row, field) for row in rows)
 
 
 def _cell(row: Line, field: str) -> Text:

@@ -54,6 +54,7 @@ class Line(NamedTuple):
     memory: str = ""
     processes: str = ""
     device: str = ""
+    slow: str = ""
     last: str = ""
     bad: bool = False
 
@@ -144,6 +145,9 @@ def _host(view: JobView, node: NodeStatus, ranks: Sequence[RankStatus], *, alone
         memory=f"{_size(used.used)}/{_size(used.total)}" if used else "",
         processes=str(sum(row.processes for row in used.ranks)) if used else "",
         device=_devices(used.devices) if used else "",
+        slow=safe(",".join(dict.fromkeys(rank.slow for rank in ranks if rank.slow)))
+        if alone
+        else "",
         last=safe(last),
         bad=node.state == "lost" or bool(failed),
     )
@@ -174,6 +178,7 @@ def _rank(view: JobView, rank: RankStatus, row: RankUsage | None, used: Usage | 
         memory=_size(row.memory) if row else "",
         processes=str(row.processes) if row else "",
         device=_device(rank.device, used.devices) if used else "",
+        slow=safe(rank.slow),
         last=safe(rank.last),
         bad=rank.state == "failed" or bool(stuck),
     )

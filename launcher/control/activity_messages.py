@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from .field_types import Pid, Rank, Size
+from .field_types import Name, Pid, Rank, Size
 from .messages import allow_rows
 
 
@@ -20,6 +20,7 @@ class RankActivity(NamedTuple):
         printed: bytes of output that the node launcher has read.
         idle: seconds for which none of this has changed by more than idle processes change it.
         traced: whether a debugger is attached to one of its processes.
+        main: seconds of CPU time of the worker's main thread.
     """
 
     rank: Rank
@@ -31,6 +32,26 @@ class RankActivity(NamedTuple):
     printed: Size
     idle: float
     traced: bool
+    main: float = 0.0
+
+
+class LinkActivity(NamedTuple):
+    """The TCP connections of this user to one other machine, in a row of ACTIVITY; open ones only.
+
+    Attributes:
+        peer: its IP address.
+        sent: bytes that it has acknowledged.
+        busy: seconds for which bytes were on the way, summed over connections, without those in
+            which it had no room for more.
+        resent: segments that were sent again.
+        rtt: the longest round-trip time of a connection, in seconds.
+    """
+
+    peer: Name
+    sent: Size
+    busy: float
+    resent: Size
+    rtt: float
 
 
 class Activity(NamedTuple):
@@ -41,16 +62,20 @@ class Activity(NamedTuple):
         throttled: seconds for which the cgroup of the workers was denied CPU time by a quota, since
             the node launcher has started; 0.0 without one.
         ranks: the workers that run.
+        links: to other machines, if `Task.links` asks for them.
     """
 
     clock: float
     throttled: float
     ranks: tuple[RankActivity, ...]
+    links: tuple[LinkActivity, ...] = ()
 
 
 def restored(activity: Activity) -> Activity:
     """Return a message that was received, with its rows as values."""
-    return activity._replace(ranks=tuple(RankActivity(*row) for row in activity.ranks))
+    ranks = tuple(RankActivity(*row) for row in activity.ranks)
+    return activity._replace(ranks=ranks, links=tuple(LinkActivity(*row) for row in activity.links))
 
 
 allow_rows(RankActivity)
+allow_rows(LinkActivity)

@@ -36,6 +36,7 @@ class RankStatus(NamedTuple):
         since: when it was started, in seconds since 1970; 0 if it does not run.
         code: its exit code, or minus the number of the signal that ended it; None while it runs.
         last: the newest line that it has written.
+        slow: why the others wait for it, as causes of `--warn_slow`; "" if they do not.
     """
 
     rank: Rank
@@ -46,6 +47,7 @@ class RankStatus(NamedTuple):
     since: float
     code: int | None
     last: str
+    slow: str = ""
 
 
 class JobStatus(NamedTuple):

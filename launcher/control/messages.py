@@ -69,6 +69,7 @@ class Task(NamedTuple):
         facts: whether HELLO is to have the facts by which nodes are compared.
         reach: whether this node is to listen for others, so that they can try its addresses.
         sample: seconds from one ACTIVITY to the next; 0.0 for none.
+        links: whether ACTIVITY has what goes over the network.
     """
 
     dsrun: str
@@ -109,6 +110,7 @@ class Task(NamedTuple):
     facts: bool = False
     reach: bool = False
     sample: float = 0.0
+    links: bool = False
 
     @property
     def stillness(self) -> float:

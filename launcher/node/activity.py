@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ..common.loop import Loop, Timer
+    from ..control.activity_messages import LinkActivity
     from .workers.spawn import Process
 
 MOST_PROCESSES = 256
@@ -54,6 +55,7 @@ class Work(NamedTuple):
 
     state: str
     cpu: float
+    main: float
     waited: float
     moved: int
     pids: tuple[int, ...]
@@ -69,6 +71,7 @@ class Sampler:
         workers: Callable[[], Sequence[Process]],
         printed: Callable[[int], int],
         send: Callable[[bytes], None],
+        links: Callable[[], tuple[LinkActivity, ...]] = tuple,
     ) -> None:
         """Send the first ACTIVITY now.
 
@@ -78,12 +81,14 @@ class Sampler:
             workers: returns those that have not ended.
             printed: returns how many bytes of a rank's output have been read.
             send: takes each frame.
+            links: returns what has gone over the network.
         """
         self._loop = loop
         self._interval = interval
         self._workers = workers
         self._printed = printed
         self._send = send
+        self._links = links
         self._idle: dict[int, Idle] = {}
         self._throttled = throttling.read()
         self._timer: Timer | None = None
@@ -97,9 +102,11 @@ class Sampler:
     def _sample(self) -> None:
         began, running = time.thread_time(), self._workers()
         if running:
-            throttled = throttling.seconds(self._throttled, throttling.read())
+            counted = throttling.read()
+            self._throttled = {**counted, **self._throttled}
+            throttled = throttling.seconds(self._throttled, counted)
             rows = tuple(self._row(one.spec.rank, one.pid) for one in running)
-            activity = Activity(self._loop.clock(), throttled, rows)
+            activity = Activity(self._loop.clock(), throttled, rows, self._links())
             self._send(messages.pack(frames.ACTIVITY, activity))
         cost = time.thread_time() - began
         self._timer = self._loop.call_later(max(self._interval, cost / SHARE), self._sample)
@@ -109,9 +116,17 @@ class Sampler:
         idle = self._idle.setdefault(rank, Idle(2 * self._interval))
         seconds = idle.after(self._loop.clock(), work.cpu, work.moved, printed)
         traced = seconds > 0 and any(map(is_traced, work.pids))
-        cpu, waited = round(work.cpu, 2), round(work.waited, 3)
         return RankActivity(
-            rank, pid, work.state, cpu, waited, work.moved, printed, round(seconds, 2), traced
+            rank=rank,
+            pid=pid,
+            state=work.state,
+            cpu=round(work.cpu, 2),
+            waited=round(work.waited, 3),
+            moved=work.moved,
+            printed=printed,
+            idle=round(seconds, 2),
+            traced=traced,
+            main=round(work.main, 3),
         )
 
 
@@ -147,7 +162,7 @@ def work_of(pid: int) -> Work:
         cpu += sum(map(int, fields[_CPU]))
         moved += _moved(one)
         pids.append(one)
-    return Work(state, cpu / _TICK, _waited(pid), moved, tuple(pids))
+    return Work(state, cpu / _TICK, *_main(pid), moved, tuple(pids))
 
 
 def family(pid: int) -> Iterator[tuple[int, list[str]]]:
@@ -175,10 +190,10 @@ def _moved(pid: int) -> int:
     return sum(int(row[1]) for row in rows if row[0] in _IO)
 
 
-def _waited(pid: int) -> float:
-    """Return the seconds that a main thread was ready without a CPU (sched-stats.rst)."""
+def _main(pid: int) -> tuple[float, float]:
+    """Return the seconds for which a main thread ran, and was ready to (sched-stats.rst)."""
     words = _read(f"/proc/{pid}/schedstat").split()
-    return int(words[1]) / 1e9 if len(words) > 1 else 0.0
+    return (int(words[0]) / 1e9, int(words[1]) / 1e9) if len(words) > 1 else (0.0, 0.0)
 
 
 def is_traced(pid: int) -> bool:

@@ -48,7 +48,7 @@ def hello(
         devices=devices.visible,
         slots=slots,
         port=port,
-        addresses=own_addresses() if task.elastic or task.port is not None else (),
+        addresses=own_addresses() if task.elastic or task.port is not None or task.links else (),
         problems=tuple(problem for problem in problems if problem),
         clock=time.monotonic(),
         log_dir=log_dir,

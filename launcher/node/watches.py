@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..common.loop import Loop, Timer
-    from ..control.messages import NodeBindings
+    from ..control.messages import NodeBindings, Task
     from .activity import Sampler
     from .port_watch import PortWatch
     from .workers.group import WorkerGroup
@@ -45,9 +45,9 @@ class Watches:
         if setup.task.rendezvous is None:  # else rank 0 does not have the store
             self.watch_port(port, group.processes)
         self._stop_sampling()
-        if interval := setup.task.sample:
-            begin = partial(self._begin_sampling, interval, group)
-            self._sampling = self._loop.call_later(interval, begin)
+        if setup.task.sample:
+            begin = partial(self._begin_sampling, setup.task, group)
+            self._sampling = self._loop.call_later(setup.task.sample, begin)
 
     def watch_port(self, port: int, workers: Sequence[Process]) -> None:
         """Watch which program listens on the port, if rank 0 is among these workers."""
@@ -57,10 +57,12 @@ class Watches:
 
             self._port = PortWatch(self._loop, port, rank0, self._taken)
 
-    def _begin_sampling(self, interval: float, group: WorkerGroup) -> None:
+    def _begin_sampling(self, task: Task, group: WorkerGroup) -> None:
         from .activity import Sampler
+        from .links import links
 
-        self._sampling = Sampler(self._loop, interval, group.running, group.printed, self._send)
+        given = group.running, group.printed, self._send
+        self._sampling = Sampler(self._loop, task.sample, *given, links if task.links else tuple)
 
     def _stop_sampling(self) -> None:
         if self._sampling is not None:

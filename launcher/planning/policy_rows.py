@@ -159,6 +159,7 @@ def _watch(policy: WatchPolicy) -> Iterator[str]:
     if policy.fruitless_rounds:
         yield f"{policy.fruitless_rounds} rounds without progress end the job"
         yield f"a new {policy.checkpoints} is progress" if policy.checkpoints else ""
+    yield "slow ranks are reported" if policy.slow else ""
 
 
 def _hooks(policy: HookPolicy) -> Iterator[str]:

@@ -40,6 +40,7 @@ def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy
         rules=rules,
         fruitless_rounds=options.stop_without_progress,
         checkpoints=_checkpoints(options),
+        slow=options.warn_slow,
     )
 
 

@@ -8,8 +8,8 @@ from .rule import Rule
 REACTIONS = ("report", "stop", "restart")
 """What can follow from a hang or a broken rule: a line, the end of the job, another round."""
 
-SAMPLE, LEAST_SAMPLE = 5.0, 0.2
-"""Seconds between two looks at what workers do: as a rule, and at least."""
+SAMPLE, SLOW_SAMPLE, LEAST_SAMPLE = 5.0, 1.0, 0.2
+"""Seconds between two looks at what workers do: as a rule, to find slow ranks, and at least."""
 
 
 class WatchPolicy(NamedTuple):
@@ -21,6 +21,7 @@ class WatchPolicy(NamedTuple):
         rules: on what the workers print.
         fruitless_rounds: how many rounds without progress in a row end the job; 0 for none.
         checkpoints: a pattern of files as seen by the runner, a new one of which is progress; "".
+        slow: whether to warn of ranks and links for which the others wait.
     """
 
     hang_timeout: float = 300.0
@@ -28,8 +29,11 @@ class WatchPolicy(NamedTuple):
     rules: tuple[Rule, ...] = ()
     fruitless_rounds: int = 0
     checkpoints: str = ""
+    slow: bool = False
 
     @property
     def sample(self) -> float:
         """Seconds after which nodes report again what their workers do; 0.0 for never."""
-        return min(SAMPLE, max(LEAST_SAMPLE, self.hang_timeout / 10)) if self.hang_timeout else 0.0
+        wanted = [min(SAMPLE, self.hang_timeout / 10)] if self.hang_timeout else []
+        wanted += [SLOW_SAMPLE] if self.slow else []
+        return max(LEAST_SAMPLE, min(wanted)) if wanted else 0.0

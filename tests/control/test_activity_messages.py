@@ -7,10 +7,11 @@ import json
 import pytest
 
 from dsrun.launcher.control import frames, messages
-from dsrun.launcher.control.activity_messages import Activity, RankActivity, restored
+from dsrun.launcher.control.activity_messages import Activity, LinkActivity, RankActivity, restored
 
-ROW = RankActivity(3, 4003, "S", 12.5, 0.25, 1 << 40, 77, 2.5, traced=False)
-ACTIVITY = Activity(99.25, 0.5, (ROW, ROW._replace(rank=4, state="")))
+ROW = RankActivity(3, 4003, "S", 12.5, 0.25, 1 << 40, 77, 2.5, traced=False, main=3.5)
+LINK = LinkActivity("10.0.0.2", 1 << 40, 1.5, 3, 0.01)
+ACTIVITY = Activity(99.25, 0.5, (ROW, ROW._replace(rank=4, state="")), (LINK,))
 BODY = messages.pack(frames.ACTIVITY, ACTIVITY)[5:]
 
 
@@ -25,6 +26,7 @@ def test_activity_comes_back_with_its_rows() -> None:
         ({"throttled": "1"}, "throttled: expected float"),
         ({"ranks": [list(ROW)[:-1]]}, "ranks: expected"),
         ({"ranks": [list(ROW._replace(moved=-1))]}, "ranks: expected"),
+        ({"links": [list(LINK._replace(sent=-1))]}, "links: expected"),
         ({"ranks": [list(ROW._replace(idle=None))]}, "ranks: expected"),  # type: ignore[arg-type]
     ],
 )

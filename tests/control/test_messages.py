@@ -172,6 +172,7 @@ def test_what_a_task_is_when_nothing_is_said() -> None:
         "facts": False,
         "reach": False,
         "sample": 0.0,
+        "links": False,
     }
 
 

@@ -82,12 +82,13 @@ def test_work_of_children_that_are_gone_counts(start: Start) -> None:
     worker = start(f"import os, time\n{busy}{rest}")
     work = work_of(worker.pid)
     assert work.cpu >= 0.05
+    assert 0 < work.main < work.cpu + 0.02
     assert work.moved > 500
     assert (len(work.pids), work.state) == (1, "S")
 
 
 def test_a_process_that_is_gone_has_done_nothing() -> None:
-    assert work_of(1 << 30) == ("", 0.0, 0.0, 0, ())
+    assert work_of(1 << 30) == ("", 0.0, 0.0, 0.0, 0, ())
     assert not is_traced(1 << 30)
 
 

@@ -81,7 +81,9 @@ def test_what_workers_do_is_reported_of_those_started_last() -> None:
     one = Watches(clock.loop, sent.append, print)
 
     def started(rank: int, sample: float) -> None:
-        setup: Any = SimpleNamespace(task=SimpleNamespace(sample=sample, rendezvous="torch's"))
+        setup: Any = SimpleNamespace(
+            task=SimpleNamespace(sample=sample, links=False, rendezvous="torch's")
+        )
         group: Any = SimpleNamespace(running=lambda: [worker(rank)], printed=lambda _rank: 7)
         one.started(setup, 29500, group)
 

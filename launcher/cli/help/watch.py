@@ -9,6 +9,10 @@ OPTIONS = {
         "A job hangs if a rank, for which others wait, has done nothing for this long: no CPU work,"
         " no input or output, no step in its code. 0 to never look for hangs."
     ),
+    "warn_slow": Description(
+        "Warn of a rank, a host or a network link for which all others wait, and say why: its CPU"
+        " quota, other processes on its CPUs, a disk, or its share of the work."
+    ),
     "on_hang": Description(
         "What follows from a hang, after a line that says which rank is where: nothing else, the"
         " end of the job with exit code 77, or another round of a job with --max_restarts."

@@ -71,7 +71,16 @@ def _ranks(run: Run, seen: Seen, running: dict[int, Worker], now: float) -> Iter
                 since=now + known.since if known else 0.0,
                 code=None if known else code,
                 last=seen.tail.last_line(rank),
+                slow=_slow(run, place.host.name, rank),
             )
+
+
+def _slow(run: Run, host: str, rank: int) -> str:
+    if not run.record.slow:
+        return ""
+    from ..report.slow import causes
+
+    return causes(run.record.slow, host, rank)
 
 
 def _ended(code: int | None, *, stopped: bool) -> str:

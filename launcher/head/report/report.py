@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...control.messages import NodeBindings
     from ...specs.program import Program
     from .hangs import Hang
+    from .slow import Slow
 
 TAIL_LINES = 20
 
@@ -90,6 +91,7 @@ class Report(NamedTuple):
         hangs: the times in which the job did nothing.
         no_requeue_code: the exit code in place of that of the failure, as the job would fail again;
             0 for none.
+        slow: what has slowed it down.
     """
 
     job_id: str
@@ -109,6 +111,7 @@ class Report(NamedTuple):
     unseen: tuple[str, ...] = ()
     hangs: tuple[Hang, ...] = ()
     no_requeue_code: int = 0
+    slow: tuple[Slow, ...] = ()
 
     @property
     def first(self) -> Failure | None:
@@ -138,13 +141,23 @@ class Report(NamedTuple):
 def words(report: Report) -> str:
     """Return the report as text, "" for a job that ended well."""
     head = _headline(report)
-    lines = [*head, *(hangs.lines(report.hangs, head[0]) if head else []), *_details(report)]
+    lines = [*head, *(_watched(report, head[0]) if head else []), *_details(report)]
     if report.no_requeue_code:
         code = report.no_requeue_code
         lines.append(f"  it would fail again: exit code {code} (--no_requeue_code)")
     lines += [f"  could not be ended: {text}" for text in report.left]
     lines += [f"  {text}" for text in report.unseen]
     return "\n".join(lines)
+
+
+def _watched(report: Report, headline: str) -> list[str]:
+    """Return what was found while the job ran, beneath the headline."""
+    found = hangs.lines(report.hangs, headline)
+    if report.slow:
+        from . import slow
+
+        found += slow.lines(report.slow)
+    return found
 
 
 def _headline(report: Report) -> list[str]:
@@ -254,7 +267,16 @@ def as_json(report: Report) -> dict[str, object]:
         "unseen": list(report.unseen),
         **({"bindings": bindings.as_json(report.bound)} if report.bound else {}),
         **({"hangs": hangs.as_json(report.hangs, report.began)} if report.hangs else {}),
+        **_slow_json(report),
     }
+
+
+def _slow_json(report: Report) -> dict[str, object]:
+    if not report.slow:
+        return {}
+    from . import slow
+
+    return {"slow": slow.as_json(report.slow, report.began)}
 
 
 def crash_json(job_id: str, error: Exception) -> dict[str, object]:

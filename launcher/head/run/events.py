@@ -94,7 +94,7 @@ class Alarm(NamedTuple):
     """A watch has found something wrong.
 
     Attributes:
-        kind: what, as a word for programs: `hang` or `rule`.
+        kind: what, as a word for programs: `hang`, `rule` or `slow`.
         then: what follows, `report`, `stop` or `restart`.
         sentence: what was found, for people.
     """

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ...backends.events import EngineEnded
     from ...control.messages import Exit
     from ..report.hangs import Hang
+    from ..report.slow import Slow
     from .run_node import RunNode
 
 
@@ -23,6 +24,7 @@ class JobRecord:
         stop_signal: the first signal that stopped the job, 0 for none.
         broken_pipe: whether the reader of the job's output has gone.
         hangs: the times in which the job did nothing.
+        slow: what has slowed it down.
     """
 
     def __init__(self, job_id: str, began: float) -> None:
@@ -31,6 +33,7 @@ class JobRecord:
         self.stop_signal = 0
         self.broken_pipe = False
         self.hangs: list[Hang] = []
+        self.slow: list[Slow] = []
         self._by_node = False
         self._exits: list[tuple[RunNode, Exit]] = []
         self._losses: list[Loss] = []
@@ -145,6 +148,7 @@ class JobRecord:
             broken_pipe=self.broken_pipe,
             bound=tuple((node.name, node.bound) for node in nodes if node.bound),
             hangs=tuple(self.hangs),
+            slow=tuple(self.slow),
             left=tuple(f"{p.name}: {text}" for p in nodes if p.done for text in p.done.left),
             unseen=tuple(
                 node.left for node in nodes if node.left and not (node.done or node.swept)

@@ -86,6 +86,7 @@ def _common(spec: JobSpec) -> Task:
         payload=spec.payload,
         facts=spec.checks.quick,
         sample=spec.watch.sample,
+        links=spec.watch.slow,
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
     )
     return _with_rounds(task, spec)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 WATCHES: tuple[tuple[Callable[[JobSpec], bool], str], ...] = (
     (lambda spec: bool(spec.watch.rules or spec.watch.fruitless_rounds), ".watch.rules:RuleWatch"),
+    (lambda spec: spec.watch.slow, ".watch.slow:SlowWatch"),
     (lambda spec: spec.hooks.metrics_file is not None, ".hooks.metrics:MetricsFile"),
     (lambda spec: bool(spec.hooks.on_event), ".hooks.commands:EventCommands"),
 )

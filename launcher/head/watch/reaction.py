@@ -26,7 +26,7 @@ class Reaction:
         """Report what was found, stop the job for it, or restart its workers.
 
         Args:
-            kind: what was found, as a word for programs: `hang` or `rule`.
+            kind: what was found, as a word for programs: `hang`, `rule` or `slow`.
             then: what follows, one of `REACTIONS`.
             sentence: what was found.
         """

@@ -147,6 +147,8 @@ complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l log-level -x -a 'd
 complete -c dsrun -n __dsrun_options -s q -l quiet -d 'Print none of dsrun\'s own messages but errors'
 complete -c dsrun -n __dsrun_options -l hang_timeout -x -d 'A job hangs if a rank, for which others wait, has done nothing for ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l hang-timeout -x -d 'A job hangs if a rank, for which others wait, has done nothing for ...'
+complete -c dsrun -n __dsrun_options -l warn_slow -d 'Warn of a rank, a host or a network link for which all others wait, ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l warn-slow -d 'Warn of a rank, a host or a network link for which all others wait, ...'
 complete -c dsrun -n __dsrun_options -l on_hang -x -a 'report stop restart' -d 'What follows from a hang, after a line that says which rank is ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l on-hang -x -a 'report stop restart' -d 'What follows from a hang, after a line that says which rank is ...'
 complete -c dsrun -n __dsrun_options -l expect -x -d 'A line of output that matches this regular expression has to appear: ...'

@@ -1,0 +1,142 @@
+"""Warns of ranks, hosts and links for which the rest of a job waits (`--warn_slow`)."""
+
+from __future__ import annotations
+
+from ..report.slow import Slow
+from ..run.events import RESULT, AlarmOver, RankExit, RankOutput, RanksActive, RoundBegan
+from . import slowness
+from .reaction import Reaction
+from .spans import Spans
+from .steps import Steps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    from ..output.console import Console
+    from ..run.events import RunEvent
+    from ..run.run import Run
+    from .slowness import Finding
+
+    Subject: TypeAlias = tuple[tuple[int, ...], tuple[str, ...]]
+
+TIMES = 4
+"""Spans in a row with the same sure finding before it is told, and without before it is over.
+
+An evaluation on one rank, or a checkpoint, is part of one span only: no step ends meanwhile.
+"""
+
+WINDOW = 10
+"""Steps of the first rank in which another one falls behind, twice."""
+
+
+class Streak:
+    """Tells a finding once it has come several times in a row, and when it has gone.
+
+    What comes and goes is told less and less often.
+
+    Attributes:
+        found: the finding that was told, None if it is over.
+    """
+
+    def __init__(self, enough: int) -> None:
+        self._enough = enough
+        self._last: Finding | None = None
+        self._count = 0
+        self._told: dict[Subject, int] = {}
+        self.found: Finding | None = None
+
+    def add(self, finding: Finding | None) -> bool:
+        """Return whether `found` has changed."""
+        subject = _subject(finding)
+        weight = finding.weight if finding is not None else slowness.SURE
+        self._count = weight + (self._count if subject == _subject(self._last) else 0)
+        self._last = finding
+        told = self._told.get(subject, 0)
+        if self._count < self._enough << told or subject == _subject(self.found):
+            return False
+        self._told[subject] = told + bool(finding)
+        self.found = finding
+        return True
+
+
+def _subject(finding: Finding | None) -> Subject:
+    """Return what is slow, whatever the cause."""
+    return (finding.ranks, finding.hosts) if finding is not None else ((), ())
+
+
+class SlowWatch:
+    """Watches one run."""
+
+    def __init__(self, run: Run, _console: Console) -> None:
+        """Observe a run from its start on."""
+        self._run = run
+        self._reaction = Reaction(run)
+        self._hosts: dict[str, str] = {}
+        self._spans = Spans(self._hosts)
+        self._begin()
+        run.observe(self.on_event)
+
+    def _begin(self) -> None:
+        """Begin again with other workers."""
+        self._spans.reset()
+        self._steps = Steps()
+        self._waited_for = Streak(TIMES * slowness.SURE)
+        self._late = Streak(2 * slowness.SURE)
+        self._lags: tuple[float, int, dict[int, float]] | None = None
+
+    def on_event(self, event: RunEvent) -> None:
+        """Look at what ranks print and do."""
+        now = self._run.loop.clock()
+        if type(event) is RankOutput:
+            if event.stream != RESULT:
+                self._steps.feed(event.rank, event.stream, event.data, now)
+        elif type(event) is RanksActive:
+            self._on_activity(event, now)
+        elif type(event) is RoundBegan:
+            self._begin()
+        elif type(event) is RankExit:
+            self._spans.reset()
+
+    def _on_activity(self, event: RanksActive, now: float) -> None:
+        if not self._hosts:
+            self._hosts.update(_addresses(self._run))
+        count = self._steps.count
+        span = self._spans.add(event.host, event.activity, now, count)
+        if span is not None:
+            self._judge(self._waited_for, slowness.slow(span), now)
+        self._compare(self._steps.best.lags(now), count, now)
+
+    def _compare(self, lags: dict[int, float], count: int, now: float) -> None:
+        """Look for a rank that falls behind, once in some steps."""
+        if self._lags is None:
+            self._lags = (now, count, lags) if len(lags) > 1 else None
+            return
+        began, before, known = self._lags
+        if count >= before + WINDOW:
+            hosts = {one.rank: one.host for one in self._run.workers.running}
+            self._lags = now, count, lags
+            self._judge(self._late, slowness.behind(known, lags, now - began, hosts), now)
+
+    def _judge(self, streak: Streak, finding: Finding | None, now: float) -> None:
+        before = streak.found
+        if not streak.add(finding):
+            return
+        record = self._run.record.slow
+        if before is not None:
+            record[:] = [
+                one._replace(until=one.until or now) if one.sentence == before.sentence else one
+                for one in record
+            ]
+            if self._run.observers:
+                self._run.observers.tell(AlarmOver("slow", f"no longer: {before.sentence}"))
+        if finding is not None:
+            record.append(Slow(now, finding.sentence, finding.cause, finding.ranks, finding.hosts))
+            self._reaction.react("slow", "report", finding.sentence)
+
+
+def _addresses(run: Run) -> dict[str, str]:
+    """Return the host of each address, as the nodes have told."""
+    return {
+        address: node.name for node in run.nodes if node.hello for address in node.hello.addresses
+    }

@@ -1,0 +1,144 @@
+"""Which rank, host or link the others wait for, from one span of a job, and why. Pure."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from ...resources.ranges import show_slots
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from .spans import LinkSpan, Span
+
+BUSY = 0.7
+"""Share of the time for which a rank is busy at least if all others wait for it."""
+
+IDLER, MUCH_IDLER = 0.7, 0.5
+"""The most that another one is busy, of what the slow one is: to count at all, and in full."""
+
+SURE = 3
+"""The weight of a finding that counts in full; of another one it is 1."""
+
+CAUSE = 0.15
+"""Share of the time from which on something is the cause."""
+
+SENT = 64 * 1024
+"""Bytes in a span from which on a link is compared with others."""
+
+LOADED, NOTICED = 0.3, 0.1
+"""Shares of the time for which bytes are on the way over a link for which ranks wait: over one of
+those that are slow for the same reason, and over each."""
+
+SLOWER = 5.0
+"""How many times faster other links are than a slow one."""
+
+BEHIND = 0.2
+"""Seconds by which a slow rank falls behind in each second, if the others do not wait for it."""
+
+TOGETHER = 0.05
+"""The same for all others, at most."""
+
+
+class Finding(NamedTuple):
+    """What is slow.
+
+    Attributes:
+        ranks: the slow ones, () for a link.
+        hosts: where they are, or the ends of the link.
+        cause: one of `quota`, `cpu`, `disk`, `work`, `network`, `behind`.
+        sentence: for people.
+        weight: how much it counts among findings of the same in a row.
+    """
+
+    ranks: tuple[int, ...]
+    hosts: tuple[str, ...]
+    cause: str
+    sentence: str
+    weight: int = SURE
+
+
+def slow(span: Span) -> Finding | None:
+    """Return what is slow in a span, None if nothing stands out."""
+    for ranks in _groups(span):
+        least = min(span.ranks[rank].busy for rank in ranks)
+        others = [one.busy for rank, one in span.ranks.items() if rank not in ranks]
+        if others and least >= BUSY and max(others) <= IDLER * least:
+            return _rank_finding(span, ranks, least, max(others))
+    return _slow_link(span.links)
+
+
+def _groups(span: Span) -> Iterator[tuple[int, ...]]:
+    """Yield the ranks of each host, and then each rank alone."""
+    hosts: dict[str, list[int]] = {}
+    for rank, one in span.ranks.items():
+        hosts.setdefault(one.host, []).append(rank)
+    yield from map(tuple, hosts.values())
+    yield from ((rank,) for rank in span.ranks)
+
+
+def _rank_finding(span: Span, ranks: tuple[int, ...], busy: float, others: float) -> Finding:
+    host = span.ranks[ranks[0]].host
+    cause, why = _cause(span, ranks, host)
+    name = f"rank{'s' if len(ranks) > 1 else ''} {show_slots(sorted(ranks))} ({host})"
+    verb = "slow" if len(ranks) > 1 else "slows"
+    sentence = (
+        f"{name} {verb} the job down: busy for {busy:.0%} of the time,"
+        f" while the others wait and are busy for at most {others:.0%}; {why}"
+    )
+    weight = SURE if others <= MUCH_IDLER * busy else 1
+    return Finding(tuple(sorted(ranks)), (host,), cause, sentence, weight)
+
+
+def _cause(span: Span, ranks: Sequence[int], host: str) -> tuple[str, str]:
+    throttled = span.throttled.get(host, 0.0)
+    rows = [span.ranks[rank] for rank in ranks]
+    waited = sum(row.waited for row in rows) / len(rows)
+    if throttled >= CAUSE:
+        return "quota", f"the CPU quota of {host} has stopped it for {min(1.0, throttled):.0%}"
+    if all(row.blocked for row in rows):
+        return "disk", "it waits for a disk or a network file system"
+    if waited >= CAUSE:
+        return "cpu", f"for {waited:.0%} it waits for a CPU, which other threads on {host} use"
+    return "work", "it has more to do than the others, or its CPU is slower"
+
+
+def _slow_link(links: Sequence[LinkSpan]) -> Finding | None:
+    """Return the slow link, or the host to and from which all links are slow."""
+    compared = sorted((one for one in links if one.sent >= SENT), key=lambda one: one.rate)
+    if len({end for one in compared for end in (one.host, one.peer)}) < 3:
+        return None
+    usual = compared[-1 - len(compared) // 4].rate
+    slow = [one for one in compared if one.rate * SLOWER <= usual and one.load >= NOTICED]
+    common = set.intersection(*({one.host, one.peer} for one in slow)) if slow else set()
+    if not common or max(one.load for one in slow) < LOADED:
+        return None
+    hosts = tuple(sorted(common))
+    name = f"network of {hosts[0]}" if len(hosts) == 1 else f"link between {' and '.join(hosts)}"
+    rates = f"{_rate(slow[0].rate)}, while others carry {_rate(usual)}"
+    return Finding((), hosts, "network", f"the {name} slows the job down: it carries {rates}")
+
+
+def _rate(rate: float) -> str:
+    return f"{rate / 1e6:.3g} MB/s"
+
+
+def behind(
+    before: Mapping[int, float],
+    after: Mapping[int, float],
+    seconds: float,
+    hosts: Mapping[int, str],
+) -> Finding | None:
+    """Return the rank that falls behind, from the lag of each at two times."""
+    both = before.keys() & after.keys()
+    growth = {rank: (after[rank] - before[rank]) / seconds for rank in both}
+    late = [rank for rank, one in growth.items() if one >= BEHIND]
+    even = [rank for rank, one in growth.items() if one <= TOGETHER]
+    if len(late) != 1 or len(late) + len(even) < max(2, len(growth)):
+        return None
+    rank, host = late[0], hosts.get(late[0], "?")
+    sentence = (
+        f"rank {rank} ({host}) falls behind: its lines come {after[rank]:.1f} s after those of the"
+        f" first rank, {after[rank] - before[rank]:.1f} s more than {seconds:.0f} s before"
+    )
+    return Finding((rank,), (host,), "behind", sentence)

@@ -1,0 +1,78 @@
+"""Slow hosts and links in a job that runs, found from outside."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .cable import slow_card, slow_link
+from .quota import throttled
+
+if TYPE_CHECKING:
+    from .command import Dsrun, Running
+    from .hosts import Cluster
+
+EXCHANGE = str(Path(__file__).with_name("exchange.py"))
+FOUR = ("--host", "n1,n2,n3,n4", "--no_check", "--warn_slow")
+
+ENOUGH = 20
+"""Steps within which a slow host or link is named."""
+
+
+def steps(running: Running) -> int:
+    """How many steps the job has made."""
+    return max(map(int, re.findall(r"step (\d+)\n", running.stdout)), default=0)
+
+
+def start(dsrun: Dsrun, compute: float, size: int, *options: str) -> Running:
+    """Start the job, and wait until it makes steps."""
+    running = dsrun.start(*FOUR, *options, EXCHANGE, f"{compute}", f"{size}", "100000")
+    running.wait_for_output(r"step 5\n", 30.0)
+    return running
+
+
+def within(running: Running, pattern: str, limit: int = ENOUGH) -> None:
+    """Wait for a warning, and check how many steps it took."""
+    before = steps(running)
+    running.wait_for_output(f"dsrun: {pattern}", 40.0)
+    assert steps(running) - before <= limit, running
+
+
+@pytest.mark.tier("test")
+def test_a_host_under_a_quota_and_the_network_of_another_are_named(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    report = tmp_path / "report"
+    running = start(dsrun, 0.06, 100_000, "--report_file", str(report))
+    with throttled(cluster, "n3", 0.1):
+        within(running, r"rank 2 \(n3\) slows the job down: .* the CPU quota of n3 has stopped it")
+    with slow_card(cluster, "n2", "10mbit"):
+        within(running, r"the network of n2 slows the job down: it carries [\d.]+ MB/s", 2 * ENOUGH)
+        running.process.terminate()
+        running.wait()
+    quota, network = json.loads(report.read_text())["slow"]
+    assert (quota["cause"], quota["ranks"], quota["hosts"]) == ("quota", [2], ["n3"])
+    assert (network["cause"], network["hosts"], network["seconds"]) == ("network", ["n2"], None)
+
+
+@pytest.mark.tier("all")
+def test_a_slow_link_is_named(cluster: Cluster, dsrun: Dsrun) -> None:
+    running = start(dsrun, 0.06, 100_000)
+    with slow_link(cluster, "n1", "n4", "5mbit"):
+        within(running, r"the link between n1 and n4 slows the job down")
+    running.kill()
+
+
+@pytest.mark.tier("all")
+@pytest.mark.parametrize(("compute", "size"), [(0.01, 1_000), (0.06, 100_000), (0.3, 5_000_000)])
+def test_even_ranks_are_not_called_slow(compute: float, size: int, dsrun: Dsrun) -> None:
+    running = start(dsrun, compute, size)
+    time.sleep(60.0)
+    assert "slow" not in running.stderr
+    running.process.terminate()
+    assert "slow" not in running.wait().stderr
