@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -94,7 +94,8 @@ def test_what_is_slow_at_the_end_is_in_the_report(watched: Watched) -> None:
     watched.job.step()
     report = watched.run.record.report(watched.run.nodes, 4, graceful_term_ok=False)
     assert "\n  slow: ranks 2-3 (n1) slow the job down: busy" in words(report)
-    (entry,) = as_json(report)["slow"]  # type: ignore[misc, attr-defined]
+    found: Any = as_json(report)["slow"]
+    (entry,) = found
     assert (entry["cause"], entry["ranks"], entry["seconds"]) == ("quota", [2, 3], None)
 
 
