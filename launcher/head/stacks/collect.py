@@ -62,28 +62,21 @@ def collect(
 
 def views(workers: Iterable[Worker], answers: Mapping[str, Stacks], patience: float) -> Views:
     """Return a view of each worker, given the answers by host; rows of others are left out."""
-    known = {host: _of_node(stacks) for host, stacks in answers.items()}
-    found: Views = {}
-    for one in workers:
-        nothing = "" if one.host in known else f"no answer within {patience:g} s"
-        view = known.get(one.host, {}).get(one.rank)
-        found[one.rank] = (view or RankView(one.rank, "", 0))._replace(
-            host=one.host, pid=one.pid, problem=nothing
-        )
-    return found
-
-
-def _of_node(stacks: Stacks) -> Views:
-    """Return a view of each rank of which a node has told something."""
-    rank_of = {one.pid: one.rank for one in stacks.processes}
     return {
-        rank: RankView(
-            rank,
-            *("", 0),
-            tuple(one for one in stacks.processes if one.rank == rank),
-            tuple(one for one in stacks.threads if rank_of.get(one.pid) == rank),
-            tuple(one for one in stacks.collectives if one.rank == rank),
-            saved=stacks.saved,
-        )
-        for rank in {*rank_of.values()}
+        one.rank: _view(one, answers[one.host])
+        if one.host in answers
+        else RankView(one.rank, one.host, one.pid, problem=f"no answer within {patience:g} s")
+        for one in workers
     }
+
+
+def _view(worker: Worker, stacks: Stacks) -> RankView:
+    """Return what a node has told of a worker."""
+    processes = tuple(one for one in stacks.processes if one.rank == worker.rank)
+    pids = {one.pid for one in processes}
+    return RankView(
+        *(worker.rank, worker.host, worker.pid, processes),
+        threads=tuple(one for one in stacks.threads if one.pid in pids),
+        collectives=tuple(one for one in stacks.collectives if one.rank == worker.rank),
+        saved=stacks.saved,
+    )

@@ -19,6 +19,9 @@ _PACKAGES = re.compile(
 )
 _OTHERS = re.compile(r"<frozen |<string>|.*(?:^|/)launcher/node/")
 
+LONGEST = 600
+"""Characters of a frame; functions of C++ can have thousands in their names."""
+
 _STARTS = {"threading.py", "multiprocessing/process.py"}
 
 
@@ -64,7 +67,9 @@ class Frame(NamedTuple):
 
 
 def parsed(written: str) -> Frame:
-    """Return a frame that is written as in `ThreadStack.frames`."""
+    """Return a frame that is written as in `ThreadStack.frames`, of a very long one both ends."""
+    if len(written) > LONGEST:
+        written = f"{written[: LONGEST // 2]}...{written[-LONGEST // 2 :]}"
     match = _PYTHON.fullmatch(written) or _NATIVE.fullmatch(written)
     if match is None:
         return Frame(written, "", 0)

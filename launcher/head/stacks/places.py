@@ -54,6 +54,9 @@ PERHAPS_FOR_OTHERS = {Kind.BACKWARD, Kind.DEVICE, Kind.NATIVE}
 COMPLETED = "completed"
 """The state of a collective that is over, as torch has it."""
 
+LONGEST = 80
+"""Characters of a function's name in a sentence."""
+
 DECORATORS = {"wrapper", "inner", "decorate_context", "_fn", "__call__"}
 """Functions of libraries that only surround others."""
 
@@ -189,7 +192,7 @@ def of_thread(thread: ThreadStack, waits_in: str = "") -> Place:
     if kind is Kind.CODE and bare and not thread.active:
         kind = _from_kernel(waits_in)
     call = _called(inside, matched) if matched and kind in FOR_OTHERS else shown.function
-    return Place(kind, call, shown.place, thread.active, bare, user is not None)
+    return Place(kind, call[:LONGEST], shown.place, thread.active, bare, user is not None)
 
 
 def _called(inside: Sequence[Frame], matched: Frame) -> str:

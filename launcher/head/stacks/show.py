@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BOLD, DIM, NORMAL = "\x1b[1m", "\x1b[2m", "\x1b[0m"
 
 LONGEST = 120
-"""Characters of a function's name; those of C++ can have thousands."""
+"""Characters of a function's name in a list of frames."""
 
 
 class Shown:

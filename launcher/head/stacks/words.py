@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...resources.ranges import show_slots
 from ..fleet.hosts import some_of
-from .places import Kind, of_process
+from .places import Kind, of_process, of_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,7 +98,8 @@ def within(view: RankView, place: Place) -> str:
     if place.kind in FOR_THREADS:
         for thread in view.threads_of(view.pid)[1:]:
             if thread.active and thread.frames:
-                return f", while its thread {thread.name!r} runs {thread.frames[0]}"
+                place = of_thread(thread)
+                return f", while its thread {thread.name[:40]!r} {place.words()}"
     return ""
 
 

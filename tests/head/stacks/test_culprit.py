@@ -252,4 +252,4 @@ def test_what_runs_while_a_lock_is_waited_for() -> None:
     whole = view(3, ALL_REDUCE[3:], waits_in="futex_do_wait")
     busy = whole.threads[0]._replace(name="feeder", main=False, active=True)
     found = explain(ranks(view(0), whole._replace(threads=(*whole.threads, busy))))
-    assert found.sentence.endswith(", while its thread 'feeder' runs <module> (/work/train.py:60)")
+    assert found.sentence.endswith(", while its thread 'feeder' is in <module> (train.py:60)")

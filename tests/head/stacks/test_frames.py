@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.stacks.frames import Frame, innermost, parsed, since_fork
+from dsrun.launcher.head.stacks.frames import LONGEST, Frame, innermost, parsed, since_fork
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,11 @@ def test_names_and_places() -> None:
     library = Frame("f", "/v/lib/python3.11/site-packages/torch/x.py", 3)
     assert [library.path, library.place] == ["torch/x.py", "x.py:3"]
     assert Frame("wait", "libc.so.6", 0).place == "libc.so.6"
+
+
+def test_very_long_frames_are_cut() -> None:
+    frame = parsed(f"{'f<int> (' * 100_000} (libtorch.so)")
+    assert [frame.file, frame.native, len(frame.function) < LONGEST] == ["libtorch.so", True, True]
 
 
 def test_the_innermost_of_the_user() -> None:
