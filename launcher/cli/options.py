@@ -138,6 +138,7 @@ class Options:
     on_missing: str = option("report", "str", "WHAT", choices=("report", "stop", "restart"))
     rules: str | None = option(None, "str", "FILE")
     warn_slow: bool = option(False, "bool")
+    no_worker_hook: bool = option(False, "bool")
     metrics_file: str | None = option(None, "str", "FILE")
     on_event: str = option("", "str", "COMMAND")
 

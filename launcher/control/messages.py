@@ -70,6 +70,7 @@ class Task(NamedTuple):
         reach: whether this node is to listen for others, so that they can try its addresses.
         sample: seconds from one ACTIVITY to the next; 0.0 for none.
         links: whether ACTIVITY has what goes over the network.
+        hook: whether workers that run Python get ready to say where they are in their code.
     """
 
     dsrun: str
@@ -111,6 +112,7 @@ class Task(NamedTuple):
     reach: bool = False
     sample: float = 0.0
     links: bool = False
+    hook: bool = False
 
     @property
     def stillness(self) -> float:

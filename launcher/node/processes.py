@@ -10,6 +10,7 @@ from ..common.network import lines_of
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_PTRACER = 0x59616D61
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -31,6 +32,15 @@ def die_with_parent(number: int) -> None:
     Not inherited by children, and dropped by the kernel at the exec of a setuid program.
     """
     _prctl(_PR_SET_PDEATHSIG, number)
+
+
+def allow_reading(pid: int) -> None:
+    """Let another process and its children read the memory of this one, also after an exec.
+
+    Else only ancestors may do so, if kernel.yama.ptrace_scope is 1 (PR_SET_PTRACER in prctl(2)).
+    """
+    with suppress(OSError):  # this kernel has no such restriction
+        _prctl(_PR_SET_PTRACER, pid)
 
 
 def children() -> list[int]:

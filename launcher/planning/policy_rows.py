@@ -160,6 +160,7 @@ def _watch(policy: WatchPolicy) -> Iterator[str]:
         yield f"{policy.fruitless_rounds} rounds without progress end the job"
         yield f"a new {policy.checkpoints} is progress" if policy.checkpoints else ""
     yield "slow ranks are reported" if policy.slow else ""
+    yield "" if policy.hook else "workers run nothing before their own program"
 
 
 def _hooks(policy: HookPolicy) -> Iterator[str]:

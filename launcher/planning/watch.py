@@ -41,6 +41,7 @@ def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy
         fruitless_rounds=options.stop_without_progress,
         checkpoints=_checkpoints(options),
         slow=options.warn_slow,
+        hook=not options.no_worker_hook,
     )
 
 

@@ -22,6 +22,7 @@ class WatchPolicy(NamedTuple):
         fruitless_rounds: how many rounds without progress in a row end the job; 0 for none.
         checkpoints: a pattern of files as seen by the runner, a new one of which is progress; "".
         slow: whether to warn of ranks and links for which the others wait.
+        hook: whether workers that run Python get ready to say where they are in their code.
     """
 
     hang_timeout: float = 300.0
@@ -30,6 +31,7 @@ class WatchPolicy(NamedTuple):
     fruitless_rounds: int = 0
     checkpoints: str = ""
     slow: bool = False
+    hook: bool = True
 
     @property
     def sample(self) -> float:

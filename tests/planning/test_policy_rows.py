@@ -74,6 +74,11 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
         ),
         (SPEC._replace(watch=WatchPolicy(0.0)), "watch", "no look for hangs"),
         (
+            SPEC._replace(watch=WatchPolicy(hook=False)),
+            "watch",
+            "workers run nothing before their own program",
+        ),
+        (
             SPEC._replace(
                 watch=WatchPolicy(
                     rules=(Rule("--expect", "x", then="stop"),),

@@ -131,6 +131,7 @@ def order(
         "cpus": spec.cpus,
         "memory": memory,
         "path": path,
+        "hook": _text(spec.hook),
         "fds": spec.fds,
     }
 

@@ -35,6 +35,11 @@ OPTIONS = {
         " finite, or fall.",
         default="none",
     ),
+    "no_worker_hook": Description(
+        "Run nothing in workers before their own program. By default those that run Python get"
+        " ready to say where they are in their code: faulthandler reports crashes, and answers a"
+        " signal; torch's flight recorder can be asked for the collectives of each rank."
+    ),
     "metrics_file": Description(
         "Write metrics of the job to FILE every 5 seconds, in the text format of Prometheus; a"
         " collector such as node_exporter reads it.",

@@ -87,6 +87,7 @@ def _common(spec: JobSpec) -> Task:
         facts=spec.checks.quick,
         sample=spec.watch.sample,
         links=spec.watch.slow,
+        hook=spec.watch.hook,
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
     )
     return _with_rounds(task, spec)

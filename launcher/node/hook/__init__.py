@@ -1,1 +1,7 @@
-"""What a worker runs before its own program; it imports nothing of dsrun."""
+"""What workers run before their own program. FOLDER comes first on PYTHONPATH of a worker."""
+
+from __future__ import annotations
+
+import os
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))

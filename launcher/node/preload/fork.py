@@ -138,6 +138,7 @@ def _order(spec: WorkerSpec, path: Sequence[bytes]) -> dict[str, object]:
         "memory": spec.memory or ("", ()),
         "path": [_text(folder) for folder in path],
         "fds": spec.fds,
+        "hook": _text(spec.hook),
     }
 
 

@@ -58,6 +58,7 @@ On the socket of a worker:
         "cpus": [0, 1],                               [] for no change
         "memory": ["bind", [0]],                      policy and NUMA nodes; ["", []] for none
         "path": [FOLDER],                             what its PYTHONPATH has before the preloader's
+        "hook": FOLDER,                               of what it runs first; "" for nothing
         "fds": [17]}
 
    Policies are `bind`, `preferred`, `preferred-many` and `interleave`. If the socket is closed

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 from contextlib import suppress
+from importlib.machinery import SourceFileLoader
 
 from . import environment, identity, interpreter, libraries, safety, title, wire
 
@@ -40,10 +41,12 @@ def become(
         if name := libraries.renew():
             raise interpreter.Cold(f"{name} cannot be told of its rank and CPUs")
     except interpreter.Cold as reason:
-        _execute(argv, variables, line, str(reason))
+        _execute(argv, _hooked(variables, order["hook"]), line, str(reason))
     except BaseException as error:
         _fail(line, error)
     title.show(argv, variables)
+    identity.allow_reading()
+    _arm(order["hook"])
     line.close()
     return interpreter.renewed(program, fresh)
 
@@ -64,6 +67,23 @@ def _set_up(order: dict[str, Any], files: Sequence[int]) -> None:
     identity.set_memory(*order["memory"])
     if taken:
         raise interpreter.Cold(f"descriptor {min(taken)} is open in a preloaded module")
+
+
+def _hooked(variables: Mapping[bytes, bytes], folder: str) -> Mapping[bytes, bytes]:
+    """Return these variables with the folder of what is run first (`hook` in `process`)."""
+    folders = [environment.data(folder), variables.get(b"PYTHONPATH", b"")]
+    return {**variables, b"PYTHONPATH": b":".join(filter(None, folders))} if folder else variables
+
+
+def _arm(folder: str) -> None:
+    """Get ready for questions, as a worker that is executed does at its start."""
+    if not folder:
+        return
+    with suppress(Exception):
+        path = os.path.join(os.fsdecode(environment.data(folder)), "sitecustomize.py")
+        hook = type(os)("dsrun hook")
+        SourceFileLoader(hook.__name__, path).exec_module(hook)
+        vars(hook)["arm"]()
 
 
 def _execute(

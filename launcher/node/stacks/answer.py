@@ -6,9 +6,10 @@ import os
 import time
 
 from ...control.stack_messages import ProcessState, Stacks
-from . import files, py_spy
+from . import faults, files, flight, py_spy
 from .family import families
 from .limits import fitting
+from .py_spy import Reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from ...control.stack_messages import StacksAsk
     from ..workers.spawn import Process
     from .family import Member
-    from .py_spy import Reading
 
 
 def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks:
@@ -26,12 +26,13 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
     for _ in range(3):  # nothing is open here, and no pipe must be a standard stream
         os.open(os.devnull, os.O_RDWR)
     members = families([(one.spec.rank, one.pid) for one in workers], children=ask.children)
+    asked = flight.ask(workers) if ask.collectives else {}
     readings = _read(ask, workers, members, until)
     stacks = Stacks(
         number=ask.number,
         processes=tuple(_state(one, readings[one.pid]) for one in members),
         threads=tuple(thread for one in members for thread in readings[one.pid].threads),
-        collectives=(),
+        collectives=flight.collect(workers, asked, until) if ask.collectives else (),
     )
     if ask.save:
         stacks = stacks._replace(saved=files.save(stacks, workers))
@@ -41,13 +42,12 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
 def states(ask: StacksAsk, workers: Sequence[Process], problem: str) -> Stacks:
     """Return the states of the workers alone, and why there is nothing more."""
     members = families([(one.spec.rank, one.pid) for one in workers], children=False)
-    rows = tuple(_state(one, py_spy.Reading(problem=problem)) for one in members)
+    rows = tuple(_state(one, Reading(problem=problem)) for one in members)
     return Stacks(ask.number, rows, (), ())
 
 
 def _state(member: Member, reading: Reading) -> ProcessState:
-    source = "py-spy" if reading.threads else ""
-    return ProcessState(*member[:6], source=source, problem=reading.problem)
+    return ProcessState(*member[:6], source=reading.source, problem=reading.problem)
 
 
 def _read(
@@ -55,14 +55,20 @@ def _read(
 ) -> dict[int, Reading]:
     programs = {one.spec.rank: py_spy.find(one) for one in workers}
     pids = {one.pid for one in workers}
-    readings = {one.pid: py_spy.Reading(problem=_obstacle(one, pids)) for one in members}
+    readings = {one.pid: Reading(problem=_obstacle(one, pids)) for one in members}
     free = [one for one in members if not readings[one.pid].problem]
     readings |= {one.pid: MISSING for one in free}
     able = [(one, programs[one.rank]) for one in free if programs[one.rank]]
-    return readings | py_spy.read(able, native=ask.native, until=until)
+    readings |= py_spy.read(able, native=ask.native, until=until)
+    unread = [one for one in free if readings[one.pid].problem and one.state in ANSWERS]
+    written = faults.read(unread, until)
+    return readings | {pid: Reading(threads, "faulthandler") for pid, threads in written.items()}
 
 
-MISSING = py_spy.Reading(problem="there is no py-spy on this node (pip install py-spy)")
+ANSWERS = frozenset("RS")
+"""States in which a process can handle a signal."""
+
+MISSING = Reading(problem="there is no py-spy on this node (pip install py-spy)")
 
 
 def _obstacle(member: Member, workers: set[int]) -> str:

@@ -17,6 +17,7 @@ import time
 from ...common.values import NamedTuple
 from ...control.stack_messages import ThreadStack
 from .. import processes
+from ..hook import FOLDER
 from ..workers.spawn import SpawnFailed, WorkerSpec, spawn
 
 TYPE_CHECKING = False
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from .family import Member
 
 NAME = b"py-spy"
+
+OWN = f"({FOLDER}/sitecustomize.py:"
+"""What is in a frame of the worker's hook."""
 
 AT_ONCE = max(4, os.cpu_count() or 1)
 """Most of them at a time."""
@@ -47,10 +51,12 @@ class Reading(NamedTuple):
 
     Attributes:
         threads: their stacks.
+        source: what has read them, "" if nothing has.
         problem: why there are none, "" if there are.
     """
 
     threads: tuple[ThreadStack, ...] = ()
+    source: str = ""
     problem: str = ""
 
 
@@ -82,7 +88,7 @@ def read(
                 running.append(_Running(member, program, native=native))
             except (SpawnFailed, OSError) as error:
                 found[member.pid] = Reading(problem=f"py-spy was not started: {error}")
-        for one in _advance(running, until):
+        for one in _advance(running, until) if running else ():
             running.remove(one)
             found[one.member.pid] = one.reading()
     for one in running:
@@ -119,10 +125,10 @@ class _Running:
         os.waitpid(self._process.pid, 0)
         try:
             stacks = json.loads(self._data[self._process.stdout])
-            threads = tuple(thread(self.member.pid, one) for one in stacks)
+            found = [thread(self.member.pid, one) for one in stacks]
         except (ValueError, KeyError, TypeError):
             return Reading(problem=_reason(self._data[self._process.stderr]))
-        return Reading(threads)
+        return Reading(tuple(one for one in found if not is_own(one)), "py-spy")
 
     def kill(self) -> None:
         """End it; a process that it was about to stop goes on."""
@@ -141,6 +147,11 @@ def _advance(running: Sequence[_Running], until: float) -> list[_Running]:
         if fd in owners[fd].open:
             owners[fd].read(fd)
     return [one for one in running if not one.open]
+
+
+def is_own(one: ThreadStack) -> bool:
+    """Return whether a thread is that of the worker's hook."""
+    return any(OWN in frame for frame in one.frames)
 
 
 def thread(pid: int, found: Mapping[str, Any]) -> ThreadStack:

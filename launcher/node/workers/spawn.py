@@ -48,6 +48,8 @@ class WorkerSpec(NamedTuple):
         prefix: the command that sets its memory policy, and its CPUs as well, before it executes
             `argv`; () without such a policy.
         memory: the same policy for a worker that is not executed by that command.
+        hook: the folder of what it runs before its own program, b"" for nothing. That removes the
+            folder from PYTHONPATH, so it is not in `env`.
     """
 
     rank: int
@@ -61,6 +63,7 @@ class WorkerSpec(NamedTuple):
     report: int = -1
     prefix: tuple[bytes, ...] = ()
     memory: MemoryPolicy | None = None
+    hook: bytes = b""
 
 
 class Process:
@@ -145,16 +148,24 @@ def _become(spec: WorkerSpec, parent: int, streams: Streams, report: int) -> Non
         processes.die_with_parent(signal.SIGKILL)
         if os.getppid() != parent:
             os._exit(1)
+        processes.allow_reading(parent)
         _default_signals()
         _take_streams(spec, streams)
         os.chdir(spec.workdir)
         if spec.cpus and not spec.prefix:
             os.sched_setaffinity(0, spec.cpus)
         command = [*spec.prefix, *spec.argv]
-        os.execvpe(command[0], command, spec.env)
+        os.execvpe(command[0], command, _environment(spec))
     except BaseException as error:
         os.write(report, _reason(spec, error).encode("utf-8", "replace"))
     os._exit(127)
+
+
+def _environment(spec: WorkerSpec) -> Mapping[bytes, bytes]:
+    if not spec.hook:
+        return spec.env
+    folders = [spec.hook, spec.env.get(b"PYTHONPATH", b"")]
+    return {**spec.env, b"PYTHONPATH": b":".join(filter(None, folders))}
 
 
 def _default_signals() -> None:

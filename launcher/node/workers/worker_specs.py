@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 
 from ...specs import environment
+from .. import hook
 from .. import processes as kernel
 from ..binding import apply
 from ..elastic import agent_environment
+from ..hook import variables as hook_variables
 from .log_files import LogFiles
 from .prepare import text
 from .spawn import MemoryPolicy, WorkerSpec
@@ -102,6 +104,7 @@ class WorkerSpecs:
             keep_stdin=setup.task.keep_stdin and rank == 0,
             prefix=tuple(environment.from_wire(word) for word in cores.prefix),
             memory=MemoryPolicy(*cores.memory) if cores.memory else None,
+            hook=os.fsencode(hook.FOLDER) if self._hooked else b"",
         )
 
     def _environment(
@@ -116,8 +119,21 @@ class WorkerSpecs:
             python="" if setup.program.no_python else text(setup.python),
             threads=threads,
         )
+        if self._hooked:
+            env |= hook_variables.recorder(env, self._log_folder)
         wire = environment.from_wire
         return {wire(name): wire(value) for name, value in env.items()}
+
+    @property
+    def _hooked(self) -> bool:
+        """Whether the workers run Python and get ready to say where they are."""
+        hooked = self._setup.task.hook and not self._setup.program.no_python
+        return hooked and ":" not in hook.FOLDER  # as PYTHONPATH cannot have such a folder
+
+    @property
+    def _log_folder(self) -> str:
+        folder = self._setup.folder
+        return text(os.fsencode(folder.path)) if folder is not None else ""
 
     def _contract(self, start: Start, local: int) -> dict[str, str]:
         """Return the variables that are guaranteed to every worker."""

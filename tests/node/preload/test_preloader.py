@@ -137,6 +137,7 @@ def test_the_order_has_all_that_a_worker_is(history: History) -> None:
         "memory": ["", []],
         "path": [],
         "fds": [read],
+        "hook": "",
     }
     stdin, stdout, stderr, passed = files
     assert os.path.sameopenfile(passed, read)

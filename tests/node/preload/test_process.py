@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.node import hook
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 
 from ...support.preloading import COMMON, Ended, await_orphans, cold, preloader
@@ -178,6 +179,26 @@ def programs(tmp_path: Path) -> Path:
 def test_a_script_finds_what_it_always_finds(programs: Path, words: tuple[str, ...]) -> None:
     ended = same(programs, *words)
     assert (ended.status, ended.err) == (0, "")
+
+
+READY = """
+    import faulthandler, os
+    names = [os.readlink(f"/proc/self/fd/{one}") for one in os.listdir("/proc/self/fd")
+             if os.path.islink(f"/proc/self/fd/{one}")]
+    print(faulthandler.is_enabled(), [one for one in names if "dsrun-stacks" in one])
+    print(os.environ.get("PYTHONPATH"))
+"""
+
+
+@pytest.mark.parametrize("words", [("train.py",), ("pack",)], ids=["forked", "cold"])
+def test_a_fork_gets_ready_for_questions(tmp_path: Path, words: tuple[str, ...]) -> None:
+    script(tmp_path, READY)
+    script(tmp_path, READY, "pack/__main__.py")
+    with preloader(["colorsys"], tmp_path) as process:
+        worker = spec(tmp_path, *words)._replace(hook=os.fsencode(hook.FOLDER))
+        ready, plain = process.run(worker), process.run(worker._replace(hook=b""))
+    assert ready.out == "True ['/memfd:dsrun-stacks (deleted)']\nNone\n"
+    assert plain.out == "False []\nNone\n"
 
 
 @pytest.mark.parametrize("env", SETTINGS.values(), ids=SETTINGS)

@@ -43,7 +43,7 @@ def test_main_threads_are_kept_and_the_others_counted() -> None:
 
 def test_too_many_processes_are_cut_to_the_workers() -> None:
     """Each step is tried in turn; what is left always fits."""
-    pids = range(10, 3010)
+    pids = range(10, 2010)
     stacks = Stacks(
         1,
         tuple(process(pid, rank=pid % 8) for pid in pids),

@@ -54,7 +54,7 @@ def read(program: bytes, *members: Member, seconds: float = 10.0) -> dict[int, p
 
 def test_threads_are_read(program: Path) -> None:
     script = f'[ "$*" = "dump --json --pid 5 --native" ] && cat <<E\n{FOUND}\nE'
-    assert read(write(program, script), member(5)) == {5: py_spy.Reading((THREAD,))}
+    assert read(write(program, script), member(5)) == {5: py_spy.Reading((THREAD,), "py-spy")}
 
 
 def test_a_process_in_d_state_is_never_stopped(program: Path) -> None:

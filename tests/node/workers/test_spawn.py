@@ -95,6 +95,13 @@ def test_what_comes_before_it_binds_it() -> None:
     assert (code, out) == (0, b"['-c', 'x'] %d\n" % len(os.sched_getaffinity(0)))
 
 
+@pytest.mark.parametrize(("path", "seen"), [(b"", "/hook"), (b"/a:/b", "/hook:/a:/b")])
+def test_what_it_runs_first_comes_first_on_its_path(path: bytes, seen: str) -> None:
+    spec = shell('echo "$PYTHONPATH"', hook=b"/hook")
+    env = {**spec.env, **({b"PYTHONPATH": path} if path else {})}
+    assert finished(spawn(spec._replace(env=env)))[1].decode() == f"{seen}\n"
+
+
 def test_a_worker_may_keep_its_standard_input() -> None:
     process = spawn(shell("cat", keep_stdin=True))
     os.write(process.stdin, b"word\n")

@@ -11,7 +11,7 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Start, Task
-from dsrun.launcher.node import processes
+from dsrun.launcher.node import hook, processes
 from dsrun.launcher.node.binding import apply
 from dsrun.launcher.node.binding.apply import WorkerCores
 from dsrun.launcher.node.workers.prepare import NodeSetup
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 START = Start(4, (0, 1), 8, 2, 3, "h", 29500, 1, restarts=1, max_restarts=3, world="w")
 TRAIN = Program("train.py", ("--lr", "1"), python=sys.executable)
+SHELL = Program("/bin/sh", no_python=True, local_rank=False)
 CPUS = len(os.sched_getaffinity(0))
 CUDA = {"DSRUN_ACCELERATOR": "cuda", "CUDA_VISIBLE_DEVICES": "3,5"}
 
@@ -185,3 +186,25 @@ def test_memory_files_are_those_of_the_newest_round(make: Callable[..., WorkerSp
 def is_memory(path: str) -> bool:
     """Return whether a path is a file in memory of ours: its number may be reused."""
     return Path(path).is_symlink() and "memfd:error.json" in str(Path(path).readlink())
+
+
+def test_workers_that_run_python_get_ready_for_questions(
+    make: Callable[..., WorkerSpecs], tmp_path: Path
+) -> None:
+    """PYTHONPATH in `env` is what they see; what the user has set of the recorder stays."""
+    (spec, _), _ = make(hook=True, log_dir="logs").make(START)
+    assert spec.hook == os.fsencode(hook.FOLDER)
+    assert variables(spec, "PYTHONPATH", "TORCH_FR_BUFFER_SIZE") == [None, "500"]
+    dumps = str(tmp_path / "logs" / "j" / "nccl_trace_rank_")
+    assert variables(spec, "TORCH_FR_DUMP_TEMP_FILE") == [dumps]
+    env = {"DSRUN_ACCELERATOR": "cpu", "TORCH_FR_BUFFER_SIZE": "7"}
+    assert variables(make(hook=True, env=env).make(START)[0][0], "TORCH_FR_BUFFER_SIZE") == ["7"]
+
+
+@pytest.mark.parametrize("fields", [{}, {"hook": True, "program": SHELL}])
+def test_others_are_left_as_they_are(
+    make: Callable[..., WorkerSpecs], fields: dict[str, Any]
+) -> None:
+    (spec, _), _ = make(**fields).make(START)
+    assert spec.hook == b""
+    assert variables(spec, "TORCH_FR_BUFFER_SIZE") == [None]

@@ -1,0 +1,101 @@
+"""What torch's flight recorder has of each worker: asked of the worker, or read from its dump.
+
+A worker answers by the thread that its hook has started, unless another thread holds Python's lock
+(GIL). NCCL's watchdog dumps when a collective has timed out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import time
+from contextlib import suppress
+
+from ..hook import sitecustomize as hook
+from ..hook.variables import DUMP
+from . import memory_files, recorded, restricted_pickle
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ...control.stack_messages import Collective
+    from ..workers.spawn import Process
+
+LARGEST = 16 << 20
+"""Bytes that are read of one worker."""
+
+STEP = 0.002
+"""Seconds between two looks whether an answer is there."""
+
+
+def ask(workers: Iterable[Process]) -> dict[int, memory_files.MemoryFile]:
+    """Ask these workers; return, by rank, the files to which they write their answers."""
+    return {one.spec.rank: file for one in workers if (file := _ask(one.pid)) is not None}
+
+
+def collect(
+    workers: Sequence[Process], asked: Mapping[int, memory_files.MemoryFile], until: float
+) -> tuple[Collective, ...]:
+    """Return the newest collectives of these workers, with what is there in time."""
+    answers: dict[int, bytes] = {}
+    while len(answers) < len(asked) and time.monotonic() < until:
+        for rank in asked.keys() - answers.keys():
+            data = asked[rank].read(LARGEST)
+            if data.endswith(b"\n"):
+                answers[rank] = data
+        time.sleep(STEP)
+    for file in asked.values():
+        file.close()
+    dumps = [one for one in workers if one.spec.rank not in answers]
+    found = {rank: _parsed(data) for rank, data in answers.items()}
+    found |= {one.spec.rank: [dump] for one in dumps if (dump := _dump(one)) is not None}
+    return tuple(
+        row
+        for rank, records in sorted(found.items())
+        for record in records
+        for row in recorded.newest(rank, record, time.time())
+    )
+
+
+def _ask(pid: int) -> memory_files.MemoryFile | None:
+    """Ask a worker; return the file to which it writes the answer, None if it cannot be asked."""
+    number, pipe = memory_files.find(pid, hook.COLLECTIVES)
+    if number < 0:
+        return None
+    with suppress(OSError, ValueError):
+        file = memory_files.MemoryFile(pid, number)
+        fd = os.open(f"/proc/{pid}/fd/{int(pipe)}", os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            if stat.S_ISFIFO(os.fstat(fd).st_mode):
+                os.write(fd, b"?")
+                return file
+        finally:
+            os.close(fd)
+        file.close()
+    return None
+
+
+def _parsed(data: bytes) -> list[object]:
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        return []
+    return found if isinstance(found, list) else []
+
+
+def _dump(worker: Process) -> object:
+    """Return what NCCL's watchdog has dumped for this worker, None for nothing."""
+    prefix = worker.spec.env.get(DUMP.encode(), b"")
+    if not prefix:
+        return None
+    with suppress(OSError, ValueError):
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        fd = os.open(prefix + b"%d" % worker.spec.rank, flags)
+        with open(fd, "rb") as file:
+            status = os.fstat(fd)
+            own = stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+            if own and status.st_size <= LARGEST:
+                return restricted_pickle.loads(file.read(LARGEST))
+    return None

@@ -1,0 +1,50 @@
+"""The files in memory of a worker that its hook has made (`node/hook`), found in /proc/PID/fd."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+_PREFIX, _SUFFIX = "/memfd:", " (deleted)"
+
+
+def find(pid: int, name: str) -> tuple[int, str]:
+    """Return the descriptor in that process, and the rest of the name, of a file that begins so.
+
+    (-1, "") is returned if there is none: the process is no worker with a hook, or has closed it.
+    """
+    folder = f"/proc/{pid}/fd"
+    with suppress(OSError):
+        for number in os.listdir(folder):
+            with suppress(OSError):  # it has been closed meanwhile
+                link = os.readlink(f"{folder}/{number}")
+                if link.startswith(_PREFIX + name) and link.endswith(_SUFFIX):
+                    return int(number), link[len(_PREFIX + name) : -len(_SUFFIX)]
+    return -1, ""
+
+
+class MemoryFile:
+    """Such a file, opened by this process.
+
+    Raises:
+        OSError: this process must not open it.
+    """
+
+    def __init__(self, pid: int, number: int) -> None:
+        """Open what the process has open under this number, and empty it."""
+        self._fd = os.open(f"/proc/{pid}/fd/{number}", os.O_RDWR | os.O_CLOEXEC)
+        os.ftruncate(self._fd, 0)
+
+    def read(self, most: int) -> bytes:
+        """Return what is in it."""
+        return os.pread(self._fd, most, 0)
+
+    @property
+    def size(self) -> int:
+        """How many bytes are in it."""
+        return os.fstat(self._fd).st_size
+
+    def close(self) -> None:
+        """Give its memory back, and close it."""
+        os.ftruncate(self._fd, 0)
+        os.close(self._fd)

@@ -1,0 +1,284 @@
+"""The hook in real workers: what they see is as without it, and they answer questions."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from dsrun.launcher.node import hook, processes
+from dsrun.launcher.node.hook import sitecustomize
+from dsrun.launcher.node.stacks import faults, flight, memory_files
+from dsrun.launcher.node.stacks.family import families
+from dsrun.launcher.node.workers.spawn import Process, WorkerSpec, spawn
+
+from ...support.preloading import COMMON, Ended, cold
+from ...support.specs import PYTHON
+
+pytestmark = pytest.mark.usefixtures("adopting")
+
+HOOK = os.fsencode(hook.FOLDER)
+
+TELLS = """
+    import sys
+    modules = sorted(sys.modules)
+    import importlib.util, os, subprocess, traceback
+    def tell(name, value):
+        print(name, ascii(value))
+    tell("argv", (sys.argv, sys.orig_argv))
+    tell("path", sys.path)
+    tell("cache", sorted(sys.path_importer_cache))
+    tell("finders", [one for one in sys.meta_path if "_Finder" not in repr(one)])
+    tell("modules", modules)
+    tell("main", sorted(vars(sys.modules["__main__"])))
+    tell("environ", sorted(os.environb.items()))
+    tell("executed", subprocess.run(["env"], capture_output=True).stdout)
+    tell("found", importlib.util.find_spec("sitecustomize"))
+    tell("files", [os.path.exists(f"/proc/self/fd/{fd}") for fd in range(200)])
+    tell("hooks", (sys.excepthook is sys.__excepthook__, sys.gettrace(), sys.getprofile()))
+    tell("threads", os.listdir("/proc/self/task") == [str(os.getpid())])
+    tell("first file", os.open("/dev/null", os.O_RDONLY))
+    def fails():
+        return 1 / 0
+    try:
+        fails()
+    except ZeroDivisionError:
+        traceback.print_exc()
+    import broken.inside
+"""
+
+SETTINGS = {
+    "plain": {},
+    "path": {"PYTHONPATH": "sub:/none"},
+    "faults": {"PYTHONFAULTHANDLER": "1"},
+    "development": {"PYTHONDEVMODE": "1"},
+    "strict": {"PYTHONWARNINGS": "error"},
+    "safe": {"PYTHONSAFEPATH": "1"},
+    "own": {"PYTHONPATH": "own"},
+    "failing": {"PYTHONPATH": "failing"},
+}
+
+
+def write(folder: Path, **texts: str) -> None:
+    """Write modules, by their dotted names; packages are made for them."""
+    for name, text in texts.items():
+        path = folder.joinpath(*name.split("__")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for above in path.relative_to(folder).parents[:-1]:
+            (folder / above / "__init__.py").touch()
+        path.write_text(dedent(text))
+
+
+def spec(folder: Path, *, armed: bool = True, **env: str) -> WorkerSpec:
+    """A worker that runs train.py."""
+    variables = {os.fsencode(name): os.fsencode(v) for name, v in {**COMMON, **env}.items()}
+    argv = [PYTHON, b"-u", b"train.py", b"--lr", b"1"]
+    return WorkerSpec(3, argv, variables, os.fsencode(folder), hook=HOOK if armed else b"")
+
+
+def run(folder: Path, *, armed: bool = True, **env: str) -> Ended:
+    return cold(spec(folder, armed=armed, **env)).ends()
+
+
+@pytest.mark.parametrize("env", SETTINGS.values(), ids=SETTINGS)
+def test_a_worker_sees_nothing_of_it(tmp_path: Path, env: dict[str, str]) -> None:
+    """Its own modules of that name are imported, and fail, as ever."""
+    write(tmp_path, train=TELLS, own__sitecustomize="a = 1", failing__sitecustomize="1 / 0")
+    write(tmp_path, broken__inside="def f():\n    return 1 / 0\nf()")
+    (tmp_path / "own" / "__init__.py").unlink()
+    (tmp_path / "failing" / "__init__.py").unlink()
+    armed, plain = run(tmp_path, **env), run(tmp_path, armed=False, **env)
+    assert armed.out.splitlines() == plain.out.splitlines()
+    assert armed == plain
+    assert armed.status == 1
+
+
+def test_it_is_not_inherited_by_other_programs(tmp_path: Path) -> None:
+    """Nor in effect where Python is told to heed no variables, which are then left as they are."""
+    shows = (
+        "import faulthandler, os; print(faulthandler.is_enabled(), os.environ.get('PYTHONPATH'))"
+    )
+    write(
+        tmp_path,
+        train=f"""
+        import os, subprocess, sys
+        {shows}
+        sys.stdout.flush()
+        subprocess.run([sys.executable, "-c", {shows!r}])
+        names = os.listdir("/proc/self/fd")
+        subprocess.run([sys.executable, "-c", "import os; print(len(os.listdir('/proc/self/fd')))"])
+        """,
+    )
+    assert run(tmp_path).out.splitlines() == ["True None", "False None", "4"]
+    argv = [PYTHON, b"-I", b"-c", shows.encode()]
+    isolated = cold(spec(tmp_path)._replace(argv=argv)).ends()
+    assert isolated.out == f"False {hook.FOLDER}\n"
+
+
+CRASH = """
+    import ctypes
+    def inner():
+        ctypes.string_at(0)
+    inner()
+"""
+
+
+def test_a_crash_is_shown_with_its_stack(tmp_path: Path) -> None:
+    write(tmp_path, train=CRASH)
+    armed, plain = run(tmp_path), run(tmp_path, armed=False)
+    assert armed.status == plain.status == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in armed.err
+    assert f'File "{tmp_path}/train.py", line 4 in inner' in armed.err
+    assert plain.err == ""
+
+
+HOLDS = """
+    import ctypes, os
+    def inside():
+        os.write(1, b"ready")
+        ctypes.PyDLL(None).read(os.pipe()[0], b"x", 1)
+    def load():
+        inside()
+    if os.fork() == 0:
+        load()
+    inside()
+"""
+
+
+def started_worker(folder: Path, text: str, ready: bytes = b"ready", **env: str) -> Process:
+    """Start a worker, and wait until it has printed this."""
+    write(folder, train=text)
+    process = spawn(spec(folder, **env))
+    os.set_blocking(process.stdout, True)
+    printed = b""
+    while len(printed) < len(ready):
+        block = os.read(process.stdout, 100)
+        assert block, os.read(process.stderr, 9999)
+        printed += block
+    return process
+
+
+def await_sleep(*pids: int) -> None:
+    """Wait until these processes, which have printed just now, are in the call that follows."""
+    while not all(processes.stat(one)[0] == "S" for one in pids):
+        time.sleep(0.001)
+
+
+def ended(process: Process) -> None:
+    """End a worker and its children."""
+    os.killpg(process.pid, signal.SIGKILL)
+    for fd in (process.stdin, process.stdout, process.stderr):
+        os.close(fd)
+    while True:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def test_on_the_signal_it_writes_its_stacks_whatever_it_does(tmp_path: Path) -> None:
+    """Python's lock is held by C code for ever, in the worker and in a process that it forked."""
+    process = started_worker(tmp_path, HOLDS, b"ready" * 2)
+    try:
+        both = families([(3, process.pid)], children=True)
+        await_sleep(*(one.pid for one in both))
+        found = faults.read(both, time.monotonic() + 10)
+        (worker,), (child,) = (found[one.pid] for one in both)
+        where = f"{tmp_path}/train.py"
+        assert worker.frames == (f"inside ({where}:5)", f"<module> ({where}:10)")
+        assert child.frames == (f"inside ({where}:5)", f"load ({where}:7)", f"<module> ({where}:9)")
+        assert worker.main
+        again = faults.read(both, time.monotonic() + 10)
+        assert again == found
+        number, _ = memory_files.find(process.pid, sitecustomize.STACKS)
+        assert number >= 250
+        assert Path(f"/proc/{process.pid}/fd/{number}").stat().st_size == 0
+    finally:
+        ended(process)
+
+
+@pytest.mark.parametrize("ending", ["signal.signal(62, signal.SIG_DFL)", "os.closerange(3, 2000)"])
+def test_a_process_that_would_die_or_write_elsewhere_gets_no_signal(
+    tmp_path: Path, ending: str
+) -> None:
+    text = f"import os, signal; {ending}; os.write(1, b'ready'); signal.pause()"
+    process = started_worker(tmp_path, text)
+    try:
+        assert faults._texts([process.pid], time.monotonic() + 5) == {}
+        assert os.waitpid(process.pid, os.WNOHANG) == (0, 0)
+    finally:
+        ended(process)
+
+
+RECORDER = """
+    def _dump_fr_trace_json():
+        return b'{"entries": [{"process_group": ["0", "default_pg"], "profiling_name": "g:x"}]}'
+"""
+
+USES = """
+    import os, signal, sys
+    import torch.distributed.distributed_c10d as c10d
+    assert c10d.loaded and type(c10d.__spec__.loader).__name__ == "SourceFileLoader"
+    assert "exec_module" not in vars(c10d.__loader__)
+    assert not [one for one in sys.meta_path if "_Finder" in repr(one)]
+    import threading; assert threading.active_count() == 1
+    os.write(1, b"ready")
+    {then}
+"""
+
+
+def recorder(folder: Path) -> None:
+    """Something in place of torch."""
+    write(
+        folder,
+        torch___C___distributed_c10d=RECORDER,
+        torch__distributed__distributed_c10d="import torch._C._distributed_c10d; loaded = True",
+    )
+    (folder / "torch" / "_C").mkdir(parents=True, exist_ok=True)
+    (folder / "torch" / "_C" / "__init__.py").touch()
+    (folder / "torch" / "_C" / "_distributed_c10d.py").write_text(dedent(RECORDER))
+
+
+def test_once_torch_is_imported_collectives_can_be_asked_for(tmp_path: Path) -> None:
+    recorder(tmp_path)
+    process = started_worker(tmp_path, USES.format(then="signal.pause()"))
+    try:
+        for _ in range(2):
+            until = time.monotonic() + 10
+            (one,) = flight.collect([process], flight.ask([process]), until)
+            assert (one.rank, one.group, one.operation) == (3, "default_pg", "x")
+    finally:
+        ended(process)
+
+
+def test_a_thread_without_pythons_lock_does_not_answer(tmp_path: Path) -> None:
+    recorder(tmp_path)
+    then = "import ctypes; ctypes.PyDLL(None).pause()"
+    process = started_worker(tmp_path, USES.format(then=then))
+    try:
+        await_sleep(process.pid)
+        asked = flight.ask([process])
+        assert asked.keys() == {3}
+        assert flight.collect([process], asked, time.monotonic() + 0.05) == ()
+    finally:
+        ended(process)
+
+
+@pytest.mark.parametrize(
+    "body", ["import torch._C._distributed_c10d; 1 / 0", "import none", "(", ""]
+)
+def test_an_import_that_fails_does_so_as_ever(tmp_path: Path, body: str) -> None:
+    """So does one of a torch that was built without a recorder."""
+    recorder(tmp_path)
+    write(
+        tmp_path,
+        torch__distributed__distributed_c10d=body,
+        train="import torch.distributed.distributed_c10d",
+    )
+    armed, plain = run(tmp_path), run(tmp_path, armed=False)
+    assert armed == plain
+    assert (armed.status == 0) == (not body)

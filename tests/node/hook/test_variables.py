@@ -1,0 +1,32 @@
+"""The flight recorder's variables, and what the user has set of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsrun.launcher.node.hook.variables import recorder
+
+ALL = {
+    "TORCH_FR_BUFFER_SIZE": "500",
+    "TORCH_FR_DUMP_TEMP_FILE": "/logs/j/nccl_trace_rank_",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "1",
+}
+
+
+def test_dumps_are_among_the_log_files_if_there_are_any() -> None:
+    assert recorder({}, "/logs/j") == ALL
+    assert recorder({}, "") == {"TORCH_FR_BUFFER_SIZE": "500"}
+
+
+@pytest.mark.parametrize(
+    ("own", "left"),
+    [
+        ("TORCH_FR_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"),
+        ("TORCH_NCCL_TRACE_BUFFER_SIZE", "TORCH_FR_BUFFER_SIZE"),
+        ("TORCH_FR_DUMP_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"),
+        ("TORCH_NCCL_DEBUG_INFO_TEMP_FILE", "TORCH_FR_DUMP_TEMP_FILE"),
+        ("TORCH_NCCL_DUMP_ON_TIMEOUT", "TORCH_NCCL_DUMP_ON_TIMEOUT"),
+    ],
+)
+def test_what_the_user_has_set_is_left_alone(own: str, left: str) -> None:
+    assert recorder({own: "0"}, "/logs/j").keys() == ALL.keys() - {left}

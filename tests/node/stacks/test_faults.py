@@ -1,0 +1,67 @@
+"""What faulthandler has written, as Python 3.10 to 3.14 write it."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from dsrun.launcher.control.stack_messages import ThreadStack
+from dsrun.launcher.node import hook
+from dsrun.launcher.node.stacks import faults
+
+TEXT = """\
+Thread 0x00007f9a3c7fe640 (most recent call first):
+  File "/usr/lib/python3.11/threading.py", line 324 in wait
+  File "/w/a (b).py", line ??? in load
+
+Thread 0x00007f9a3cfff640 [loader 1] (most recent call first):
+  <no Python frame>
+
+Current thread 0x00007f9a44a56740 (most recent call first):
+  Garbage-collecting
+  File "/w/train.py", line 5 in <lambda>
+  File "/w/train.py", line 9 in <module>
+
+Current thread's C stack trace (most recent call first):
+  Binary file "/usr/bin/python3.14", at _Py_DumpStack+0x29
+"""
+
+
+def test_threads_and_frames() -> None:
+    assert [*faults.parse(7, TEXT)] == [
+        ThreadStack(
+            7,
+            "",
+            False,
+            False,
+            ("wait (/usr/lib/python3.11/threading.py:324)", "load (/w/a (b).py)"),
+        ),
+        ThreadStack(7, "loader 1", False, False, ()),
+        ThreadStack(7, "", True, False, ("<lambda> (/w/train.py:5)", "<module> (/w/train.py:9)")),
+    ]
+
+
+def test_the_thread_of_the_hook_is_left_out() -> None:
+    frame = f'  File "{hook.FOLDER}/sitecustomize.py", line 5 in a\n'
+    begins = "Thread 0x1 (most recent call first):\n"
+    (only,) = faults.parse(7, begins + frame + begins)
+    assert only.main
+
+
+@pytest.mark.parametrize(
+    "text", ["", "\n\n", "nothing of this kind\n", '  File "x", line 5 in a\n']
+)
+def test_text_without_a_thread(text: str) -> None:
+    assert [*faults.parse(7, text)] == []
+
+
+def test_which_signals_have_a_handler() -> None:
+    before = signal.signal(signal.SIGUSR2, lambda *_: None)
+    try:
+        assert faults.handles(os.getpid(), signal.SIGUSR2)
+    finally:
+        signal.signal(signal.SIGUSR2, before)
+    assert not faults.handles(os.getpid(), signal.SIGUSR2)
+    assert not faults.handles(os.getpid(), 64)
