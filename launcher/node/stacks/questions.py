@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 SECONDS = 0.7
 """Seconds for reading; the runner waits a second in all."""
 
-NATIVE_SECONDS = 20.0
+NATIVE_SECONDS = 9.0
 """The same for native frames: the symbols of every library of the process are read."""
 
 MARGIN = 0.1

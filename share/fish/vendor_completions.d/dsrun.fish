@@ -157,6 +157,8 @@ complete -c dsrun -n __dsrun_options -l every -x -d 'Time from one line that mat
 complete -c dsrun -n __dsrun_options -l on_missing -x -a 'report stop restart' -d 'What follows if such a line is missing, after a line that says so: ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l on-missing -x -a 'report stop restart' -d 'What follows if such a line is missing, after a line that says so: ...'
 complete -c dsrun -n __dsrun_options -l rules -r -F -d 'A TOML file with any number of such rules, also about numbers in the ...'
+complete -c dsrun -n __dsrun_options -l no_worker_hook -d 'Run nothing in workers before their own program'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l no-worker-hook -d 'Run nothing in workers before their own program'
 complete -c dsrun -n __dsrun_options -l metrics_file -r -F -d 'Write metrics of the job to FILE every 5 seconds, in the text format ...'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l metrics-file -r -F -d 'Write metrics of the job to FILE every 5 seconds, in the text format ...'
 complete -c dsrun -n __dsrun_options -l on_event -x -a '(__fish_complete_command)' -d 'Shell command that is run on this machine when the job starts, ...'
