@@ -7,6 +7,7 @@ import signal
 import time
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -51,7 +52,7 @@ TELLS = """
     import broken.inside
 """
 
-SETTINGS = {
+SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
     "path": {"PYTHONPATH": "sub:/none"},
     "faults": {"PYTHONFAULTHANDLER": "1"},
@@ -85,7 +86,7 @@ def run(folder: Path, *, armed: bool = True, **env: str) -> Ended:
 
 
 @pytest.mark.parametrize("env", SETTINGS.values(), ids=SETTINGS)
-def test_a_worker_sees_nothing_of_it(tmp_path: Path, env: dict[str, str]) -> None:
+def test_a_worker_sees_nothing_of_it(tmp_path: Path, env: dict[str, Any]) -> None:
     """Its own modules of that name are imported, and fail, as ever."""
     write(tmp_path, train=TELLS, own__sitecustomize="a = 1", failing__sitecustomize="1 / 0")
     write(tmp_path, broken__inside="def f():\n    return 1 / 0\nf()")
@@ -149,10 +150,10 @@ HOLDS = """
 """
 
 
-def started_worker(folder: Path, text: str, ready: bytes = b"ready", **env: str) -> Process:
+def started_worker(folder: Path, text: str, ready: bytes = b"ready") -> Process:
     """Start a worker, and wait until it has printed this."""
     write(folder, train=text)
-    process = spawn(spec(folder, **env))
+    process = spawn(spec(folder))
     os.set_blocking(process.stdout, True)
     printed = b""
     while len(printed) < len(ready):

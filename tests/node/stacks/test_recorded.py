@@ -74,13 +74,24 @@ def test_members_that_are_not_known_or_very_many(config: object) -> None:
     assert rows(entry(1), pg_config=config)[0].members == ()
 
 
-ODD = (None, -1, 1 << 80, 1e400, "\ud800", "x" * 9999, [[[]]], {"a": {}}, b"\xff", True)
+ODD: tuple[Any, ...] = (
+    None,
+    -1,
+    1 << 80,
+    1e400,
+    "\ud800",
+    "x" * 9999,
+    [[[]]],
+    {"a": {}},
+    b"\xff",
+    True,
+)
 
 
 @pytest.mark.parametrize("value", ODD)
 @pytest.mark.parametrize("field", [*entry(1)])
 def test_whatever_a_worker_says_can_be_sent(field: str, value: object) -> None:
-    found = rows(entry(1, **{field: value}), pg_config={"0": {"ranks": value}})
+    found = rows(entry(1) | {field: value}, pg_config={"0": {"ranks": value}})
     body = messages.pack(54, Stacks(1, (), (), tuple(found)))[5:]
     assert len(messages.unpack(Stacks, body).collectives) == len(found)
 
