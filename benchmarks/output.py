@@ -3,7 +3,8 @@
     python benchmarks/output.py [--rounds 5] [--lines 400000]
 
 Whoever reads the output here does nothing with it but count. Bare processes and `dsrun --prefix ''`
-do not label the lines; the others do.
+do not label the lines; the others do. With --fold, a line of both ranks is printed once where they
+are printed within a moment; "own lines" differ, so that there is nothing to fold.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from benchmarks.measure import DSRUN, WORKERS, Measure, Unfit, bar, take_turns
 from benchmarks.peers import python_peer, slurm, system_peer
 
 SCRIPT = str(WORKERS / "lines.py")
-BARE, BASE = "bare, unlabelled", "dsrun"
+BARE, BASE, FOLD = "bare, unlabelled", "dsrun", "dsrun --fold"
 
 
 def main() -> None:
@@ -35,7 +36,7 @@ def main() -> None:
     options = parser.parse_args()
     with TemporaryDirectory() as logs:
         measures: dict[str, Measure] = {
-            name: partial(read_all, argv, options.lines)
+            name: partial(read_all, argv, options.lines // (2 if name == FOLD else 1))
             for name, argv in commands(str(options.lines // 2), logs).items()
         }
         figures = take_turns(measures, options.rounds)
@@ -53,6 +54,8 @@ def commands(lines: str, logs: str) -> dict[str, list[str]]:
         BARE: ["sh", "-c", f"{worker} & {worker} & wait"],
         BASE: [*here, SCRIPT, lines],
         "dsrun --prefix ''": [*here, "--prefix", "", SCRIPT, lines],
+        FOLD: [*here, "--fold", SCRIPT, lines],
+        "dsrun --fold, own lines": [*here, "--fold", SCRIPT, lines, "own"],
     }
     python = [sys.executable, SCRIPT, lines]
     if mpirun := system_peer("mpirun"):

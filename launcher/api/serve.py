@@ -148,7 +148,8 @@ def _relay(loop: Loop, caller: Caller, spec: JobSpec, *, inherits: bool) -> Rela
         return Relay(caller, output.level)
     from ..head.output.console import Console
 
-    return Relay(caller, output.level, Console(loop, colour=output.color, level=output.level))
+    screen = Console(loop, colour=output.color, level=output.level, fold=output.fold)
+    return Relay(caller, output.level, screen)
 
 
 def _as_console(relay: Relay) -> Any:

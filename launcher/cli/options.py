@@ -121,6 +121,8 @@ class Options:
     console_ranks: str = option("", "str", "RANKS")
     local_ranks_filter: str = option("", "str", "RANKS")
     prefix: str = option("{host}:{rank}| ", "str", "FORMAT")
+    fold: bool = option(False, "bool")
+    no_fold: bool = option(False, "bool")
     color: str = option("auto", "str", "WHEN", choices=("auto", "always", "never"))
     stdin: str = option("none", "str", "WHO", choices=("none", "rank0"))
     event_log_handler: str = option("", "str", "NAME")

@@ -10,7 +10,7 @@ from ..resources.ranges import parse_ranks
 from ..specs.dial_in import DialIn
 from ..specs.hook_policy import HookPolicy
 from ..specs.job import WorkerPolicy
-from ..specs.output_policy import NUMBERS, PREFIX_FIELDS, OutputPolicy, Streams
+from ..specs.output_policy import NUMBERS, PREFIX_FIELDS, OutputPolicy, Streams, can_fold
 from ..specs.supervision_policy import SupervisionPolicy
 from .elastic import has_own_logs, has_private_logs
 from .folders import from_here
@@ -88,6 +88,7 @@ def output_policy(options: Options) -> OutputPolicy:
     if options.report_file is not None:
         output_file.check("--report_file", options.report_file)
     own_logs = has_own_logs(options)
+    _check_prefix(options.prefix)
     policy = OutputPolicy(
         prefix=options.prefix,
         redirects=_streams("--redirects", options.redirects),
@@ -97,12 +98,12 @@ def output_policy(options: Options) -> OutputPolicy:
         log_dir=options.log_dir if own_logs else "",
         log_private=has_private_logs(options),
         log_layout=options.log_layout or "dsrun",
+        fold=_fold(options),
         color=options.color,
         level="error" if options.quiet else options.log_level,
         stdin=options.stdin == "rank0",
         report_file=options.report_file,
     )
-    _check_prefix(options.prefix)
     return policy if own_logs else policy._replace(logs_specs=_logs_specs(options, policy))
 
 
@@ -137,6 +138,17 @@ def _check_prefix(form: str) -> None:
     except (KeyError, ValueError, IndexError, AttributeError, TypeError):
         known = " ".join(f"{{{name}}}" for name in PREFIX_FIELDS)
         raise UsageError(f"--prefix {form!r}: expected text with any of {known}") from None
+
+
+def _fold(options: Options) -> str:
+    if options.fold and options.no_fold:
+        raise conflict("--fold", "--no_fold")
+    if options.fold and not can_fold(options.prefix):
+        raise UsageError(
+            f"--fold: expected {{rank}} in --prefix, without a format for numbers,"
+            f" not {options.prefix!r}"
+        )
+    return "always" if options.fold else "never" if options.no_fold else "auto"
 
 
 def worker_policy(options: Options, plan: Plan) -> WorkerPolicy:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..specs.supervision_policy import SupervisionPolicy
     from ..specs.sync import SyncSpec
 
+FOLDS = {"always": "the same line of several ranks once", "never": "every line of every rank"}
+
 STREAMS = {1: "stdout", 2: "stderr", 3: "stdout and stderr"}
 
 SHOWN = 5
@@ -192,6 +194,7 @@ def _output(policy: OutputPolicy) -> Iterator[str]:
     yield f"lines prefixed with {policy.prefix!r}" if policy.prefix else "lines without a prefix"
     for name, ranks in (("ranks", policy.console_ranks), ("local ranks", policy.local_ranks)):
         yield f"only {name} {show_slots(sorted(ranks))}" if ranks else ""
+    yield FOLDS.get(policy.fold, "")
     yield _streams(policy.redirects, "to log files only")
     yield _streams(policy.tee, "to log files and the console")
     yield f"messages of dsrun from level {policy.level}" if policy.level != "info" else ""

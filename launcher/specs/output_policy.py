@@ -11,6 +11,15 @@ PREFIX_FIELDS = {"host": "", "rank": 0, "local_rank": 0, "node_rank": 0, "job": 
 """Fields of `OutputPolicy.prefix`, each with an example of its type."""
 
 
+def can_fold(prefix: str) -> bool:
+    """Return whether this prefix can name several ranks: as `{rank}`, which is 0-3 then."""
+    several = dict.fromkeys(PREFIX_FIELDS, "")
+    try:
+        return prefix.format(**several) != prefix.format(**{**several, "rank": "0-3"})
+    except (ValueError, AttributeError, TypeError):
+        return False  # a format for numbers, such as {rank:03d}
+
+
 class Streams(NamedTuple):
     """Streams of the workers in torchrun's numbers: 1 stdout, 2 stderr, 3 both.
 
@@ -44,6 +53,8 @@ class OutputPolicy(NamedTuple):
         log_layout: how log files are named: `dsrun` or `torchrun`.
         logs_specs: torch's entry point that names the log files, and its arguments; () if dsrun
             names them.
+        fold: whether the same line of several ranks is printed once: `auto` (on a terminal, if the
+            prefix can name several ranks), `always` or `never`.
         color: `auto`, `always` or `never`.
         level: the lowest level of dsrun's own lines that is printed.
         stdin: rank 0 reads this process's standard input.
@@ -59,6 +70,7 @@ class OutputPolicy(NamedTuple):
     log_private: bool = False
     log_layout: str = "dsrun"
     logs_specs: tuple[str, ...] = ()
+    fold: str = "auto"
     color: str = "auto"
     level: str = "info"
     stdin: bool = False

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.resources.ranges import parse_ranks
+
 from ..support.needs import need
 from .command import COMMAND
 from .jobs import BY_NAME, options
@@ -383,6 +385,37 @@ def test_lines_are_whole_and_in_order(
         by_rank[rank].append(text)
     for rank, texts in by_rank.items():
         assert texts == [f"<{rank}:{n}:{'-' * (n * 7 % 300)}>" for n in range(10_000)]
+
+
+@pytest.mark.tier("test")
+def test_the_same_line_of_all_ranks_is_printed_once(
+    dsrun: Dsrun, cluster: Cluster, tmp_path: Path
+) -> None:
+    work = script(
+        tmp_path,
+        """
+        open(f"up-{rank}", "w").close()
+        for other in range(8):
+            wait_for_file(f"up-{other}")
+        for number in range(10):
+            print(f"own {rank}\\nstep {number}", flush=True)
+            if rank < 6:
+                print(f"most {number}", file=sys.stderr, flush=True)
+            time.sleep(0.05)
+        """,
+    )
+    hosts = hostfile(cluster, tmp_path, 2, 2, 2, 2)
+    ended = dsrun(*hosts, "--fold", "--log_dir", str(tmp_path / "logs"), work, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    printed = re.findall(r"^(n\S+):(\S+)\| (.*)$", ended.stdout, re.MULTILINE)
+    # On a busy machine some ranks may be late.
+    assert [text for hosts, ranks, text in printed if (hosts, ranks) == ("n1-n4", "0-7")]
+    assert re.search(r"^n1-n3:0-5\| most \d$", ended.stderr, re.MULTILINE)
+    for rank in range(8):
+        said = [text for _, ranks, text in printed if rank in parse_ranks("", ranks)]
+        logged = log_file(tmp_path / "logs", rank, "out").read_text().splitlines()
+        assert said == logged
+        assert said == [text for n in range(10) for text in (f"own {rank}", f"step {n}")]
 
 
 def test_workers_of_one_node_do_not_starve_each_other(dsrun: Dsrun, tmp_path: Path) -> None:

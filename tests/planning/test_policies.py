@@ -48,12 +48,37 @@ def test_how_a_job_is_watched() -> None:
             )
             for form in ("{", "{}", "{0}", "{rank!x}", "{rank.x}", "{rank[0]}", "{host:d}")
         ),
+        *(
+            (
+                Options(fold=True, prefix=form),
+                "--fold: expected {rank} in --prefix, without a format for numbers,"
+                f" not {form!r}",
+            )
+            for form in ("", "{host}| ", "{rank:02d}| ", "{rank.real}| ")
+        ),
+        (
+            Options(fold=True, no_fold=True),
+            "conflicting options: --fold and --no_fold; give one of them",
+        ),
     ],
 )
 def test_output_options_that_are_not_understood(options: Options, message: str) -> None:
     with pytest.raises(UsageError) as caught:
         output_policy(options)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("options", "fold"),
+    [
+        (Options(), "auto"),
+        (Options(prefix=""), "auto"),
+        (Options(fold=True, prefix="[{rank}] "), "always"),
+        (Options(no_fold=True), "never"),
+    ],
+)
+def test_when_lines_are_folded(options: Options, fold: str) -> None:
+    assert output_policy(options).fold == fold
 
 
 @pytest.mark.parametrize("text", ["x", "3-1", "0,0", "-1", "0,,1", "GPU-1"])

@@ -182,6 +182,17 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             " 1 stdout, 2 stderr, 3 both) to log files and the console;"
             " messages of dsrun from level debug",
         ),
+        *(
+            (
+                SPEC._replace(output=OutputPolicy(fold=fold)),
+                "output",
+                f"lines prefixed with '{{host}}:{{rank}}| '; {text}",
+            )
+            for fold, text in (
+                ("always", "the same line of several ranks once"),
+                ("never", "every line of every rank"),
+            )
+        ),
         (
             SPEC._replace(output=OutputPolicy(log_dir="l", log_layout="torchrun")),
             "logs",

@@ -47,7 +47,10 @@ class FakeConsole:
         printed: (rank, stream, data) of what workers wrote.
         state: the line that replaces itself.
         level: the least level that is shown.
+        folds: it prints every line.
     """
+
+    folds = False
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []

@@ -39,6 +39,12 @@ OPTIONS = {
         "Text before every line of output, with any of {host} {rank} {local_rank} {node_rank}"
         " {job} {role}; '' for none."
     ),
+    "fold": Description(
+        "Print the same line of several ranks once, with all of them in its prefix:"
+        " 'n1-n4:0-31| '. A line waits for that at most 0.2 s. Log files are not changed.",
+        default="on a terminal, if the prefix has {rank}",
+    ),
+    "no_fold": Description("Print every line of every rank, also on a terminal."),
     "color": Description(
         "Use colours, and redraw unfinished lines such as progress bars. auto: on a terminal."
     ),

@@ -184,6 +184,7 @@ def _screen(hold: Hold, spec: JobSpec, streams: Streams) -> Console:
         hold.loop,
         colour=output.color,
         level=output.level,
+        fold=output.fold,
         fds=(fds[0], fds[1]),
         environ=spec.environ or {},
     )

@@ -9,7 +9,7 @@ from ..output.console import LEVELS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
 
     from ..output.console import Console
     from ..run.events import RunEvent
@@ -54,6 +54,16 @@ class Relay:
         kind = type(event).__name__
         if kind not in {"RankOutput", "RanksActive"}:
             self._caller.event({"event": kind, **event._asdict()})
+
+    @property
+    def folds(self) -> bool:
+        """Whether the screen is to print the same line of several ranks once."""
+        return self._screen is not None and self._screen.folds
+
+    def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:
+        """Have the screen do that."""
+        if self._screen is not None:
+            self._screen.fold(ranks, label)
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:
         """Tell how to label these streams of a rank, and that others are not shown."""

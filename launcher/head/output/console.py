@@ -13,9 +13,10 @@ from .writer import Writer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ...common.loop import Loop
+    from .folded import Folded
 
 COLOURS = (36, 33, 32, 35, 34, 96, 93, 92, 95, 94)
 """SGR codes of the labels of successive ranks."""
@@ -44,12 +45,14 @@ class Console:
         *,
         colour: str = "auto",
         level: str = "info",
+        fold: str = "auto",
         fds: tuple[int, int] = OWN,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         """Open both streams, for `--color` and `--log_level`, and the user with this environment.
 
-        `fds` are standard output and error; those of another process are closed at the end.
+        `fold` is as in `OutputPolicy`, from the first call of `fold` on. `fds` are standard output
+        and error; those of another process are closed at the end.
         """
         self._loop = loop
         self._level = LEVELS.index(level)
@@ -67,24 +70,57 @@ class Console:
         self._unused = fds[1] if fds != OWN and 2 not in self._writers else -1
         self._terminals = {stream: os.isatty(given[sink]) for stream, sink in self._sinks.items()}
         moves = may_move(colour, environ)
-        self._coloured = {
-            stream: colour == "always" or (terminal and moves)
-            for stream, terminal in self._terminals.items()
-        }
-        live = moves and all(self._terminals.values())
-        screen = TerminalOutput if live else StreamOutput
+        always = colour == "always"
+        self._coloured = {one: always or (has and moves) for one, has in self._terminals.items()}
+        screen = TerminalOutput if moves and all(self._terminals.values()) else StreamOutput
         self._screen = screen(loop, self._write, lambda: columns(reversed(fds), environ))
         self._labellers: dict[tuple[int, int], Labeller] = {}
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
         self._painted = False
+        self._may_fold = self._folding(fold)
+        self._folded: dict[int, Folded] = {}
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:
         """Print these streams (1, 2) of a rank, with `text` before each line."""
-        coloured = f"\x1b[{COLOURS[rank % len(COLOURS)]}m{text}\x1b[0m" if text else ""
         for stream in streams:
-            shown = coloured if self._coloured[stream] else text
-            self._labellers[rank, stream] = Labeller(shown.encode("utf-8", "surrogateescape"))
+            self._labellers[rank, stream] = Labeller(self._in_colour(rank, text, stream))
             self._sanitizers[rank, stream] = Sanitizer()
+
+    def _folding(self, fold: str) -> set[int]:
+        """Return the writers whose lines may be folded."""
+        return {
+            sink
+            for stream, sink in self._sinks.items()
+            if fold == "always" or (fold == "auto" and self._terminals[stream])
+        }
+
+    @property
+    def folds(self) -> bool:
+        """Whether the same line of several ranks is to be printed once."""
+        return bool(self._may_fold)
+
+    def fold(self, ranks: int, label: Callable[[Sequence[int]], str]) -> None:
+        """Do that from now on, for so many ranks; `label` returns the label of several."""
+        self._settle()
+        self._folded.clear()
+        self._screen.folded = self._folded
+        if ranks < 2:
+            return
+        from .folded import Folded
+
+        for sink in self._may_fold:
+            named = partial(self._joint_label, label, sink)
+            self._folded[sink] = Folded(self._loop, ranks, named, partial(self._show, sink))
+
+    def _joint_label(
+        self, label: Callable[[Sequence[int]], str], stream: int, ranks: Sequence[int]
+    ) -> bytes:
+        return self._in_colour(ranks[0], label(ranks), stream)
+
+    def _in_colour(self, rank: int, text: str, stream: int) -> bytes:
+        if text and self._coloured[stream]:
+            text = f"\x1b[{COLOURS[rank % len(COLOURS)]}m{text}\x1b[0m"
+        return text.encode("utf-8", "surrogateescape")
 
     def feed(self, rank: int, stream: int, data: bytes, written: Callable[[], None]) -> None:
         """Print output of a rank; `written` is called from the loop when it has been written."""
@@ -95,11 +131,28 @@ class Console:
         if self._terminals[stream]:
             data = self._sanitizers[rank, stream].feed(data)
             self._painted = self._painted or b"\x1b" in data
-        lines = labeller.feed(data)
-        self._screen.show(
-            self._sinks[stream], lines, lambda: self._loop.call_soon_threadsafe(written)
-        )
-        self._screen.open_line((rank, self._sinks[stream]), labeller)
+        sink, lines = self._sinks[stream], labeller.split(data)
+        folded = self._folded.get(sink)
+        if folded is not None and not labeller.in_pieces:
+            folded.add(rank, lines, written)
+        else:
+            if folded is not None:
+                folded.settle()
+            self._show(sink, labeller.labelled(lines), (written,))
+        self._screen.open_line((rank, sink), labeller)
+
+    def _show(self, sink: int, lines: bytes, written: Sequence[Callable[[], None]]) -> None:
+        """Print labelled lines, and then call functions from the loop."""
+        self._screen.show(sink, lines, partial(self._post, written))
+
+    def _post(self, written: Sequence[Callable[[], None]]) -> None:
+        for call in written:
+            self._loop.call_soon_threadsafe(call)
+
+    def _settle(self) -> None:
+        """Print lines that wait for the same of other ranks."""
+        for folded in self._folded.values():
+            folded.settle()
 
     def log(self, text: str, level: str = "info") -> None:
         """Print a message of dsrun's own on standard error, if its level is shown."""
@@ -113,15 +166,21 @@ class Console:
 
     def print_report(self, text: str) -> None:
         """Print the report of a job, at every log level."""
-        for (_, stream), labeller in self._labellers.items():
-            self._screen.finish(self._sinks[stream], labeller)
+        self._end_lines()
         self._show_own(f"{plain(text)}\n")
 
     def _show_own(self, block: str) -> None:
         """Print text of dsrun's own; on a terminal, reset a colour that a rank has left set."""
+        self._settle()
         if self._painted and self._terminals[2]:
             block, self._painted = f"\x1b[0m{block}", False
         self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
+
+    def _end_lines(self) -> None:
+        """Print the last line of every stream that lacks its end."""
+        self._settle()
+        for (_, stream), labeller in self._labellers.items():
+            self._screen.finish(self._sinks[stream], labeller)
 
     def status(self, text: str) -> None:
         """Show a status line, on a terminal only; "" removes it."""
@@ -147,6 +206,7 @@ class Console:
 
     def flush(self, then: Callable[[], None]) -> None:
         """Call `then` once everything so far is written, or after `LAST_WRITE`."""
+        self._settle()
         unwritten = {*self._writers}
 
         def wrote(sink: int) -> None:
@@ -167,8 +227,7 @@ class Console:
 
     def _print_rest(self) -> None:
         self._screen.clear()
-        for (_, stream), labeller in self._labellers.items():
-            self._screen.finish(self._sinks[stream], labeller)
+        self._end_lines()
         if self._unused >= 0:
             os.close(self._unused)
 

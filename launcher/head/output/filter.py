@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from ...common.wording import counted
+from ...resources.ranges import runs_of, show_slots
+from ...specs.output_policy import can_fold
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from ...specs.job import JobSpec
     from ...specs.plan import Node
+
+
+LONGEST = 40
+"""Characters of hosts, or of ranks, in a label of several ranks; beyond, they are counted."""
 
 
 class OutputFilter:
@@ -35,3 +45,40 @@ class OutputFilter:
             job=self._job_id,
             role=self._role,
         )
+
+    @property
+    def can_fold(self) -> bool:
+        """Whether `joint_label` can name several ranks."""
+        return can_fold(self._policy.prefix)
+
+    def joint_label(self, workers: Sequence[tuple[Node, int]]) -> str:
+        """Return the text before a line of several workers, given as node and rank, in order."""
+        if len(workers) == 1:
+            ((node, rank),) = workers
+            return self.label(node, rank, node.local_rank(rank))
+        return self._policy.prefix.format(
+            host=_hosts([*dict.fromkeys(node.host.name for node, _ in workers)]),
+            rank=_numbers((rank for _, rank in workers), "rank"),
+            local_rank=_numbers((node.local_rank(rank) for node, rank in workers), "rank"),
+            node_rank=_numbers((node.node_rank for node, _ in workers), "node"),
+            job=self._job_id,
+            role=self._role,
+        )
+
+    def count(self, nodes: Iterable[Node]) -> int:
+        """Return how many workers of these nodes are shown."""
+        return sum(
+            bool(self.shown(rank, node.local_rank(rank))) for node in nodes for rank in node.ranks
+        )
+
+
+def _hosts(names: Sequence[str]) -> str:
+    runs = runs_of(names)
+    text = ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else run[0] for run in runs)
+    return text if len(text) <= LONGEST else counted(len(names), "host")
+
+
+def _numbers(numbers: Iterable[int], noun: str) -> str:
+    distinct = sorted({*numbers})
+    text = show_slots(distinct)
+    return text if len(text) <= LONGEST else counted(len(distinct), noun)

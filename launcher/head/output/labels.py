@@ -82,6 +82,10 @@ class Labeller:
 
     def feed(self, data: bytes) -> bytes:
         """Add a block; return the labelled lines that are now whole, each with its line end."""
+        return self.labelled(self.split(data))
+
+    def split(self, data: bytes) -> bytes:
+        """Add a block; return the lines that are now whole, without labels, with their ends."""
         data = self.carry + data
         cut = data.rfind(b"\n") + 1
         whole, self.carry = data[:cut], data[cut:]
@@ -89,8 +93,17 @@ class Labeller:
             whole = _OVERWRITTEN.sub(b"", _ENDS.sub(b"\n", whole))
         if b"\r" in self.carry:
             self.carry, self.moving = _latest(self.carry), True
+        return whole
+
+    def labelled(self, whole: bytes) -> bytes:
+        """Return what `split` has returned with labels, and pieces of an endless line."""
         lines = self._labelled(whole) if whole else b""
         return lines + self._pieces() if len(self.carry) > LONGEST else lines
+
+    @property
+    def in_pieces(self) -> bool:
+        """Whether a line is printed in pieces: `labelled` must be given what `split` returned."""
+        return self._piece or len(self.carry) > LONGEST
 
     @property
     def unfinished(self) -> bytes:

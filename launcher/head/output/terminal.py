@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from ...common.loop import Loop
+    from .folded import Folded
     from .labels import Labeller
 
     Write = Callable[[int, bytes, Callable[[], None] | None], None]
@@ -45,7 +46,11 @@ def may_move(colour: str, environ: Mapping[str, str]) -> bool:
 
 
 class StreamOutput:
-    """Writes to a file or a pipe, whose width does not matter."""
+    """Writes to a file or a pipe, whose width does not matter.
+
+    Attributes:
+        folded: the streams in which the same line of several ranks is shown once.
+    """
 
     def __init__(self, loop: Loop, write: Write, _width: Callable[[], int] = int) -> None:
         self._loop = loop
@@ -53,6 +58,7 @@ class StreamOutput:
         self._waiting: dict[Key, Labeller] = {}
         self._timer = False
         self._open: dict[int, bytes] = {}
+        self.folded: Mapping[int, Folded] = {}
 
     def show(self, stream: int, lines: bytes, written: Callable[[], None] | None) -> None:
         """Write whole lines."""
@@ -77,14 +83,18 @@ class StreamOutput:
     def _tick(self) -> None:
         self._timer = False
         waiting, self._waiting = self._waiting, {}
-        for key, labeller in waiting.items():
-            text = labeller.unfinished
-            if labeller.moving:
-                self.show(key[1], text + b"\n", None)
-                labeller.moving = False
-            elif key[1] not in self._open and len(waiting) == 1:
-                self._write(key[1], text, None)
-                self._open[key[1]] = text
+        for folded in self.folded.values():
+            folded.settle()
+        moving = {key: one for key, one in waiting.items() if one.moving}
+        for stream, text in _unfinished(moving, self.folded):
+            self.show(stream, text + b"\n", None)
+        for labeller in moving.values():
+            labeller.moving = False
+        if len(waiting) == 1 and not moving:
+            (((_, stream), labeller),) = waiting.items()
+            if stream not in self._open:
+                self._open[stream] = labeller.unfinished
+                self._write(stream, self._open[stream], None)
 
     def status(self, text: str) -> None:
         """Do nothing: a file cannot show a status line."""
@@ -99,7 +109,11 @@ class StreamOutput:
 
 
 class TerminalOutput:
-    """Writes to a terminal; `width` returns how many columns it has, by default this process's."""
+    """Writes to a terminal; `width` returns how many columns it has, by default this process's.
+
+    Attributes:
+        folded: the streams in which the same line of several ranks is shown once.
+    """
 
     def __init__(
         self, loop: Loop, write: Write, width: Callable[[], int] = lambda: columns((2, 1))
@@ -107,6 +121,7 @@ class TerminalOutput:
         self._loop = loop
         self._write = write
         self._width = width
+        self.folded: Mapping[int, Folded] = {}
         self._lines: dict[Key, Labeller] = {}
         self._status = b""
         self._drawn = 0
@@ -161,11 +176,28 @@ class TerminalOutput:
     def _picture(self) -> bytes:
         """Return the live area: the latest unfinished lines and the status, cut to the width."""
         width = self._width()
-        newest = [one for one in self._lines.values() if one.carry][-ROWS:]
-        rows = [_cut(one.unfinished, width) for one in newest]
+        newest = _unfinished(self._lines, self.folded)[-ROWS:]
+        rows = [_cut(text, width) for _, text in newest]
         rows += [_cut(self._status, width)] if self._status else []
         self._drawn = len(rows)
         return b"\n".join(rows)
+
+
+def _unfinished(
+    lines: Mapping[Key, Labeller], folded: Mapping[int, Folded]
+) -> list[tuple[int, bytes]]:
+    """Return stream and text of unfinished lines; where lines are folded, equal ones once."""
+    same: dict[tuple[int, bytes], list[int]] = {}
+    for (rank, stream), one in lines.items():
+        if one.carry:
+            what = one.carry.rstrip(b"\r") if stream in folded else b"%d" % rank
+            same.setdefault((stream, what), []).append(rank)
+    return [
+        (stream, lines[ranks[0], stream].unfinished)
+        if len(ranks) == 1
+        else (stream, folded[stream].label(sorted(ranks)) + text)
+        for (stream, text), ranks in same.items()
+    ]
 
 
 def columns(fds: Iterable[int], environ: Mapping[str, str] = os.environ) -> int:

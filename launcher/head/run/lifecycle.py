@@ -44,7 +44,8 @@ def run(spec: JobSpec, start: Start, backend_for: Callable[[Node], Part]) -> int
         DsrunError: the job cannot be started; nothing is left running.
     """
     loop = Loop()
-    console = Console(loop, colour=spec.output.color, level=spec.output.level)
+    shown = spec.output
+    console = Console(loop, colour=shown.color, level=shown.level, fold=shown.fold)
     return conduct(spec, start, backend_for, loop, console).exit_code
 
 

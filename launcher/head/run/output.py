@@ -35,20 +35,35 @@ class RunOutput:
 
     def label(self, plan: Plan) -> None:
         """Label the ranks of a plan from now on."""
-        self._nodes = plan.nodes
-        self._labelled.clear()
+        self._label_nodes(plan.nodes)
 
     def label_node(self, node: Node) -> None:
         """Label the ranks of a node from now on, and no others anew."""
-        self._nodes = (node,)
+        self._label_nodes((node,))
+
+    def _label_nodes(self, nodes: Sequence[Node]) -> None:
+        shown = self._filter
+        if self._console.folds and shown.can_fold:
+            self._console.fold(shown.count(nodes), self._joint_label)
+        self._nodes = nodes
         self._labelled.clear()
+
+    def _joint_label(self, ranks: Sequence[int]) -> str:
+        """Return the label of a line that several ranks have written."""
+        places = ((self._node(rank), rank) for rank in ranks)
+        return self._filter.joint_label([(node, rank) for node, rank in places if node])
+
+    def _node(self, rank: int) -> Node | None:
+        """Return the node of a rank; None if it is no rank of this round."""
+        at = bisect_right(self._nodes, rank, key=lambda node: node.first_rank or 0)
+        node = self._nodes[at - 1] if at else None
+        return node if node is not None and rank in node.ranks else None
 
     def _label(self, rank: int) -> None:
         """Label a rank when it first prints something: of many thousands few may."""
         self._labelled.add(rank)
-        at = bisect_right(self._nodes, rank, key=lambda node: node.first_rank or 0)
-        node = self._nodes[at - 1] if at else None
-        if node is not None and rank in node.ranks:
+        node = self._node(rank)
+        if node is not None:
             local = node.local_rank(rank)
             streams = self._filter.shown(rank, local)
             self._console.label(rank, self._filter.label(node, rank, local), streams)

@@ -111,6 +111,7 @@ def test_a_screen_shows_everything_but_reports(caller: FakeCaller) -> None:
     screen.on_broken_pipe()
     relay.on_broken_pipe()
     assert broken == [1, 1]
+    relay.fold(2, str)
     relay.label(0, "x", {1})
     relay.feed(0, 1, b"a", nothing)
     relay.feed(0, REPORT, b"r", nothing)
@@ -119,7 +120,15 @@ def test_a_screen_shows_everything_but_reports(caller: FakeCaller) -> None:
     relay.print_report("end")
     relay.close()
     assert [call[0] for call in screen.calls] == [
-        *("label", "feed", "log", "status", "print_report", "close")
+        *("fold", "label", "feed", "log", "status", "print_report", "close")
     ]
     assert caller.chunks == [HEAD.pack(0, 3) + b"r"]
     assert caller.events == []
+
+
+def test_what_a_caller_is_sent_is_not_folded(caller: FakeCaller) -> None:
+    relay, screen = relay_to(caller), FakeScreen()
+    assert not relay.folds
+    relay.fold(2, str)
+    assert (caller.events, caller.chunks) == ([], [])
+    assert relay_to(caller, screen=screen).folds

@@ -14,6 +14,9 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.output.console import COLOURS, Console
+from dsrun.launcher.head.output.labels import LONGEST
+from dsrun.launcher.head.output.terminal import LATEST
+from dsrun.launcher.resources.ranges import show_slots
 
 from ...support.clock import Clock
 from ...support.standard_streams import streams
@@ -326,3 +329,126 @@ def test_a_reader_that_stalls_delays_the_end_for_a_second() -> None:
     clock.settle()
     assert over == [1]
     os.close(err)
+
+
+# -- the same line of several ranks ---------------------------------------------------------------
+
+
+def folding(console: Console, ranks: int = 3) -> Console:
+    """Have it print the lines of these ranks, and the same line of several once."""
+    console.fold(ranks, lambda some: f"n:{show_slots(some)}| ")
+    for rank in range(ranks):
+        console.label(rank, f"n:{rank}| ", {1, 2})
+    return console
+
+
+def nothing() -> None:
+    """Nobody wants to know."""
+
+
+@pytest.mark.parametrize(("fold", "folds"), [("auto", False), ("never", False), ("always", True)])
+def test_a_file_gets_the_same_line_of_several_ranks_once_if_that_is_wanted(
+    capfd: Shown, fold: str, folds: bool
+) -> None:
+    loop, taken = Loop(), list[object]()
+    console = Console(loop, fold=fold)
+    assert console.folds == folds
+    if folds:
+        console.fold(3, lambda some: f"n:{show_slots(some)}| ")
+    for rank in range(3):
+        console.label(rank, f"n:{rank}| ", {1, 2})
+        console.feed(rank, 1, b"up\n", lambda: taken.append(1))
+    run_until(loop, 3, taken)
+    console.close()
+    each = "".join(f"n:{rank}| up\n" for rank in range(3))
+    assert capfd.readouterr() == ("n:0-2| up\n" if folds else each, "")
+
+
+@pytest.mark.parametrize("fold", ["auto", "never"])
+def test_a_terminal_gets_it_once_with_the_colour_of_the_first(
+    monkeypatch: pytest.MonkeyPatch, fold: str
+) -> None:
+    with terminal(monkeypatch) as both:
+        console = Console(Loop(), fold=fold)
+        assert console.folds == (fold == "auto")
+        if console.folds:
+            folding(console)
+            for rank, stream in ((1, 1), (2, 2)):
+                console.feed(rank, stream, b"up\n", nothing)
+            console.close()
+            label = f"\x1b[{COLOURS[1]}mn:1-2| \x1b[0m".encode()
+            assert both.shows(b"up\r\n") == label + b"up\n"
+        console.close()
+
+
+@pytest.mark.parametrize("flushed", [False, True], ids=["one rank", "flushed"])
+def test_who_waits_for_nobody_is_printed_though_the_clock_stands(flushed: bool) -> None:
+    (out, out_end), (err, err_end) = os.pipe(), os.pipe()
+    screen = Console(Clock().loop, fold="always", fds=(out_end, err_end), environ={})
+    console = folding(screen, 2 if flushed else 1)
+    console.feed(0, 1, b"up\n", nothing)
+    if flushed:
+        console.flush(nothing)
+    assert os.read(out, 99) == b"n:0| up\n"
+    console.close()
+    for fd in (out, err):
+        os.close(fd)
+
+
+@pytest.mark.parametrize("says", ["log", "report", "round"])
+def test_what_waits_is_printed_before_what_comes_then(tmp_path: Path, says: str) -> None:
+    path = tmp_path / "both"
+    with path.open("wb") as both, streams(both.fileno(), both.fileno()):
+        console = folding(Console(Loop(), fold="always"))
+        console.feed(2, 2, b"wrong\n", nothing)
+        if says == "log":
+            console.log("it failed")
+        elif says == "report":
+            console.print_report("it failed")
+        else:
+            folding(console, 1).feed(0, 1, b"it failed\n", nothing)
+        console.close()
+    first, second = path.read_text().splitlines()
+    assert first == "n:2| wrong"
+    assert second.endswith("it failed")
+
+
+def test_an_endless_line_is_not_folded_and_keeps_its_place(capfd: Shown) -> None:
+    console = folding(Console(Loop(), fold="always"), 2)
+    console.feed(0, 1, b"before\n" + b"x" * (LONGEST + 1), nothing)
+    console.feed(0, 1, b"y\nafter\n", nothing)
+    console.feed(0, 1, b"last\n", nothing)
+    console.close()
+    assert capfd.readouterr().out == (
+        f"n:0| before\nn:0| {'x' * (LONGEST + 1)}\nn:0+ y\nn:0| after\nn:0| last\n"
+    )
+
+
+def test_bars_of_several_ranks_are_one_line_in_a_file_behind_the_lines_before(
+    capfd: Shown,
+) -> None:
+    clock = Clock()
+    console = folding(Console(clock.loop, fold="always"))
+    for rank in range(3):
+        console.feed(rank, 1, b"10%|#\r", nothing)
+    clock.go(LATEST - 0.1)
+    console.feed(0, 1, b"\rsaved\n11%|#\r", nothing)
+    clock.go(0.1)
+    console.close()
+    lines = capfd.readouterr().out.splitlines()
+    assert lines[:3] == ["n:0| saved", "n:0| 11%|#", "n:1-2| 10%|#"]
+
+
+def test_equal_bars_of_several_ranks_are_one_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch) as both:
+        monkeypatch.setenv("COLUMNS", "100")
+        loop = Loop()
+        console = folding(Console(loop, colour="always"))
+        for rank, bar in enumerate((b"10%|#\r", b"20%|##\r", b"10%|#\r")):
+            console.feed(rank, 2, bar, nothing)
+        loop.add_reader(both.screen, loop.stop)
+        loop.run()
+        labels = [f"\x1b[{COLOURS[at]}mn:{text}| \x1b[0m" for at, text in ((0, "0,2"), (1, "1"))]
+        rows = f"{labels[0]}10%|#\n{labels[1]}20%|##"
+        assert both.shows(b"##") == rows.encode()
+        console.close()

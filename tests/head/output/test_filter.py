@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from dsrun.launcher.cli.options import Options
@@ -12,6 +14,9 @@ from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.output_policy import OutputPolicy
 from dsrun.launcher.specs.plan import Node, Plan, lay_out
 from dsrun.launcher.specs.program import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 PLAN = Plan(lay_out([Host("w0", (0,))]), Program("x.py"), "local", None, None)
 SPEC = JobSpec("j", PLAN, "/")
@@ -58,3 +63,44 @@ NODE = Node(2, Host("w2", (0, 1)), 4, (0, 1))
 def test_labels(form: str, label: str) -> None:
     made = OutputFilter(SPEC._replace(output=OutputPolicy(prefix=form)))
     assert made.label(NODE, 5, 1) == label
+
+
+NODES = lay_out([Host(f"w{number}", (0, 1, 2, 3)) for number in range(4)])
+
+
+@pytest.mark.parametrize(
+    ("form", "ranks", "label"),
+    [
+        ("{host}:{rank}| ", range(16), "w0-w3:0-15| "),
+        ("{host}:{rank}| ", (0, 1, 2, 5, 13), "w0-w1,w3:0-2,5,13| "),
+        ("{host}:{rank}| ", (6,), "w1:6| "),
+        ("{host}:{rank:3}| ", (6,), "w1:  6| "),
+        ("{node_rank}.{local_rank} {rank} {job}/{role} ", (1, 5, 9), "0-2.1 1,5,9 j/default "),
+    ],
+)
+def test_labels_of_several_ranks(form: str, ranks: Iterable[int], label: str) -> None:
+    made = OutputFilter(SPEC._replace(output=OutputPolicy(prefix=form)))
+    assert made.can_fold
+    assert made.joint_label([(NODES[rank // 4], rank) for rank in ranks]) == label
+
+
+def test_labels_of_many_scattered_ranks_count_them() -> None:
+    nodes = lay_out([Host(f"{name}x", (0, 1)) for name in "abcdefghijklmnopqrstuvwxyz"])
+    made = OutputFilter(SPEC)
+    assert made.joint_label([(node, node.first_rank or 0) for node in nodes]) == (
+        "26 hosts:26 ranks| "
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        (Options(), 16),
+        (Options(console_ranks="0,5,99"), 2),
+        (Options(local_ranks_filter="1"), 4),
+        (Options(redirects="3,2:0", log_dir="l"), 4),
+    ],
+)
+def test_how_many_ranks_are_shown(options: Options, count: int) -> None:
+    made = OutputFilter(SPEC._replace(output=output_policy(options)))
+    assert made.count(NODES) == count

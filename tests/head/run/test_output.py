@@ -16,13 +16,15 @@ from dsrun.launcher.specs.plan import lay_out
 from ...support.run_nodes import SentNode, plan_of, sent_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
 WINDOW = 1000
 
 
 class Shown:
     """A console that keeps what it is given, and prints when it is told to."""
+
+    folds = False
 
     def __init__(self) -> None:
         self.labels: dict[int, tuple[str, set[int]]] = {}
@@ -81,3 +83,26 @@ def test_a_rank_is_labelled_when_it_first_prints_something_in_a_round() -> None:
     assert prints(node, 0) == {0: ("n1:0| ", {1, 2})}
     output.label_node(first.node)
     assert prints(first, 1) == {1: ("n0:1| ", {1, 2})}
+
+
+def test_the_label_of_several_ranks_is_that_of_their_nodes_of_this_round() -> None:
+    plan, console = plan_of(3), Shown()
+    console.folds = True
+    asked: list[tuple[int, Callable[[Sequence[int]], str]]] = []
+    console.fold = lambda ranks, label: asked.append((ranks, label))  # type: ignore[attr-defined]
+    output = RunOutput(console, OutputFilter(JobSpec("j", plan, "/")), WINDOW)  # type: ignore[arg-type]
+    output.label(plan)
+    ((ranks, label),) = asked
+    assert (ranks, label([0, 1, 2]), label([4])) == (6, "n0-n1:0-2| ", "n2:4| ")
+    output.label(plan._replace(nodes=plan.nodes[:1]))
+    output.label_node(plan.nodes[1])
+    assert [ranks for ranks, _ in asked] == [6, 2, 2]
+
+
+@pytest.mark.parametrize("prefix", ["", "{host}| ", "{rank:02d}| "])
+def test_ranks_that_labels_cannot_name_together_are_not_folded(prefix: str) -> None:
+    plan, console = plan_of(2), Shown()
+    console.folds = True
+    spec = JobSpec("j", plan, "/")
+    shown = OutputFilter(spec._replace(output=spec.output._replace(prefix=prefix)))
+    RunOutput(console, shown, WINDOW).label(plan)  # type: ignore[arg-type]
