@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,17 +21,15 @@ from dsrun.launcher.specs.program import Program
 from ...support.fake_runner import prepared, running, stopped
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ...support.fake_runner import FakeRunner, Steps
 
 pytestmark = pytest.mark.usefixtures("adopting")
 
 WORKER = """
-import os, signal, sys
+import os
 def wait_here():
     os.write(1, b"ready")
-    signal.pause()
+    os.read(os.pipe()[0], 1)
 def load():
     wait_here()
 if os.fork() == 0:
@@ -37,14 +38,15 @@ wait_here()
 """
 
 
-def started(r: FakeRunner, folder: Path, **fields: object) -> Steps:
+def started(r: FakeRunner, folder: Path, python: str = sys.executable, **fields: object) -> Steps:
     """A run of a worker with one child, which both wait in `wait_here`."""
+    times = r.output().count("ready") + 2
     script = folder / "train.py"
     script.write_text(WORKER)
-    program = Program(str(script), python=sys.executable, local_rank=False)
+    program = Program(str(script), python=python, local_rank=False)
     yield from prepared(r, program=program, **fields)
     r.start()
-    yield lambda: r.output().count("ready") == 2
+    yield lambda: r.output().count("ready") == times
 
 
 def asked(r: FakeRunner, number: int = 7, **fields: object) -> Steps:
@@ -132,6 +134,95 @@ def test_without_py_spy_there_are_states_and_the_reason(
         r.end()
 
     assert runner.play(history) == 0
+
+
+BLOCKED = """
+import os
+os.mkfifo("fifo")
+os.write(1, b"ready" * 2)
+os.posix_spawn("/bin/true", ["true"], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 0, "fifo", 0, 0)])
+import signal; signal.pause()
+"""
+
+
+def test_a_worker_in_d_state_is_read_and_does_not_hold_up_anything(
+    runner: FakeRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It waits for the exec of a child that shares its memory (vfork), which waits for a pipe."""
+    monkeypatch.setattr(sys.modules[__name__], "WORKER", BLOCKED)
+
+    def history(r: FakeRunner) -> Steps:
+        yield from started(r, tmp_path)
+        pid = r.all(frames.STARTED)[0]["pids"][0]
+        yield lambda: processes.stat(pid)[0] == "D"
+        yield from asked(r, native=True)
+        found = answers(r)[0].processes[0]
+        assert (found.state, found.source) == ("D", "py-spy")
+        assert found.command.startswith("python")
+        assert " " not in found.command, "its command line is in memory that may be locked"
+        assert functions(answers(r)[0], pid) == [["<module>"]]
+        assert processes.stat(pid)[0] == "D"
+        (tmp_path / "fifo").write_text("")
+        yield lambda: processes.stat(pid)[0] == "S"
+        yield from stopped(r)
+        r.end()
+
+    assert runner.play(history) == 0
+
+
+def test_where_py_spy_may_not_read_the_worker_writes_its_stacks(
+    runner: FakeRunner, tmp_path: Path
+) -> None:
+    """Its child, too; a program that it has executed is not sent the signal."""
+    base = Path(sys._base_executable)  # type: ignore[attr-defined]
+    (tmp_path / "python3").symlink_to(base)
+    (tmp_path / "py-spy").write_text("#!/bin/sh\necho Error: Permission denied >&2; exit 1\n")
+    (tmp_path / "py-spy").chmod(0o755)
+    python = str(tmp_path / "python3")
+
+    def history(r: FakeRunner) -> Steps:
+        yield from started(r, tmp_path, python=python, hook=True)
+        yield from asked(r)
+        worker, child = answers(r)[0].processes
+        assert {row.source: row.problem for row in (worker, child)} == {"faulthandler": ""}
+        assert functions(answers(r)[0], worker.pid) == [["wait_here", "<module>"]]
+        assert functions(answers(r)[0], child.pid) == [["wait_here", "load", "<module>"]]
+        yield from stopped(r)
+        yield from started(r, tmp_path, python=python)
+        yield from asked(r)
+        problems = {row.problem for row in answers(r)[1].processes}
+        assert problems == {"py-spy is not allowed to read it (ptrace)"}
+        yield from stopped(r)
+        r.end()
+
+    assert runner.play(history) == 0
+
+
+RESTRICTED = """
+import json, os, signal, sys
+sys.path[:0] = {path!r}
+from dsrun.launcher.control.stack_messages import StacksAsk
+from dsrun.launcher.node.stacks.answer import answer
+from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
+os.setuid(65534)  # from now on the kernel lets nobody but root read this process, or its forks
+pid = os.fork()
+if pid == 0:
+    signal.pause()
+spec = WorkerSpec(3, [b"/none/python"], {{}}, b"/")
+found = answer(StacksAsk(1), [Process(spec, pid, -1, -1, -1)], 5.0)
+os.kill(pid, signal.SIGKILL)
+os.waitpid(pid, 0)
+print(json.dumps(found.processes))
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_process_that_nobody_may_read_has_a_state_and_a_reason() -> None:
+    code = RESTRICTED.format(path=sys.path)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    ((rank, _pid, _parent, _command, state, _waits, source, problem),) = json.loads(done.stdout)
+    assert (rank, state, source) == (3, "S", "")
+    assert problem.startswith(("there is no py-spy", "py-spy"))
 
 
 @pytest.fixture
