@@ -156,7 +156,7 @@ class TerminalOutput:
     def finish(self, stream: int, labeller: Labeller) -> None:
         """Write the last line of a stream, which had no line end, with one."""
         if line := labeller.end():
-            self._write(stream, line, None)
+            self.show(stream, line, None)
 
     def _redraw_soon(self) -> None:
         if not self._timer:

@@ -347,3 +347,19 @@ def test_either_stream_tells_how_wide_a_terminal_is(
     os.close(main)
     os.close(fd)
     assert written == [(2, b"x" * 19 + b"\x1b[0m")]
+
+
+def test_the_last_lines_replace_the_live_area_of_a_terminal(written: Written) -> None:
+    clock = Clock()
+    screen = TerminalOutput(clock.loop, writer(written), lambda: 80)
+    bars = [unfinished(b"84%", label) for label in (b"0| ", b"1| ")]
+    for rank, bar in enumerate(bars):
+        screen.open_line((rank, 2), bar)
+    clock.go(REDRAW)
+    for bar in bars:
+        screen.finish(2, bar)
+    assert [data for _, data in written] == [
+        b"0| 84%\n1| 84%",
+        b"\r\x1b[1A\x1b[J0| 84%\n1| 84%",
+        b"\r\x1b[J1| 84%\n",
+    ]
