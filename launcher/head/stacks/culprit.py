@@ -18,6 +18,7 @@ from .words import (
     at_places,
     culprit_child,
     grouped,
+    ranks_of,
     state_or_place,
     who,
 )
@@ -182,22 +183,20 @@ def _mismatch(scene: Scene) -> Explanation | None:
     (_, most), *rest = found.calls
     odd = [rank for _, some in rest for rank in some]
     clear = len(odd) < len(most)
-    parts = ", ".join(
-        f"{who(some, scene.views)} {'call' if len(some) > 1 else 'calls'} {call}"
-        for call, some in found.calls
-    )
-    words = f"{parts}, as collective {found.number} of process group {found.group}"
-    return Explanation(words, Reason.MISMATCH, tuple(odd) if clear else (), most, clear)
+    calls = " and ".join(f"{call} in {ranks_of(some)}" for call, some in found.calls)
+    known = scene._replace(waiting=most if clear else (), perhaps=())
+    words = at_places(odd if clear else [*most, *odd], scene.places, scene.views)
+    words = f"{words}; collective {found.number} of {found.group} is {calls}"
+    return known.named(Reason.MISMATCH, odd if clear else (), words, sure=clear)
 
 
 def _behind(scene: Scene) -> Explanation | None:
     found = flight.behind(scene.views)
     if found is None:
         return None
-    known = scene._replace(waiting=found.waiting)
+    known, one = scene._replace(waiting=found.waiting), found.one
     words = at_places(found.missing, scene.places, scene.views)
-    call = f"{operation(found.one)}, collective {found.one.sequence} of {found.one.group}"
-    words = f"{words}; not yet called there: {call}"
+    words = f"{words}, before collective {one.sequence} of {one.group} ({operation(one)})"
     return known.named(Reason.BEHIND, found.missing, words, sure=True)
 
 

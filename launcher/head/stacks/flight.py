@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...common.values import NamedTuple
-from .frames import parsed
 from .places import COMPLETED, operation
 
 TYPE_CHECKING = False
@@ -74,19 +73,13 @@ def _differing(group: str, number: int, ranks: Recorded) -> Mismatch | None:
         return None
     calls: dict[tuple[str, ...], list[int]] = {}
     for rank, one in here.items():
-        more = (one.sizes, one.types) if sized else ()
+        more = (f"{one.sizes} {one.types}",) if sized else ()
         calls.setdefault((operation(one), *more), []).append(rank)
     if len(calls) < 2:
         return None
     most_first = sorted(calls.items(), key=lambda item: -len(item[1]))
-    words = [(_words(call, here[some[0]]), tuple(some)) for call, some in most_first]
+    words = ((" of ".join([name, *sizes]), tuple(some)) for (name, *sizes), some in most_first)
     return Mismatch(group, number, tuple(words))
-
-
-def _words(call: tuple[str, ...], one: Collective) -> str:
-    name, *more = call
-    of = f" of {' '.join(more)}" if more else ""
-    return f"{name}{of} ({parsed(one.where).place})" if one.where else f"{name}{of}"
 
 
 def behind(views: Mapping[int, RankView]) -> Behind | None:

@@ -219,8 +219,8 @@ def test_who_is_behind_by_the_recorded_collectives() -> None:
     )
     found = explain(views)
     assert found.sentence == (
-        "ranks 0-2 wait in all_reduce (train.py:41); rank 3 (n1) is in load_batch (data.py:88);"
-        " not yet called there: all_reduce, collective 12 of default_pg"
+        "ranks 0-2 wait in all_reduce (train.py:41); rank 3 (n1) is in load_batch (data.py:88),"
+        " before collective 12 of default_pg (all_reduce)"
     )
     assert [found.odd, found.waiting, found.reason, found.sure] == [
         *((3,), (0, 1, 2)),
@@ -235,10 +235,23 @@ def test_another_operation_as_the_same_collective() -> None:
     )
     found = explain(views)
     assert found.sentence == (
-        "ranks 0-2 (n0, n1) call all_reduce (train.py:41), rank 3 (n1) calls barrier"
-        " (train.py:41), as collective 12 of process group default_pg"
+        f"{WAIT}; rank 3 (n1) waits in barrier (train.py:55);"
+        " collective 12 of default_pg is all_reduce in ranks 0-2 and barrier in rank 3"
     )
     assert [found.odd, found.reason] == [(3,), Reason.MISMATCH]
+
+
+def test_half_of_the_ranks_call_something_else() -> None:
+    views = ranks(
+        view(0, collectives=(collective(0, 12, members=(0, 1)),)),
+        view(1, collectives=(collective(1, 12, members=(0, 1), sizes="[[7]]"),)),
+    )
+    found = explain(views)
+    assert found.sentence == (
+        "ranks 0-1 (n0) wait in all_reduce (train.py:41); collective 12 of default_pg is"
+        " all_reduce of [[10]] ['Float'] in rank 0 and all_reduce of [[7]] ['Float'] in rank 1"
+    )
+    assert [found.odd, found.reason, found.sure] == [(), Reason.MISMATCH, False]
 
 
 def test_many_places_are_counted() -> None:

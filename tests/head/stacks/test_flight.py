@@ -63,8 +63,8 @@ def test_sizes_that_differ() -> None:
     assert found is not None
     assert [found.group, found.number] == ["default_pg", 7]
     assert found.calls == (
-        ("all_reduce of [[10]] ['Float'] (train.py:41)", (0,)),
-        ("all_reduce of [[12]] ['Float'] (train.py:41)", (1,)),
+        ("all_reduce of [[10]] ['Float']", (0,)),
+        ("all_reduce of [[12]] ['Float']", (1,)),
     )
 
 
@@ -83,6 +83,6 @@ def test_the_most_frequent_call_comes_first() -> None:
     found = mismatch(known(*some))
     assert found is not None
     assert found.calls == (
-        ("all_reduce (train.py:41)", (1, 2, 3)),
-        ("barrier (train.py:41)", (0,)),
+        ("all_reduce", (1, 2, 3)),
+        ("barrier", (0,)),
     )
