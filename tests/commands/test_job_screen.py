@@ -46,6 +46,11 @@ def test_a_wide_screen_has_all_columns() -> None:
     for heading in ("HOST, RANK", "STATE", "PID", "CPU", "MEMORY", "PROCESSES", "DEVICE", "LAST"):
         assert heading in text
     assert "step 7" in text
+    assert "SLOW" not in text
+    job = status()
+    slow = job.ranks[0]._replace(slow="network")
+    text = drawn(160, 40, job._replace(ranks=(slow, *job.ranks[1:])))
+    assert text.count("network") == text.count("SLOW") == 1
     assert "DEVICE" not in drawn(160, 40, status()._replace(nodes=()))
 
 

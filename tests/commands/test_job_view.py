@@ -71,10 +71,18 @@ def test_what_is_not_known_is_empty() -> None:
     assert {row.cpu + row.memory + row.processes + row.device for row in rows} == {""}
 
 
+def test_why_the_others_wait_is_shown_of_ranks_or_of_their_host() -> None:
+    job = status()
+    slow = [rank._replace(slow="quota" if rank.rank > 1 else "") for rank in job.ranks]
+    known = view(job._replace(ranks=tuple(slow)))
+    assert [row.slow for row in lines(known, 10)] == ["", "", "", "", "quota", "quota"]
+    assert [row.slow for row in lines(known, 2)] == ["", "quota"]
+
+
 def test_everything_of_others_is_made_safe() -> None:
     job = status(1, 1, last=HOSTILE)
     node = job.nodes[0]._replace(host=HOSTILE, reason=HOSTILE)
-    rank = job.ranks[0]._replace(host=HOSTILE)
+    rank = job.ranks[0]._replace(host=HOSTILE, slow=HOSTILE)
     known = view(job._replace(nodes=(node,), ranks=(rank,), program=HOSTILE))
     for row in lines(known, 10):
         assert all(str(cell).isprintable() for cell in row)

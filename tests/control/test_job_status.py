@@ -33,7 +33,7 @@ STATUS = JobStatus(
     nodes=(NodeStatus("n0", "running", ""), NodeStatus("n1", "lost", "no heartbeat")),
     ranks=(
         RankStatus(0, "n0", "GPU-1", 7, "running", 1.5, None, "epoch 3"),
-        RankStatus(1, "n1", "", 0, "failed", 0.0, -9, ""),
+        RankStatus(1, "n1", "", 0, "failed", 0.0, -9, "", "cpu"),
     ),
     last="epoch 3",
     last_rank=0,

@@ -57,3 +57,5 @@ def test_addresses_are_told_where_others_need_them() -> None:
     assert (first.port, first.addresses) == (4711, own_addresses())
     elastic = hello.hello(TASK._replace(elastic=True), CPU, 1, None, [], "")
     assert (elastic.port, elastic.addresses) == (None, own_addresses())
+    linked = hello.hello(TASK._replace(links=True), CPU, 1, None, [], "")
+    assert linked.addresses == own_addresses()

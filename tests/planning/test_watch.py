@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 def test_the_defaults_of_the_options() -> None:
     assert watch_policy(Options(), None) == WatchPolicy()
     assert watch_policy(Options(no_worker_hook=True), None) == WatchPolicy(hook=False)
+    assert watch_policy(Options(warn_slow=True), None) == WatchPolicy(slow=True)
 
 
 def test_a_restart_needs_a_job_that_can_be_restarted() -> None:

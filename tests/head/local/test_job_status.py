@@ -10,6 +10,7 @@ from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.control.job_status import JobStatus, NodeStatus
 from dsrun.launcher.head.elastic.setup import runner_rounds
 from dsrun.launcher.head.local.job_status import status
+from dsrun.launcher.head.report.slow import Slow
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.host import Host
 
@@ -65,6 +66,12 @@ def test_devices_are_named_as_the_mask_does(asked: AskedOf) -> None:
     job.fleet.node("n0").hello(port=29500, devices=["GPU-a", "GPU-b"])
     job.fleet.step()
     assert [rank.device for rank in now(job).ranks] == ["GPU-b", "GPU-x"]
+
+
+def test_why_the_others_wait_for_a_rank(asked: AskedOf) -> None:
+    job = asked("n0", "n1")
+    job.run.record.slow.append(Slow(1.0, "rank 2 is slow", "quota", (2,), ("n1",)))
+    assert [rank.slow for rank in now(job).ranks] == ["", "", "quota", ""]
 
 
 def test_ranks_that_have_ended(asked: AskedOf) -> None:

@@ -64,6 +64,8 @@ def test_nodes_of_an_elastic_job_end_before_others_have_their_ranks() -> None:
 def test_nodes_report_what_workers_do_if_that_is_watched(timeout: float, sample: float) -> None:
     spec = SPEC._replace(watch=WatchPolicy(hang_timeout=timeout))
     assert tasks(spec)(PLAN.nodes[0]).sample == sample
+    slow = tasks(SPEC._replace(watch=WatchPolicy(timeout, slow=True)))(PLAN.nodes[0])
+    assert (slow.sample, slow.links) == (min(sample or 1.0, 1.0), True)
 
 
 def test_torchs_agent_is_for_torchs_rounds_and_where_it_is_asked_for() -> None:
