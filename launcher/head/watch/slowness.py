@@ -7,7 +7,7 @@ from ...resources.ranges import show_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from .spans import LinkSpan, Span
 
@@ -60,21 +60,21 @@ class Finding(NamedTuple):
 
 def slow(span: Span) -> Finding | None:
     """Return what is slow in a span, None if nothing stands out."""
-    for ranks in _groups(span):
+    ranks = tuple(rank for rank, one in span.ranks.items() if one.busy >= BUSY)
+    others = [one.busy for one in span.ranks.values() if one.busy < BUSY]
+    if ranks and others and _belong_together(span, ranks):
         least = min(span.ranks[rank].busy for rank in ranks)
-        others = [one.busy for rank, one in span.ranks.items() if rank not in ranks]
-        if others and least >= BUSY and max(others) <= IDLER * least:
+        if max(others) <= IDLER * least:
             return _rank_finding(span, ranks, least, max(others))
     return _slow_link(span.links)
 
 
-def _groups(span: Span) -> Iterator[tuple[int, ...]]:
-    """Yield the ranks of each host, and then each rank alone."""
-    hosts: dict[str, list[int]] = {}
-    for rank, one in span.ranks.items():
-        hosts.setdefault(one.host, []).append(rank)
-    yield from map(tuple, hosts.values())
-    yield from ((rank,) for rank in span.ranks)
+def _belong_together(span: Span, ranks: tuple[int, ...]) -> bool:
+    """Return whether these are one rank, or all ranks of a host."""
+    host = span.ranks[ranks[0]].host
+    return len(ranks) == 1 or set(ranks) == {
+        rank for rank, one in span.ranks.items() if one.host == host
+    }
 
 
 def _rank_finding(span: Span, ranks: tuple[int, ...], busy: float, others: float) -> Finding:
