@@ -99,5 +99,5 @@ def test_who_cannot_answer_is_named(cluster: Cluster, tmp_path: Path) -> None:
         with stopped(*job.launchers("n2")):
             frozen = told(cluster)
         assert [frozen["reason"], frozen["odd"]] == ["silent", [2, 3]]
-        assert "ranks 2-3 (n2): no answer within 1 s" in frozen["sentence"]
+        assert "ranks 2-3 (n2): no stacks within 1 s" in frozen["sentence"]
         wait_for(lambda: told(cluster)["reason"] == "nobody", "an answer of all nodes")

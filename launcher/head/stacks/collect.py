@@ -65,7 +65,7 @@ def views(workers: Iterable[Worker], answers: Mapping[str, Stacks], patience: fl
     return {
         one.rank: _view(one, answers[one.host])
         if one.host in answers
-        else RankView(one.rank, one.host, one.pid, problem=f"no answer within {patience:g} s")
+        else RankView(one.rank, one.host, one.pid, problem=f"no stacks within {patience:g} s")
         for one in workers
     }
 

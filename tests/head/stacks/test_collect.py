@@ -78,7 +78,7 @@ def test_who_does_not_answer_is_named(running: tuple[FakeFleet, Run]) -> None:
     (views,) = got
     assert [one.problem for one in views.values()] == [
         *("", ""),
-        *["no answer within 1 s"] * 2,
+        *["no stacks within 1 s"] * 2,
     ]
     tells(fleet, "n1", 2, 3)
     assert fleet.node("n1").open

@@ -27,7 +27,7 @@ WAIT = "ranks 0-2 wait in all_reduce (train.py:41)"
 
 
 def silent(rank: int) -> RankView:
-    return RankView(rank, "n1", 4000 + rank, problem="no answer within 1 s")
+    return RankView(rank, "n1", 4000 + rank, problem="no stacks within 1 s")
 
 
 def child(rank: int, state: str, frames: tuple[str, ...] = FETCH) -> RankView:
@@ -99,14 +99,14 @@ CASES = {
         (view(0), view(1), silent(2), silent(3)),
         (2, 3),
         Reason.SILENT,
-        "ranks 0-1 wait in all_reduce (train.py:41); ranks 2-3 (n1): no answer within 1 s",
+        "ranks 0-1 wait in all_reduce (train.py:41); ranks 2-3 (n1): no stacks within 1 s",
     ),
     "a node does not answer, and another rank is clear": (
         (view(0), view(1, LOAD), silent(2), silent(3)),
         (1,),
         Reason.OUTSIDE,
         "rank 0 waits in all_reduce (train.py:41); rank 1 (n0) is in load_batch (data.py:88);"
-        " ranks 2-3 (n1): no answer within 1 s",
+        " ranks 2-3 (n1): no stacks within 1 s",
     ),
     "one reads from a disk, another one is clear": (
         (view(0), view(1), view(2, LOAD, state="D"), view(3, LOAD)),

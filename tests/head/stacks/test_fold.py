@@ -86,7 +86,7 @@ def test_why_there_is_no_stack() -> None:
     problem = "py-spy: permission denied"
     closed = view(0, ())
     closed = closed._replace(processes=(closed.processes[0]._replace(problem=problem),))
-    silent = RankView(1, "n0", 4001, problem="no answer within 1 s")
+    silent = RankView(1, "n0", 4001, problem="no stacks within 1 s")
     ended = RankView(2, "n1", 4002)
     stopped = view(3, LOAD, state="T")
     said = {
@@ -94,7 +94,7 @@ def test_why_there_is_no_stack() -> None:
     }
     assert [said[rank].does for rank in range(4)] == [
         problem,
-        "no answer within 1 s",
+        "no stacks within 1 s",
         "nothing was reported of it",
         "is stopped by a signal such as SIGSTOP, in load_batch (data.py:88)",
     ]
