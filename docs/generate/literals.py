@@ -18,7 +18,7 @@ MACHINE_CALLS = frozenset(
         *("find", "rfind", "index", "count"),
         *("getattr", "setattr", "hasattr", "import_module", "cast", "namedtuple"),
         *("open", "getenv", "execv", "execve"),
-        *("option",),
+        *("option", "said"),
     }
 )
 """Functions and methods whose strings are for a machine, or have a page of their own."""

@@ -22,6 +22,7 @@ class Failure(NamedTuple):
         stderr: the end of its standard error; `stdout` likewise.
         message: its exception, if torch's `record` kept it; `traceback` likewise.
         log: its log file, "" for none.
+        evidence: what its node has found after its end, each with its kind: `disk: ...`.
     """
 
     rank: int
@@ -38,6 +39,7 @@ class Failure(NamedTuple):
     message: str
     traceback: str
     log: str
+    evidence: tuple[str, ...] = ()
 
 
 class Report(NamedTuple):
@@ -77,7 +79,9 @@ def from_json(data: Mapping[str, Any], text: str) -> Report:
         seconds=data["seconds"],
         world_size=data["world_size"],
         hosts=tuple(data["hosts"]),
-        failures=tuple(Failure(**one) for one in data["failures"]),
+        failures=tuple(
+            Failure(**{**one, "evidence": tuple(one["evidence"])}) for one in data["failures"]
+        ),
         lost=tuple((one["host"], one["reason"]) for one in data["lost"]),
         text=text,
         data=data,

@@ -250,6 +250,7 @@ class Exit(NamedTuple):
         signalled: whether it was being stopped.
         clock: the node's monotonic clock at that time, in seconds.
         hint: what the node knows about the cause, in words, or "".
+        evidence: what it has found, a line for each, with its kind: `memory: ...`.
     """
 
     rank: Rank
@@ -258,6 +259,7 @@ class Exit(NamedTuple):
     signalled: bool
     clock: float
     hint: str = ""
+    evidence: str = ""
 
     @property
     def failed(self) -> bool:
@@ -280,6 +282,7 @@ class Done(NamedTuple):
         reason: why the node ended the job by itself, or "".
         recorded: their exceptions, if torch's `record` kept them: {rank: [message, traceback]}.
         logs: where the log files of their standard error are: {rank: path}.
+        evidence: what was found after their last output: {rank: lines as in EXIT}.
     """
 
     left: tuple[str, ...]
@@ -287,6 +290,7 @@ class Done(NamedTuple):
     reason: str = ""
     recorded: dict[str, list[str]] = {}  # noqa: RUF012
     logs: dict[str, str] = {}  # noqa: RUF012
+    evidence: dict[str, str] = {}  # noqa: RUF012
 
 
 class End(NamedTuple):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import math
 import os
 import socket
+import time
 from contextlib import suppress
 
 from ..common.network import any_address, lines_of
@@ -116,13 +118,27 @@ def taken_problem(port: int) -> str:
 
 
 def _holder(inode: str) -> str:
-    for name in filter(str.isdigit, os.listdir("/proc")):
+    name = holder(inode)
+    if not name:
+        return ""
+    comm = next(iter(lines_of(f"/proc/{name}/comm")), "?")
+    return f" by {comm.strip()} (pid {name})"
+
+
+def holder(inode: str, seconds: float = math.inf) -> str:
+    """Return the pid of a process that has a socket open, "" for none that may be seen.
+
+    The newest processes are looked at first, and no more after so many seconds.
+    """
+    late = time.monotonic() + seconds
+    for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int, reverse=True):
+        if time.monotonic() > late:
+            break
         with suppress(OSError):
             if any(
                 _target(name, fd) == f"socket:[{inode}]" for fd in os.listdir(f"/proc/{name}/fd")
             ):
-                with open(f"/proc/{name}/comm", encoding="utf-8", errors="replace") as file:
-                    return f" by {file.read().strip()} (pid {name})"
+                return name
     return ""
 
 

@@ -94,7 +94,7 @@ class NodeRun:
         self._preloaded = self._preload(kept)
         self._services = Services(loop, send, self._note, shard_queue=task.shard_queue)
         self._watches = Watches(loop, send, self._on_port_taken)
-        self._failures = FailureDetails({}, {}, {})
+        self._failures = FailureDetails({}, {}, {}, {})
         self._unended: list[int] = []
         self._reason = ""
         self._early_input: list[bytes] = []
@@ -126,7 +126,6 @@ class NodeRun:
     def start(self, start: messages.Start) -> None:
         """Start the workers, or the agent that decides when they start."""
         self.phase = Phase.RUNNING
-        self._watches.begin()
         if self.task.elastic:
             self._start_rounds(start)
         else:
@@ -336,8 +335,8 @@ class NodeRun:
         assert process.status is not None
         rank, code = process.spec.rank, os.waitstatus_to_exitcode(process.status)
         self._services.ended(rank)
-        hint, now = self._watches.hint(process, code), time.monotonic()
-        ended = messages.Exit(rank, process.pid, code, process.signalled, now, hint)
+        now, causes = time.monotonic(), self._watches.causes(process, code)
+        ended = messages.Exit(rank, process.pid, code, process.signalled, now, *causes)
         self._send(messages.pack(frames.EXIT, ended))
         if self._rounds is not None:
             self._rounds.exited(rank, code)

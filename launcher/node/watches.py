@@ -1,11 +1,10 @@
-"""What is watched of the workers: memory, the port of rank 0's store, cores, and what they do."""
+"""What is watched of the workers: causes of ends, rank 0's port, cores, and what they do."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from ..control import frames, messages
-from . import diagnosis
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from ..common.loop import Loop, Timer
     from ..control.messages import NodeBindings, Task
     from .activity import Sampler
+    from .deaths.watch import DeathWatch
     from .port_watch import PortWatch
     from .workers.group import WorkerGroup
     from .workers.observed_affinity import AffinityWatch
@@ -34,14 +34,19 @@ class Watches:
         self._port: PortWatch | None = None
         self._affinity: AffinityWatch | None = None
         self._sampling: Timer | Sampler | None = None
-        self._oom_kills = 0
+        self._deaths: DeathWatch | None = None
 
     def begin(self) -> None:
-        """Count from now on how often the kernel kills for lack of memory."""
-        self._oom_kills = diagnosis.out_of_memory_kills()
+        """Note what has been until now, to see the causes of ends that follow."""
+        from .deaths.watch import DeathWatch
+
+        if self._deaths is not None:
+            self._deaths.close()
+        self._deaths = DeathWatch()
 
     def started(self, setup: NodeSetup, port: int, group: WorkerGroup) -> None:
-        """Watch workers that have been started, given MASTER_PORT."""
+        """Watch workers that have just been started, given MASTER_PORT."""
+        self.begin()
         if setup.task.rendezvous is None:  # else rank 0 does not have the store
             self.watch_port(port, group.processes)
         self._stop_sampling()
@@ -68,9 +73,10 @@ class Watches:
         if self._sampling is not None:
             self._sampling.cancel()
 
-    def hint(self, ended: Process, code: int) -> str:
-        """Return what this node knows about the cause of a worker's end, "" for nothing."""
-        return diagnosis.hint(-code, self._oom_kills) or self._port_problem(ended)
+    def causes(self, ended: Process, code: int) -> tuple[str, str]:
+        """Return what this node knows about the cause of a worker's end: in short, and in lines."""
+        known = self._deaths.hint_and_evidence(ended, code) if self._deaths else ("", "")
+        return known[0] or self._port_problem(ended), known[1]
 
     def _port_problem(self, ended: Process) -> str:
         watch = self._port
@@ -89,6 +95,8 @@ class Watches:
     def close(self) -> None:
         """Watch nothing any more; report what has been seen of the workers' cores."""
         self._stop_sampling()
+        if self._deaths is not None:
+            self._deaths.close()
         if self._port is not None:
             self._port.close()
         if self._affinity is not None:

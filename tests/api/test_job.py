@@ -173,6 +173,7 @@ def test_a_rank_fails(service: FakeService, job: Job) -> None:
         "message": "",
         "traceback": "",
         "log": "",
+        "evidence": [],
     }
     service.says(STARTED, {**EXIT, "code": 3})
     service.answers("dsrun: rank 0 failed", exit_code=3, cause="failure", failures=[failure])

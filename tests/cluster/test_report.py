@@ -96,6 +96,7 @@ def test_the_first_failure_is_explained(
         "message": "as @record does",
         "traceback": "",
         "log": str(log),
+        "evidence": [],
     }
     job_id = found.pop("job_id")
     assert log.parent.name == job_id
@@ -110,6 +111,7 @@ def test_the_first_failure_is_explained(
         "signal": None,
         "left": [],
         "unseen": [],
+        "verdict": {"class": "unknown", "retry": "unknown", "sentence": "", "advice": ""},
     }
 
 

@@ -121,7 +121,9 @@ def test_the_out_of_memory_killer_is_named(site: Cluster, tmp_path: Path, launch
             returncode, errors = job.wait(2 * PROMPT)
     assert returncode == 137
     assert re.search(
-        r"dsrun: rank 1 .* SIGKILL \(signal 9\) \(out of memory: .* OOM killer", errors
+        r"dsrun: rank 1 .* SIGKILL \(signal 9\) \(out of memory\)[\s\S]*"
+        r"\n  why: the kernel's OOM killer ended \S+ .*, which had \d+ MiB: its cgroup .* 64 MiB",
+        errors,
     )
 
 

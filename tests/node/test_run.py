@@ -16,7 +16,9 @@ import pytest
 from dsrun.launcher import __version__
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start, Task
-from dsrun.launcher.node import diagnosis, leftovers, ports, processes, run
+from dsrun.launcher.node import leftovers, ports, processes, run
+from dsrun.launcher.node.deaths import memory, watch
+from dsrun.launcher.node.deaths.kernel_log import KernelLog
 from dsrun.launcher.node.run import Phase
 from dsrun.launcher.node.workers.spawn import spawn
 from dsrun.launcher.specs.binding_policy import BindingPolicy
@@ -190,14 +192,15 @@ def test_why_a_worker_was_killed_is_known_from_this_runs_start_on(
     make: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kills = iter((5, 5, 5, 6))
-    monkeypatch.setattr(diagnosis, "out_of_memory_kills", lambda: next(kills))
+    monkeypatch.setattr(memory, "kills", lambda: memory.Kills(next(kills), {}))
+    monkeypatch.setattr(watch, "KernelLog", lambda: KernelLog("/nowhere"))
     hints = []
     for _ in range(2):
         played = make(shell("kill -9 $$"))
         played.run.start(START)
         played.done()
         hints += [end["hint"] for end in played.all(frames.EXIT)]
-    assert hints == ["", "out of memory: the kernel's OOM killer was active here (oom_kill +1)"]
+    assert hints == ["", "out of memory"]
 
 
 def test_leftovers_of_other_jobs_are_named(

@@ -12,7 +12,8 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import NodeBindings, WorkerBinding
-from dsrun.launcher.node import diagnosis
+from dsrun.launcher.node.deaths import memory, watch
+from dsrun.launcher.node.deaths.kernel_log import KernelLog
 from dsrun.launcher.node.watches import Watches
 from dsrun.launcher.node.workers.spawn import Process
 
@@ -38,19 +39,24 @@ def test_nothing_is_known_of_a_worker_that_nothing_has_happened_to(
     watches: Callable[[list[bytes]], Watches],
 ) -> None:
     one = watches([])
+    assert one.causes(worker(0, 256), 1) == ("", "")
     one.begin()
-    assert one.hint(worker(0, 256), 1) == ""
+    assert one.causes(worker(0, 256), 1) == ("", "")
     one.close()
 
 
 def test_memory_that_ran_out_is_a_cause(
     watches: Callable[[list[bytes]], Watches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kills = iter([3, 4])
-    monkeypatch.setattr(diagnosis, "out_of_memory_kills", lambda: next(kills))
+    kills = iter([memory.Kills(3, {}), memory.Kills(4, {})])
+    monkeypatch.setattr(memory, "kills", lambda: next(kills))
+    monkeypatch.setattr(watch, "KernelLog", lambda: KernelLog("/nowhere"))
     one = watches([])
     one.begin()
-    assert "memory" in one.hint(worker(0, signal.SIGKILL), -signal.SIGKILL)
+    hint, evidence = one.causes(worker(0, signal.SIGKILL), -signal.SIGKILL)
+    assert hint == "out of memory"
+    assert evidence.startswith("memory: ")
+    one.close()
 
 
 def test_only_rank_0_has_the_store(watches: Callable[[list[bytes]], Watches]) -> None:
@@ -59,7 +65,7 @@ def test_only_rank_0_has_the_store(watches: Callable[[list[bytes]], Watches]) ->
     assert one._port is None
     one.watch_port(29500, [worker(1), worker(0)])
     assert one._port is not None
-    assert one.hint(worker(1, 256), 1) == ""
+    assert one.causes(worker(1, 256), 1) == ("", "")
     one.close()
 
 

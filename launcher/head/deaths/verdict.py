@@ -5,13 +5,21 @@ from __future__ import annotations
 import signal
 
 from ...common.errors import NO_PROGRESS
+from ...common.text import plain
+from ...common.values import NamedTuple
 from ...specs.verdict import FailureClass, Retry, Verdict
 from ..report.report import Failure, Loss
+from .classify import explain
+from .differences import missing_here, versions
+from .hints import hint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ...control.messages import Exit
     from ..report.report import Report
+    from .classify import Found
 
 LOST = Verdict(FailureClass.NODE, Retry.YES)
 """The verdict on the loss of a node; the report says how it was lost."""
@@ -23,29 +31,66 @@ FROM_SCHEDULERS = frozenset({signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU})
 """Signals with which schedulers end a job."""
 
 
+class Explanation(NamedTuple):
+    """A verdict, and whether its sentence says more than the program's own words."""
+
+    verdict: Verdict
+    says_more: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """The verdict as lines for a person, beneath what the program has said itself."""
+        sentence = [f"why: {self.verdict.sentence}"] if self.says_more else []
+        advice = [f"try: {self.verdict.advice}"] if self.verdict.advice else []
+        return [plain(text) for text in (*sentence, *advice)]
+
+
 def of_report(report: Report) -> Verdict | None:
     """Return the verdict on a job that has ended; None if it has ended well."""
+    found = explanation(report)
+    return found.verdict if found else None
+
+
+def explanation(report: Report) -> Explanation | None:
+    """Return the verdict on a job that has ended, as it is shown; None if it has ended well."""
     if not report.exit_code:
         return None
     if report.stop_signal or report.broken_pipe:
-        return ENDED if report.stop_signal in FROM_SCHEDULERS else Verdict()
+        return Explanation(ENDED if report.stop_signal in FROM_SCHEDULERS else Verdict())
     cause = report.cause
     if isinstance(cause, Loss):
-        return Verdict() if cause.code == NO_PROGRESS else LOST
-    return Verdict()
+        return Explanation(Verdict() if cause.code == NO_PROGRESS else LOST)
+    return _of_failures(report) if isinstance(cause, Failure) else Explanation(Verdict())
 
 
-def of_exit(host: str, ended: Exit, output: str) -> Verdict:
+def _of_failures(report: Report) -> Explanation:
+    first = report.first
+    assert first is not None
+    known = hint(first, *report.ran)
+    if known is not None:
+        return Explanation(known, says_more=True)
+    found = explain(report.failures)
+    if found is None:
+        return Explanation(Verdict())
+    for look in (missing_here, versions):
+        text = look(found, report.facts)
+        if text:
+            return Explanation(found.verdict._replace(sentence=text), says_more=True)
+    return Explanation(found.verdict, says_more=not found.own)
+
+
+def of_exit(host: str, ended: Exit, output: str, others: Iterable[str] = ()) -> Verdict:
     """Return the verdict on the end of one worker, as soon as that is known.
 
     Args:
         host: where it ran.
         ended: how it has ended.
         output: the newest of its output, of both streams.
+        others: the newest output of each of the other ranks, whose failure may be behind it.
     """
-    failure = Failure(ended.clock, ended.rank, 0, host, ended.pid, ended.code, stderr=output)
-    return _of_failure(failure)
-
-
-def _of_failure(failure: Failure) -> Verdict:
-    return ENDED if -failure.code in FROM_SCHEDULERS else Verdict()
+    evidence = tuple(filter(None, ended.evidence.split("\n")))
+    first = Failure(ended.clock, ended.rank, 0, host, ended.pid, ended.code, evidence=evidence)
+    failures = [first._replace(stderr=output)]
+    failures += [Failure(ended.clock, -1, 0, "", 0, 1, stderr=text) for text in others]
+    found: Found | None = explain(failures)
+    return found.verdict if found else Verdict()

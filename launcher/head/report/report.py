@@ -19,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...control.facts import Facts
     from ...control.messages import NodeBindings
     from ...specs.program import Program
     from .hangs import Hang
@@ -39,6 +40,7 @@ class Failure(NamedTuple):
         hint: what the node knows about the cause, in words.
         message, traceback: the exception, if torch's `record` has kept it.
         log: the log file of its standard error.
+        evidence: what the node has found after it, each with its kind: `disk: /tmp is full`.
     """
 
     at: float
@@ -53,6 +55,7 @@ class Failure(NamedTuple):
     message: str = ""
     traceback: str = ""
     log: str = ""
+    evidence: tuple[str, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -92,6 +95,7 @@ class Report(NamedTuple):
         no_requeue_code: the exit code in place of that of the failure, as the job would fail again;
             0 for none.
         slow: what has slowed it down.
+        facts: what each node has told of itself, by its name.
     """
 
     job_id: str
@@ -112,6 +116,7 @@ class Report(NamedTuple):
     hangs: tuple[Hang, ...] = ()
     no_requeue_code: int = 0
     slow: tuple[Slow, ...] = ()
+    facts: tuple[tuple[str, Facts], ...] = ()
 
     @property
     def first(self) -> Failure | None:
@@ -213,9 +218,12 @@ def _details(report: Report) -> list[str]:
     if failure.log:
         also = [f" (and {out})" for end, out in BESIDE.items() if failure.log.endswith(end)]
         lines.append(f"  its log: {failure.host}:{plain(failure.log)}{''.join(also)}")
-    from .hints import hints
+    cores = (text.partition(": ") for text in failure.evidence)
+    lines += [f"  its core dump: {failure.host}:{at}" for kind, _, at in cores if kind == "core"]
+    from ..deaths.verdict import explanation
 
-    return [*lines, *(f"  {plain(hint)}" for hint in hints(failure, *report.ran))]
+    found = explanation(report)
+    return [*lines, *(f"  {text}" for text in (found.lines if found else ()))]
 
 
 def _recorded(failure: Failure) -> list[str]:
@@ -265,6 +273,7 @@ def as_json(report: Report) -> dict[str, object]:
         "signal": report.stop_signal or None,
         "left": list(report.left),
         "unseen": list(report.unseen),
+        "verdict": _verdict_json(report),
         **({"bindings": bindings.as_json(report.bound)} if report.bound else {}),
         **({"hangs": hangs.as_json(report.hangs, report.began)} if report.hangs else {}),
         **_slow_json(report),
@@ -287,6 +296,22 @@ def crash_json(job_id: str, error: Exception) -> dict[str, object]:
         "exit_code": INTERNAL,
         "cause": "internal error",
         "error": plain(text.replace("\n", " ")),
+    }
+
+
+def _verdict_json(report: Report) -> dict[str, str] | None:
+    if not report.exit_code:
+        return None
+    from ..deaths.verdict import of_report
+
+    verdict = of_report(report)
+    if verdict is None:
+        return None
+    return {
+        "class": verdict.kind.value,
+        "retry": verdict.retry.value,
+        "sentence": verdict.sentence,
+        "advice": verdict.advice,
     }
 
 
@@ -316,4 +341,5 @@ def _failure_json(failure: Failure, report: Report) -> dict[str, object]:
         "message": failure.message,
         "traceback": failure.traceback,
         "log": failure.log,
+        "evidence": list(failure.evidence),
     }

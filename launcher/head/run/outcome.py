@@ -16,7 +16,9 @@ def report(run: Run) -> Report:
     size = run.restarts.world_size(run.plan.world_size or 0)
     clean = run.spec.supervision.graceful_term_ok
     known = run.record.report(run.nodes, size, graceful_term_ok=clean)
-    known = known._replace(ran=(run.plan.program, run.spec.workdir))
+    facts = ((node.name, node.hello.facts) for node in run.nodes if node.hello)
+    ran = run.plan.program, run.spec.workdir
+    known = known._replace(ran=ran, facts=tuple((name, one) for name, one in facts if one))
     code = run.spec.supervision.no_requeue_code
     return known._replace(no_requeue_code=code) if code and _is_useless(known) else known
 

@@ -160,6 +160,7 @@ def _failure(node: RunNode, ended: Exit) -> Failure:
     rank, done = str(ended.rank), node.done or Done((), {})
     stdout, stderr = done.tails.get(rank, ("", ""))
     message, traceback = done.recorded.get(rank, ("", ""))
+    found = done.evidence.get(rank, "")
     return Failure(
         at=ended.clock + node.connection.offset,
         rank=ended.rank,
@@ -173,4 +174,5 @@ def _failure(node: RunNode, ended: Exit) -> Failure:
         message=message,
         traceback=traceback,
         log=done.logs.get(rank, ""),
+        evidence=tuple(filter(None, f"{ended.evidence}\n{found}".split("\n"))),
     )

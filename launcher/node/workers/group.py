@@ -55,6 +55,7 @@ class FailureDetails(NamedTuple):
     tails: dict[str, list[str]]
     recorded: dict[str, list[str]]
     logs: dict[str, str]
+    evidence: dict[str, str]
 
 
 class Phase(Enum):
@@ -229,14 +230,17 @@ class WorkerGroup:
 
     def failures(self) -> FailureDetails:
         """Return what is known about the first workers that failed by themselves, by rank."""
+        from ..deaths.watch import of_outputs
         from . import error_file as recorded
 
         failed = [p for p in self.processes if p.status and not p.signalled][:REPORTED]
         variable = recorded.VARIABLE.encode()
+        tails = {str(p.spec.rank): self._tails(p.spec.rank) for p in failed}
         return FailureDetails(
-            {str(p.spec.rank): self._tails(p.spec.rank) for p in failed},
+            tails,
             {str(p.spec.rank): recorded.read(p.spec.env.get(variable, b"")) for p in failed},
             {str(p.spec.rank): self._logs[p.spec.rank].errors for p in failed if self._logs},
+            of_outputs(failed, tails),
         )
 
     def _tails(self, rank: int) -> list[str]:

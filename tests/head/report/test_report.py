@@ -216,6 +216,7 @@ def test_as_json() -> None:
         stderr="e",
         stdout="o",
         log="/l/rank-0005.err",
+        evidence=("disk: full",),
         message="m",
         traceback="t",
     )
@@ -235,6 +236,7 @@ def test_as_json() -> None:
         "message": "m",
         "traceback": "t",
         "log": "/l/rank-0005.err",
+        "evidence": ["disk: full"],
     }
     as_second = {
         "rank": 0,
@@ -251,6 +253,7 @@ def test_as_json() -> None:
         "message": "",
         "traceback": "",
         "log": "",
+        "evidence": [],
     }
     assert as_json(ended) == {
         "job_id": "j",
@@ -266,6 +269,7 @@ def test_as_json() -> None:
         "signal": None,
         "left": ["x"],
         "unseen": [],
+        "verdict": {"class": "unknown", "retry": "unknown", "sentence": "", "advice": ""},
     }
 
 
@@ -287,8 +291,23 @@ def test_causes_as_json(ended: Report, cause: str, number: int | None) -> None:
 def test_a_hint_stands_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "util.py").touch()
     ended = failure(stderr="ModuleNotFoundError: No module named 'util'")
-    last = words(report(failures=(ended,), ran=(Program("t.py"), str(tmp_path)))).split("\n")[-1]
-    assert last.startswith(f"  util is in {tmp_path}, which python does not search")
+    *_, why, advice = words(report(failures=(ended,), ran=(Program("t.py"), str(tmp_path)))).split(
+        "\n"
+    )
+    assert why.startswith(f"  why: util is in {tmp_path}, which python does not search")
+    assert advice.startswith("  try: give --export PYTHONPATH=")
+
+
+def test_what_the_node_has_found_stands_at_the_end() -> None:
+    found = ("memory: the kernel ended \x1b[2Jpython3", "core: /tmp/core.12", "odd")
+    ended = failure(code=-9, evidence=found)
+    lines = words(report(failures=(ended,))).split("\n")
+    assert lines[-3:-1] == [
+        "  its core dump: w1:/tmp/core.12",
+        "  why: the kernel ended \\x1b[2Jpython3",
+    ]
+    verdict: Any = as_json(report(failures=(ended,)))["verdict"]
+    assert verdict["class"] == "memory"
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.launcher.head.report.hints import hints
+from dsrun.launcher.head.deaths.hints import hint
 from dsrun.launcher.head.report.report import Failure
 from dsrun.launcher.specs.program import Program
 
 
 def failure(stderr: str, stdout: str = "") -> Failure:
     return Failure(1.0, 0, 0, "w0", 4321, 1, stderr=stderr, stdout=stdout)
+
+
+def hints(ended: Failure, program: Program | None, folder: str) -> list[str]:
+    found = hint(ended, program, folder)
+    return [f"{found.sentence}: {found.advice}"] if found else []
 
 
 HINT = "the script does not accept --local_rank: give --no_local_rank (LOCAL_RANK is set anyway)"
@@ -72,7 +77,7 @@ def test_a_script_that_asks_and_has_nobody_to_answer(
     stderr: str, stdout: str, hinted: bool
 ) -> None:
     found = hints(failure(stderr, stdout), None, "")
-    assert ["--stdin rank0" in hint for hint in found] == [True] * hinted
+    assert ["--stdin rank0" in text for text in found] == [True] * hinted
 
 
 @pytest.mark.parametrize(
@@ -109,9 +114,9 @@ def test_a_module_that_lies_in_the_workers_folder(tmp_path: Path) -> None:
     }
     for stderr, module in lines.items():
         ended = failure(f"Traceback (most recent call last):\n{stderr}")
-        hint = (
+        text = (
             f"{module} is in {folder}, which python does not search for a script in another "
             f"folder: give --export 'PYTHONPATH={folder}'"
         )
-        assert hints(ended, Program("scripts/t.py"), str(folder)) == [hint] * bool(module)
+        assert hints(ended, Program("scripts/t.py"), str(folder)) == [text] * bool(module)
         assert hints(ended, None, "") == []

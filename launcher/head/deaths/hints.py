@@ -1,4 +1,4 @@
-"""Hints for known failures of workers, recognized by their last output."""
+"""Failures whose advice depends on how the program was started."""
 
 from __future__ import annotations
 
@@ -6,20 +6,27 @@ import os
 import re
 import shlex
 
+from ...specs.verdict import FailureClass, Retry, Verdict
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...specs.program import Program
-    from .report import Failure
+    from ..report.report import Failure
 
-LOCAL_RANK_HINT = (
-    "the script does not accept --local_rank: give --no_local_rank (LOCAL_RANK is set anyway)"
+LOCAL_RANK = Verdict(
+    FailureClass.SCRIPT,
+    Retry.NO,
+    "the script does not accept --local_rank",
+    "give --no_local_rank (LOCAL_RANK is set anyway)",
 )
 
-NO_INPUT_HINT = (
-    "the standard input of workers is empty: for breakpoint() and input() on rank 0, give"
-    " --stdin rank0, which forwards dsrun's own"
+NO_INPUT = Verdict(
+    FailureClass.SCRIPT,
+    Retry.NO,
+    "the standard input of workers is empty",
+    "for breakpoint() and input() on rank 0, give --stdin rank0, which forwards dsrun's own",
 )
 
 # How breakpoint() and input() end without input; newer Pythons exit at pdb's prompt.
@@ -47,44 +54,44 @@ _UNNAMED = re.compile(
 _MISSING = re.compile(r"^ModuleNotFoundError: No module named '([^'.]+)", re.MULTILINE)
 
 
-def hints(failure: Failure, program: Program | None, folder: str) -> list[str]:
-    """Return a line for each hint that applies.
+def hint(failure: Failure, program: Program | None, folder: str) -> Verdict | None:
+    """Return the verdict on a failure to which one of these applies, None if none does.
 
     Args:
         failure: how the worker has failed.
         program: the program that it ran; None if that is not known.
         folder: its working folder, as a path on this machine.
     """
-    texts = (hint(failure, program, folder) for hint in HINTS)
-    return [text for text in texts if text]
+    found = (one(failure, program, folder) for one in HINTS)
+    return next((one for one in found if one), None)
 
 
-def _local_rank(failure: Failure, program: Program | None, _folder: str) -> str:
+def _local_rank(failure: Failure, program: Program | None, _folder: str) -> Verdict | None:
     output = f"{failure.stderr}\n{failure.stdout}"
     if program is not None and not program.local_rank:
-        return ""
+        return None
     executable = program is not None and program.no_python
     complains = _NAMED.search(output) or (executable and _UNNAMED.search(output))
-    return LOCAL_RANK_HINT if complains else ""
+    return LOCAL_RANK if complains else None
 
 
-def _no_input(failure: Failure, _program: Program | None, _folder: str) -> str:
+def _no_input(failure: Failure, _program: Program | None, _folder: str) -> Verdict | None:
     ends = any(_NO_INPUT.search(text.rstrip()) for text in (failure.stderr, failure.stdout))
-    return NO_INPUT_HINT if ends else ""
+    return NO_INPUT if ends else None
 
 
-def _missing(failure: Failure, _program: Program | None, folder: str) -> str:
+def _missing(failure: Failure, _program: Program | None, folder: str) -> Verdict | None:
     names = _MISSING.findall(failure.stderr)
     if not names or not folder or not _has_module(folder, names[-1]):
-        return ""
-    path = shlex.quote(f"PYTHONPATH={folder}")
-    return (
-        f"{names[-1]} is in {folder}, which python does not search for a script in another folder:"
-        f" give --export {path}"
+        return None
+    sentence = (
+        f"{names[-1]} is in {folder}, which python does not search for a script in another folder"
     )
+    path = shlex.quote(f"PYTHONPATH={folder}")
+    return Verdict(FailureClass.SCRIPT, Retry.NO, sentence, f"give --export {path}")
 
 
-HINTS: tuple[Callable[[Failure, Program | None, str], str], ...] = (
+HINTS: tuple[Callable[[Failure, Program | None, str], Verdict | None], ...] = (
     _local_rank,
     _no_input,
     _missing,

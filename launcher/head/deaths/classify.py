@@ -1,0 +1,187 @@
+"""What explains the failures of a job, by the table. Pure.
+
+What is not certain is left unknown: a program that prints an exception and goes on, two rows that
+disagree, or the end of a rank that may be the consequence of another's.
+"""
+
+from __future__ import annotations
+
+import signal
+
+from ...common.text import plain
+from ...common.values import NamedTuple
+from ...specs.verdict import FailureClass, Verdict
+from .last_words import last_words
+from .row import Row, fits
+from .table import EVIDENCE, EXCEPTIONS, LINES, SIGNALS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..report.report import Failure
+    from .last_words import LastWords, Raised
+
+LONGEST = 300
+"""Characters of a sentence."""
+
+SHOWN_BY_SHELLS = frozenset(
+    {signal.SIGABRT, signal.SIGBUS, signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM}
+)
+"""Signals that an exit code above 128 stands for; programs choose others for themselves."""
+
+
+class Found(NamedTuple):
+    """The row that explains a failure.
+
+    Attributes:
+        sentence: what has happened.
+        host: where.
+        own: whether the sentence only repeats the program's own words.
+    """
+
+    row: Row
+    sentence: str
+    host: str
+    own: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on a failure that has no other cause."""
+        return Verdict(self.row.kind, self.row.retry, self.sentence, self.row.advice)
+
+
+def explain(failures: Iterable[Failure]) -> Found | None:
+    """Return what explains the first of these failures, None for nothing.
+
+    If it may be a consequence of another one, that is looked for among the others.
+    """
+    first, *others = sorted(failures, key=lambda failure: failure.at)
+    found = diagnose(first)
+    if found is None or not found.row.echo:
+        return found
+    causes = [cause for other in others if (cause := _cause(other))]
+    if not causes:
+        return found
+    if len({cause.row.kind for cause in causes}) > 1:
+        return None
+    return causes[0]
+
+
+def _cause(other: Failure) -> Found | None:
+    """Return how another rank has failed, if that is no consequence itself."""
+    found = diagnose(other) or _unexplained(other)
+    if found is None or found.row.echo:
+        return None
+    behind = f"rank {other.rank} ({other.host}) has failed, which ends the connections to it"
+    return found._replace(sentence=_cut(f"{behind}: {found.sentence}"), own=False)
+
+
+def _unexplained(failure: Failure) -> Found | None:
+    """Return an end that no row explains, in its own words."""
+    raised = said_by(failure).raised
+    if raised:
+        return Found(Row("unexplained"), _own(raised[0]), failure.host)
+    if failure.code < 0 and -failure.code != signal.SIGABRT:
+        text = f"it was killed by signal {-failure.code}"
+        return Found(Row("unexplained"), text, failure.host)
+    return None
+
+
+def diagnose(failure: Failure) -> Found | None:
+    """Return the row that explains a failure by itself, None for none."""
+    said = said_by(failure)
+    number = _signal(failure.code)
+    by_signal = _by_signal(failure, said, number)
+    raised = _by_exception(failure, said.raised) if number in {0, signal.SIGABRT} else None
+    lines = None if said.raised else _by_line(failure, said.lines, apart=False)
+    found = raised or by_signal or lines
+    apart = _by_line(failure, said.lines, apart=True)
+    if apart is not None:
+        return None if _disagree(apart, raised) else apart
+    if found is None or found.row.echo or found.row.finds == "xid":
+        return _by_evidence(failure) or found
+    return found
+
+
+def _signal(code: int) -> int:
+    """Return the signal that has ended a worker, or what a shell has run; 0 for none."""
+    return -code if code < 0 else code - 128 if code - 128 in SHOWN_BY_SHELLS else 0
+
+
+def said_by(failure: Failure) -> LastWords:
+    """Return what a worker has said last, on any stream or to torch's `record`."""
+    streams = [last_words(text, failure.code) for text in (failure.stderr, failure.stdout)]
+    recorded = last_words(failure.traceback, 1)
+    raised = next((one.raised for one in (*streams, recorded) if one.raised), ())
+    return streams[0]._replace(raised=raised, lines=(*streams[1].lines, *streams[0].lines))
+
+
+def _by_exception(failure: Failure, raised: Sequence[Raised]) -> Found | None:
+    """Return what explains the exception that has ended a program, or one that is behind it."""
+    found = [one for each in raised if (one := _of_raised(failure, each))]
+    return next((one for one in found if not one.row.echo), found[0] if found else None)
+
+
+def _of_raised(failure: Failure, raised: Raised) -> Found | None:
+    text = f"{raised.text}\n({raised.place})"
+    for row in EXCEPTIONS:
+        groups = fits(row, text, raised.name)
+        if groups is not None:
+            return _found(row, failure, groups, _own(raised))
+    return None
+
+
+def _by_signal(failure: Failure, said: LastWords, number: int) -> Found | None:
+    text = "\n".join(said.lines)
+    for row in SIGNALS:
+        if number not in row.signals or (row.needs and not _evidence(failure, row.needs)):
+            continue
+        groups = fits(row, text)
+        if groups is not None:
+            return _found(row, failure, groups, "")
+    return None
+
+
+def _by_line(failure: Failure, lines: Sequence[str], *, apart: bool) -> Found | None:
+    for line in reversed(lines):
+        for row in LINES:
+            groups = fits(row, line) if row.apart is apart else None
+            if groups is not None:
+                return _found(row, failure, groups, line.strip())
+    return None
+
+
+def _by_evidence(failure: Failure) -> Found | None:
+    for row in EVIDENCE:
+        for text in failure.evidence:
+            if fits(row, text) is not None:
+                return Found(row, _cut(plain(text.partition(": ")[2])), failure.host)
+    return None
+
+
+def _disagree(apart: Found, found: Found | None) -> bool:
+    if found is None or found.row.echo:
+        return False
+    return found.row.kind not in {FailureClass.UNKNOWN, apart.row.kind}
+
+
+def _found(row: Row, failure: Failure, groups: Mapping[str, str], own: str) -> Found:
+    sentence = _evidence(failure, row.finds) or row.sentence.format_map(groups)
+    return Found(row, _cut(sentence or own), failure.host, own=not sentence)
+
+
+def _evidence(failure: Failure, name: str) -> str:
+    """Return what the node has found of this name, "" for nothing."""
+    found = (text.partition(": ") for text in failure.evidence)
+    return next((plain(text) for kind, _, text in found if name and kind == name), "")
+
+
+def _own(raised: Raised) -> str:
+    """Return an exception in a line."""
+    line = raised.text.partition("\n")[0]
+    return _cut(f"{line} ({raised.place})" if raised.place else line)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

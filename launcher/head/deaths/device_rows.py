@@ -1,0 +1,264 @@
+"""Failures of devices, of their memory, and of collectives between them."""
+
+from __future__ import annotations
+
+from ...specs.verdict import FailureClass, Retry
+from .row import Row, said
+
+MEMORY, NODE, NETWORK, SCRIPT = (
+    FailureClass.MEMORY,
+    FailureClass.NODE,
+    FailureClass.NETWORK,
+    FailureClass.SCRIPT,
+)
+YES, NO = Retry.YES, Retry.NO
+
+SMALLER = (
+    "use a smaller batch, shorter sequences or activation checkpointing;"
+    " PYTORCH_ALLOC_CONF=expandable_segments:True helps where much is reserved but unallocated"
+)
+SEE_CALL = "CUDA_LAUNCH_BLOCKING=1 shows the call that has failed"
+ANOTHER_NODE = "leave this node out (--exclude), and have its device examined"
+SEE_NCCL = "NCCL_DEBUG=WARN shows what has failed"
+SHARED = "make /dev/shm larger (in a container: --shm-size), or remove what is left there"
+OWN_DEVICE = "let each rank use the device of its LOCAL_RANK (torch.cuda.set_device)"
+INSTALL = "install a build of torch for this device and driver"
+
+_OOM = said(
+    "CUDA out of memory",
+    "HIP out of memory",
+    "XPU out of memory",
+    "NPU out of memory",
+    "CUDA error: out of memory",
+    "Cuda failure 'out of memory'",
+    "Cuda failure 2 'out of memory'",
+    "CUBLAS_STATUS_ALLOC_FAILED",
+    "CUDNN_STATUS_ALLOC_FAILED",
+)
+
+DEVICE_ROWS = (
+    Row(
+        "device-memory-shared",
+        MEMORY,
+        said=_OOM,
+        pattern=r"Process (?P<pid>\d+) has (?P<used>[\d.]+ \w+) memory in use",
+        sentence="the memory of its device is used up; process {pid} has {used} of it",
+        advice="see what else uses the device (dsrun-check); " + OWN_DEVICE,
+    ),
+    Row(
+        "device-memory",
+        MEMORY,
+        NO,
+        said=_OOM,
+        pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+)[\s\S]*?total capacity of"
+        r" (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free",
+        sentence="the memory of its device is used up: {tried} were asked for, and"
+        " {free} of {total} were free",
+        advice=SMALLER,
+    ),
+    Row("device-memory", MEMORY, NO, _OOM, "the memory of its device is used up", SMALLER),
+    Row(
+        "device-ecc",
+        NODE,
+        YES,
+        said("uncorrectable ECC error", "uncorrectable NVLink error"),
+        "the memory or a link of its device is defective",
+        ANOTHER_NODE,
+    ),
+    Row(
+        "device-lost",
+        NODE,
+        YES,
+        said("GPU is lost", "GPU has fallen off the bus", "CUDA error: device not ready"),
+        "its device does not answer any more",
+        ANOTHER_NODE,
+    ),
+    Row(
+        "device-assert",
+        SCRIPT,
+        NO,
+        said("device-side assert triggered"),
+        "a check on the device has failed, often an index such as a label or token id out of range",
+        SEE_CALL,
+    ),
+    Row(
+        "device-access",
+        said=said("illegal memory access", "misaligned address", "unspecified launch failure"),
+        sentence="a kernel on the device has used memory that is not its own:"
+        " a bug of the kernel, or a defect",
+        advice=SEE_CALL + "; if it happens on one node only, leave that out (--exclude)",
+        finds="xid",
+    ),
+    Row(
+        "device-build",
+        SCRIPT,
+        NO,
+        said("no kernel image is available", "Torch not compiled with CUDA enabled"),
+        "torch is built without code for this device",
+        INSTALL,
+    ),
+    Row(
+        "device-ordinal",
+        SCRIPT,
+        NO,
+        said("invalid device ordinal", "Attempting to deserialize object on CUDA device"),
+        "the script uses a device that this rank does not have",
+        OWN_DEVICE,
+    ),
+    Row(
+        "driver-old",
+        NODE,
+        NO,
+        said(
+            "driver version is insufficient",
+            "NVIDIA driver on your system is too old",
+            "Driver/library version mismatch",
+            "forward compatibility was attempted on non supported HW",
+        ),
+        "the driver of this node does not fit: it is too old, or was updated without a restart",
+        "update the driver, or restart the node; dsrun-check compares the nodes",
+    ),
+    Row(
+        "device-fabric",
+        NODE,
+        YES,
+        said("Error 802: system not yet initialized"),
+        "the links between the devices of this node are not set up",
+        "start nvidia-fabricmanager there",
+    ),
+    Row(
+        "device-none",
+        NODE,
+        said=said(
+            "Found no NVIDIA driver",
+            "No CUDA GPUs are available",
+            "no CUDA-capable device is detected",
+            "CUDA unknown error",
+            "CUDA-capable devices are busy or unavailable",
+            "No HIP GPUs are available",
+        ),
+        sentence="this rank has found no device that it can use",
+        advice="dsrun-check shows the devices of each node; CUDA_VISIBLE_DEVICES may hide them",
+    ),
+    Row(
+        "device-library",
+        said=said("CUBLAS_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_NOT_INITIALIZED"),
+        sentence="a library of the device could not begin,"
+        " often because memory of the device is short",
+        advice=SMALLER,
+    ),
+    Row(
+        "device-cudnn",
+        SCRIPT,
+        NO,
+        said("cuDNN version incompatibility"),
+        "another cuDNN is found before the one that torch was built with",
+        "remove it from LD_LIBRARY_PATH",
+    ),
+    Row(
+        "device-fork",
+        SCRIPT,
+        NO,
+        said("Cannot re-initialize CUDA in forked subprocess"),
+        "the device was used before a fork",
+        "start data loaders with multiprocessing_context='spawn', or use the device later",
+    ),
+)
+
+NCCL_ROWS = (
+    Row(
+        "nccl-duplicate",
+        SCRIPT,
+        NO,
+        said("Duplicate GPU detected"),
+        "two ranks use the same device",
+        OWN_DEVICE,
+    ),
+    Row(
+        "nccl-shm",
+        MEMORY,
+        NO,
+        said("Error while creating shared memory segment", "/dev/shm/nccl-"),
+        "NCCL found no room in /dev/shm",
+        SHARED,
+    ),
+    Row(
+        "nccl-memlock",
+        NODE,
+        NO,
+        said("ibv_reg_mr", "ibv_create_cq", "ibv_create_qp"),
+        pattern=r"Cannot\sallocate memory",
+        sentence="the limit of locked memory on this node is too low for InfiniBand",
+        advice="raise it there (ulimit -l, limits.conf, or the container's settings)",
+    ),
+    Row(
+        "nccl-no-interface",
+        NETWORK,
+        NO,
+        said("no socket interface found", "Bootstrap : no "),
+        "NCCL found no network interface that it may use",
+        "look at NCCL_SOCKET_IFNAME; dsrun-check shows the interfaces",
+    ),
+    Row(
+        "nccl-link",
+        NETWORK,
+        YES,
+        said("ibv_", "IBV_WC_RETRY_EXC_ERR", "Got completion from peer", "NET/IB", "NET/OFI"),
+        "the network between devices has failed",
+        "dsrun-check --full measures the links; " + SEE_NCCL,
+        pattern=r"(failed|error|timed out|status=12|ERR)",
+        raised=("DistBackendError", "RuntimeError"),
+    ),
+    Row(
+        "nccl-connect",
+        NETWORK,
+        YES,
+        said("Connection refused", "No route to host", "connection abort", "Connection timed out"),
+        "NCCL could not connect to another rank",
+        "dsrun-check shows whether the nodes reach each other; " + SEE_NCCL,
+        raised=("DistBackendError",),
+        echo=True,
+    ),
+    Row(
+        "nccl-timeout",
+        said=said(
+            "Watchdog caught collective operation timeout", "Some NCCL operations have failed"
+        ),
+        pattern=r"WorkNCCL\(SeqNum=(?P<number>\d+), OpType=(?P<what>\w+)"
+        r"[\s\S]*?ran for (?P<ms>\d+) milliseconds",
+        sentence="collective {number} ({what}) has timed out after {ms} ms:"
+        " another rank did not take part in it",
+        advice="look at the rank that did not come; dsrun-job stacks shows where all are",
+        echo=True,
+    ),
+    Row(
+        "nccl-remote",
+        NETWORK,
+        YES,
+        said("ncclRemoteError", "remote process exited or there was a network error"),
+        "NCCL has lost the connection to another rank",
+        SEE_NCCL,
+        echo=True,
+    ),
+    Row(
+        "nccl-mismatch",
+        SCRIPT,
+        NO,
+        said("Detected mismatch between collectives on ranks"),
+        "the ranks do not call the same collective",
+    ),
+    Row(
+        "nccl-system",
+        said=said("ncclSystemError", "unhandled system error", "ncclInternalError"),
+        sentence="NCCL has failed in a call of the system",
+        advice=SEE_NCCL,
+        echo=True,
+    ),
+    Row(
+        "nccl-cuda",
+        said=said("ncclUnhandledCudaError", "unhandled cuda error"),
+        sentence="NCCL has failed in a call of CUDA",
+        advice=SEE_NCCL,
+        finds="xid",
+    ),
+)

@@ -1,0 +1,284 @@
+"""Failures of what a program reads and writes: disks, files, data sets and checkpoints."""
+
+from __future__ import annotations
+
+from ...specs.verdict import FailureClass, Retry
+from .device_rows import SHARED
+from .row import Row, said
+
+DATA, NODE, MEMORY, SCRIPT, NETWORK = (
+    FailureClass.DATA,
+    FailureClass.NODE,
+    FailureClass.MEMORY,
+    FailureClass.SCRIPT,
+    FailureClass.NETWORK,
+)
+YES, NO, PERHAPS = Retry.YES, Retry.NO, Retry.UNKNOWN
+
+LESS = "use less memory: smaller batches, fewer data loader workers or fewer workers per node"
+OPEN_FILES = (
+    "raise the limit of open files (ulimit -n), or pass tensors as files:"
+    " torch.multiprocessing.set_sharing_strategy('file_system')"
+)
+EVERYWHERE = "see that it is on every node under this path; --sync copies the working folder"
+
+SHARED_MEMORY_ROWS = (
+    Row(
+        "shm-full",
+        MEMORY,
+        NO,
+        said(
+            "unable to write to file </torch_",
+            "unable to mmap",
+            "unable to open shared memory object",
+            "unable to allocate shared memory(shm)",
+            "insufficient shared memory",
+            "out of shared memory",
+            "'/dev/shm/",
+        ),
+        "/dev/shm has no room for what data loaders pass on",
+        SHARED,
+        pattern=r"No space left|Cannot allocate memory|Success|shared memory",
+        finds="shm",
+    ),
+    Row(
+        "loader-killed",
+        MEMORY,
+        PERHAPS,
+        said("is killed by signal: Killed"),
+        "a data loader was killed, as the kernel does when memory is short",
+        LESS,
+        finds="memory",
+    ),
+    Row(
+        "loader-crashed",
+        said=said("is killed by signal", "exited unexpectedly"),
+        sentence="a data loader of this rank has died",
+        advice="num_workers=0 shows its own error",
+        finds="memory",
+    ),
+    Row(
+        "loader-late",
+        DATA,
+        PERHAPS,
+        said("DataLoader timed out after"),
+        "a data loader has brought nothing within its time limit",
+        "look at where the data is read from",
+    ),
+)
+
+DISK_ROWS = (
+    Row(
+        "disk-full",
+        DATA,
+        NO,
+        said(
+            "No space left on device",
+            "[Errno 28]",
+            "PytorchStreamWriter failed writing",
+            "ENOSPC",
+        ),
+        "a disk is full",
+        "remove files there, or write to another folder",
+        finds="disk",
+    ),
+    Row(
+        "disk-short-write",
+        said=said("inline_container.cc"),
+        pattern=r"unexpected pos \d+ vs \d+",
+        sentence="a checkpoint could not be written as a whole, as on a full disk",
+        finds="disk",
+    ),
+    Row(
+        "disk-quota",
+        DATA,
+        NO,
+        said("Disk quota exceeded", "[Errno 122]"),
+        "the quota of this user is used up",
+        "remove files, or write to another folder",
+    ),
+    Row(
+        "open-files",
+        NODE,
+        NO,
+        said("Too many open files", "[Errno 24]", "items of ancdata"),
+        "this rank has as many open files as it may",
+        OPEN_FILES,
+    ),
+    Row(
+        "processes",
+        NODE,
+        PERHAPS,
+        said("can't start new thread", "Resource temporarily unavailable"),
+        "this user has as many processes and threads as the node allows",
+        "raise the limit there (ulimit -u, or the container's pids limit), or start fewer",
+    ),
+    Row(
+        "stale",
+        NODE,
+        YES,
+        said("Stale file handle", "Transport endpoint is not connected", "[Errno 116]"),
+        "a file system of this node has lost its server",
+        "mount it there again",
+    ),
+    Row(
+        "disk-error",
+        NODE,
+        PERHAPS,
+        said("Input/output error", "[Errno 5]", "Remote I/O error"),
+        "a file system of this node reports an error of its disk or server",
+        "look in the kernel log of the node",
+    ),
+    Row(
+        "read-only",
+        DATA,
+        PERHAPS,
+        said("Read-only file system"),
+        "the program writes to a file system that is read-only",
+        "write to another folder",
+    ),
+    Row("no-permission", DATA, NO, said("Permission denied", "[Errno 13]")),
+    Row(
+        "host-memory",
+        MEMORY,
+        PERHAPS,
+        said("Cannot allocate memory", "can't allocate memory", "std::bad_alloc", "bad allocation"),
+        "the system has refused more memory",
+        LESS,
+    ),
+    Row("host-memory", MEMORY, NO, raised=("MemoryError", "_ArrayMemoryError"), advice=LESS),
+    Row(
+        "no-program",
+        NODE,
+        NO,
+        said("No such file or directory"),
+        "{program} is not installed on this node",
+        raised=("FileNotFoundError",),
+        pattern=r"No such file or directory: '(?P<program>[^/'.]+)'(?=[\s\S]*\(subprocess\.py)",
+    ),
+    Row("no-file", DATA, NO, raised=("FileNotFoundError", "NotADirectoryError"), advice=EVERYWHERE),
+    Row(
+        "file-exists",
+        SCRIPT,
+        NO,
+        raised=("FileExistsError",),
+        advice="several ranks may make the same folder: os.makedirs(..., exist_ok=True)",
+    ),
+)
+
+CHECKPOINT_ROWS = (
+    Row(
+        "checkpoint-model",
+        DATA,
+        NO,
+        said(
+            "Error(s) in loading state_dict",
+            "Missing key(s) in state_dict",
+            "Unexpected key(s) in state_dict",
+            "doesn't match the size of optimizer's group",
+            "contains a parameter group that doesn't match",
+            "Missing key in checkpoint state_dict",
+        ),
+        "the checkpoint does not fit the model",
+        "load a checkpoint of this model and these options",
+    ),
+    Row(
+        "checkpoint-world",
+        DATA,
+        NO,
+        said("checkpoint being loaded used a DP world size", "dp world size of"),
+        "the checkpoint was written by another number of ranks",
+        "use as many ranks, or convert it to a universal checkpoint",
+    ),
+    Row(
+        "checkpoint-unsafe",
+        SCRIPT,
+        NO,
+        said("Weights only load failed"),
+        "the file has more than tensors, which torch.load refuses since torch 2.6",
+        "if you trust the file: torch.load(..., weights_only=False)",
+    ),
+    Row(
+        "checkpoint-broken",
+        DATA,
+        NO,
+        said(
+            "failed finding central directory",
+            "file in archive is not in a subdirectory",
+            "invalid header or archive is corrupted",
+            "The file might be corrupted",
+            "Ran out of input",
+            "pickle data was truncated",
+            "Error while deserializing header",
+            "invalid load key",
+            "MetadataIncompleteBuffer",
+            "not a valid checkpoint",
+        ),
+        "a file that is loaded is cut off or broken, as after a job that ended while writing it",
+        "load the one before it; write checkpoints under another name, and rename them",
+    ),
+    Row(
+        "checkpoint-missing",
+        DATA,
+        NO,
+        said("Unable to find latest file at", "no checkpoint found", "No checkpoint found"),
+        "there is no checkpoint where the program looks for one",
+        EVERYWHERE,
+    ),
+)
+
+DATA_ROWS = (
+    Row(
+        "tokenizer",
+        DATA,
+        NO,
+        said("Can't load tokenizer for", "Couldn't instantiate the backend tokenizer"),
+        "the tokenizer is not there, or needs a package that is missing",
+        EVERYWHERE,
+    ),
+    Row(
+        "bad-data",
+        DATA,
+        NO,
+        said(
+            "cannot identify image file",
+            "image file is truncated",
+            "could not convert string to float",
+            "File is not a zip file",
+            "Not a gzipped file",
+            "Compressed file ended before",
+            "Parquet magic bytes not found",
+            "unexpected end of data",
+            "truncated file",
+            "CRC check failed",
+            "Error tokenizing data",
+            "Error -3 while decompressing",
+            "MDB_CORRUPTED",
+            "broken data stream",
+            "Invalid data found when processing input",
+        ),
+        "a file of the data is cut off, broken, or of another kind",
+    ),
+    Row(
+        "bad-data",
+        DATA,
+        NO,
+        raised=("UnicodeDecodeError", "JSONDecodeError", "UnidentifiedImageError", "BadZipFile"),
+        sentence="a file that is read is cut off, broken, or of another kind",
+    ),
+    Row(
+        "empty-data",
+        DATA,
+        NO,
+        said("got num_samples=0"),
+        "the data set is empty",
+        EVERYWHERE,
+    ),
+    Row(
+        "uneven-data",
+        DATA,
+        NO,
+        said("stack expects each tensor to be equal size", "batch must contain tensors"),
+        "the samples of a batch do not fit together",
+    ),
+)

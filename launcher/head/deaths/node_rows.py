@@ -1,0 +1,177 @@
+"""Ends that come from outside of the program: signals, schedulers, and what the node has found."""
+
+from __future__ import annotations
+
+import signal
+
+from ...specs.verdict import FailureClass, Retry
+from .device_rows import ANOTHER_NODE, SHARED
+from .file_rows import LESS
+from .row import Row, said
+
+MEMORY, NODE, SCRIPT, DATA, PREEMPTED = (
+    FailureClass.MEMORY,
+    FailureClass.NODE,
+    FailureClass.SCRIPT,
+    FailureClass.DATA,
+    FailureClass.PREEMPTED,
+)
+YES, NO, PERHAPS = Retry.YES, Retry.NO, Retry.UNKNOWN
+
+LONGER = "ask the scheduler for more time, or continue from a checkpoint"
+MORE_MEMORY = LESS + ", or ask for more"
+SEE_CRASH = "see where: --export PYTHONFAULTHANDLER=1 prints the lines of Python"
+
+SCHEDULER_ROWS = (
+    Row(
+        "time-limit",
+        PREEMPTED,
+        YES,
+        said("DUE TO TIME LIMIT", "PBS: job killed: walltime", "TERM_RUNLIMIT"),
+        "the scheduler's time limit is over",
+        LONGER,
+        apart=True,
+    ),
+    Row(
+        "preempted",
+        PREEMPTED,
+        YES,
+        said("DUE TO PREEMPTION", "TERM_PREEMPT"),
+        "the scheduler has preempted the job",
+        apart=True,
+    ),
+    Row(
+        "node-failure",
+        NODE,
+        YES,
+        said("DUE TO NODE FAILURE", "CANCELLED DUE TO NODE"),
+        "the scheduler has lost a node",
+        apart=True,
+    ),
+    Row(
+        "cancelled",
+        PREEMPTED,
+        PERHAPS,
+        said("slurmstepd: error: ***"),
+        "the scheduler has cancelled the job",
+        pattern=r"CANCELLED\sAT",
+        apart=True,
+    ),
+    Row(
+        "scheduler-memory",
+        MEMORY,
+        NO,
+        said(
+            "oom_kill event",
+            "oom-kill event",
+            "cgroup out-of-memory handler",
+            "Exceeded job memory limit",
+            "TERM_MEMLIMIT",
+            "PBS: job killed: mem ",
+            "PBS: job killed: vmem ",
+        ),
+        "the job has used more memory than the scheduler allows it",
+        MORE_MEMORY,
+        apart=True,
+    ),
+)
+
+XID_ROWS = (
+    Row(
+        "xid-defect",
+        NODE,
+        YES,
+        advice=ANOTHER_NODE,
+        pattern=r"^xid: Xid (48|62|63|64|74|79|92|94|95|110|119|120|136|140|143|144|145|149|154)\b",
+    ),
+)
+"""Xids that NVIDIA's catalogue gives to hardware, firmware or links, not to programs."""
+
+SIGNAL_ROWS = (
+    Row(
+        "memory-killed",
+        MEMORY,
+        PERHAPS,
+        sentence="the kernel has ended it because memory was short",
+        advice=MORE_MEMORY,
+        needs="memory",
+        finds="memory",
+        signals=(signal.SIGKILL,),
+    ),
+    Row(
+        "shm-killed",
+        MEMORY,
+        NO,
+        sentence="/dev/shm is full",
+        advice=SHARED,
+        needs="shm",
+        finds="shm",
+        signals=(signal.SIGBUS,),
+    ),
+    Row(
+        "shm-small",
+        sentence="/dev/shm is small",
+        advice=SHARED,
+        needs="small",
+        finds="small",
+        signals=(signal.SIGBUS,),
+    ),
+    Row("ended", PREEMPTED, YES, signals=(signal.SIGTERM, signal.SIGHUP)),
+    Row("warned", PREEMPTED, PERHAPS, signals=(signal.SIGUSR1,)),
+    Row(
+        "processor-time",
+        PREEMPTED,
+        NO,
+        sentence="it has used all the processor time that it may",
+        advice="raise the limit (ulimit -t)",
+        signals=(signal.SIGXCPU,),
+    ),
+    Row(
+        "file-size",
+        DATA,
+        NO,
+        sentence="a file has become larger than it may",
+        advice="raise the limit (ulimit -f)",
+        signals=(signal.SIGXFSZ,),
+    ),
+    Row(
+        "old-processor",
+        NODE,
+        NO,
+        sentence="it has come to an instruction that this processor does not have",
+        advice="install packages that were built for the oldest of the nodes",
+        signals=(signal.SIGILL,),
+    ),
+    Row(
+        "crashed",
+        said=said("Fatal Python error: "),
+        # The first frame that is not a library's, if there is one.
+        pattern=r"Current thread .*\n(?:\s*File \"[^\"]*/(?:lib/python|site-packages/).*\n)*"
+        r"\s*File \"(?:.*/)?(?P<file>[^/\"]+)\", line (?P<line>\d+) in (?P<what>\S+)",
+        sentence="native code has crashed, called by {what} ({file}:{line})",
+        finds="crash",
+        signals=(signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE),
+    ),
+    Row(
+        "crashed",
+        sentence="native code has crashed",
+        advice=SEE_CRASH,
+        needs="crash",
+        finds="crash",
+        signals=(signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE),
+    ),
+    Row(
+        "heap-broken",
+        said=said(
+            "double free or corruption",
+            "corrupted size vs. prev_size",
+            "free(): invalid",
+            "malloc(): ",
+            "munmap_chunk(): invalid pointer",
+            "corrupted double-linked list",
+        ),
+        sentence="native code has overwritten memory that is not its own",
+        advice=SEE_CRASH,
+        signals=(signal.SIGABRT,),
+    ),
+)

@@ -1,0 +1,229 @@
+"""Failures of the program itself, and of how it was started or installed."""
+
+from __future__ import annotations
+
+from ...specs.verdict import FailureClass, Retry
+from .row import Row, said
+
+SCRIPT, NODE, NETWORK = FailureClass.SCRIPT, FailureClass.NODE, FailureClass.NETWORK
+NO = Retry.NO
+
+SAME_PACKAGES = "install the same versions on all nodes; dsrun-check compares them"
+FITTING = "install a version of it that fits the torch which is installed"
+
+INSTALL_ROWS = (
+    Row(
+        "library-missing",
+        NODE,
+        NO,
+        said("cannot open shared object file"),
+        "{library} is missing on this node",
+        "install it there, or name its folder in LD_LIBRARY_PATH; dsrun-check compares the nodes",
+        pattern=r"(?P<library>[\w.+-]+): cannot open shared object file",
+    ),
+    Row(
+        "library-old",
+        NODE,
+        NO,
+        said("' not found (required by"),
+        "{version} is not in the system libraries of this node: they are too old",
+        "use a container, or packages that were built for this system",
+        pattern=r"version [`'](?P<version>[\w.]+)' not found",
+    ),
+    Row(
+        "binary-mismatch",
+        SCRIPT,
+        NO,
+        said(
+            "undefined symbol",
+            "symbol lookup error",
+            "numpy.dtype size changed",
+            "compiled using NumPy 1.x cannot be run in",
+            "numpy.core.multiarray failed to import",
+            "compiled with a different version of",
+        ),
+        "a package was built for another version of what it uses",
+        FITTING,
+    ),
+    Row(
+        "module-missing",
+        SCRIPT,
+        NO,
+        said("No module named "),
+        advice=SAME_PACKAGES,
+        raised=("ModuleNotFoundError", "ImportError"),
+    ),
+    Row("import", SCRIPT, NO, raised=("ImportError",), advice=SAME_PACKAGES),
+    Row(
+        "build",
+        SCRIPT,
+        NO,
+        said(
+            "Error building extension",
+            "Ninja is required to load C++ extensions",
+            "CUDA_HOME environment variable is not set",
+            "CUDA_HOME does not exist",
+        ),
+        "an extension could not be compiled",
+        "install compiler, ninja and the CUDA toolkit on all nodes, or a prebuilt package",
+    ),
+    Row(
+        "compile",
+        SCRIPT,
+        NO,
+        raised=("BackendCompilerFailed", "InductorError", "CompilationError", "LoweringException"),
+        sentence="torch.compile has failed",
+        advice="see whether it runs with TORCH_COMPILE_DISABLE=1",
+    ),
+)
+
+USE_ROWS = (
+    Row("none", said=said("'NoneType' object"), raised=("AttributeError", "TypeError")),
+    Row(
+        "mistake",
+        SCRIPT,
+        NO,
+        raised=(
+            "NameError",
+            "UnboundLocalError",
+            "SyntaxError",
+            "IndentationError",
+            "TabError",
+            "AttributeError",
+            "TypeError",
+            "NotImplementedError",
+            "RecursionError",
+        ),
+    ),
+    Row(
+        "tensors",
+        SCRIPT,
+        NO,
+        said(
+            "Expected all tensors to be on the same device",
+            "shapes cannot be multiplied",
+            "must match the size of tensor",
+            "Expected input batch_size",
+            "does not require grad and does not have a grad_fn",
+            "modified by an inplace operation",
+            "backward through the graph a second time",
+            "expected scalar type",
+            "to have the same dtype",
+            "must have the same dtype",
+            "Expected more than 1 value per channel",
+            "is invalid for input of size",
+            "expected input[",
+        ),
+    ),
+    Row(
+        "unused-parameters",
+        SCRIPT,
+        NO,
+        said("Expected to have finished reduction in the prior iteration"),
+        advice="DistributedDataParallel(..., find_unused_parameters=True)",
+    ),
+    Row(
+        "models-differ",
+        SCRIPT,
+        NO,
+        said("DDP expects same model across all ranks", "appears not to match sizes"),
+        "the ranks have built different models",
+    ),
+    Row(
+        "not-finite",
+        SCRIPT,
+        Retry.UNKNOWN,
+        said(
+            "returned nan values",
+            "loss is nan",
+            "Loss is nan",
+            "loss is NaN",
+            "NaN loss",
+            "nan loss",
+            "loss became NaN",
+            "found NaN in",
+            "contains NaN",
+            "Loss is inf",
+            "current loss scale already at minimum",
+            "loss scale already at minimum",
+        ),
+        "a value of the training is not finite any more",
+        "begin again from an earlier checkpoint, with a lower learning rate or other data",
+    ),
+    Row(
+        "embedding-index",
+        said=said("index out of range in self"),
+        sentence="an index is beyond the end of an embedding,"
+        " such as a token id of another tokenizer",
+    ),
+    Row(
+        "pickle",
+        SCRIPT,
+        NO,
+        said("Can't pickle", "cannot pickle", "Can't get attribute", "Can't get local object"),
+        advice="what another process is given must be defined at the top of a module",
+    ),
+    Row(
+        "main-guard",
+        SCRIPT,
+        NO,
+        said("before the\n        current process has finished its bootstrapping phase"),
+        "the script starts processes whenever it is imported",
+        "put its start under if __name__ == '__main__':",
+    ),
+    Row(
+        "world-size",
+        SCRIPT,
+        NO,
+        said("not divisible by", "must be divisible by", "train_batch_size is not equal to"),
+        "the options do not fit the number of ranks",
+        pattern=r"world.size|world_size|train_batch_size|data.parallel|tensor.model.parallel",
+    ),
+    Row("arguments", SCRIPT, NO, said("are not used by the HfArgumentParser")),
+    Row(
+        "configuration",
+        SCRIPT,
+        NO,
+        raised=(
+            "ConfigAttributeError",
+            "ConfigKeyError",
+            "MissingMandatoryValue",
+            "ScannerError",
+            "ParserError",
+            "ConfigCompositionException",
+            "DeepSpeedConfigError",
+        ),
+    ),
+)
+
+START_ROWS = (
+    Row(
+        "arguments",
+        SCRIPT,
+        NO,
+        said(
+            "error: unrecognized arguments:",
+            "error: the following arguments are required:",
+            "error: argument ",
+            "error: ambiguous option:",
+            "error: one of the arguments",
+            "No such option",
+            "Error: Missing option",
+            "Error: Missing argument",
+            "Could not consume arg",
+            "Unknown command line flag",
+            "Could not override '",
+        ),
+    ),
+    Row("no-script", SCRIPT, NO, said("can't open file '", "Error while finding module spec")),
+    Row("no-module", SCRIPT, NO, pattern=r"^\S*python[\d.]*: No module named "),
+    Row(
+        "no-command",
+        SCRIPT,
+        NO,
+        said("command not found", "not found"),
+        pattern=r"^\S*sh: .*not found$",
+    ),
+    Row("mistake", SCRIPT, NO, pattern=r"^(SyntaxError|IndentationError|TabError): "),
+    *INSTALL_ROWS[:3],
+)

@@ -1,0 +1,65 @@
+"""What a row of the table of failures is. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from ...common.values import NamedTuple
+from ...specs.verdict import FailureClass, Retry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+UNKNOWN = FailureClass.UNKNOWN
+PERHAPS = Retry.UNKNOWN
+
+
+class Row(NamedTuple):
+    """How a failure is recognized, and what is said of it.
+
+    Attributes:
+        name: of the row, for tests.
+        said: one of these is in the text, in this case; () for any text.
+        sentence: what has happened, with `{name}` for a group of the pattern; "" if the program's
+            own words are enough.
+        advice: what to do, or "".
+        raised: names of the exception's class; () for any.
+        pattern: a regular expression that the text must match, too.
+        needs: what the node must have found, as the first word of its evidence.
+        finds: what the node may have found, which is said in place of the sentence.
+        signals: the signals that end such a worker; () for all failures.
+        echo: whether the end of another rank may be behind it.
+        apart: whether it is a line of a scheduler, which counts more than an exception.
+    """
+
+    name: str
+    kind: FailureClass = UNKNOWN
+    retry: Retry = PERHAPS
+    said: tuple[str, ...] = ()
+    sentence: str = ""
+    advice: str = ""
+    raised: tuple[str, ...] = ()
+    pattern: str = ""
+    needs: str = ""
+    finds: str = ""
+    signals: tuple[int, ...] = ()
+    echo: bool = False
+    apart: bool = False
+
+
+def said(*texts: str) -> tuple[str, ...]:
+    """Return the texts by which a row recognizes a failure: words of other programs."""
+    return texts
+
+
+def fits(row: Row, text: str, name: str = "") -> Mapping[str, str] | None:
+    """Return what a row's pattern finds in a text, None if the row does not fit."""
+    if row.raised and name not in row.raised:
+        return None
+    if row.said and not any(one in text for one in row.said):
+        return None
+    if not row.pattern:
+        return {}
+    match = re.search(row.pattern, text, re.MULTILINE)  # compiled only where the words are found
+    return match and {key: value or "" for key, value in match.groupdict().items()}

@@ -1,0 +1,37 @@
+"""The table of failures. To add one: a `Row` in the module of its kind, and a tail in the corpus.
+
+Within each tuple here the first row that fits counts, so what is special stands before what is
+general.
+"""
+
+from __future__ import annotations
+
+from .device_rows import DEVICE_ROWS, NCCL_ROWS
+from .file_rows import CHECKPOINT_ROWS, DATA_ROWS, DISK_ROWS, SHARED_MEMORY_ROWS
+from .network_rows import PORT_ROWS, RANK_ROWS, SERVICE_ROWS
+from .node_rows import SCHEDULER_ROWS, SIGNAL_ROWS, XID_ROWS
+from .program_rows import INSTALL_ROWS, START_ROWS, USE_ROWS
+
+EXCEPTIONS = (
+    *DEVICE_ROWS,
+    *NCCL_ROWS,
+    *SHARED_MEMORY_ROWS,
+    *PORT_ROWS,
+    *RANK_ROWS,
+    *INSTALL_ROWS,
+    *CHECKPOINT_ROWS,
+    *DATA_ROWS,
+    *DISK_ROWS,
+    *SERVICE_ROWS,
+    *USE_ROWS,
+)
+"""By the exception that has ended a program, in Python or in C++."""
+
+SIGNALS = SIGNAL_ROWS
+"""By the signal that has ended a program."""
+
+EVIDENCE = XID_ROWS
+"""By what the node has found."""
+
+LINES = (*SCHEDULER_ROWS, *START_ROWS)
+"""By the last lines of a program."""

@@ -1,0 +1,47 @@
+"""Where the kernel has put the memory of a process that has crashed (core(5))."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ...common.network import lines_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HANDLERS = {
+    "systemd-coredump": "coredumpctl dump {pid}",
+    "apport": "/var/crash",
+    "abrt-hook-ccpp": "abrt list",
+}
+"""Where programs keep dumps that the kernel hands to them."""
+
+
+def place(pid: int, number: int, workdir: str, root: str = "/") -> str:
+    """Return where the core dump of a process is, as a path with `*` for what is not known.
+
+    Args:
+        pid: the process, which has dumped its memory (WCOREDUMP).
+        number: the signal that has ended it.
+        workdir: its working folder.
+        root: what /proc is below.
+    """
+    pattern = _line(f"{root}proc/sys/kernel/core_pattern")
+    if pattern.startswith("|"):
+        program = os.path.basename(pattern[1:].split(" ")[0])
+        return _HANDLERS.get(program, f"given to {program}").format(pid=pid)
+    values = {"p": pid, "i": pid, "s": number, "h": os.uname().nodename, "%": "%"}
+    values |= {"u": os.getuid(), "g": os.getgid()}
+    name = _expanded(pattern, {key: f"{value}" for key, value in values.items()})
+    with_pid = _line(f"{root}proc/sys/kernel/core_uses_pid") == "1" and "%p" not in pattern
+    return os.path.join(workdir, f"{name}.{pid}" if with_pid else name)
+
+
+def _expanded(pattern: str, values: Mapping[str, str]) -> str:
+    return re.sub(r"%(.)", lambda match: values.get(match[1], "*"), pattern)
+
+
+def _line(path: str) -> str:
+    return next(iter(lines_of(path)), "")

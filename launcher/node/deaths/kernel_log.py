@@ -1,0 +1,62 @@
+"""The kernel's own messages since a moment, from /dev/kmsg (Documentation/ABI/testing/dev-kmsg)."""
+
+from __future__ import annotations
+
+import os
+
+PATH = "/dev/kmsg"
+
+MOST = 10_000
+"""Records that are read at a time, more than the kernel keeps by default. A thousand take a
+millisecond, and most nodes have none."""
+
+ABOUT = (b"Killed process", b"oom-kill:", b"memory: usage", b"Xid", b"segfault", b"traps: ")
+"""What is in the messages that matter."""
+
+RECORD = 8192
+"""Bytes of the largest record."""
+
+
+class KernelLog:
+    """Reads what the kernel says from now on; nothing where that is not allowed."""
+
+    def __init__(self, path: str = PATH) -> None:
+        self._fd = -1
+        try:
+            self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.lseek(self._fd, 0, os.SEEK_END)
+        except OSError:  # no such device, or only root may read it
+            self.close()
+
+    @property
+    def readable(self) -> bool:
+        """Whether the kernel's messages can be read here."""
+        return self._fd >= 0
+
+    def read(self) -> list[str]:
+        """Return those of the kernel's messages since the last time that may explain an end."""
+        found = []
+        for _ in range(MOST if self._fd >= 0 else 0):
+            try:
+                record = os.read(self._fd, RECORD)
+            except BrokenPipeError:
+                continue  # older ones have been overwritten
+            except OSError:  # the end
+                break
+            if any(word in record for word in ABOUT):
+                found.append(record)
+        return [text for record in found if (text := _message(record))]
+
+    def close(self) -> None:
+        """Read nothing any more."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def _message(record: bytes) -> str:
+    """Return the text of a record, "" if a program has written it."""
+    head, _, rest = record.decode("utf-8", "replace").partition(";")
+    priority = head.partition(",")[0]
+    kernels = priority.isdecimal() and int(priority) < 8  # facility 0 (syslog(2))
+    return rest.partition("\n")[0] if kernels else ""

@@ -1,0 +1,53 @@
+"""Which program holds a port that a worker could not listen on."""
+
+from __future__ import annotations
+
+import re
+
+from ...common.network import lines_of
+from .. import ports
+
+IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
+
+_PORT = re.compile(r"(?:\bport[:=]? ?|\]:|\d:|', )(\d{2,5})\b")
+
+NEAR = 600
+"""Characters before and after the error in which the port is looked for."""
+
+SECONDS = 0.01
+"""How long processes are looked through."""
+
+LONGEST = 80
+
+
+def holder(output: str) -> str:
+    """Return who holds the port that the end of a worker's output names, "" if not known."""
+    number = port(output)
+    sockets = ports.listeners(number) if number else []
+    if not sockets:
+        return ""
+    pid = ports.holder(sockets[0].inode, SECONDS)
+    who = f"pid {pid}, {_user(sockets[0].uid)}" if pid else _user(sockets[0].uid)
+    return f"port {number} is held by {_command(pid)} ({who})"
+
+
+def port(output: str) -> int:
+    """Return the port that the last such error names, 0 for none. Pure."""
+    at = max((match.start() for match in IN_USE.finditer(output)), default=-1)
+    if at < 0:
+        return 0
+    line = output[output.rfind("\n", 0, at) + 1 : at + NEAR].partition("\n")[0]
+    around = output[max(0, at - NEAR) : at + NEAR]
+    found = _PORT.findall(line) or _PORT.findall(around)
+    return next((number for one in found if 0 < (number := int(one)) < 65536), 0)
+
+
+def _user(uid: int) -> str:
+    """Return a user by name, from the machine's own file: a server may not answer."""
+    rows = [line.split(":") for line in lines_of("/etc/passwd")]
+    return next((f"user {row[0]}" for row in rows if row[2:3] == [f"{uid}"]), f"uid {uid}")
+
+
+def _command(pid: str) -> str:
+    words = " ".join(lines_of(f"/proc/{pid}/cmdline")).replace("\0", " ").strip() if pid else ""
+    return words[:LONGEST] or "another program"

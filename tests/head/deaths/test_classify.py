@@ -1,0 +1,87 @@
+"""How the table is used; `test_corpus` has what it says."""
+
+from __future__ import annotations
+
+import signal
+import time
+from typing import Any
+
+import pytest
+
+from dsrun.launcher.head.deaths.classify import LONGEST, diagnose, explain
+from dsrun.launcher.head.report.report import Failure
+
+FRAME = 'Traceback (most recent call last):\n  File "/t.py", line 3, in f\n'
+CLOSED = f"{FRAME}RuntimeError: gloo/transport/tcp/pair.cc:534] Connection closed by peer [n2]\n"
+FULL = f"{FRAME}OSError: [Errno 28] No space left on device\n"
+
+
+def failed(stderr: str = "", code: int = 1, at: float = 1.0, **more: Any) -> Failure:
+    return Failure(at, 0, 0, "n1", 12, code, stderr=stderr, **more)
+
+
+def name_of(failure: Failure) -> str:
+    found = diagnose(failure)
+    return found.row.name if found else ""
+
+
+def test_an_exception_that_torch_has_recorded_counts_where_the_output_has_none() -> None:
+    assert name_of(failed("bye\n", traceback=FULL)) == "disk-full"
+
+
+def test_an_exception_on_standard_output_counts() -> None:
+    assert name_of(failed(stdout=FULL)) == "disk-full"
+
+
+def test_what_the_node_has_found_is_said_in_place_of_the_sentence() -> None:
+    found = diagnose(failed(FULL, evidence=("disk: /x is full",)))
+    assert found is not None
+    assert (found.sentence, found.own) == ("/x is full", False)
+
+
+def test_what_is_shown_cannot_harm_a_terminal_and_is_not_long() -> None:
+    found = diagnose(failed(f"{FRAME}NameError: \x1b]0;x\x07{'y' * 2000}\n"))
+    assert found is not None
+    assert found.sentence.startswith("NameError: \\x1b")
+    assert len(found.sentence) == LONGEST
+
+
+@pytest.mark.parametrize("code", [-signal.SIGKILL, -signal.SIGSEGV, 137])
+def test_an_exception_does_not_explain_a_signal(code: int) -> None:
+    assert name_of(failed(FULL, code)) == ""
+
+
+def test_the_first_failure_counts_unless_it_may_be_a_consequence() -> None:
+    found = explain([failed(FULL, at=2.0), failed(f"{FRAME}NameError: x\n")])
+    assert found is not None
+    assert found.row.name == "mistake"
+    found = explain([failed(FULL, at=2.0)._replace(rank=3), failed(CLOSED)])
+    assert found is not None
+    assert found.row.name == "disk-full"
+    assert found.sentence.startswith("rank 3 (n1) has failed")
+
+
+def test_a_rank_that_was_killed_is_behind_the_end_of_connections_to_it() -> None:
+    found = explain([failed(CLOSED), failed(code=-9, at=2.0)._replace(rank=3)])
+    assert found is not None
+    assert (
+        "rank 3 (n1) has failed, which ends the connections to it: it was killed by signal 9"
+        in (found.sentence)
+    )
+    assert found.verdict.kind.value == "unknown"
+
+
+def test_consequences_alone_stay_what_they_are() -> None:
+    found = explain([failed(CLOSED), failed(CLOSED, at=2.0), failed("bye", at=3.0)])
+    assert found is not None
+    assert found.row.name == "rank-closed"
+
+
+def test_a_report_does_not_wait_for_it() -> None:
+    """The longest output that nodes send, of four failures."""
+    text = ("x" * 79 + "\n") * 200 + CLOSED
+    failures = [failed(text[-16384:], at=float(at)) for at in range(4)]
+    explain(failures)  # imports, and compiles
+    began = time.process_time()
+    explain(failures)
+    assert time.process_time() - began < 0.02

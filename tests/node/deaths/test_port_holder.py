@@ -1,0 +1,39 @@
+"""Which program holds a port."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+import pytest
+
+from dsrun.launcher.node.deaths.port_holder import holder, port
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("The server socket has failed to bind to [::]:29500 (errno: 98 - Address already", 0),
+        ("socket has failed to bind to [::]:29500 (errno: 98 - Address already in use)", 29500),
+        ("port: 29501, useIpv6: false, code: -98, name: EADDRINUSE, message: address", 29501),
+        ("attempting to bind on address ('0.0.0.0', 8000): address already in use", 8000),
+        ("binding to port 7777\nOSError: [Errno 98] Address already in use", 7777),
+        ("Failed to bind to 0.0.0.0:6006: Address already in use", 6006),
+        ("OSError: [Errno 98] Address already in use", 0),
+        ("port: 29500 is free", 0),
+        ("port 99999: Address already in use", 0),
+    ],
+)  # fmt: skip
+def test_the_port_that_an_error_names(text: str, number: int) -> None:
+    assert port(text) == number
+
+
+def test_the_program_that_listens_there() -> None:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        one.listen()
+        number = one.getsockname()[1]
+        found = holder(f"127.0.0.1:{number}: Address already in use")
+    assert found.startswith(f"port {number} is held by ")
+    assert f"(pid {os.getpid()}, user " in found
+    assert holder(f"127.0.0.1:{number}: Address already in use") == ""
