@@ -8,7 +8,7 @@ from ...control import frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from ...specs.plan import Node, Plan
     from ..output.console import Console
@@ -47,6 +47,10 @@ class RunOutput:
             self._console.fold(shown.count(nodes), self._joint_label)
         self._nodes = nodes
         self._labelled.clear()
+
+    def held_up(self, nodes: Iterable[RunNode]) -> bool:
+        """Return whether output of some node waits to be printed until it may send no more."""
+        return any(node.unprinted > self._window * 3 // 4 for node in nodes)
 
     def _joint_label(self, ranks: Sequence[int]) -> str:
         """Return the label of a line that several ranks have written."""

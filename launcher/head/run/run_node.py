@@ -37,6 +37,7 @@ class RunNode:
         ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
             None if not known.
         swept: whether its guard has reported that nothing is left.
+        unprinted: bytes of its output that have arrived and wait to be printed.
         busy: whether something with a time limit of its own runs there before it is ready, so that
             the limits of the start do not count.
     """
@@ -54,7 +55,7 @@ class RunNode:
         self.swept = self.busy = False
         self.asked = 0.0
         self.ahead: tuple[float, float] | None = None
-        self._unprinted = self._owed = 0
+        self.unprinted = self._owed = 0
         self._ranks: set[int] = set()
         self._ends = 0
 
@@ -84,7 +85,7 @@ class RunNode:
         self.hello = self.done = self.bound = None
         self.left = ""
         self.swept = self.busy = False
-        self._unprinted = 0
+        self.unprinted = 0
 
     def read_wall(self, wall: float, elapsed: float) -> None:
         """Note how far its wall clock is ahead, from a time within the last `elapsed` seconds."""
@@ -121,13 +122,13 @@ class RunNode:
         Raises:
             BadFrame: it exceeds the credit.
         """
-        self._unprinted += size
-        if self._unprinted > window + OVERDRAFT:
-            raise frames.BadFrame(f"{self._unprinted} bytes of output, but credit for {window}")
+        self.unprinted += size
+        if self.unprinted > window + OVERDRAFT:
+            raise frames.BadFrame(f"{self.unprinted} bytes of output, but credit for {window}")
 
     def on_printed(self, size: int, window: int) -> None:
         """Count output that was printed; grant new credit a quarter of a window at a time."""
-        self._unprinted -= size
+        self.unprinted -= size
         self._owed += size
         if self._owed * 4 >= window:
             self.send(frames.pack_count(frames.CREDIT, self._owed))

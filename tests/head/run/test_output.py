@@ -49,8 +49,10 @@ def test_output_is_shown_and_granted_back_when_it_is_printed() -> None:
     assert console.fed == [(3, 2, b"x" * WINDOW)]
     assert console.labels == {3: ("n1:3| ", {1, 2})}
     assert node.sink.sent == []
+    assert output.held_up([node])
     console.printed[0]()
     assert node.kinds == [frames.CREDIT]
+    assert not output.held_up([node])
 
 
 @pytest.mark.parametrize(("rank", "size"), [(0, 1), (4, 1), (2, WINDOW + OVERDRAFT + 1)])

@@ -1,0 +1,174 @@
+"""`--hang_timeout`: finds out that a job hangs, and says which rank the others wait for.
+
+First by cheap signs alone: what nodes report of their workers. Where some rank has done nothing for
+half of the time, the stacks of all ranks are taken; and again when the time is over.
+"""
+
+from __future__ import annotations
+
+from ..run.events import JobEnded, JobStarted, RankExit, RanksActive, RoundBegan
+from ..run.phase import Phase
+from .tracks import Tracks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ..output.console import Console
+    from ..run.events import RunEvent
+    from ..run.run import Run
+    from ..stacks.view import RankView
+    from .found import Found
+    from .suspicion import Suspicion
+
+LATE = 1.0
+"""Seconds by which a look at the clock may be late before it is taken for a time in which this
+process was stopped (Ctrl-Z)."""
+
+SOONEST = 0.05
+"""Seconds between two looks at the clock, at least."""
+
+
+class HangWatch:
+    """Watches one run for hangs."""
+
+    def __init__(self, run: Run, _console: Console) -> None:
+        self._run, self._loop = run, run.loop
+        policy = run.spec.watch
+        self._timeout, self._interval = policy.hang_timeout, policy.sample
+        self._tracks = Tracks(policy.sample)
+        self._ended: dict[int, str] = {}
+        self._suspicion: Suspicion | None = None
+        self._found: Found | None = None
+        self._asked = False
+        self._timer = self._loop.call_later(0.0, self._rest)
+        self._expected = 0.0
+        run.observe(self._on_event)
+
+    # -- what is known of the ranks ---------------------------------------------------------
+
+    def _on_event(self, event: RunEvent) -> None:
+        kind = type(event)
+        if isinstance(event, RanksActive):
+            self._tracks.take(event.host, event.activity, self._loop.clock())
+        elif isinstance(event, RankExit):
+            self._tracks.drop(event.rank)
+            if not event.code and not event.stopped:
+                self._ended[event.rank] = event.host
+        elif kind is JobStarted or kind is RoundBegan:
+            self._begin()
+        elif kind is JobEnded:
+            self._timer.cancel()
+
+    def _begin(self) -> None:
+        """Watch the workers of a round."""
+        self._tracks.clear()
+        self._ended.clear()
+        self._forget()
+        self._rest()
+
+    def _forget(self) -> None:
+        """Count no time before now."""
+        now = self._loop.clock()
+        self._tracks.begin_again(now)
+        if self._found is not None:
+            self._found.over(now)
+        self._suspicion = self._found = None
+
+    def _rest(self, seconds: float = SOONEST) -> None:
+        """Look at the clock after so many seconds."""
+        self._timer.cancel()
+        self._expected = self._loop.clock() + seconds
+        self._timer = self._loop.call_later(seconds, self._look_at_clock)
+
+    # -- looking ----------------------------------------------------------------------------
+
+    def _look_at_clock(self) -> None:
+        now = self._loop.clock()
+        due = self._interval
+        if self._excused(now):
+            self._forget()
+        elif self._found is not None:
+            self._follow(now)
+        elif not self._asked:
+            due = self._due(now)
+        self._rest(max(SOONEST, min(due, self._interval)))
+
+    def _excused(self, now: float) -> bool:
+        """Return whether nobody can expect progress, or this process has not seen it."""
+        run = self._run
+        return (
+            run.phase is not Phase.RUNNING
+            or now - self._expected > LATE
+            or bool(run.debugging)
+            or self._tracks.traced
+            or run.output.held_up(run.nodes)
+        )
+
+    def _follow(self, now: float) -> None:
+        """Look whether a job that hung goes on."""
+        assert self._found is not None
+        if self._found.goes_on(self._tracks, now):
+            self._found = None
+            self._forget()
+
+    def _due(self, now: float) -> float:
+        """Return in how many seconds to look at the stacks; take them if that is now."""
+        idle = max(self._tracks.longest(now), *self._silences(now).values(), 0.0)
+        if self._suspicion is None:
+            longest = max(idle, self._tracks.still(now))
+            if longest < self._timeout / 2:
+                return self._timeout / 2 - longest
+            from .suspicion import Suspicion
+
+            self._suspicion = Suspicion(self._timeout)
+        due = self._suspicion.due(self._tracks, idle, now)
+        if due <= 0:
+            self._ask()
+        return due
+
+    def _silences(self, now: float) -> dict[str, float]:
+        """Return for how long each node with running ranks has said nothing."""
+        hosts = {track.host for track in self._tracks.ranks.values()}
+        heard = {
+            one.name: one.connection.heard()
+            for one in self._run.nodes
+            if not one.over and one.name in hosts
+        }
+        return {name: now - at for name, at in heard.items() if at is not None}
+
+    def _ask(self) -> None:
+        from ..stacks.collect import collect
+
+        self._asked = True
+        collect(self._run, self._on_stacks)
+
+    def _on_stacks(self, views: Mapping[int, RankView]) -> None:
+        self._asked = False
+        now, suspicion = self._loop.clock(), self._suspicion
+        if suspicion is None or self._excused(now):
+            return
+        seen = self._with_times(views, now)
+        known = suspicion.look(seen, now)
+        if known is not None:
+            from .found import Found
+
+            self._suspicion = None
+            self._found = Found(self._run, known, seen, self._ended, now)
+
+    def _with_times(self, views: Mapping[int, RankView], now: float) -> dict[int, RankView]:
+        """Return the views with the time for which each rank has done nothing.
+
+        A node that does not answer and has given no other sign of life either is known for longer
+        than the question lasted.
+        """
+        silences = self._silences(now)
+        seen = {}
+        for rank, view in views.items():
+            idle, silent = self._tracks.idle(rank, now), silences.get(view.host, 0.0)
+            if view.problem and silent > idle:
+                problem = f"{view.host} has not answered for {silent:.0f} s"
+                seen[rank] = view._replace(idle=silent, problem=problem)
+            else:
+                seen[rank] = view._replace(idle=idle)
+        return seen

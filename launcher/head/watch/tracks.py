@@ -1,0 +1,110 @@
+"""Since when each rank has done nothing, from what its node reports of it. Pure."""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...control.activity_messages import Activity, RankActivity
+
+STALE, DELAY = 3, 1.0
+"""Reports of a node that may fail to come, and seconds that they may take, before nothing is known
+of its ranks."""
+
+STILL = 8192
+"""Bytes a second that a rank which only waits reads and writes at most."""
+
+
+class Track(NamedTuple):
+    """What is known of one rank; times are on the runner's monotonic clock.
+
+    Attributes:
+        since: when it last did anything: no CPU work, input, output or line of output after that.
+        still: when it last printed, read or wrote anything; it may have used the CPU since.
+        at: when its node last reported it.
+        gap: seconds between the last two reports.
+        traced: whether a debugger was attached in both; what reads stacks is, for a moment.
+    """
+
+    host: str
+    since: float
+    still: float
+    at: float
+    gap: float
+    traced: bool
+    row: RankActivity
+
+
+class Tracks:
+    """The ranks that run.
+
+    Attributes:
+        ranks: by number.
+    """
+
+    def __init__(self, interval: float) -> None:
+        """Expect a report of each node every `interval` seconds."""
+        self.ranks: dict[int, Track] = {}
+        self._interval = interval
+
+    def take(self, host: str, activity: Activity, now: float) -> None:
+        """Take a report of a node."""
+        rows = {row.rank: row for row in activity.ranks}
+        for rank in [one for one, track in self.ranks.items() if track.host == host]:
+            if rank not in rows:
+                del self.ranks[rank]
+        for rank, row in rows.items():
+            self.ranks[rank] = self._next(self.ranks.get(rank), host, row, now)
+
+    def _next(self, last: Track | None, host: str, row: RankActivity, now: float) -> Track:
+        if last is None or last.row.pid != row.pid:
+            return Track(host, now, now, now, self._interval, False, row)
+        gap = now - last.at
+        # It last worked at some time between two looks of its node: half of that, on average.
+        since = max(now - row.idle - gap / 2, last.since)
+        traced = row.traced and last.row.traced
+        return Track(host, since, self._still(last, row, now), now, gap, traced, row)
+
+    def _still(self, last: Track, row: RankActivity, now: float) -> float:
+        few = abs(row.moved - last.row.moved) <= STILL * max(now - last.at, 1.0)
+        return last.still if few and row.printed == last.row.printed else now
+
+    def drop(self, rank: int) -> None:
+        """Forget a rank that has ended."""
+        self.ranks.pop(rank, None)
+
+    def clear(self) -> None:
+        """Forget all ranks: others begin."""
+        self.ranks.clear()
+
+    def begin_again(self, now: float) -> None:
+        """Count no time before this."""
+        for rank, track in self.ranks.items():
+            self.ranks[rank] = track._replace(since=max(track.since, now), still=now)
+
+    def idle(self, rank: int, now: float) -> float:
+        """Return the seconds for which a rank has done nothing, 0.0 if that is not known."""
+        track = self.ranks.get(rank)
+        if track is None or now - track.at > STALE * max(track.gap, self._interval) + DELAY:
+            return 0.0
+        return max(now - track.since, 0.0)
+
+    def longest(self, now: float) -> float:
+        """Return the seconds for which some rank has done nothing."""
+        return max((self.idle(rank, now) for rank in self.ranks), default=0.0)
+
+    def still(self, now: float) -> float:
+        """Return the seconds for which no rank has done more than to compute."""
+        return min((now - track.still for track in self.ranks.values()), default=0.0)
+
+    def idle_in_turn(self, ranks: Iterable[int], now: float) -> float:
+        """Return the seconds for which all of these ranks, as far as they run, do nothing."""
+        return min((self.idle(rank, now) for rank in ranks if rank in self.ranks), default=0.0)
+
+    @property
+    def traced(self) -> bool:
+        """Whether a debugger is attached to a process of some rank."""
+        return any(track.traced for track in self.ranks.values())

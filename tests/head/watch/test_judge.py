@@ -1,0 +1,107 @@
+"""Whether ranks hang, from two looks at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dsrun.launcher.head.stacks.culprit import Reason
+from dsrun.launcher.head.stacks.view import RankView
+from dsrun.launcher.head.watch.judge import judge
+
+from ...support.stacks import ALL_REDUCE, BACKWARD, BARRIER, LOAD, collective, process, ranks, view
+
+LOCKED = "futex_do_wait"
+
+
+def waiting(count: int = 3, **how: Any) -> list[RankView]:
+    return [view(rank, **{"idle": 30.0, **how}) for rank in range(count)]
+
+
+def reason(*views: RankView, before: dict[int, RankView] | None = None) -> Reason | None:
+    now = ranks(*views)
+    found = judge(now if before is None else before, now, 20.0)
+    return found.hang.reason if found.hang else None
+
+
+def test_a_rank_that_does_something_else_while_others_wait() -> None:
+    assert reason(*waiting(), view(3, LOAD, idle=25.0)) is Reason.OUTSIDE
+    found = judge(ranks(*waiting(4)), ranks(*waiting(), view(3, LOAD, idle=25.0)), 20.0)
+    assert (found.hang, found.working) == (None, (3,))
+
+
+@pytest.mark.parametrize("how", [{"idle": 19.0}, {"idle": 0.0, "active": True}])
+def test_a_rank_that_works_speaks_against_it(how: dict[str, Any]) -> None:
+    views = ranks(*waiting(), view(3, LOAD, **how))
+    assert judge(views, views, 20.0) == (None, (3,))
+
+
+def test_a_rank_that_was_elsewhere_before_works() -> None:
+    now = ranks(*waiting(), view(3, LOAD, idle=25.0))
+    for before in (
+        ranks(*waiting()),
+        {**now, 3: now[3]._replace(pid=1)},
+        {**now, 3: view(3, LOAD[1:])},
+        {**now, 3: view(3, LOAD, collectives=(collective(3, 4),))},
+    ):
+        assert judge(before, now, 20.0) == (None, (3,))
+
+
+def test_a_wait_for_others_may_use_the_cpu() -> None:
+    busy = [view(rank, active=True) for rank in range(3)]
+    assert reason(*busy, view(3, LOAD, idle=25.0)) is Reason.OUTSIDE
+    assert reason(*busy, view(3, active=True)) is None
+
+
+def test_nobody_is_idle_but_a_collective_is_recorded_that_does_not_end() -> None:
+    busy = [
+        view(rank, BACKWARD, active=True, collectives=(collective(rank, 7),)) for rank in range(3)
+    ]
+    odd = view(3, BARRIER, active=True, collectives=(collective(3, 7, operation="barrier"),))
+    assert reason(*busy, odd) is Reason.MISMATCH
+    done = odd._replace(collectives=(collective(3, 6, "completed"),))
+    assert reason(*busy, done) is None
+
+
+LONE = {
+    "stopped": ({"state": "T"}, Reason.STOPPED),
+    "in D state": ({"state": "D"}, Reason.BLOCKED),
+    "a lock": ({"waits_in": LOCKED}, Reason.NOBODY),
+    "asleep": ({"waits_in": "hrtimer_nanosleep"}, None),
+    "in unknown code": ({}, None),
+}
+
+
+@pytest.mark.parametrize("case", LONE)
+def test_one_rank_alone(case: str) -> None:
+    how, expected = LONE[case]
+    assert reason(view(0, LOAD, idle=25.0, **how)) is expected
+
+
+def test_one_rank_alone_waits_for_no_other() -> None:
+    assert reason(view(0, ALL_REDUCE, idle=25.0)) is None
+    assert reason(*waiting(2)) is Reason.NOBODY
+
+
+def test_ranks_without_stacks() -> None:
+    assert reason(*(view(rank, (), idle=25.0) for rank in range(2))) is None
+    assert reason(*waiting(), view(3, (), idle=25.0)) is Reason.UNKNOWN
+    assert reason(view(0, (), idle=25.0, state="T")) is Reason.STOPPED
+
+
+def test_a_node_that_has_not_answered() -> None:
+    gone = RankView(3, "n1", 4003, problem="n1 has not answered for 25 s", idle=25.0)
+    assert reason(*waiting(), gone) is Reason.SILENT
+    assert reason(view(0, LOAD, idle=25.0), gone) is None
+
+
+def test_a_process_of_its_data_loader_cannot_go_on() -> None:
+    from ...support.stacks import FETCH, NEXT
+
+    children = ((process(3, 5000, "T"), FETCH),)
+    assert reason(view(3, NEXT, idle=25.0, children=children)) is Reason.CHILD
+
+
+def test_no_ranks() -> None:
+    assert judge({}, {}, 20.0) == (None, ())
