@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 ALONE = {Reason.STOPPED, Reason.BLOCKED, Reason.CHILD, Reason.MISMATCH, Reason.BEHIND}
 """Reasons that are enough, whether or not other ranks are known to wait."""
 
-WITHIN = {Kind.LOCK, Kind.THREAD, Kind.QUEUE, Kind.GIL}
+WITHIN = {Kind.LOCK, Kind.NATIVE, Kind.THREAD, Kind.QUEUE, Kind.GIL}
 """Waits that only the rank's own processes can end, none of which does anything."""
 
 SERVING = re.compile(r"\b(serve_forever|run_forever|wait_for_termination|accept) \(")

@@ -119,8 +119,7 @@ def test_silence_alone_is_no_hang(job: Watched, place: tuple[str, ...]) -> None:
 
 ODD: dict[str, tuple[dict[str, Any], str]] = {
     "stopped": ({"state": "T"}, "is stopped by a signal such as SIGSTOP"),
-    "in D state": ({"state": "D", "waits_in": "rpc_wait"}, "cannot be interrupted (rpc_wait)"),
-    "a lock": ({"waits_in": "futex_do_wait"}, "waits for a lock or a thread in load_batch"),
+    "a lock": ({"waits_in": "futex_do_wait"}, "waits for a lock or native code in load_batch"),
     "a data loader": ({"place": NEXT}, "waits for the data loader in load_batch"),
 }
 
