@@ -133,7 +133,7 @@ class Watched:
             for kind, body in node.received:
                 if kind == frames.STACKS_ASK:
                     asks.add(round(self.now, 1))
-                    number = frames.unpack_json(body)["number"]
+                    number = int(str(frames.unpack_json(body)["number"]))
                     node.says(messages.pack(frames.STACKS, self._stacks(number, ranks)))
             node.received.clear()
         self.asked += sorted(asks)

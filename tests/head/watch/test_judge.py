@@ -64,7 +64,7 @@ def test_nobody_is_idle_but_a_collective_is_recorded_that_does_not_end() -> None
     assert reason(*busy, done) is None
 
 
-LONE = {
+LONE: dict[str, tuple[dict[str, Any], Reason | None]] = {
     "stopped": ({"state": "T"}, Reason.STOPPED),
     "in D state": ({"state": "D"}, Reason.BLOCKED),
     "a lock": ({"waits_in": LOCKED}, Reason.NOBODY),

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from dsrun.launcher.head.stacks.view import RankView
 
 
-def views(idle: float = 0.0, **odd: bool) -> dict[int, RankView]:
+def views(idle: float = 0.0, active: bool = False) -> dict[int, RankView]:
     waiting = [view(rank, idle=idle) for rank in range(3)]
-    return ranks(*waiting, view(3, LOAD, idle=0.0 if odd else idle, **odd))
+    return ranks(*waiting, view(3, LOAD, idle=0.0 if active else idle, active=active))
 
 
 def test_the_first_look_is_at_half_of_the_time_and_the_second_at_its_end() -> None:
