@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..deaths.verdict import of_exit
 from ..output.tail import Tail
-from ..run.events import RESULT, RankOutput
+from ..run.events import RESULT, RankOutput, RoundBegan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 KEPT = 1 << 20
 """Bytes of the newest output of all ranks that are kept for this."""
+
+END = 16 * 1024
+"""Bytes of the newest output of each rank and stream that are searched."""
 
 
 class Worth:
@@ -26,15 +29,28 @@ class Worth:
         run.observe(self.on_event)
 
     def on_event(self, event: RunEvent) -> None:
-        """Keep output."""
+        """Keep the output of the present round."""
         if type(event) is RankOutput and event.stream != RESULT:
             self._tail.add(*event)
+        elif type(event) is RoundBegan:
+            self._tail = Tail(KEPT)
 
     def refusal(self, host: str, ended: Exit) -> str:
         """Return why a failure does not lead to a restart, "" if it does."""
-        data = b"".join(data for rank, _, data in self._tail.blocks() if rank == ended.rank)
-        found = of_exit(host, ended, data.decode("utf-8", "replace")).kind.value
+        texts = self._texts()
+        own = texts.pop(ended.rank, "")
+        found = of_exit(host, ended, own, texts.values()).kind.value
         wanted = ", ".join(sorted(self._classes))
         return (
             "" if found in self._classes else f"its class is {found}, not {wanted} (--restart_on)"
         )
+
+    def _texts(self) -> dict[int, str]:
+        """Return the newest output of each rank: of standard output, then of standard error."""
+        ends: dict[tuple[int, int], bytes] = {}
+        for rank, stream, data in self._tail.blocks():
+            ends[rank, stream] = (ends.get((rank, stream), b"") + data)[-END:]
+        texts: dict[int, str] = {}
+        for (rank, _), data in sorted(ends.items()):
+            texts[rank] = texts.get(rank, "") + data.decode("utf-8", "replace") + "\n"
+        return texts

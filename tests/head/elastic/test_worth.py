@@ -13,6 +13,11 @@ from ...support.elastic_run import started
 if TYPE_CHECKING:
     from ...support.elastic_run import FleetOf
 
+NO_MODULE = "ModuleNotFoundError: No module named 'missing'\n"
+CLOSED = (
+    "RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:4711\n"
+)
+
 
 @pytest.mark.parametrize(("code", "goes_on"), [(-15, True), (7, False)])
 def test_only_failures_of_the_given_classes_lead_to_a_restart(
@@ -24,6 +29,28 @@ def test_only_failures_of_the_given_classes_lead_to_a_restart(
     assert job.run.stopping is not goes_on
     no = "no restart: rank 1 on n0 exited 7; its class is unknown, not node, preempted"
     assert (f"{no} (--restart_on)" in job.fleet.said("warning")) is not goes_on
+
+
+def test_the_output_of_this_round_counts_and_no_other(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"), restart_on=frozenset({"script"}))
+    job.fleet.node("n0").prints(1, NO_MODULE, 2)
+    job.fleet.node("n0").exits(1, 1)
+    job.fleet.step()
+    assert job.run.phase is Phase.RUNNING
+    job.join("n0")
+    job.up("n0")
+    job.fleet.node("n0").exits(1, 1)
+    job.fleet.step()
+    assert job.run.stopping
+
+
+def test_what_others_have_printed_may_be_behind_a_failure(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"), restart_on=frozenset({"network"}))
+    job.fleet.node("n0").prints(0, NO_MODULE, 2)
+    job.fleet.node("n0").prints(1, CLOSED, 2)
+    job.fleet.node("n0").exits(1, 1)
+    job.fleet.step()
+    assert job.run.stopping
 
 
 def test_without_classes_every_failure_does(fleet_of: FleetOf) -> None:
