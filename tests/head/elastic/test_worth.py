@@ -13,10 +13,9 @@ from ...support.elastic_run import started
 if TYPE_CHECKING:
     from ...support.elastic_run import FleetOf
 
-NO_MODULE = "ModuleNotFoundError: No module named 'missing'\n"
-CLOSED = (
-    "RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [10.0.0.2]:4711\n"
-)
+TRACEBACK = 'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\n'
+NO_MODULE = f"{TRACEBACK}ModuleNotFoundError: No module named 'missing'\n"
+CLOSED = f"{TRACEBACK}RuntimeError: [gloo/tcp/pair.cc:547] Connection closed by peer [::1]:4711\n"
 
 
 @pytest.mark.parametrize(("code", "goes_on"), [(-15, True), (7, False)])
@@ -46,11 +45,22 @@ def test_the_output_of_this_round_counts_and_no_other(fleet_of: FleetOf) -> None
 
 def test_what_others_have_printed_may_be_behind_a_failure(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0"), restart_on=frozenset({"network"}))
-    job.fleet.node("n0").prints(0, NO_MODULE, 2)
+    half = len(NO_MODULE) // 2
+    job.fleet.node("n0").prints(0, NO_MODULE[:half], 2)
+    job.fleet.node("n0").prints(0, "step 1\n", 1)
+    job.fleet.node("n0").prints(0, NO_MODULE[half:], 2)
     job.fleet.node("n0").prints(1, CLOSED, 2)
     job.fleet.node("n0").exits(1, 1)
     job.fleet.step()
     assert job.run.stopping
+
+
+def test_the_end_of_a_connection_by_itself_is_one_of_the_network(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0"), restart_on=frozenset({"network"}))
+    job.fleet.node("n0").prints(1, CLOSED, 2)
+    job.fleet.node("n0").exits(1, 1)
+    job.fleet.step()
+    assert job.run.phase is Phase.RUNNING
 
 
 def test_without_classes_every_failure_does(fleet_of: FleetOf) -> None:
