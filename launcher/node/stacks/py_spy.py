@@ -13,6 +13,7 @@ import select
 import signal
 import sys
 import time
+from contextlib import suppress
 
 from ...common.values import NamedTuple
 from ...control.stack_messages import ThreadStack
@@ -103,7 +104,8 @@ class _Running:
     def __init__(self, member: Member, program: bytes, *, native: bool) -> None:
         self.member = member
         argv = [program, b"dump", b"--json", b"--pid", b"%d" % member.pid]
-        argv.append(b"--native" if native and member.state in PAUSABLE else b"--nonblocking")
+        self._pauses = native and member.state in PAUSABLE
+        argv.append(b"--native" if self._pauses else b"--nonblocking")
         spec = WorkerSpec(rank=0, argv=argv, env=dict(os.environb), workdir=b"/")
         self._process = spawn(spec)
         os.close(self._process.stdin)
@@ -122,7 +124,8 @@ class _Running:
 
     def reading(self) -> Reading:
         """Return what it has found, once it has ended."""
-        os.waitpid(self._process.pid, 0)
+        with suppress(ChildProcessError):  # it was killed
+            os.waitpid(self._process.pid, 0)
         try:
             stacks = json.loads(self._data[self._process.stdout])
             found = [thread(self.member.pid, one) for one in stacks]
@@ -131,10 +134,24 @@ class _Running:
         return Reading(tuple(one for one in found if not is_own(one)), "py-spy")
 
     def kill(self) -> None:
-        """End it; a process that it was about to stop goes on."""
+        """End it; a process that it has stopped, or was about to stop, goes on."""
         processes.send(self._process.pid, signal.SIGKILL)
         while self.open:
             os.close(self.open.pop())
+        if self._pauses:
+            os.waitpid(self._process.pid, 0)
+            _continue(self.member)
+
+
+def _continue(member: Member) -> None:
+    """Let a process go on; a stop that it has not seen yet is cancelled (signal(7))."""
+    with suppress(OSError):  # it has ended
+        fd = os.pidfd_open(member.pid)
+        try:
+            if processes.parent(member.pid) == member.parent:
+                signal.pidfd_send_signal(fd, signal.SIGCONT)
+        finally:
+            os.close(fd)
 
 
 def _advance(running: Sequence[_Running], until: float) -> list[_Running]:

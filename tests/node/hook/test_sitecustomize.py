@@ -283,3 +283,31 @@ def test_an_import_that_fails_does_so_as_ever(tmp_path: Path, body: str) -> None
     armed, plain = run(tmp_path), run(tmp_path, armed=False)
     assert armed == plain
     assert (armed.status == 0) == (not body)
+
+
+TRAINS = """
+    import os, signal, socket
+    import torch, torch.distributed as dist
+    store = dist.HashStore()
+    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    for size in (3, 4):
+        dist.all_reduce(torch.ones(size))
+    os.write(1, b"ready")
+    os.read(os.pipe()[0], 1)
+"""
+
+
+@pytest.mark.tier("ci")
+def test_the_flight_recorder_of_torch_itself(tmp_path: Path) -> None:
+    process = started_worker(tmp_path, TRAINS)
+    try:
+        found = flight.collect([process], flight.ask([process]), time.monotonic() + 10)
+        named = [(one.group, one.sequence, one.operation, one.sizes) for one in found]
+        assert named == [
+            ("default_pg", 1, "all_reduce", "[[3]]"),
+            ("default_pg", 2, "all_reduce", "[[4]]"),
+        ]
+        assert {(one.types, one.state) for one in found} == {("['Float']", "completed")}
+        assert 0 < found[0].age < 60
+    finally:
+        ended(process)

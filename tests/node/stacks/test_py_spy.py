@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -10,9 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.control.stack_messages import ThreadStack
+from dsrun.launcher.node import processes
 from dsrun.launcher.node.stacks import py_spy
 from dsrun.launcher.node.stacks.family import Member
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
+
+from ...cluster.machines import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +98,17 @@ def test_what_hangs_does_not_keep_the_others(program: Path) -> None:
         "there was no time for it",
         "py-spy did not answer in time",
     }
+
+
+def test_a_process_that_was_being_read_goes_on(program: Path) -> None:
+    """To read native frames py-spy stops it; the time is over before it has let it go on."""
+    stops = write(program, 'kill -STOP "$4"; exec sleep 60')
+    with subprocess.Popen(["sleep", "60"]) as target:
+        one = member(target.pid)._replace(parent=os.getpid())
+        found = py_spy.read([(one, stops)], native=True, until=time.monotonic() + 0.3)
+        assert found[target.pid].problem == "py-spy did not answer in time"
+        wait_for(lambda: processes.stat(target.pid)[0] == "S", "the process to go on")
+        target.kill()
 
 
 def test_it_is_found_beside_python_or_on_path(
