@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -96,3 +97,16 @@ def test_a_job_that_fails_without_new_checkpoints_is_not_restarted_for_ever(
     why = f"1 round in a row without progress: there is no new file {tmp_path}/ckpt/*.pt"
     assert f"dsrun: {why}: stopping the job\n" in done.stderr
     assert "restart 3/9" not in done.stderr
+
+
+def test_an_error_of_the_script_is_not_tried_again(dsrun: Dsrun, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import missing_module\n")
+    asked = ("--max_restarts", "9", "--restart_on", "node,network", "--no_requeue_code", "64")
+    done = dsrun("--host", "n1:1,n2:1", *asked, "--report_file", "report.json", "train.py")
+    assert done.returncode == 64, done.stderr
+    assert re.search(
+        r"dsrun: no restart: rank . on n. exited 1; its class is script, not", done.stderr
+    )
+    assert "  it would fail again: exit code 64 (--no_requeue_code)\n" in done.stderr
+    ended = json.loads((tmp_path / "report.json").read_text())
+    assert (ended["exit_code"], ended["first_failure"]["code"]) == (64, 1)
