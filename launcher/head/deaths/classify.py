@@ -7,11 +7,12 @@ disagree, or the end of a rank that may be the consequence of another's.
 from __future__ import annotations
 
 import signal
+from functools import lru_cache
 
 from ...common.text import plain
 from ...common.values import NamedTuple
 from ...specs.verdict import FailureClass, Verdict
-from .last_words import last_words
+from .last_words import LastWords, last_words
 from .row import Row, fits
 from .table import EVIDENCE, EXCEPTIONS, LINES, SIGNALS
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from ..report.report import Failure
-    from .last_words import LastWords, Raised
+    from .last_words import Raised
 
 LONGEST = 300
 """Characters of a sentence."""
@@ -88,6 +89,7 @@ def _unexplained(failure: Failure) -> Found | None:
     return None
 
 
+@lru_cache(16)  # the report asks more than once
 def diagnose(failure: Failure) -> Found | None:
     """Return the row that explains a failure by itself, None for none."""
     said = said_by(failure)
@@ -111,10 +113,11 @@ def _signal(code: int) -> int:
 
 def said_by(failure: Failure) -> LastWords:
     """Return what a worker has said last, on any stream or to torch's `record`."""
-    streams = [last_words(text, failure.code) for text in (failure.stderr, failure.stdout)]
-    recorded = last_words(failure.traceback, 1)
-    raised = next((one.raised for one in (*streams, recorded) if one.raised), ())
-    return streams[0]._replace(raised=raised, lines=(*streams[1].lines, *streams[0].lines))
+    errors = last_words(failure.stderr, failure.code)
+    if errors.raised:
+        return errors
+    output, recorded = last_words(failure.stdout, failure.code), last_words(failure.traceback, 1)
+    return LastWords(output.raised or recorded.raised, (*output.lines, *errors.lines))
 
 
 def _by_exception(failure: Failure, raised: Sequence[Raised]) -> Found | None:
@@ -144,9 +147,11 @@ def _by_signal(failure: Failure, said: LastWords, number: int) -> Found | None:
 
 
 def _by_line(failure: Failure, lines: Sequence[str], *, apart: bool) -> Found | None:
-    for line in reversed(lines):
-        for row in LINES:
-            groups = fits(row, line) if row.apart is apart else None
+    text = "\n".join(lines)
+    rows = [row for row in LINES if row.apart is apart and fits(row, text) is not None]
+    for line in reversed(lines if rows else ()):
+        for row in rows:
+            groups = fits(row, line)
             if groups is not None:
                 return _found(row, failure, groups, line.strip())
     return None

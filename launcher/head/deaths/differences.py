@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ..checks.subject import Subject
-from ..checks.versions import check
 from ..fleet.hosts import some_of
 
 TYPE_CHECKING = False
@@ -42,6 +40,9 @@ def versions(found: Found, facts: NodeFacts) -> str:
     """Return in which versions this node differs from most, "" for none."""
     if found.row.name not in OF_VERSIONS:
         return ""
+    from ..checks.subject import Subject
+    from ..checks.versions import check
+
     differing = check([Subject(host, one) for host, one in facts])
     texts = [one.text for one in differing if found.host in one.nodes]
     return f"{found.host} differs from other nodes: {'; '.join(texts)}" if texts else ""

@@ -30,7 +30,7 @@ NO_INPUT = Verdict(
 )
 
 # How breakpoint() and input() end without input; newer Pythons exit at pdb's prompt.
-_NO_INPUT = re.compile(r"(^(bdb\.)?BdbQuit|^EOFError: EOF when reading a line|^\(Pdb\).*)\Z", re.M)
+_NO_INPUT = r"(^(bdb\.)?BdbQuit|^EOFError: EOF when reading a line|^\(Pdb\).*)\Z"
 
 # How programs report an unknown option, on the line that names it: argparse, click, absl and
 # gflags, fire, getopt of glibc, musl and Python, Perl, git, gcc, boost, cobra, clap, Go's flag,
@@ -41,17 +41,16 @@ _UNKNOWN = (
     r"|could not consume arg|not (an option|recogni[sz]ed|expected)|wasn't expected|is unknown"
     r"|provided but not defined|arguments are not used"
 )
-_NAMED = re.compile(rf"({_UNKNOWN}).*\blocal[_-]rank|-local[_-]rank\b.*({_UNKNOWN})", re.IGNORECASE)
+_NAMED = rf"({_UNKNOWN}).*\blocal[_-]rank|-local[_-]rank\b.*({_UNKNOWN})"
 
 # How programs with short options only report it, such as ssh, nvidia-smi and procps, and any
 # program that repeats it. In the output of a Python script this may mean something else.
-_UNNAMED = re.compile(
+_UNNAMED = (
     r"-local[_-]rank=[0-9]|illegal option -|(invalid|unrecognized|unknown) option:? (-- )?['\"`]?-"
-    r"|invalid combination of input arguments|unknown gnu long option",
-    re.IGNORECASE,
+    r"|invalid combination of input arguments|unknown gnu long option"
 )
 
-_MISSING = re.compile(r"^ModuleNotFoundError: No module named '([^'.]+)", re.MULTILINE)
+_MISSING = r"^ModuleNotFoundError: No module named '([^'.]+)"
 
 
 def hint(failure: Failure, program: Program | None, folder: str) -> Verdict | None:
@@ -71,17 +70,22 @@ def _local_rank(failure: Failure, program: Program | None, _folder: str) -> Verd
     if program is not None and not program.local_rank:
         return None
     executable = program is not None and program.no_python
-    complains = _NAMED.search(output) or (executable and _UNNAMED.search(output))
+    named = "rank" in output.lower()  # else the patterns, which are large, need not be compiled
+    complains = (named and re.search(_NAMED, output, re.IGNORECASE)) or (
+        executable and re.search(_UNNAMED, output, re.IGNORECASE)
+    )
     return LOCAL_RANK if complains else None
 
 
 def _no_input(failure: Failure, _program: Program | None, _folder: str) -> Verdict | None:
-    ends = any(_NO_INPUT.search(text.rstrip()) for text in (failure.stderr, failure.stdout))
+    texts = [text.rstrip() for text in (failure.stderr, failure.stdout)]
+    asked = any(word in text for text in texts for word in ("BdbQuit", "EOFError", "(Pdb)"))
+    ends = asked and any(re.search(_NO_INPUT, text, re.MULTILINE) for text in texts)
     return NO_INPUT if ends else None
 
 
 def _missing(failure: Failure, _program: Program | None, folder: str) -> Verdict | None:
-    names = _MISSING.findall(failure.stderr)
+    names = re.findall(_MISSING, failure.stderr, re.MULTILINE)
     if not names or not folder or not _has_module(folder, names[-1]):
         return None
     sentence = (

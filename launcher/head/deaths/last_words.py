@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 LINES = 60
 """Last lines that are looked at for anything but an exception."""
 
+MOST = 250
+"""Last lines in which an exception is looked for."""
+
 AFTER, AFTER_CODE = 12, 3
 """Lines that may follow an exception which has ended the program; the second number is for an exit
 code that Python does not choose itself."""
@@ -90,8 +93,9 @@ def last_words(text: str, code: int) -> LastWords:
 
 def _clean(text: str) -> list[str]:
     """Return lines without colours, overwritten parts and prefixes."""
-    shown = (line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n"))
-    return [_PREFIX.sub("", plain(line)) for line in shown]
+    lines = text.rstrip().split("\n")[-MOST:]
+    shown = [line.rstrip("\r").rpartition("\r")[2] if "\r" in line else line for line in lines]
+    return [_PREFIX.sub("", line) for line in plain("\n".join(shown)).split("\n")]
 
 
 def _raised(lines: Sequence[str], allowed: int) -> tuple[Raised, ...]:
