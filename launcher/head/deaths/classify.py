@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from ..report.report import Failure
     from .last_words import Raised
 
+LAST = 8
+"""Last lines that may say why a program did not begin; those of schedulers may be further up."""
+
 LONGEST = 300
 """Characters of a sentence."""
 
@@ -122,8 +125,16 @@ def said_by(failure: Failure) -> LastWords:
 
 def _by_exception(failure: Failure, raised: Sequence[Raised]) -> Found | None:
     """Return what explains the exception that has ended a program, or one that is behind it."""
-    found = [one for each in raised if (one := _of_raised(failure, each))]
-    return next((one for one in found if not one.row.echo), found[0] if found else None)
+    certain = [_of_raised(failure, each) for each in raised if each.certain]
+    found = [one for one in certain if one]
+    if found and found[0].row.echo:  # such as a barrier while an exception was handled
+        found += [one for each in raised if not each.certain and (one := _of_raised(failure, each))]
+    return max(found, key=_weight, default=None)
+
+
+def _weight(found: Found) -> int:
+    """Return how much is known: a class counts more than none, and a consequence least."""
+    return 0 if found.row.echo else 1 + (found.row.kind is not FailureClass.UNKNOWN)
 
 
 def _of_raised(failure: Failure, raised: Raised) -> Found | None:
@@ -147,9 +158,11 @@ def _by_signal(failure: Failure, said: LastWords, number: int) -> Found | None:
 
 
 def _by_line(failure: Failure, lines: Sequence[str], *, apart: bool) -> Found | None:
-    text = "\n".join(lines)
+    looked = lines if apart else lines[-LAST:]
+    text = "\n".join(looked)
     rows = [row for row in LINES if row.apart is apart and fits(row, text) is not None]
-    for line in reversed(lines if rows else ()):
+    rows = [row for row in rows if not row.codes or failure.code in row.codes]
+    for line in reversed(looked if rows else ()):
         for row in rows:
             groups = fits(row, line)
             if groups is not None:

@@ -244,7 +244,7 @@ NCCL_ROWS = (
         "nccl-mismatch",
         SCRIPT,
         NO,
-        said("Detected mismatch between collectives on ranks"),
+        said("Detected mismatch between collectives on ranks", "disagreement between rank"),
         "the ranks do not call the same collective",
     ),
     Row(

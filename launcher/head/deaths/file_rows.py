@@ -112,6 +112,8 @@ DISK_ROWS = (
         said("can't start new thread", "Resource temporarily unavailable"),
         "this user has as many processes and threads as the node allows",
         "raise the limit there (ulimit -u, or the container's pids limit), or start fewer",
+        # Not of a lock, which gives the same error.
+        pattern=r"start new thread|\((popen_\w+|subprocess|process)\.py",
     ),
     Row(
         "stale",
@@ -232,8 +234,15 @@ DATA_ROWS = (
         "tokenizer",
         DATA,
         NO,
-        said("Can't load tokenizer for", "Couldn't instantiate the backend tokenizer"),
-        "the tokenizer is not there, or needs a package that is missing",
+        said(
+            "Can't load tokenizer for",
+            "Couldn't instantiate the backend tokenizer",
+            "Can't load config for",
+            "Can't load the configuration of",
+            "Can't load the model for",
+            "Error no file named",
+        ),
+        "a part of the model is not there, or needs a package that is missing",
         EVERYWHERE,
     ),
     Row(

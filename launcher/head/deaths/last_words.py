@@ -34,19 +34,20 @@ _PREFIX = re.compile(r"^(?:\[(?:rank|default)?\d+\]:? ?|(?: *[|+] )+)")
 # A frame of a traceback, or the place of a syntax error; faulthandler's frames have no comma there.
 _FRAME = re.compile(r'^( *)File "(.*)", line (\d+)(?:, in .*)?$')
 
+_BOX_END = "\u2570\u2500"
+"""The last line of a traceback as rich draws it."""
+
 _EXCEPTION = re.compile(r"^ *(?:\w+\.)*([A-Za-z_]\w*)(?::(?: .*)?)?$")
 
 _TERMINATE = re.compile(r"terminate called after throwing an instance of '(?:\w+::)*(\w+)")
 
-_LINKS = said(
-    "During handling of the above exception",
-    "The above exception was the direct cause",
-    "Original Traceback",
-    "-- Process ",
-)
-"""What stands between an exception and another one that belongs to it."""
+_CONTEXT = said("During handling of the above exception")
+"""What stands between an exception and the next one, of which it need not be the cause."""
 
-_HARMLESS = said("Exception ignored in", "--- Logging error ---", "Exception ignored on")
+_LINKS = said("The above exception was the direct cause", "Original Traceback", "-- Process ")
+"""What stands between an exception and one that is its cause, or the same."""
+
+_HARMLESS = said("Exception ignored in", "--- Logging error ---", "Exception in thread")
 """What stands before a traceback that ends nothing."""
 
 _NOISE = said(
@@ -63,11 +64,14 @@ class Raised(NamedTuple):
         name: of its class, without the module.
         text: the line that shows it, and those of its message that follow.
         place: where it was raised, such as `train.py:12`; "" if not known.
+        certain: whether it ended the program, or is the cause of what did. Else it had been raised
+            before, and was being handled.
     """
 
     name: str
     text: str
     place: str
+    certain: bool = True
 
 
 class LastWords(NamedTuple):
@@ -102,13 +106,16 @@ def _raised(lines: Sequence[str], allowed: int) -> tuple[Raised, ...]:
     ends = _ends(lines)
     if not ends or _unrelated(lines[ends[-1][1] + 1 :]) > allowed:
         return ()
-    found = [_exception(lines, *ends[-1], len(lines))]
+    found, certain = [_exception(lines, *ends[-1], len(lines))], True
     for (frame, end), (later, _) in zip(reversed(ends[:-1]), reversed(ends[1:]), strict=True):
         between = lines[end:later]
-        if not any(line.lstrip().startswith(_LINKS) for line in between):
+        shown = [line.lstrip() for line in between]
+        if any(line.startswith(_CONTEXT) for line in shown):
+            certain = False
+        elif not any(line.startswith(_LINKS) for line in shown):
             break
-        found.append(_exception(lines, frame, end, later))
-    return tuple(one for one in found if one is not None)
+        found.append(_exception(lines, frame, end, later)._replace(certain=certain))
+    return tuple(found)
 
 
 def _terminated(lines: Sequence[str]) -> tuple[Raised, ...]:
@@ -131,6 +138,8 @@ def _ends(lines: Sequence[str]) -> list[tuple[int, int]]:
             harmless = True
         elif match := _FRAME.match(line):
             frame, indent = at, len(match[1])
+        elif line.startswith(_BOX_END):
+            frame, indent = at, 1
         elif frame >= 0 and line.strip() and len(line) - len(line.lstrip()) < indent:
             if not harmless and _EXCEPTION.match(line):
                 found.append((frame, at))
@@ -138,12 +147,11 @@ def _ends(lines: Sequence[str]) -> list[tuple[int, int]]:
     return found
 
 
-def _exception(lines: Sequence[str], frame: int, end: int, limit: int) -> Raised | None:
+def _exception(lines: Sequence[str], frame: int, end: int, limit: int) -> Raised:
     match, where = _EXCEPTION.match(lines[end]), _FRAME.match(lines[frame])
-    if match is None or where is None:
-        return None
     text = "\n".join(lines[end:limit])[:LONGEST].strip()
-    return Raised(match[1], text, f"{where[2].rpartition('/')[2]}:{where[3]}")
+    place = f"{where[2].rpartition('/')[2]}:{where[3]}" if where else ""
+    return Raised(match[1] if match else "", text, place)
 
 
 def _unrelated(lines: Sequence[str]) -> int:

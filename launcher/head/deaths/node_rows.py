@@ -135,10 +135,8 @@ SIGNAL_ROWS = (
         signals=(signal.SIGXFSZ,),
     ),
     Row(
-        "old-processor",
-        NODE,
-        NO,
-        sentence="it has come to an instruction that this processor does not have",
+        "instruction",
+        sentence="it has come to an instruction that this processor does not have, or to a trap",
         advice="install packages that were built for the oldest of the nodes",
         signals=(signal.SIGILL,),
     ),

@@ -28,6 +28,7 @@ class Row(NamedTuple):
         pattern: a regular expression that the text must match, too.
         needs: what the node must have found, as the first word of its evidence.
         finds: what the node may have found, which is said in place of the sentence.
+        codes: the exit codes of such a program; () for all. Only of lines.
         signals: the signals that end such a worker; () for all failures.
         echo: whether the end of another rank may be behind it.
         apart: whether it is a line of a scheduler, which counts more than an exception.
@@ -43,6 +44,7 @@ class Row(NamedTuple):
     pattern: str = ""
     needs: str = ""
     finds: str = ""
+    codes: tuple[int, ...] = ()
     signals: tuple[int, ...] = ()
     echo: bool = False
     apart: bool = False

@@ -14,7 +14,7 @@ def names(text: str, code: int = 1) -> list[str]:
 
 def test_an_exception_has_a_name_a_message_and_a_place() -> None:
     (raised,) = last_words(f"step 1\n{TRACEBACK}a.b.Wrong: first\n\tsecond\n", 1).raised
-    assert raised == ("Wrong", "a.b.Wrong: first\n\tsecond", "train.py:3")
+    assert raised == ("Wrong", "a.b.Wrong: first\n\tsecond", "train.py:3", True)
 
 
 def test_one_without_a_message() -> None:
@@ -29,6 +29,9 @@ def test_exceptions_that_belong_together_the_last_first() -> None:
     link = "\nDuring handling of the above exception, another exception occurred:\n\n"
     text = f"{TRACEBACK}KeyError: 1\n{link}{TRACEBACK}ValueError: 2\n"
     assert names(text) == ["ValueError", "KeyError"]
+    assert [one.certain for one in last_words(text, 1).raised] == [True, False]
+    cause = text.replace(link, "\nThe above exception was the direct cause of this:\n\n")
+    assert [one.certain for one in last_words(cause, 1).raised] == [True, True]
     assert names(text.replace(link, "\nanother try\n\n")) == ["ValueError"]
 
 
@@ -47,7 +50,7 @@ def test_what_follows_an_exception_shows_that_it_has_ended_nothing() -> None:
 def test_an_exception_of_cpp_counts_only_if_it_has_ended_the_program() -> None:
     text = "terminate called after throwing an instance of 'c10::Error'\n  what():  no\n"
     (raised,) = last_words(text, -6).raised
-    assert raised == ("Error", "no", "")
+    assert raised == ("Error", "no", "", True)
     assert names(text) == []
 
 
