@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 
 from ...control.stack_messages import ThreadStack
+from .. import processes
 from ..hook import sitecustomize as hook
 from . import memory_files
 from .family import status
@@ -30,8 +31,14 @@ QUIET = 0.03
 STEP = 0.005
 """Seconds between two looks at what has been written."""
 
+YOUNG = 0.5
+"""Seconds for which a process gets no signal: it may be about to execute a program, which would die
+of it."""
+
 LARGEST = 4 << 20
 """Bytes of the stacks of one process that are read."""
+
+_TICK = os.sysconf("SC_CLK_TCK")
 
 _THREAD = re.compile(r"(?:Current thread|Thread) (?:0x[0-9a-f]+)(?: \[(.*?)\])?.* \(most recent")
 _FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
@@ -80,13 +87,19 @@ def _ask(pid: int) -> memory_files.MemoryFile | None:
     with suppress(OSError, ValueError, KeyError):  # it has ended, or is another user's by now
         fd = os.pidfd_open(pid)
         try:
-            if handles(pid, hook.SIGNAL):
+            if _age(pid) > YOUNG and handles(pid, hook.SIGNAL):
                 file = memory_files.MemoryFile(pid, number)
                 signal.pidfd_send_signal(fd, hook.SIGNAL)
                 return file
         finally:
             os.close(fd)
     return None
+
+
+def _age(pid: int) -> float:
+    """Return the age of a process in seconds, 0.0 if it has ended."""
+    started = processes.started(pid) / _TICK
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - started if started else 0.0
 
 
 def handles(pid: int, number: int) -> bool:

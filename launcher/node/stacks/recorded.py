@@ -73,10 +73,10 @@ def _group(entry: Mapping[str, Any]) -> str:
     """Return the group's description, which begins with its name if that says more."""
     names = entry.get("process_group")
     known = names if isinstance(names, (list, tuple)) else ()
-    name, description, *_ = (*(one for one in known if isinstance(one, str)), "", "")
+    name, description, *_ = (*(_text(one) for one in known if isinstance(one, str)), "", "")
     if description in {"", "undefined"}:
-        return name[:SHOWN]
-    return description[:SHOWN] if description == "default_pg" else f"{name} {description}"[:SHOWN]
+        return name
+    return description if description == "default_pg" else f"{name} {description}"
 
 
 def _members(record: Mapping[str, Any], entry: Mapping[str, Any]) -> tuple[int, ...]:

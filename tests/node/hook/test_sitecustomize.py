@@ -181,12 +181,17 @@ def ended(process: Process) -> None:
             return
 
 
-def test_on_the_signal_it_writes_its_stacks_whatever_it_does(tmp_path: Path) -> None:
+def test_on_the_signal_it_writes_its_stacks_whatever_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Python's lock is held by C code for ever, in the worker and in a process that it forked."""
     process = started_worker(tmp_path, HOLDS, b"ready" * 2)
     try:
         both = families([(3, process.pid)], children=True)
         await_sleep(*(one.pid for one in both))
+        monkeypatch.setattr(faults, "YOUNG", 1e9)
+        assert faults.read(both, time.monotonic() + 10) == {}
+        monkeypatch.setattr(faults, "YOUNG", 0.0)
         found = faults.read(both, time.monotonic() + 10)
         (worker,), (child,) = (found[one.pid] for one in both)
         where = f"{tmp_path}/train.py"
@@ -204,8 +209,9 @@ def test_on_the_signal_it_writes_its_stacks_whatever_it_does(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("ending", ["signal.signal(62, signal.SIG_DFL)", "os.closerange(3, 2000)"])
 def test_a_process_that_would_die_or_write_elsewhere_gets_no_signal(
-    tmp_path: Path, ending: str
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(faults, "YOUNG", 0.0)
     text = f"import os, signal; {ending}; os.write(1, b'ready'); signal.pause()"
     process = started_worker(tmp_path, text)
     try:

@@ -15,7 +15,7 @@ import pytest
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.stack_messages import Stacks, StacksAsk, restored
 from dsrun.launcher.node import processes
-from dsrun.launcher.node.stacks import questions
+from dsrun.launcher.node.stacks import faults, questions
 from dsrun.launcher.specs.program import Program
 
 from ...support.fake_runner import prepared, running, stopped
@@ -171,9 +171,10 @@ def test_a_worker_in_d_state_is_read_and_does_not_hold_up_anything(
 
 
 def test_where_py_spy_may_not_read_the_worker_writes_its_stacks(
-    runner: FakeRunner, tmp_path: Path
+    runner: FakeRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its child, too; a program that it has executed is not sent the signal."""
+    """Its child, too; a worker without the hook would die of the signal, and gets none."""
+    monkeypatch.setattr(faults, "YOUNG", 0.0)
     base = Path(sys._base_executable)  # type: ignore[attr-defined]
     (tmp_path / "python3").symlink_to(base)
     (tmp_path / "py-spy").write_text("#!/bin/sh\necho Error: Permission denied >&2; exit 1\n")

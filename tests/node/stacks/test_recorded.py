@@ -96,6 +96,11 @@ def test_whatever_a_worker_says_can_be_sent(field: str, value: object) -> None:
     assert len(messages.unpack(Stacks, body).collectives) == len(found)
 
 
+def test_names_of_groups_can_be_sent() -> None:
+    (row,) = rows(entry(1, process_group=["\ud800", "x" * 999, 5]))
+    assert row.group == "? " + "x" * recorded.SHOWN
+
+
 @pytest.mark.parametrize("record", [None, [], {}, {"entries": 5}, {"entries": [None, 3]}, "x"])
 def test_what_is_no_record_has_no_rows(record: object) -> None:
     assert [*recorded.newest(0, record, NOW)] == []
