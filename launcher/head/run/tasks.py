@@ -9,6 +9,7 @@ from ...backends import BACKENDS
 from ...control.messages import Task
 from ...resources import source
 from ...specs.environment import to_wire
+from ...specs.watch_policy import SAMPLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def _common(spec: JobSpec) -> Task:
         held=spec.held,
         payload=spec.payload,
         facts=spec.checks.quick,
-        sample=spec.watch.sample,
+        sample=spec.watch.sample or (SAMPLE if spec.hooks.metrics_file else 0.0),
         links=spec.watch.slow,
         hook=spec.watch.hook,
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,

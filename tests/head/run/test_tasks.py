@@ -12,6 +12,7 @@ from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.hook_policy import HookPolicy
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
 from dsrun.launcher.specs.output_policy import OutputPolicy
@@ -66,6 +67,8 @@ def test_nodes_report_what_workers_do_if_that_is_watched(timeout: float, sample:
     assert tasks(spec)(PLAN.nodes[0]).sample == sample
     slow = tasks(SPEC._replace(watch=WatchPolicy(timeout, slow=True)))(PLAN.nodes[0])
     assert (slow.sample, slow.links) == (min(sample or 1.0, 1.0), True)
+    metrics = spec._replace(hooks=HookPolicy(metrics_file="m.prom"))
+    assert tasks(metrics)(PLAN.nodes[0]).sample == (sample or 5.0)
 
 
 def test_torchs_agent_is_for_torchs_rounds_and_where_it_is_asked_for() -> None:
