@@ -9,14 +9,14 @@ import os
 import signal
 
 from ...common.text import plain
-from . import kernel_messages, memory
+from . import memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..workers.spawn import Process
-    from .kernel_messages import Victim
+    from .kernel_messages import Crash, Victim
     from .memory import Kills
 
 LONGEST = 300
@@ -33,19 +33,28 @@ the worker has had there is gone with it."""
 
 
 class Seen:
-    """What has happened on this machine since the workers were started.
-
-    Attributes:
-        messages: the kernel's.
-        before, after: how often it has ended processes because memory was short.
-    """
+    """What has happened on this machine since the workers were started."""
 
     def __init__(
         self, messages: Sequence[str], before: Kills, after: Kills, *, readable: bool
     ) -> None:
-        """Take what was read; `readable` is whether the kernel's messages can be."""
-        self.messages = messages
-        self.before, self.after = before, after
+        """Take what was read.
+
+        Args:
+            messages: of the kernel.
+            before: how often it had ended processes because memory was short.
+            after: how often it has until now.
+            readable: whether its messages can be read.
+        """
+        self._before, self._after = before, after
+        self._victims: list[Victim] = []
+        self._xids: list[str] = []
+        self._crashes: list[Crash] = []
+        if messages:
+            from .kernel_messages import crashes, victims, xids
+
+            self._victims, self._xids = victims(messages), xids(messages)
+            self._crashes = crashes(messages)
         self._complete = readable and os.stat("/proc/self/ns/pid").st_ino == FIRST_NAMESPACE
 
     def of(self, ended: Process, code: int) -> list[str]:
@@ -57,7 +66,7 @@ class Seen:
 
     def _memory(self, pid: int, code: int) -> Iterator[str]:
         """Yield what the kernel has ended for lack of memory."""
-        victims = kernel_messages.victims(self.messages)
+        victims = self._victims
         if -code == signal.SIGKILL and self._complete:
             victims = [one for one in victims if one.pid == pid]
         elif not victims:
@@ -67,26 +76,26 @@ class Seen:
 
     def _counted(self) -> Iterator[str]:
         """Yield what the counters show, where the kernel's messages do not."""
-        folder = memory.risen(self.before, self.after)
+        folder = memory.risen(self._before, self._after)
         most = memory.limit(folder) if folder else 0
         if most:
             yield (
                 "memory: the kernel's OOM killer was active in its cgroup,"
                 f" whose limit is {most >> 20} MiB"
             )
-        elif self.after.machine > self.before.machine:
-            count = self.after.machine - self.before.machine
+        elif self._after.machine > self._before.machine:
+            count = self._after.machine - self._before.machine
             yield f"memory: the kernel's OOM killer was active on this machine (oom_kill +{count})"
 
     def _devices(self) -> Iterator[str]:
-        for text in kernel_messages.xids(self.messages)[:MOST_XIDS]:
+        for text in self._xids[:MOST_XIDS]:
             yield f"xid: {text}"
 
     def _crash(self, ended: Process, code: int) -> Iterator[str]:
         """Yield where a worker has crashed, and where its memory was dumped."""
         if code >= 0:
             return
-        crashes = kernel_messages.crashes(self.messages)
+        crashes = self._crashes
         if self._complete:
             crashes = [one for one in crashes if one.pid == ended.pid]
         if len({one.file for one in crashes}) == 1 and crashes[0].file:
