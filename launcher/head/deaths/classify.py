@@ -19,9 +19,14 @@ from .table import EVIDENCE, EXCEPTIONS, LINES, SIGNALS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import TypeAlias
 
     from ..report.report import Failure
     from .last_words import Raised
+
+    Done: TypeAlias = tuple[float, int, str]
+
+AS_MANY = "let all ranks take the same number of steps: see how the data is divided"
 
 LAST = 8
 """Last lines that may say why a program did not begin; those of schedulers may be further up."""
@@ -55,10 +60,11 @@ class Found(NamedTuple):
         return Verdict(self.row.kind, self.row.retry, self.sentence, self.row.advice)
 
 
-def explain(failures: Iterable[Failure]) -> Found | None:
+def explain(failures: Iterable[Failure], done: Sequence[Done] = ()) -> Found | None:
     """Return what explains the first of these failures, None for nothing.
 
-    If it may be a consequence of another one, that is looked for among the others.
+    If it may be a consequence, what is behind it is looked for among the other failures, and the
+    workers that were done before it.
     """
     first, *others = sorted(failures, key=lambda failure: failure.at)
     found = diagnose(first)
@@ -66,10 +72,18 @@ def explain(failures: Iterable[Failure]) -> Found | None:
         return found
     causes = [cause for other in others if (cause := _cause(other))]
     if not causes:
-        return found
+        before = [one for one in done if one[0] < first.at]
+        return _left_alone(found, max(before)) if before else found
     if len({cause.row.kind for cause in causes}) > 1:
         return None
     return causes[0]
+
+
+def _left_alone(found: Found, done: Done) -> Found:
+    """Return that a worker has ended in good order while others needed it."""
+    _, rank, host = done
+    text = f"rank {rank} ({host}) had ended with code 0 before, which ends the connections to it"
+    return Found(Row("left-alone", advice=AS_MANY), text, found.host)
 
 
 def _cause(other: Failure) -> Found | None:

@@ -96,6 +96,7 @@ class Report(NamedTuple):
             0 for none.
         slow: what has slowed it down.
         facts: what each node has told of itself, by its name.
+        done: the workers that have ended with code 0: when, rank and host.
     """
 
     job_id: str
@@ -117,6 +118,7 @@ class Report(NamedTuple):
     no_requeue_code: int = 0
     slow: tuple[Slow, ...] = ()
     facts: tuple[tuple[str, Facts], ...] = ()
+    done: tuple[tuple[float, int, str], ...] = ()
 
     @property
     def first(self) -> Failure | None:

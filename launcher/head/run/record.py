@@ -142,6 +142,11 @@ class JobRecord:
             ended=self.ended,
             failures=tuple(_failure(*one) for one in self._exits if one[1].failed),
             losses=tuple(self._losses),
+            done=tuple(
+                (ended.clock + node.connection.offset, ended.rank, node.name)
+                for node, ended in self._exits
+                if ended.code == 0
+            ),
             stopped=sum(ended.signalled for ended in exits),
             stop_signal=self.stop_signal,
             stop_is_clean=graceful_term_ok and clean,

@@ -71,6 +71,16 @@ def test_a_rank_that_was_killed_is_behind_the_end_of_connections_to_it() -> None
     assert found.verdict.kind.value == "unknown"
 
 
+def test_a_rank_that_was_done_is_behind_the_end_of_connections_to_it() -> None:
+    found = explain([failed(CLOSED, at=2.0)], [(1.5, 3, "n2"), (1.0, 4, "n2"), (2.5, 5, "n2")])
+    assert found is not None
+    assert found.sentence.startswith("rank 3 (n2) had ended with code 0 before")
+    assert found.verdict.kind.value == "unknown"
+    found = explain([failed(FULL, at=2.0)], [(1.5, 3, "n2")])
+    assert found is not None
+    assert found.row.name == "disk-full"
+
+
 def test_consequences_alone_stay_what_they_are() -> None:
     found = explain([failed(CLOSED), failed(CLOSED, at=2.0), failed("bye", at=3.0)])
     assert found is not None

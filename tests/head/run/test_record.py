@@ -37,19 +37,27 @@ def test_a_worker_fails_by_itself_or_was_told_to_stop() -> None:
     assert job.record.has_failures
     report = job.report()
     assert (report.stopped, [failure.rank for failure in report.failures]) == (1, [2])
+    assert report.done == ((105.0, 0, "n0"),)
 
 
 def test_a_failure_is_told_with_what_its_node_has_kept_of_it() -> None:
     job = Told()
     job.ends(3, -9)
     left, told = ("pid 7",), {"3": ["out", "err"]}
-    job.nodes[1].done = Done(left, told, recorded={"3": ["m", "t"]}, logs={"3": "/log"})
+    job.nodes[1].done = Done(
+        left,
+        told,
+        recorded={"3": ["m", "t"]},
+        logs={"3": "/log"},
+        evidence={"3": "disk: x\nport: y"},
+    )
     report = job.report()
     (failure,) = report.failures
     assert (failure.at, failure.rank, failure.local_rank, failure.host) == (105.0, 3, 1, "n1")
     assert (failure.pid, failure.code, failure.hint) == (1003, -9, "a hint")
     assert (failure.stdout, failure.stderr, failure.message) == ("out", "err", "m")
     assert (failure.traceback, failure.log) == ("t", "/log")
+    assert failure.evidence == ("disk: x", "port: y")
     assert report.left == ("n1: pid 7",)
 
 
