@@ -132,6 +132,9 @@ class Options:
     )
     quiet: bool = option(False, "bool", also=("-q",))
 
+    debug: str = option("", "str", "RANKS")
+    no_debug_wait: bool = option(False, "bool")
+    debug_file: str = option("", "str", "FILE")
     hang_timeout: float = option(300.0, "seconds", "DURATION")
     on_hang: str = option("report", "str", "WHAT", choices=("report", "stop", "restart"))
     expect: str = option("", "str", "REGEX")

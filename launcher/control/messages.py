@@ -68,6 +68,9 @@ class Task(NamedTuple):
         payload: a function that the workers call, pickled, as base64; "" for a program.
         facts: whether HELLO is to have the facts by which nodes are compared.
         reach: whether this node is to listen for others, so that they can try its addresses.
+        debug: the secret in the names of the sockets by which workers can be debugged; "" for none.
+        debug_ranks: the workers that are; () for all.
+        debug_wait: whether they wait for an editor.
         sample: seconds from one ACTIVITY to the next; 0.0 for none.
         links: whether ACTIVITY has what goes over the network.
         hook: whether workers that run Python get ready to say where they are in their code.
@@ -110,6 +113,9 @@ class Task(NamedTuple):
     base: dict[str, str] | None = None
     facts: bool = False
     reach: bool = False
+    debug: str = ""
+    debug_ranks: tuple[int, ...] = ()
+    debug_wait: bool = False
     sample: float = 0.0
     links: bool = False
     hook: bool = False

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PROGRAMS: dict[str, str] = {
     "collective": ".full_check.collective:main",
+    "debug": ".debug.program:main",
     "device": ".full_check.devices:main",
     "facts": ".facts.program:main",
     "network": ".full_check.network:main",

@@ -237,8 +237,9 @@ class NodeRun:
             with (
                 self._services.with_queues(specs, start.generation) as given,
                 self._services.with_calls(given, self.task.payload, group) as called,
+                self._services.with_debugger(called, self.task) as every,
             ):
-                group.start(called, logs, credit)
+                group.start(every, logs, credit)
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:
             self._cannot_start(group, start, str(error))
             return

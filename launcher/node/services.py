@@ -1,6 +1,6 @@
 """What a run does for others, or gives its workers, if asked.
 
-Probes, trials of network interfaces, shard queues, functions.
+Probes, trials of network interfaces, shard queues, functions, debuggers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from ..common.loop import Loop
-    from ..control.messages import Probe
+    from ..control.messages import Probe, Task
     from ..control.reach_messages import Network
     from .probes import Probes
     from .reach import Reaching
@@ -110,6 +110,16 @@ class Services:
         from .workers.calls import given
 
         return given(specs, payload, lambda: [one.fd for one in group.pumps.values()])
+
+    def with_debugger(
+        self, specs: Sequence[WorkerSpec], task: Task
+    ) -> AbstractContextManager[Sequence[WorkerSpec]]:
+        """Give sockets for editors to the workers that are debugged, if any are."""
+        if not task.debug:
+            return nullcontext(specs)
+        from .debug.sockets import given
+
+        return given(specs, task)
 
     def answer(self, number: int, text: bytes) -> None:
         """Pass on an answer of the shard queues."""

@@ -26,7 +26,7 @@ ROWS = 64
 
 POLICIES = (
     *("workdir", "workers", "backend", "binding", "supervision", "output", "checks", "watch"),
-    *("hooks", "elastic", "sync", "updates", "batches", "dial_in", "origin"),
+    *("hooks", "debug", "elastic", "sync", "updates", "batches", "dial_in", "origin"),
 )
 """Fields of a `JobSpec` that are shown as they are; null for one that does not apply."""
 

@@ -9,6 +9,7 @@ from ..specs.job import JobSpec, new_job_id
 from . import preflight
 from .binding import binding_policy, core_lists
 from .checks import check_policy
+from .debug import debug_policy
 from .elastic import elastic_policy
 from .environment import travel
 from .folders import workdir
@@ -58,6 +59,7 @@ def job_spec(planned: PlannedJob, options: Options, only: int | None = None) -> 
         checks=check_policy(options, len(plan.nodes)),
         watch=watch_policy(options, elastic),
         hooks=hook_policy(options),
+        debug=debug_policy(options),
         elastic=elastic,
         updates=host_updates(options),
         batches=planned.batches,

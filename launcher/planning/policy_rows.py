@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ..specs.backend import BackendSettings
     from ..specs.check_policy import CheckPolicy
+    from ..specs.debug_policy import DebugPolicy
     from ..specs.elastic_policy import ElasticPolicy
     from ..specs.hook_policy import HookPolicy
     from ..specs.job import JobSpec
@@ -48,6 +49,7 @@ def rows(spec: JobSpec) -> list[tuple[str, str]]:
         ("output", _output(spec.output)),
         ("logs", _logs(spec.output)),
         ("hooks", _hooks(spec.hooks)),
+        ("debug", _debug(spec.debug)),
         ("report", (spec.output.report_file,) if spec.output.report_file else ()),
     )
     texts = [(name, "; ".join(filter(None, parts))) for name, parts in every]
@@ -168,6 +170,13 @@ def _watch(policy: WatchPolicy) -> Iterator[str]:
 def _hooks(policy: HookPolicy) -> Iterator[str]:
     yield f"metrics in {policy.metrics_file}" if policy.metrics_file else ""
     yield f"{policy.on_event!r} for every event" if policy.on_event else ""
+
+
+def _debug(policy: DebugPolicy | None) -> Iterator[str]:
+    if policy is not None:
+        which = f"ranks {show_slots(sorted(policy.ranks))}" if policy.ranks else "all ranks"
+        yield f"{which} {'wait for' if policy.wait else 'can be attached to by'} a debugger"
+        yield f"configurations in {policy.file}" if policy.file else ""
 
 
 def _timeouts(policy: SupervisionPolicy) -> Iterator[str]:

@@ -8,7 +8,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
 
-FLAGS = {"no_python": "which imports no modules", "rank_per_task": "which starts ranks one by one"}
+FLAGS = {
+    "no_python": "which imports no modules",
+    "rank_per_task": "which starts ranks one by one",
+    "debug": "whose workers are not forked",
+}
 """Options with which nothing can be preloaded, and why."""
 
 

@@ -15,6 +15,7 @@ from .backend import BackendSettings
 from .batch_plan import BatchPlan, BatchSettings
 from .binding_policy import BindingPolicy
 from .check_policy import CheckPolicy
+from .debug_policy import DebugPolicy
 from .dial_in import DialIn
 from .elastic_policy import ElasticPolicy
 from .environment import Travel
@@ -45,7 +46,7 @@ MOST = 1 << 62
 """Limit of every number, as in the messages of a control line."""
 
 SHAPES: tuple[type[Any], ...] = (
-    *(BackendSettings, BatchPlan, BatchSettings, BindingPolicy, CheckPolicy, DialIn),
+    *(BackendSettings, BatchPlan, BatchSettings, BindingPolicy, CheckPolicy, DebugPolicy, DialIn),
     *(
         ElasticPolicy,
         Host,

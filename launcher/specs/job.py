@@ -12,6 +12,7 @@ from ..common.values import NamedTuple
 from .backend import BackendSettings
 from .binding_policy import BindingPolicy
 from .check_policy import CheckPolicy
+from .debug_policy import DebugPolicy
 from .dial_in import DialIn
 from .environment import Travel
 from .hook_policy import HookPolicy
@@ -72,6 +73,7 @@ class JobSpec(NamedTuple):
         checks: what is checked before the workers start.
         watch: what is watched while they run.
         hooks: what is told to other programs.
+        debug: which workers start under a debugger; None if none does.
         elastic: how far the job may shrink, grow and fail; None for a static job.
         sync: the folder that is synced to the nodes; None for none.
         updates: where it looks for added and removed hosts; None for nowhere.
@@ -99,6 +101,7 @@ class JobSpec(NamedTuple):
     checks: CheckPolicy = CheckPolicy()
     watch: WatchPolicy = WatchPolicy()
     hooks: HookPolicy = HookPolicy()
+    debug: DebugPolicy | None = None
     elastic: ElasticPolicy | None = None
     sync: SyncSpec | None = None
     updates: HostUpdates | None = None
@@ -131,14 +134,17 @@ class JobSpec(NamedTuple):
         """
         if bare and self.workers.needs_devices:
             return f"{self.workers.needs_devices}: the hosts have no accelerator"
-        shown = self.output.console_ranks | self.output.local_ranks
-        if self.elastic or plan.rendezvous or plan.world_size is None or not shown:
+        debugged = self.debug.ranks if self.debug else frozenset[int]()
+        named = self.output.console_ranks | self.output.local_ranks | debugged
+        if self.elastic or plan.rendezvous or plan.world_size is None or not named:
             return ""
         workers = [one for node in plan.nodes for one in node.workers()]
         output, ranks = self.output, {one.rank for one in workers}
         local_ranks = {one.local_rank for one in workers}
-        return _lacking("--console_ranks", "ranks", output.console_ranks, ranks) or _lacking(
-            "--local_ranks_filter", "local ranks", output.local_ranks, local_ranks
+        return (
+            _lacking("--console_ranks", "ranks", output.console_ranks, ranks)
+            or _lacking("--local_ranks_filter", "local ranks", output.local_ranks, local_ranks)
+            or _lacking("--debug", "ranks", debugged, ranks)
         )
 
 

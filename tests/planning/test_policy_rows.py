@@ -9,6 +9,7 @@ from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings
 from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.check_policy import CheckPolicy
+from dsrun.launcher.specs.debug_policy import DebugPolicy
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.host import Host
@@ -52,6 +53,16 @@ def test_what_nobody_has_asked_for_takes_three_rows() -> None:
             "venv script /v.sh; role r; run id id; each rank sees only its own device;"
             " shard queues; workers are forked from a process that has imported torch, re;"
             " forks wait for the next round",
+        ),
+        (
+            SPEC._replace(debug=DebugPolicy(frozenset({0, 3}), file="/l.json")),
+            "debug",
+            "ranks 0,3 wait for a debugger; configurations in /l.json",
+        ),
+        (
+            SPEC._replace(debug=DebugPolicy(wait=False)),
+            "debug",
+            "all ranks can be attached to by a debugger",
         ),
         (
             SPEC._replace(binding=BindingPolicy("core", "0-3", smt=False, nics=True, report=True)),

@@ -32,6 +32,7 @@ def test_only_what_is_asked_for_is_preloaded(
     [
         ({"preload": "torch", "no_python": True}, "--preload: not with --no_python, which imports"),
         ({"warm_workers": True, "no_python": True}, "--warm_workers: not with --no_python"),
+        ({"preload": "torch", "debug": "0"}, "--preload: not with --debug, whose workers are not"),
         ({"preload": "torch", "rank_per_task": True}, "--preload: not with --rank_per_task"),
         ({"preload": ""}, "--preload '': expected module names, such as torch,numpy"),
         ({"preload": "a, b"}, "--preload 'a, b': expected module names"),

@@ -10,6 +10,7 @@ import pytest
 
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.debug_policy import DebugPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
 from dsrun.launcher.specs.host import Host
@@ -89,6 +90,12 @@ def test_a_backend_keeps_to_the_policies() -> None:
     assert spec.settings == BackendSettings(
         connect_timeout=3.0, keepalive=2.0, bind=True, elastic=True
     )
+
+
+def test_ranks_to_be_debugged_that_are_not_there() -> None:
+    spec = SPEC._replace(debug=DebugPolicy(frozenset({1, 7})))
+    assert spec.misfit(PLAN, bare=False) == "--debug 7: the ranks of this job are 0 to 2"
+    assert SPEC._replace(debug=DebugPolicy()).misfit(PLAN, bare=False) == ""
 
 
 def test_ids_are_unlike() -> None:

@@ -5,6 +5,19 @@ from __future__ import annotations
 from .description import Description
 
 OPTIONS = {
+    "debug": Description(
+        "These ranks, such as 0,3-5 or all, start under debugpy, and wait for an editor before the"
+        " first line of their program: dsrun prints a port of this machine for each of them.",
+        default="none",
+    ),
+    "no_debug_wait": Description(
+        "The ranks of --debug do not wait: an editor may connect at any time."
+    ),
+    "debug_file": Description(
+        "Write a configuration for each rank of --debug to this launch.json, which is usually"
+        " .vscode/launch.json. Others in it are kept.",
+        default="printed",
+    ),
     "hang_timeout": Description(
         "A job hangs if a rank, for which others wait, has done nothing for this long: no CPU work,"
         " no input or output, no step in its code. 0 to never look for hangs."

@@ -52,7 +52,7 @@ class Relay:
         What ranks do is for watches only.
         """
         kind = type(event).__name__
-        if kind not in {"RankOutput", "RanksActive"}:
+        if kind not in {"RankOutput", "RanksActive", "RanksStarted"}:
             self._caller.event({"event": kind, **event._asdict()})
 
     @property

@@ -34,6 +34,13 @@ class JobStarted(NamedTuple):
     master: tuple[str, int]
 
 
+class RanksStarted(NamedTuple):
+    """The workers of a node are running."""
+
+    host: str
+    ranks: tuple[int, ...]
+
+
 class RankOutput(NamedTuple):
     """A worker has written to its stream 1 (stdout) or 2 (stderr); or `data` is of its `RESULT`.
 
@@ -137,6 +144,7 @@ class RanksActive(NamedTuple):
 if TYPE_CHECKING:
     RunEvent: TypeAlias = (
         JobStarted
+        | RanksStarted
         | RankOutput
         | RankExit
         | NodeLost
@@ -170,6 +178,10 @@ class Observers:
         run, plan = self._run, self._run.plan
         hosts = tuple(node.host.name for node in plan.nodes)
         self.tell(JobStarted(run.spec.job_id, plan.world_size or 0, hosts, (run.master, port)))
+
+    def running(self, node: RunNode, ranks: Iterable[int]) -> None:
+        """Tell that the workers of a node are running."""
+        self.tell(RanksStarted(node.name, tuple(ranks)))
 
     def output(self, rank: int, node: RunNode, stream: int, data: bytes) -> None:
         """Tell what a worker has written."""

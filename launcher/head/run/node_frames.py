@@ -99,7 +99,10 @@ class NodeFrames:
 
     def _on_started(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
-        self._run.workers.started(node, messages.unpack(messages.Started, body))
+        started = messages.unpack(messages.Started, body)
+        self._run.workers.started(node, started)
+        if self._run.observers:
+            self._run.observers.running(node, started.ranks)
 
     def _on_exit(self, node: RunNode, body: bytes) -> None:
         run, ended = self._run, messages.unpack(messages.Exit, body)

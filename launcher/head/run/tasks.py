@@ -44,6 +44,7 @@ def tasks(spec: JobSpec) -> Callable[[Node], Task]:
             host=node.host.name,
             slots=node.host.slots,
             port=port if first else None,
+            debug=common.debug if _may_debug(spec, node) else "",
             binding=spec.binding._replace(core_list=lists.get(node.host.name, rest)),
         )
 
@@ -87,6 +88,9 @@ def _common(spec: JobSpec) -> Task:
         payload=spec.payload,
         facts=spec.checks.quick,
         sample=spec.watch.sample or (SAMPLE if spec.hooks.metrics_file else 0.0),
+        debug=os.urandom(16).hex() if spec.debug else "",
+        debug_ranks=tuple(sorted(spec.debug.ranks)) if spec.debug else (),
+        debug_wait=bool(spec.debug and spec.debug.wait),
         links=spec.watch.slow,
         hook=spec.watch.hook,
         settle=SETTLE if "SLURM_JOB_ID" in os.environ else 0.0,
@@ -112,6 +116,15 @@ def _has_torch_agent(spec: JobSpec) -> bool:
     """Return whether torch's agent decides when the workers start and stop."""
     by_torch = spec.elastic is not None and spec.elastic.agent == "torch"
     return by_torch or spec.plan.rendezvous is not None
+
+
+def _may_debug(spec: JobSpec, node: Node) -> bool:
+    """Return whether a node may have a rank that is debugged."""
+    if spec.debug is None:
+        return False
+    ranks = [one.rank for one in node.workers()]
+    settled = ranks and not (spec.elastic or spec.plan.rendezvous)
+    return not settled or any(map(spec.debug.has, ranks))
 
 
 def _may_span_machines(spec: JobSpec) -> bool:

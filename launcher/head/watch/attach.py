@@ -19,6 +19,7 @@ WATCHES: tuple[tuple[Callable[[JobSpec], bool], str], ...] = (
     (lambda spec: spec.hooks.metrics_file is not None, ".hooks.metrics:MetricsFile"),
     (lambda spec: bool(spec.hooks.on_event), ".hooks.commands:EventCommands"),
     (lambda spec: bool(spec.watch.hang_timeout), ".watch.hang:HangWatch"),
+    (lambda spec: spec.debug is not None, ".debug.debugging:Debugging"),
 )
 """When a run is watched, and by what: "module:class", the module relative to `head`. The class is
 given the run and its console before the run begins; it observes the run (`head/run/events`)."""

@@ -160,6 +160,10 @@ class NodeSetup:
         self._check(
             preflight.program_problem(self.program, self.python, script, self.workdir, self.path)
         )
+        if self.task.debug and not self._problems:
+            from ..debug import check
+
+            self._check(check.problem(self))
 
     def _find_devices(self) -> int:
         """Check that the requested slots and cores exist; return how many workers run here.

@@ -11,6 +11,7 @@ from dsrun.launcher.head.run.events import (
     NodeLost,
     RankExit,
     RankOutput,
+    RanksStarted,
     RoundBegan,
 )
 from dsrun.launcher.head.run.outcome import end_message
@@ -49,8 +50,9 @@ def test_observers_see_a_run_from_start_to_end(fleet_of: FleetOf) -> None:
     job.node("n1").exits(2, -15, told=True)
     job.step()
     run.end()
-    assert seen[1:3] == [RankOutput(3, "n1", 2, b"oops"), RankExit(3, "n1", 4003, 7, False, "")]
-    assert seen[3:] == [RankExit(2, "n1", 4002, -15, True, ""), JobEnded("job", 7)]
+    assert seen[1] == RanksStarted("n1", (2, 3))
+    assert seen[2:4] == [RankOutput(3, "n1", 2, b"oops"), RankExit(3, "n1", 4003, 7, False, "")]
+    assert seen[4:] == [RankExit(2, "n1", 4002, -15, True, ""), JobEnded("job", 7)]
     assert also == seen
 
 

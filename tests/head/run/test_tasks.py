@@ -10,6 +10,7 @@ from dsrun.launcher.head.run.tasks import tasks
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.check_policy import CheckPolicy
+from dsrun.launcher.specs.debug_policy import DebugPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
 from dsrun.launcher.specs.hook_policy import HookPolicy
@@ -69,6 +70,25 @@ def test_nodes_report_what_workers_do_if_that_is_watched(timeout: float, sample:
     assert (slow.sample, slow.links) == (min(sample or 1.0, 1.0), True)
     metrics = spec._replace(hooks=HookPolicy(metrics_file="m.prom"))
     assert tasks(metrics)(PLAN.nodes[0]).sample == (sample or 5.0)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "changes", "nodes"),
+    [
+        (frozenset({0}), {}, [True, False]),
+        (frozenset({0}), {"elastic": ElasticPolicy(1, 2, 0)}, [True, True]),
+        (frozenset({0}), {"plan": PLAN._replace(rendezvous=TORCH)}, [True, True]),
+        (frozenset(), {}, [True, True]),
+    ],
+)
+def test_only_nodes_that_may_have_debugged_ranks_need_a_debugger(
+    ranks: frozenset[int], changes: dict[str, Any], nodes: list[bool]
+) -> None:
+    task = tasks(SPEC._replace(debug=DebugPolicy(ranks), **changes))
+    made = [task(node) for node in PLAN.nodes]
+    assert [bool(one.debug) for one in made] == nodes
+    assert {(one.debug_ranks, one.debug_wait) for one in made} == {(tuple(ranks), True)}
+    assert tasks(SPEC)(PLAN.nodes[0]).debug == ""
 
 
 def test_torchs_agent_is_for_torchs_rounds_and_where_it_is_asked_for() -> None:

@@ -1,0 +1,72 @@
+"""The file in which VS Code keeps configurations of its debugger, `.vscode/launch.json`.
+
+Source: the debugpy settings reference (type, request, connect, pathMappings, subProcess).
+"""
+
+from __future__ import annotations
+
+import json
+
+from . import files, output_file
+from .errors import UsageError, reason
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+PREFIX = "dsrun: "
+"""What the names of our configurations begin with: each job replaces those of the one before."""
+
+
+def read(option: str, path: str) -> dict[str, Any]:
+    """Return what is in such a file, {} if there is none yet.
+
+    Raises:
+        UsageError: it cannot be written, or could not be written without losing something.
+    """
+    output_file.check(option, path)
+    try:
+        found = json.loads(files.read(path, pipes=False) or b"{}")
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise UsageError(f"{option} {path}: {reason(error)}") from None
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict) or not isinstance(found.get("configurations", []), list):
+        raise UsageError(
+            f"{option} {path}: is not plain JSON with configurations, such as a launch.json without"
+            " comments; name a new file"
+        )
+    return found
+
+
+def attach(name: str, port: int, here: str, there: str) -> dict[str, object]:
+    """Return the configuration that connects to a port of this machine.
+
+    Args:
+        name: of the rank.
+        port: where its debugger is reached.
+        here: the folder of the sources on this machine.
+        there: the same folder where the rank runs.
+    """
+    return {
+        "name": f"{PREFIX}{name}",
+        "type": "debugpy",
+        "request": "attach",
+        "connect": {"host": "127.0.0.1", "port": port},
+        "pathMappings": [{"localRoot": here, "remoteRoot": there}],
+        "subProcess": False,
+    }
+
+
+def merged(found: Mapping[str, Any], ours: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the contents of a file with our configurations in place of earlier ones of ours."""
+    kept = [one for one in found.get("configurations", []) if not _is_ours(one)]
+    return {"version": "0.2.0", **found, "configurations": [*kept, *ours]}
+
+
+def _is_ours(configuration: object) -> bool:
+    name = configuration.get("name") if isinstance(configuration, dict) else None
+    return isinstance(name, str) and name.startswith(PREFIX)

@@ -1,0 +1,96 @@
+"""One rank that is debugged: its port on this machine, and the editor that uses it."""
+
+from __future__ import annotations
+
+from ...common.text import plain
+from ..fleet.commands import CommandSpec
+from .door import Door
+from .editor import Editor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket
+
+    from ..run.run import Run
+    from ..run.run_node import RunNode
+
+PROGRAM = "debug"
+"""The program on a node that connects an editor with a worker (`node.programs`)."""
+
+
+class DebuggedRank:
+    """A rank that is debugged, in all rounds of its job; one editor at a time."""
+
+    def __init__(self, run: Run, rank: int) -> None:
+        """Take a port of this machine.
+
+        Raises:
+            OSError: there is none.
+        """
+        self._run = run
+        self._rank = rank
+        self._door = Door(run.loop, self._enter, self._refuse)
+        self._node: RunNode | None = None
+        self._editor: Editor | None = None
+        self._awaited = self._warned = False
+        self.port = self._door.port
+
+    def started(self, node: RunNode, *, wait: bool) -> None:
+        """Let an editor in: the rank has started on a node, and waits for one if it does."""
+        self._node, self._awaited = node, wait
+        self._note()
+        if self._editor is None:
+            self._door.open()
+
+    def ended(self) -> None:
+        """Let nobody in: the rank has ended, or is lost."""
+        self._node, self._awaited = None, False
+        self._note()
+        self._door.shut()
+        if self._editor is not None:
+            self._editor.leave()
+
+    def close(self) -> None:
+        """Give up the port: the job is over."""
+        self._door.close()
+        if self._editor is not None:
+            self._editor.close()
+
+    def _note(self) -> None:
+        """Let the run know whether a debugger is attached or awaited."""
+        if self._node is not None and (self._awaited or self._editor is not None):
+            self._run.debugging.add(self._rank)
+        else:
+            self._run.debugging.discard(self._rank)
+
+    def _enter(self, line: socket.socket) -> None:
+        assert self._node is not None
+        assert self._node.task is not None
+        run, fleet, task = self._run, self._run.fleet, self._node.task
+        self._editor = editor = Editor(run.loop, line, self._begins, self._gone)
+        self._note()
+        spec = CommandSpec([f"{task.debug}-{self._rank}"], stdin=True, program=PROGRAM)
+        first = fleet.nodes[self._node.connection.number]
+        editor.begin(fleet.commands.run([first], spec, editor.on_event))
+        run.log(f"rank {self._rank}: a debugger has connected", "debug")
+
+    def _begins(self) -> None:
+        self._awaited = False
+
+    def _gone(self, why: str) -> None:
+        """Let the next editor in."""
+        self._editor = None
+        self._note()
+        self._run.log(f"rank {self._rank}: the debugger has left", "debug")
+        if self._node is not None:
+            if why:
+                self._run.warn(f"rank {self._rank} cannot be debugged: {plain(why)}")
+            self._door.open()
+
+    def _refuse(self) -> None:
+        if not self._warned:
+            self._warned = True
+            self._run.warn(
+                f"rank {self._rank}: refused another user's connection to port {self.port}, at"
+                " which its debugger is reached"
+            )

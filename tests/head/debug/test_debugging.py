@@ -1,0 +1,65 @@
+"""Which ranks can be debugged, and when."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from .conftest import Desk
+
+    DeskOf = Callable[..., Desk]
+
+
+def test_each_rank_has_a_line_with_its_port(desk_of: DeskOf) -> None:
+    desk = desk_of((1, 2))
+    assert [line.partition(" at ")[0] for line in desk.lines] == [
+        "rank 1 on n0 waits for a debugger",
+        "rank 2 on n1 waits for a debugger",
+    ]
+    assert desk.run.debugging == {1, 2}
+
+
+def test_ranks_that_do_not_wait_count_once_somebody_has_come(desk_of: DeskOf) -> None:
+    desk = desk_of(wait=False)
+    assert desk.lines[0].startswith("rank 1 on n0 can be debugged at 127.0.0.1:")
+    assert desk.run.debugging == set()
+    desk.connect()
+    assert desk.run.debugging == {1}
+
+
+def test_all_ranks_and_a_file(desk_of: DeskOf, tmp_path: Path) -> None:
+    desk = desk_of((), file=str(tmp_path / "l"))
+    assert desk.run.debugging == {0, 1, 2, 3}
+    assert desk.lines[-1].endswith(f'"dsrun: rank 3 on n1" in {tmp_path}/l')
+
+
+def test_a_rank_that_has_ended_lets_nobody_in_and_the_job_s_end_closes_its_port(
+    desk_of: DeskOf,
+) -> None:
+    desk = desk_of()
+    desk.job.node("n0").exits(1, 0)
+    desk.job.step()
+    assert desk.run.debugging == set()
+    desk.connect()
+    assert desk.sent() == []
+    desk.job.end_well(desk.run)
+    with pytest.raises(ConnectionRefusedError):
+        desk.connect()
+
+
+def test_a_lost_node_s_ranks_are_no_more_debugged(desk_of: DeskOf) -> None:
+    desk = desk_of()
+    desk.job.node("n0").leaves()
+    desk.job.step()
+    assert desk.run.debugging == set()
+
+
+def test_a_rank_named_by_a_node_that_does_not_have_it_is_ignored(desk_of: DeskOf) -> None:
+    desk = desk_of()
+    desk.job.up("n1", 1)
+    assert desk.job.said() == []

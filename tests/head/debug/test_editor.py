@@ -1,0 +1,92 @@
+"""The bytes between an editor and its program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.fleet.commands import WINDOW
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .conftest import Desk
+
+    DeskOf = Callable[..., Desk]
+
+
+def inputs(desk: Desk) -> int:
+    """How many bytes the program was sent since the last time."""
+    desk.job.step()
+    node = desk.job.node("n0")
+    new = [frames.unpack_for(body) for kind, body in node.received if kind == frames.EXEC_INPUT]
+    node.received.clear()
+    return sum(len(data) for _, data in new)
+
+
+def test_bytes_go_both_ways(desk_of: DeskOf) -> None:
+    desk = desk_of()
+    line = desk.connect()
+    line.sendall(b"ask")
+    assert inputs(desk) == 3
+    desk.prints(1, b"answer")
+    assert line.recv(10) == b"answer"
+
+
+def test_what_the_program_has_printed_last_arrives_before_the_end(desk_of: DeskOf) -> None:
+    desk = desk_of()
+    line = desk.connect()
+    desk.prints(1, b"last")
+    desk.exits(1)
+    assert (line.recv(10), line.recv(10)) == (b"last", b"")
+
+
+def test_no_more_is_read_from_an_editor_than_the_program_takes(desk_of: DeskOf) -> None:
+    desk = desk_of()
+    line = desk.connect()
+    line.setblocking(False)
+    sent = 0
+    for _ in range(64):
+        try:
+            sent += line.send(bytes(64 * 1024))
+        except BlockingIOError:
+            break
+        desk.job.step()
+    first = inputs(desk)
+    assert WINDOW <= first < sent
+    desk.job.node("n0").says(frames.pack_exec_count(frames.EXEC_TOOK, 1, first))
+    desk.job.step()
+    assert inputs(desk) > 0
+
+
+def test_a_slow_editor_holds_the_program_back_and_gets_everything(desk_of: DeskOf) -> None:
+    desk = desk_of()
+    line = desk.connect()
+    desk.sent()
+    block, printed, granted = bytes(64 * 1024), 0, 0
+    for _ in range(200):
+        desk.prints(1, block)
+        printed += len(block)
+        grants = [body for kind, body in desk.job.node("n0").received if kind == frames.EXEC_CREDIT]
+        granted = sum(frames.unpack_exec_count(body)[1] for body in grants)
+        if printed - granted > WINDOW - len(block):
+            break
+    else:
+        raise AssertionError("credit without end")
+    got = 0
+    while got < printed:
+        got += len(line.recv(1 << 20))
+        desk.job.step()
+    assert desk.run.phase.name == "RUNNING"
+
+
+def test_a_program_that_does_not_end_after_its_editor_is_stopped(desk_of: DeskOf) -> None:
+    desk = desk_of()
+    desk.connect().close()
+    desk.job.step()
+    desk.sent()
+    desk.job.go(4.0)
+    assert [kind for kind, _ in desk.sent()] == ["EXEC_STOP"]
+    desk.exits(1, -15)
+    desk.connect()
+    assert [kind for kind, _ in desk.sent()] == ["EXEC"]
