@@ -111,8 +111,11 @@ def diagnose(failure: Failure) -> Found | None:
     """Return the row that explains a failure by itself, None for none."""
     said = said_by(failure)
     number = _signal(failure.code)
-    by_signal = _by_signal(failure, said, number)
-    raised = _by_exception(failure, said.raised) if number in {0, signal.SIGABRT} else None
+    by_exception = number in {0, signal.SIGABRT}
+    raised = _by_exception(failure, said.raised) if by_exception else None
+    # An abort while Python ends is what follows from the exception.
+    aborted = by_exception and said.raised
+    by_signal = None if aborted else _by_signal(failure, said, number)
     lines = None if said.raised else _by_line(failure, said.lines, apart=False)
     found = raised or by_signal or lines
     apart = _by_line(failure, said.lines, apart=True)

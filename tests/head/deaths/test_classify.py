@@ -51,6 +51,13 @@ def test_an_exception_does_not_explain_a_signal(code: int) -> None:
     assert name_of(failed(FULL, code)) == ""
 
 
+def test_an_abort_while_python_ends_follows_from_the_exception() -> None:
+    abort = "Fatal Python error: Aborted\n\nCurrent thread 0x7f (most recent call first):\n"
+    frame = '  File "/t.py", line 3 in f\n'
+    assert name_of(failed(f"{abort}{frame}", -signal.SIGABRT)) == "crashed"
+    assert name_of(failed(f"{FRAME}ValueError: x\n{abort}{frame}", -signal.SIGABRT)) == ""
+
+
 def test_the_first_failure_counts_unless_it_may_be_a_consequence() -> None:
     found = explain([failed(FULL, at=2.0), failed(f"{FRAME}NameError: x\n")])
     assert found is not None

@@ -8,10 +8,14 @@ import pytest
 
 from dsrun.launcher.common.errors import LOST, NO_PROGRESS
 from dsrun.launcher.control.messages import Exit
-from dsrun.launcher.head.deaths.verdict import of_exit, of_report
-from dsrun.launcher.head.report.report import Loss, Report
+from dsrun.launcher.head.deaths.verdict import explanation, of_exit, of_report
+from dsrun.launcher.head.report.report import Failure, Loss, Report
+from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.verdict import FailureClass, Retry
 
+from ...support.node_facts import facts
+
+FRAME = 'Traceback (most recent call last):\n  File "/t.py", line 3, in f\n'
 JOB = Report("id", 2, ("n1",), 0.0, 1.0)
 
 
@@ -47,3 +51,45 @@ def test_a_job_that_was_ended(report: Report, kind: FailureClass, retry: Retry) 
 def test_a_worker_that_a_scheduler_has_ended(number: signal.Signals) -> None:
     found = of_exit("n1", Exit(0, 12, -number, signalled=False, clock=1.0), "")
     assert (found.kind, found.retry) == (FailureClass.PREEMPTED, Retry.YES)
+
+
+def failed(stderr: str, code: int = 1) -> Report:
+    """The end of a job whose first failure was on n1."""
+    return JOB._replace(failures=(Failure(0.5, 0, 0, "n1", 12, code, stderr=stderr),))
+
+
+def test_the_evidence_of_the_node_counts_at_once() -> None:
+    ended = Exit(0, 12, -9, signalled=False, clock=1.0, evidence="memory: the machine was full")
+    found = of_exit("n1", ended, "step 1\n")
+    assert (found.kind, found.sentence) == (FailureClass.MEMORY, "the machine was full")
+
+
+def test_the_output_of_other_ranks_may_show_what_is_behind_a_failure() -> None:
+    ended = Exit(0, 12, 1, signalled=False, clock=1.0)
+    closed = f"{FRAME}RuntimeError: Connection closed by peer [n2]:5\n"
+    assert of_exit("n1", ended, closed).kind is FailureClass.NETWORK
+    assert of_exit("n1", ended, closed, ["step 1\n"]).kind is FailureClass.NETWORK
+    others = ["step 1\n", f"{FRAME}NameError: name 'x' is not defined\n"]
+    assert of_exit("n1", ended, closed, others).kind is FailureClass.SCRIPT
+
+
+def test_the_programs_own_words_are_not_repeated() -> None:
+    found = explanation(failed(f"{FRAME}NameError: name 'x' is not defined\n"))
+    assert found is not None
+    assert found.verdict.sentence == "NameError: name 'x' is not defined (t.py:3)"
+    assert found.lines == []
+
+
+def test_a_difference_between_nodes_is_named() -> None:
+    known = (("n1", facts(versions={})), ("n2", facts(versions={"peft": "0.9"})))
+    missing = f"{FRAME}ModuleNotFoundError: No module named 'peft'\n"
+    found = explanation(failed(missing)._replace(facts=known))
+    assert found is not None
+    assert found.lines[0] == "why: peft is missing on n1, but installed on n2 (0.9)"
+
+
+def test_how_the_program_was_started_comes_first() -> None:
+    text = "usage: t.py\nt.py: error: unrecognized arguments: --local_rank=0\n"
+    found = explanation(failed(text, 2)._replace(ran=(Program("t.py"), "/work")))
+    assert found is not None
+    assert found.lines[1].startswith("try: give --no_local_rank")
