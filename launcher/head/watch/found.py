@@ -8,6 +8,7 @@ from ..report.hangs import Hang
 from ..run.events import AlarmOver
 from ..stacks.collect import collect
 from ..stacks.words import ranks_of
+from .judge import stood
 from .reaction import Reaction
 
 TYPE_CHECKING = False
@@ -109,7 +110,7 @@ def hang_of(
     """Return a hang as the report has it, given who waits for whom; see `Found`."""
     odd, sentence = known.odd, plain(known.sentence)
     hosts = {rank: view.host for rank, view in views.items()}
-    stands = [views[rank].idle for rank in odd] or [max(one.idle for one in views.values())]
+    stands = [stood(views[rank]) for rank in odd] or [max(map(stood, views.values()))]
     if known.waiting and ended and not odd:
         odd, hosts = tuple(sorted(ended)), {**ended}
         has = "have" if len(odd) > 1 else "has"

@@ -57,8 +57,14 @@ def judge(before: Views, now: Views, timeout: float) -> Judgement:
     )
     if working or not now or not _is_sure(now, timeout):
         return Judgement(None, working)
-    known = explain(now)
+    known = explain({rank: view._replace(idle=stood(view)) for rank, view in now.items()})
     return Judgement(known if _is_hang(known, now) else None)
+
+
+def stood(view: RankView) -> float:
+    """Return for how long a rank has got nowhere, as one that uses the CPU may have."""
+    ages = [one.age for one in view.collectives if one.state != COMPLETED]
+    return max(view.idle, min(ages, default=0.0))
 
 
 def _stands(before: RankView | None, now: RankView, timeout: float) -> bool:

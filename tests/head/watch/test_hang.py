@@ -142,11 +142,12 @@ def test_who_waits_may_use_the_cpu_and_print(job: Watched) -> None:
 
 def test_all_ranks_may_use_the_cpu_in_a_collective_that_does_not_end(job: Watched) -> None:
     for rank in job.ranks:
-        rank.calls = (collective(rank.number, 12),)
-    job.ranks[3].calls = (collective(3, 12, operation="barrier"),)
+        rank.calls = (collective(rank.number, 12)._replace(age=25.0),)
+    job.ranks[3].calls = (collective(3, 12, operation="barrier")._replace(age=24.0),)
     job.ranks[3].place = BARRIER
     said = job.go(2 * TIMEOUT)
-    assert "rank 3 (n1) calls barrier" in said[0]
+    assert said[0].startswith("no progress for 24 s: ranks 0-2 wait in all_reduce (train.py:41);")
+    assert "rank 3 (n1) waits in barrier (train.py:55)" in said[0]
 
 
 def test_ranks_that_wait_for_each_other_all_the_time_do_work(job: Watched) -> None:
