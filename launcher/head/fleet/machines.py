@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...control import frames, job_messages, messages, stack_messages
 
 TYPE_CHECKING = False
@@ -24,7 +26,12 @@ PATIENCE = 3.0
 
 
 class Machines:
-    """Asks nodes; there is one of these per fleet."""
+    """Asks nodes; there is one of these per fleet.
+
+    Attributes:
+        read: when stacks were asked for, and when the newest answer has come, on the loop's clock:
+            in this time workers do a little for that.
+    """
 
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
@@ -32,6 +39,7 @@ class Machines:
         self._questions: list[Question] = []
         self._about_stacks: dict[int, Question] = {}
         self._asked = 0
+        self.read = -math.inf, -math.inf
         self._endings: dict[NodeConnection, OnEnded] = {}
         fleet.services |= {
             frames.USAGE: self._on_usage,
@@ -97,12 +105,14 @@ class Machines:
         frame = messages.pack(frames.STACKS_ASK, ask._replace(number=self._asked))
         for node in asked:
             node.send(frame)
+        self.read = self._fleet.loop.clock(), self._fleet.loop.clock()
         return question
 
     def _on_stacks(self, node: NodeConnection, body: bytes) -> None:
         told = messages.unpack(stack_messages.Stacks, body)
         if not 0 < told.number <= self._asked:
             raise frames.BadFrame("nobody has asked for STACKS")
+        self.read = self.read[0], self._fleet.loop.clock()
         question = self._about_stacks.get(told.number)
         if question is not None:
             question.add(node, stack_messages.restored(told))

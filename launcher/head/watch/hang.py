@@ -50,7 +50,8 @@ class HangWatch:
     def _on_event(self, event: RunEvent) -> None:
         kind = type(event)
         if isinstance(event, RanksActive):
-            self._tracks.take(event.host, event.activity, self._loop.clock())
+            read = self._run.fleet.machines.read
+            self._tracks.take(event.host, event.activity, self._loop.clock(), read)
         elif isinstance(event, RankExit):
             self._tracks.drop(event.rank)
             if not event.code and not event.stopped:
@@ -129,7 +130,7 @@ class HangWatch:
 
     def _silences(self, now: float) -> dict[str, float]:
         """Return for how long each node with running ranks has said nothing."""
-        hosts = {track.host for track in self._tracks.ranks.values()}
+        hosts = {one.host for one in self._run.workers.running}
         heard = {
             one.name: one.connection.heard()
             for one in self._run.nodes

@@ -115,7 +115,7 @@ def _is_hang(known: Explanation, views: Views) -> bool:
     if known.reason in ALONE or (known.waiting and known.reason is not Reason.NOBODY):
         return True
     kinds = {place_of(view).kind for view in views.values()}
-    for_others = len(views) > 1 and bool(known.waiting) and kinds <= FOR_OTHERS | PERHAPS_FOR_OTHERS
+    for_others = len(views) > 1 and kinds <= FOR_OTHERS | PERHAPS_FOR_OTHERS
     return for_others or bool(kinds & WITHIN) or known.reason is Reason.DIFFERENT
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -14,8 +16,19 @@ STALE, DELAY = 3, 1.0
 """Reports of a node that may fail to come, and seconds that they may take, before nothing is known
 of its ranks."""
 
+READY = 0.05
+"""Part of the time for which an idle worker is ready to run without a CPU at most; a worker that
+gets none, on a busy node or beyond a quota, is not idle."""
+
+LOOK_CPU, LOOK_MOVED = 0.25, 8 << 20
+"""Seconds of CPU time, and bytes, that a worker takes at most to answer about its collectives."""
+
 STILL = 8192
 """Bytes a second that a rank which only waits reads and writes at most."""
+
+
+NEVER = -math.inf, -math.inf
+"""When stacks were read, if they were not."""
 
 
 class Track(NamedTuple):
@@ -49,9 +62,13 @@ class Tracks:
         """Expect a report of each node every `interval` seconds."""
         self.ranks: dict[int, Track] = {}
         self._interval = interval
+        self._read = NEVER
 
-    def take(self, host: str, activity: Activity, now: float) -> None:
-        """Take a report of a node."""
+    def take(
+        self, host: str, activity: Activity, now: float, read: tuple[float, float] = NEVER
+    ) -> None:
+        """Take a report of a node; `read` is when stacks were last asked for, and told."""
+        self._read = read
         rows = {row.rank: row for row in activity.ranks}
         for rank in [one for one, track in self.ranks.items() if track.host == host]:
             if rank not in rows:
@@ -62,15 +79,32 @@ class Tracks:
     def _next(self, last: Track | None, host: str, row: RankActivity, now: float) -> Track:
         if last is None or last.row.pid != row.pid:
             return Track(host, now, now, now, self._interval, False, row)
-        gap = now - last.at
-        # It last worked at some time between two looks of its node: half of that, on average.
-        since = max(now - row.idle - gap / 2, last.since)
+        gap, since, still = now - last.at, last.since, last.still
+        if self._is_late(gap):
+            since = min(since + gap, now)
+        elif not self._by_look(last, row, now):
+            if not row.idle or _waits_for_cpu(last.row, row, gap):
+                # It has worked at some time since the last report: half of that ago, on average.
+                since = max(since, now - gap / 2)
+            if abs(row.moved - last.row.moved) > STILL * max(gap, 1.0) or _prints(last.row, row):
+                still = now
         traced = row.traced and last.row.traced
-        return Track(host, since, self._still(last, row, now), now, gap, traced, row)
+        return Track(host, since, still, now, gap, traced, row)
 
-    def _still(self, last: Track, row: RankActivity, now: float) -> float:
-        few = abs(row.moved - last.row.moved) <= STILL * max(now - last.at, 1.0)
-        return last.still if few and row.printed == last.row.printed else now
+    def _is_late(self, gap: float) -> bool:
+        """Return whether a node was stopped, or cut off, for a time that cannot count."""
+        return gap > STALE * max(self._interval, DELAY)
+
+    def _by_look(self, last: Track, row: RankActivity, now: float) -> bool:
+        """Return whether a rank has done little, at the time at which its stack was read."""
+        began, ended = self._read
+        return (
+            now >= began
+            and last.at <= ended + DELAY
+            and row.cpu - last.row.cpu <= LOOK_CPU
+            and abs(row.moved - last.row.moved) <= LOOK_MOVED
+            and not _prints(last.row, row)
+        )
 
     def drop(self, rank: int) -> None:
         """Forget a rank that has ended."""
@@ -108,3 +142,11 @@ class Tracks:
     def traced(self) -> bool:
         """Whether a debugger is attached to a process of some rank."""
         return any(track.traced for track in self.ranks.values())
+
+
+def _prints(last: RankActivity, row: RankActivity) -> bool:
+    return row.printed != last.printed
+
+
+def _waits_for_cpu(last: RankActivity, row: RankActivity, seconds: float) -> bool:
+    return row.waited - last.waited > READY * seconds or row.state == last.state == "R"

@@ -82,6 +82,7 @@ def test_one_rank_alone(case: str) -> None:
 def test_one_rank_alone_waits_for_no_other() -> None:
     assert reason(view(0, ALL_REDUCE, idle=25.0)) is None
     assert reason(*waiting(2)) is Reason.NOBODY
+    assert reason(*(view(rank, BACKWARD, idle=25.0) for rank in range(2))) is Reason.NOBODY
 
 
 def test_ranks_without_stacks() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.head.watch.tracks import Tracks
 
@@ -73,3 +75,30 @@ def test_a_debugger_is_attached_for_longer_than_what_reads_a_stack() -> None:
     tracks = taken(taken(Tracks(2.0), 100.0, row()), 102.0, row(traced=True))
     assert not tracks.traced
     assert taken(tracks, 104.0, row(traced=True)).traced
+
+
+@pytest.mark.parametrize("how", [{"waited": 0.1}, {"state": "R"}])
+def test_a_rank_that_gets_no_cpu_is_not_idle(how: dict[str, Any]) -> None:
+    tracks = Tracks(2.0)
+    for at in range(0, 20, 2):
+        now = {name: value * at if name == "waited" else value for name, value in how.items()}
+        taken(tracks, 100.0 + at, row(idle=float(at), **now))
+    assert tracks.idle(0, 118.0) == 1.0
+
+
+def test_what_workers_do_to_say_where_they_are_does_not_count() -> None:
+    for how, idle in (
+        ({"cpu": 1.1, "moved": 20_000}, 6.0),
+        ({"cpu": 1.5}, 1.0),
+        ({"printed": 1}, 1.0),
+    ):
+        tracks = taken(taken(Tracks(2.0), 100.0, row()), 102.0, row(idle=2.0))
+        tracks.take("n0", Activity(104.0, 0.0, (row()._replace(**how),)), 104.0, (102.5, 102.6))
+        taken(tracks, 106.0, row(idle=2.0)._replace(**how))
+        assert tracks.idle(0, 106.0) == pytest.approx(idle + (2.0 if idle == 1.0 else 0.0))
+
+
+def test_the_time_in_which_a_node_was_stopped_does_not_count() -> None:
+    tracks = taken(taken(Tracks(2.0), 100.0, row()), 102.0, row(idle=2.0))
+    taken(tracks, 150.0, row(idle=6.0))
+    assert tracks.idle(0, 150.0) == 2.0
