@@ -20,6 +20,7 @@ OPEN_FILES = (
     "raise the limit of open files (ulimit -n), or pass tensors as files:"
     " torch.multiprocessing.set_sharing_strategy('file_system')"
 )
+EARLIER = "load the one before it; write checkpoints under another name, and rename them"
 EVERYWHERE = "see that it is on every node under this path; --sync copies the working folder"
 
 SHARED_MEMORY_ROWS = (
@@ -84,6 +85,7 @@ DISK_ROWS = (
     ),
     Row(
         "disk-short-write",
+        DATA,
         said=said("inline_container.cc"),
         pattern=r"unexpected pos \d+ vs \d+",
         sentence="a checkpoint could not be written as a whole, as on a full disk",
@@ -199,6 +201,7 @@ CHECKPOINT_ROWS = (
         said("Weights only load failed"),
         "the file has more than tensors, which torch.load refuses since torch 2.6",
         "if you trust the file: torch.load(..., weights_only=False)",
+        pattern=r"Unsupported (global|class)|not an allowed|This file can still be loaded",
     ),
     Row(
         "checkpoint-broken",
@@ -215,9 +218,19 @@ CHECKPOINT_ROWS = (
             "invalid load key",
             "MetadataIncompleteBuffer",
             "not a valid checkpoint",
+            "Weights only load failed",
         ),
         "a file that is loaded is cut off or broken, as after a job that ended while writing it",
-        "load the one before it; write checkpoints under another name, and rename them",
+        EARLIER,
+    ),
+    Row(
+        "checkpoint-broken",
+        DATA,
+        NO,
+        raised=("EOFError",),
+        pattern=r"\((serialization|_weights_only_unpickler)\.py",
+        sentence="a file that is loaded is empty or cut off",
+        advice=EARLIER,
     ),
     Row(
         "checkpoint-missing",

@@ -93,6 +93,7 @@ USE_ROWS = (
             "TypeError",
             "NotImplementedError",
             "RecursionError",
+            "InvalidBackend",
         ),
     ),
     Row(
