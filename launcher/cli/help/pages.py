@@ -41,12 +41,13 @@ def of_tool(name: str) -> str:
         f"{start} {name} {one}".rstrip() for start, one in zip(starts, tool.usage, strict=True)
     ]
     rows = [_row(one) for one in tool.rows]
-    more = (*tool.more, *([shared_options(tool)] if tool.shared else []))
+    shared = tool.shared_words or (_shared_options(tool) if tool.shared else "")
+    more = (*tool.more, *([shared] if shared else []))
     parts = ["\n".join(usage), *_wrapped(tool.text), "\n".join(rows), *_wrapped(more)]
     return "\n\n".join(parts) + "\n"
 
 
-def shared_options(tool: Tool) -> str:
+def _shared_options(tool: Tool) -> str:
     """Return a sentence that names the options that a command has in common with dsrun."""
     names = ", ".join(f"--{name}" for name in tool.shared)
     return f"Options of dsrun, which `dsrun --help` describes: {names}."

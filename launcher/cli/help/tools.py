@@ -16,6 +16,7 @@ class Tool(NamedTuple):
         rows: its own options.
         more: paragraphs after the options.
         shared: names of the options that it has in common with dsrun.
+        shared_words: what the help says instead of these names, "" for nothing else.
     """
 
     title: str
@@ -24,6 +25,7 @@ class Tool(NamedTuple):
     rows: tuple[Row, ...]
     more: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    shared_words: str = ""
 
 
 def _of_dsrun(name: str, text: str, otherwise: str = "none") -> Row:
@@ -87,12 +89,12 @@ JOB = Tool(
     "list, watch and control running jobs",
     ("[list|top|logs|stacks|signal|scale|kill] [JOB] [options]",),
     (
-        "Jobs and holds that this user has started on this machine. JOB is an id, an unambiguous"
-        " part of one, or 'last'; it may be left out if there is only one job.",
+        "Jobs and holds that this user has started on this machine. JOB is an id, a part"
+        " of one, or 'last'; it may be left out if there is only one job.",
         "  list                list them, as without arguments\n"
         "  top [JOB]           show hosts, ranks, CPU, memory, devices; q leaves\n"
         "  logs [JOB]          print the newest output (64 KiB)\n"
-        "  stacks [JOB]        print where all ranks are in their code, and who waits for whom\n"
+        "  stacks [JOB]        print where all ranks are, and which one others wait for\n"
         "  signal [JOB] USR1   send a signal to all ranks\n"
         "  scale [JOB] N       limit an elastic job to N nodes from its next round on\n"
         "  kill [JOB]          stop a job, and wait for its end\n"
@@ -100,10 +102,10 @@ JOB = Tool(
     ),
     (
         Row(("-f", "--follow"), "", "logs: continue with what comes later."),
-        Row(("--ranks",), "RANKS", "logs, stacks: only of these, such as 0,8-15.", "all"),
+        Row(("--ranks",), "RANKS", "logs, stacks: only of these: 0,8-15."),
         Row(("--all_threads",), "", "stacks: all threads and processes, with all frames."),
-        Row(("--native",), "", "stacks: frames of C and C++ code as well; takes seconds."),
-        Row(("--save",), "", "stacks: also write files beside the log files of the ranks."),
+        Row(("--native",), "", "stacks: C and C++ frames, too; takes seconds."),
+        Row(("--save",), "", "stacks: also write files beside the ranks' logs."),
         Row(("--json",), "", "Print JSON."),
         Row(("--now",), "", "kill: without the grace."),
         _HELP,
@@ -113,6 +115,7 @@ JOB = Tool(
         *("launcher_path", "ssh_port", "accept_new_host_keys", "force_multi", "python"),
         *("connect_timeout", "start_timeout", "grace"),
     ),
+    shared_words="kill takes options of dsrun about hosts, too: see `man dsrun-job`.",
 )
 
 HOLD = Tool(
