@@ -128,11 +128,11 @@ def _holder(inode: str) -> str:
 def holder(inode: str, seconds: float = math.inf) -> str:
     """Return the pid of a process that has a socket open, "" for none that may be seen.
 
-    The newest processes are looked at first, and no more after so many seconds.
+    The newest processes are looked at first, and no more after so many seconds of processor time.
     """
-    late = time.monotonic() + seconds
+    late = time.process_time() + seconds
     for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int, reverse=True):
-        if time.monotonic() > late:
+        if time.process_time() > late:
             break
         with suppress(OSError):
             if any(

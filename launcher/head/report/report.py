@@ -221,7 +221,9 @@ def _details(report: Report) -> list[str]:
         also = [f" (and {out})" for end, out in BESIDE.items() if failure.log.endswith(end)]
         lines.append(f"  its log: {failure.host}:{plain(failure.log)}{''.join(also)}")
     cores = (text.partition(": ") for text in failure.evidence)
-    lines += [f"  its core dump: {failure.host}:{at}" for kind, _, at in cores if kind == "core"]
+    lines += [
+        f"  its core dump: {failure.host}:{plain(at)}" for kind, _, at in cores if kind == "core"
+    ]
     from ..deaths.verdict import explanation
 
     found = explanation(report)

@@ -23,9 +23,9 @@ class KernelLog:
     def __init__(self, path: str = PATH) -> None:
         self._fd = -1
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
             os.lseek(self._fd, 0, os.SEEK_END)
-        except OSError:  # no such device, or only root may read it
+        except OSError:  # no such device, one that is a console, or only root may read it
             self.close()
 
     @property

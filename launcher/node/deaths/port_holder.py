@@ -14,8 +14,8 @@ _PORT = re.compile(r"(?:\bport[:=]? ?|\]:|\d:|', )(\d{2,5})\b")
 NEAR = 600
 """Characters before and after the error in which the port is looked for."""
 
-SECONDS = 0.01
-"""How long processes are looked through."""
+SECONDS = 0.03
+"""Processor time for which processes are looked through: a thousand take about 20 ms."""
 
 LONGEST = 80
 

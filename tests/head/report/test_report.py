@@ -299,11 +299,11 @@ def test_a_hint_stands_at_the_end(tmp_path: Path) -> None:
 
 
 def test_what_the_node_has_found_stands_at_the_end() -> None:
-    found = ("memory: the kernel ended \x1b[2Jpython3", "core: /tmp/core.12", "odd")
+    found = ("memory: the kernel ended \x1b[2Jpython3", "core: /tmp/\x1b[2Jcore.12", "odd")
     ended = failure(code=-9, evidence=found)
     lines = words(report(failures=(ended,))).split("\n")
     assert lines[-3:-1] == [
-        "  its core dump: w1:/tmp/core.12",
+        "  its core dump: w1:/tmp/\\x1b[2Jcore.12",
         "  why: the kernel ended \\x1b[2Jpython3",
     ]
     verdict: Any = as_json(report(failures=(ended,)))["verdict"]
