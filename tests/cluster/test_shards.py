@@ -151,6 +151,7 @@ def test_the_first_node_loses_power_and_no_sample_is_lost_or_doubled(
     assert "dsrun: lost n1: " in said
 
 
+@pytest.mark.tier("all")
 def test_with_a_sampler_likewise(cluster: Cluster, dsrun: Dsrun, tmp_path: Path) -> None:
     need_modules("torch")
     running = begin(dsrun, tmp_path, "sampler")
