@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import struct
 import sys
@@ -122,6 +123,9 @@ def main() -> None:
     forget(os.path.dirname(os.path.abspath(__file__)))
     try:
         debug(int(fd), wait=bool(wait))
+    except KeyboardInterrupt:  # Python would call this a fatal error of its own
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     except Exception as error:
         sys.stderr.write(f"dsrun: this worker cannot be debugged: {error!r}\n")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -55,23 +56,23 @@ def test_the_program_s_world_is_as_without_it(
 
 
 @needs_root
-def test_another_user_s_connection_is_dropped(
+def test_another_user_s_connection_is_dropped_and_who_waits_can_be_interrupted(
     tmp_path: Path, debugged: Callable[..., Debugged]
 ) -> None:
     script = tmp_path / "x.py"
     script.write_text("print('ran')")
-    worker = debugged(script)
+    job = debugged(script)
     with socket.socket(socket.AF_UNIX) as stranger:
         os.seteuid(NOBODY)
         try:
-            stranger.connect(f"\0{local.address('debug', worker.name)}")
+            stranger.connect(f"\0{local.address('debug', job.name)}")
         finally:
             os.seteuid(0)
         stranger.settimeout(20)
         assert stranger.recv(100) == b"", "not even the greeting"
-    editor = worker.editor()
-    editor.attach(str(script))
-    assert worker.output() == "ran\n"
+    job.worker.send_signal(signal.SIGINT)
+    text, _ = job.worker.communicate(timeout=30)
+    assert (text, job.worker.returncode) == ("", -signal.SIGINT)
 
 
 def test_a_worker_without_debugpy_says_so_and_runs(
