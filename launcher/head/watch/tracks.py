@@ -20,8 +20,9 @@ READY = 0.05
 """Part of the time for which an idle worker is ready to run without a CPU at most; a worker that
 gets none, on a busy node or beyond a quota, is not idle."""
 
-LOOK_CPU, LOOK_MOVED = 0.25, 8 << 20
-"""Seconds of CPU time, and bytes, that a worker takes at most to answer about its collectives."""
+LOOK_CPU, LOOK_SHARE, LOOK_MOVED = 0.05, 0.04, 2 << 20
+"""Seconds of CPU time, as such and as a part of the time, and bytes, that a worker takes at most to
+answer about its collectives."""
 
 STILL = 8192
 """Bytes a second that a rank which only waits reads and writes at most."""
@@ -100,8 +101,8 @@ class Tracks:
         began, ended = self._read
         return (
             now >= began
-            and last.at <= ended + DELAY
-            and row.cpu - last.row.cpu <= LOOK_CPU
+            and last.at <= ended
+            and row.cpu - last.row.cpu <= max(LOOK_CPU, LOOK_SHARE * (now - last.at))
             and abs(row.moved - last.row.moved) <= LOOK_MOVED
             and not _prints(last.row, row)
         )
