@@ -8,7 +8,7 @@ from .rule import Rule
 REACTIONS = ("report", "stop", "restart")
 """What can follow from a hang or a broken rule: a line, the end of the job, another round."""
 
-SAMPLE, SLOW_SAMPLE, LEAST_SAMPLE = 5.0, 1.0, 0.2
+SAMPLE, SLOW_SAMPLE, LEAST_SAMPLE = 2.0, 1.0, 0.2
 """Seconds between two looks at what workers do: as a rule, to find slow ranks, and at least."""
 
 
