@@ -75,7 +75,9 @@ def test_a_slow_editor_holds_the_program_back_and_gets_everything(desk_of: DeskO
         raise AssertionError("credit without end")
     got = 0
     while got < printed:
-        got += len(line.recv(1 << 20))
+        data = line.recv(1 << 20)
+        assert data, "hung up"
+        got += len(data)
         desk.job.step()
     assert desk.run.phase.name == "RUNNING"
 

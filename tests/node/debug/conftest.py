@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import pytest
 
 from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node.debug import sockets
+from dsrun.launcher.node.processes import die_with_parent
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 from dsrun.launcher.specs.program import Program
 
@@ -29,6 +31,11 @@ RUN = (
 
 
 TABLES = "tcp", "tcp6"
+
+
+def die_with_this() -> None:
+    """Have a process end with this one: it might wait for an editor for good."""
+    die_with_parent(signal.SIGKILL)
 
 
 def task(*ranks: int, wait: bool = True) -> Task:
@@ -62,6 +69,7 @@ class Debugged:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
+                preexec_fn=die_with_this,  # noqa: PLW1509
             )
         self.programs: list[subprocess.Popen[bytes]] = []
         self.editors: list[Editor] = []
@@ -73,7 +81,13 @@ class Debugged:
         argv = [sys.executable, "-c", RUN, self.name]
         with theirs:
             self.programs.append(
-                subprocess.Popen(argv, stdin=theirs.fileno(), stdout=theirs.fileno(), env=env)
+                subprocess.Popen(
+                    argv,
+                    stdin=theirs.fileno(),
+                    stdout=theirs.fileno(),
+                    env=env,
+                    preexec_fn=die_with_this,  # noqa: PLW1509
+                )
             )
         self.editors.append(Editor(mine))
         return self.editors[-1]
