@@ -58,7 +58,7 @@ def judge(before: Views, now: Views, timeout: float) -> Judgement:
     if working or not now or not _is_sure(now, timeout):
         return Judgement(None, working)
     known = explain({rank: view._replace(idle=stood(view)) for rank, view in now.items()})
-    return Judgement(known if _is_hang(known, now) else None)
+    return Judgement(known if _is_hang(known, before, now) else None)
 
 
 def stood(view: RankView) -> float:
@@ -108,15 +108,17 @@ def _unfinished(view: RankView) -> bool:
     return any(one.state != COMPLETED for one in view.collectives)
 
 
-def _is_hang(known: Explanation, views: Views) -> bool:
+def _is_hang(known: Explanation, before: Views, views: Views) -> bool:
     """Return whether there is a reason why ranks that do nothing will not go on."""
     if any(_awaits_somebody_else(views[rank]) for rank in known.odd or views):
         return False
     if known.reason in ALONE or (known.waiting and known.reason is not Reason.NOBODY):
         return True
-    kinds = {place_of(view).kind for view in views.values()}
-    for_others = len(views) > 1 and kinds <= FOR_OTHERS | PERHAPS_FOR_OTHERS
-    return for_others or bool(kinds & WITHIN) or known.reason is Reason.DIFFERENT
+    kinds = {rank: place_of(view).kind for rank, view in views.items()}
+    for_others = len(views) > 1 and {*kinds.values()} <= FOR_OTHERS | PERHAPS_FOR_OTHERS
+    within = (rank for rank, kind in kinds.items() if kind in WITHIN)
+    stays = any(place_of(before[rank]).kind is kinds[rank] for rank in within)
+    return for_others or stays or known.reason is Reason.DIFFERENT
 
 
 def _awaits_somebody_else(view: RankView) -> bool:

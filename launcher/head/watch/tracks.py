@@ -20,9 +20,9 @@ READY = 0.05
 """Part of the time for which an idle worker is ready to run without a CPU at most; a worker that
 gets none, on a busy node or beyond a quota, is not idle."""
 
-LOOK_CPU, LOOK_SHARE, LOOK_MOVED = 0.05, 0.04, 2 << 20
+LOOK_CPU, LOOK_SHARE, LOOK_MOVED, LOOK_INTERVALS = 0.05, 0.04, 2 << 20, 2
 """Seconds of CPU time, as such and as a part of the time, and bytes, that a worker takes at most to
-answer about its collectives."""
+answer about its collectives; and intervals in which it does."""
 
 STILL = 8192
 """Bytes a second that a rank which only waits reads and writes at most."""
@@ -100,7 +100,7 @@ class Tracks:
         """Return whether a rank has done little, at the time at which its stack was read."""
         began, ended = self._read
         return (
-            now >= began
+            began <= now <= began + LOOK_INTERVALS * self._interval
             and last.at <= ended
             and row.cpu - last.row.cpu <= max(LOOK_CPU, LOOK_SHARE * (now - last.at))
             and abs(row.moved - last.row.moved) <= LOOK_MOVED

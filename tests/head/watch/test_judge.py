@@ -79,6 +79,11 @@ def test_one_rank_alone(case: str) -> None:
     assert reason(view(0, LOAD, idle=25.0, **how)) is expected
 
 
+def test_a_wait_within_a_rank_is_the_same_in_both_looks() -> None:
+    asleep = ranks(view(0, LOAD, waits_in="hrtimer_nanosleep"))
+    assert reason(view(0, LOAD, idle=25.0, waits_in=LOCKED), before=asleep) is None
+
+
 def test_one_rank_alone_waits_for_no_other() -> None:
     assert reason(view(0, ALL_REDUCE, idle=25.0)) is None
     assert reason(*waiting(2)) is Reason.NOBODY
