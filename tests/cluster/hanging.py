@@ -113,7 +113,6 @@ HEALTHY = {
     "writes checkpoints to a slow disk": "until(save)",
     "reads its data": "until(read)",
     "prints, and does nothing else": "until(chat)",
-    "changes what it does": "until(lambda: [time.sleep(0.2) for _ in range(3)] and nap())",
     "computes in another thread": "inside(lambda: until(lambda: None))",
 }
 """What rank 3 does while the others wait for it, three times as long as `--hang_timeout`."""
