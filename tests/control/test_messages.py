@@ -173,6 +173,10 @@ def test_what_a_task_is_when_nothing_is_said() -> None:
         "reach": False,
         "sample": 0.0,
         "links": False,
+        "hook": False,
+        "debug": "",
+        "debug_ranks": (),
+        "debug_wait": False,
     }
 
 

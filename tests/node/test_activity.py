@@ -80,6 +80,7 @@ def test_work_of_children_that_are_gone_counts(start: Start) -> None:
     busy = "if os.fork() == 0:\n while time.process_time() < 0.06: pass\n os._exit(0)\n"
     rest = "os.wait(); open('/proc/self/maps').read(); os.write(1, b'.'); time.sleep(99)"
     worker = start(f"import os, time\n{busy}{rest}")
+    wait_until(lambda: work_of(worker.pid).state == "S")
     work = work_of(worker.pid)
     assert work.cpu >= 0.05
     assert 0 < work.main < work.cpu + 0.02

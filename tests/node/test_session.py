@@ -57,7 +57,7 @@ def test_one_run(runner: FakeRunner) -> None:
     assert runner.output() == "hello\n"
     assert runner.exits() == [(0, 0, False)]
     assert runner.all(frames.DONE) == [
-        {"left": [], "tails": {}, "reason": "", "recorded": {}, "logs": {}}
+        {"left": [], "tails": {}, "reason": "", "recorded": {}, "logs": {}, "evidence": {}}
     ]
     assert runner.all(frames.STARTED)[0]["ranks"] == [0]
 
@@ -155,6 +155,7 @@ def test_a_stop_without_any_job_is_answered(runner: FakeRunner) -> None:
         "reason": "",
         "recorded": {},
         "logs": {},
+        "evidence": {},
     }
 
 

@@ -323,6 +323,7 @@ def test_without_the_option_there_is_no_descriptor(tmp_path: Path) -> None:
         say("DSRUN_QUEUE_FD" in os.environ, len(os.listdir("/proc/self/fd")) - 1)
         """,
         "--num_gpus=1",
+        "--no_worker_hook",
     )
     assert ran.stdout == "0 False 3\n"
 

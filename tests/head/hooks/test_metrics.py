@@ -89,6 +89,8 @@ def test_the_file_is_written_while_nothing_happens(fleet_of: FleetOf, tmp_path: 
     assert len(put) == 2
     run.end()
     assert len(put) == 3
+    for last in run.before_exit:
+        last()
 
 
 def test_a_file_that_cannot_be_written_is_told_once(fleet_of: FleetOf, tmp_path: Path) -> None:

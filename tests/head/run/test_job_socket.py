@@ -76,4 +76,4 @@ def test_a_job_whose_name_is_taken_runs_without(fleet_of: Callable[..., FakeFlee
 
 @pytest.mark.parametrize("request_", [{"do": "no"}, {}, {"do": 3}])
 def test_what_is_not_a_request_is_refused(asked: AskedOf, request_: dict[str, object]) -> None:
-    assert "expected one of status, usage, signal" in asked("n0").error(**request_)
+    assert "expected one of status, usage, stacks, signal" in asked("n0").error(**request_)
