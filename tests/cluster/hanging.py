@@ -113,6 +113,7 @@ HEALTHY = {
     "writes checkpoints to a slow disk": "until(save)",
     "reads its data": "until(read)",
     "prints, and does nothing else": "until(chat)",
+    "computes in bursts": "until(lambda: (sum(range(300_000)), time.sleep(0.2)))",
     "computes in another thread": "inside(lambda: until(lambda: None))",
 }
 """What rank 3 does while the others wait for it, three times as long as `--hang_timeout`."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from ...control import frames, job_messages, messages, stack_messages
 
 TYPE_CHECKING = False
@@ -39,7 +37,7 @@ class Machines:
         self._questions: list[Question] = []
         self._about_stacks: dict[int, Question] = {}
         self._asked = 0
-        self.read = -math.inf, -math.inf
+        self.read = float("-inf"), float("-inf")
         self._endings: dict[NodeConnection, OnEnded] = {}
         fleet.services |= {
             frames.USAGE: self._on_usage,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -20,7 +18,7 @@ READY = 0.05
 """Part of the time for which an idle worker is ready to run without a CPU at most; a worker that
 gets none, on a busy node or beyond a quota, is not idle."""
 
-LOOK_CPU, LOOK_SHARE, LOOK_MOVED, LOOK_INTERVALS = 0.05, 0.04, 2 << 20, 2
+LOOK_CPU, LOOK_SHARE, LOOK_MOVED, LOOK_INTERVALS = 0.05, 0.04, 2 << 20, 1.5
 """Seconds of CPU time, as such and as a part of the time, and bytes, that a worker takes at most to
 answer about its collectives; and intervals in which it does."""
 
@@ -28,7 +26,7 @@ STILL = 8192
 """Bytes a second that a rank which only waits reads and writes at most."""
 
 
-NEVER = -math.inf, -math.inf
+NEVER = float("-inf"), float("-inf")
 """When stacks were read, if they were not."""
 
 
