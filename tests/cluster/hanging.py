@@ -77,8 +77,8 @@ def loads():
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
 
-def works():
-    until = time.monotonic() + 0.5
+def works(seconds):
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         pass
 
@@ -86,13 +86,13 @@ signal.signal(signal.SIGUSR1, go)
 if rank != 3:
     all_reduce()
 for kind in KINDS:
-    works()
+    works(0.3)
     say("hangs:", kind, time.monotonic())
     try:
         globals()[kind]()
     except Go:
         say("over:", kind)
-works()
+works(30)
 rest()
 """
 
@@ -113,7 +113,7 @@ HEALTHY = {
     "writes checkpoints to a slow disk": "until(save)",
     "reads its data": "until(read)",
     "prints, and does nothing else": "until(chat)",
-    "computes in bursts": "until(lambda: (sum(range(300_000)), time.sleep(0.2)))",
+    "computes in bursts": "until(lambda: (sum(range(5_000_000)), time.sleep(0.1)))",
     "computes in another thread": "inside(lambda: until(lambda: None))",
 }
 """What rank 3 does while the others wait for it, three times as long as `--hang_timeout`."""
@@ -182,7 +182,8 @@ class Hanging:
         package(folder)
         self._folder = folder
         code = f"{HEAD}\nKINDS = {kinds!r}\n{HANGING}"
-        self.job = Job(cluster, folder, code, "--hang_timeout", f"{TIMEOUT}")
+        options = "--hang_timeout", f"{TIMEOUT}", "--heartbeat_timeout", "60"
+        self.job = Job(cluster, folder, code, *options)
         self.pid = 0
 
     def __enter__(self) -> Hanging:
@@ -212,6 +213,11 @@ class Hanging:
         os.kill(self.pid, signal.SIGUSR1)
         os.kill(self.pid, signal.SIGCONT)
         self.job.said(3, f"over: {kind}")
+
+    def goes_on(self, times: int) -> None:
+        """Wait until dsrun has said so often that rank 3 goes on."""
+        line = "dsrun: rank 3 goes on after"
+        self.job.running.wait_for_output(rf"(?s)(?:{line}.*?){{{times}}}", 20.0)
 
     def lines(self, pattern: str) -> list[str]:
         """What dsrun has said so far that is like this."""
