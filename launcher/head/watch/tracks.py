@@ -101,6 +101,7 @@ class Tracks:
             began <= now <= began + LOOK_INTERVALS * self._interval
             and last.at <= ended
             and row.cpu - last.row.cpu <= max(LOOK_CPU, LOOK_SHARE * (now - last.at))
+            and not _waits_for_cpu(last.row, row, now - last.at)
             and abs(row.moved - last.row.moved) <= LOOK_MOVED
             and not _prints(last.row, row)
         )
