@@ -126,7 +126,7 @@ ALL_HEALTHY = {
 """What all ranks do."""
 
 HEALTH = """
-SECONDS = 3.5
+SECONDS = 6.5
 SPIN = f"import time; end = time.time() + {SECONDS}\\nwhile time.time() < end: pass"
 
 def until(step):
@@ -170,7 +170,7 @@ def healthy(cluster: Cluster, folder: Path, what: str) -> list[str]:
     package(folder)
     does = HEALTHY.get(what) or ALL_HEALTHY[what]
     code = HEALTH.replace("DOES", does).replace("ALL", str(what in ALL_HEALTHY))
-    with Job(cluster, folder, f"{HEAD}\n{code}", "--hang_timeout", f"{TIMEOUT}") as job:
+    with Job(cluster, folder, f"{HEAD}\n{code}", "--hang_timeout", f"{2 * TIMEOUT}") as job:
         job.said(3, "is done")
         return [line for line in job.running.stderr.splitlines() if "no progress" in line]
 
