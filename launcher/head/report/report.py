@@ -206,7 +206,9 @@ def _signal_name(number: int) -> str:
 def _others(report: Report) -> str:
     also = len(report.failures) - isinstance(report.cause, Failure)
     parts = [f"{counted(also, 'other rank')} failed later"] if also > 0 else []
-    parts += [f"{counted(report.stopped, 'other rank')} stopped"] if report.stopped else []
+    whole = isinstance(report.cause, Loss) and not report.cause.host
+    ranks = counted(report.stopped, "rank" if whole else "other rank")
+    parts += [f"{ranks} stopped"] if report.stopped else []
     return f"; {', '.join(parts)}" if parts else ""
 
 

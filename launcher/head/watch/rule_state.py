@@ -86,7 +86,8 @@ class RuleState:
             kind, why = check(rank, _number(text)) if text is not None else ("", "")
             if why and kind not in self._said:
                 self._said.add(kind)
-                line = f"{group} of {place} {why}: {_shown(match)}"
+                name = f"group {group}" if group.isdecimal() else group
+                line = f"{name} of {place} {why}: {_shown(match)}"
                 yield self._finding(line, broken=kind != NO_NUMBER)
 
     def _finite(self, _rank: int, value: float | None) -> tuple[str, str]:

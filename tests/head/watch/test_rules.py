@@ -89,7 +89,7 @@ def test_a_number_that_is_not_finite_stops_at_once(fleet_of: FleetOf) -> None:
     job.prints("loss 1.0\nloss n", rank=2)
     assert not job.run.stopping
     job.prints("an\nloss nan\n", rank=2)
-    text = "rule x: 1 of rank 2 (n1) is nan: 'loss nan'"
+    text = "rule x: group 1 of rank 2 (n1) is nan: 'loss nan'"
     assert (job.run.stopping, job.alarms) == (True, [Alarm("rule", "stop", text)])
 
 
