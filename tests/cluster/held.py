@@ -36,8 +36,8 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     signal.signal(number, lambda got, _: os._exit(0))
 print("is up", os.getpid(), flush=True)
 signal.signal(signal.SIGALRM, lambda *_: None)
-signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
 while not os.path.exists(sys.argv[1]):
+    signal.setitimer(signal.ITIMER_REAL, 0.01)
     signal.pause()
 """
 

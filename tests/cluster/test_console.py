@@ -381,7 +381,7 @@ def test_workers_have_three_descriptors_and_no_more(
     )
     with (tmp_path / "stray").open("w") as stray, open_pipe() as (read_end, _):
         done = dsrun(
-            *hosts, "--prefix", "{rank}| ", "--stdin", stdin, work,
+            *hosts, "--prefix", "{rank}| ", "--stdin", stdin, "--no_worker_hook", work,
             stdin=read_end, pass_fds=(stray.fileno(),),
         )  # fmt: skip
     assert done.returncode == 0

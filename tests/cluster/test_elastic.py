@@ -104,7 +104,9 @@ def test_a_node_is_lost(
     assert re.search(rf"(?m)^dsrun: lost {lost}: .*; going on without it$", said)
 
 
-@pytest.mark.parametrize("launcher", ["ssh", "openssh", "pdsh"])
+@pytest.mark.parametrize(
+    "launcher", ["ssh", pytest.param("openssh", marks=pytest.mark.tier("all")), "pdsh"]
+)
 def test_a_node_that_comes_back_takes_part_again(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, launcher: str
 ) -> None:

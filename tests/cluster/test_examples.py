@@ -47,7 +47,9 @@ def steps(output: str) -> list[int]:
     return [int(step) for step in re.findall(r"(?m)^[\w-]+:0\| step +(\d+) ", output)]
 
 
-@pytest.mark.parametrize("name", ["slurm.sbatch", "slurm_srun.sbatch"])
+@pytest.mark.parametrize(
+    "name", ["slurm.sbatch", pytest.param("slurm_srun.sbatch", marks=pytest.mark.tier("all"))]
+)
 def test_slurm(slurm: Slurm, desk: Path, name: str) -> None:
     options = ["--nodes=2", "--gpus-per-node=2", f"--chdir={desk}", f"--output={desk}/out"]
     # The GPUs of this Slurm are numbers without a device.

@@ -317,7 +317,7 @@ def test_dsrun_with_closed_descriptors(cluster: Cluster, tmp_path: Path, closed:
         sys.exit(5)
         """,
     )
-    options = [*LOCAL, "--num_gpus", "2", "--log_dir", "logs", work]
+    options = [*LOCAL, "--num_gpus", "2", "--log_dir", "logs", "--no_worker_hook", work]
     done = cluster.login.run(
         ["sh", "-c", f'exec "$@" {closed}', "sh", *COMMAND, *options], cwd=tmp_path
     )

@@ -143,6 +143,7 @@ def test_a_rank_is_killed_and_no_sample_is_lost_or_doubled(
     assert "restart 1/100: rank 1 on n2 was killed by signal 9" in said
 
 
+@pytest.mark.tier("all")
 def test_the_first_node_loses_power_and_no_sample_is_lost_or_doubled(
     cluster: Cluster, training: Running, tmp_path: Path
 ) -> None:

@@ -133,7 +133,11 @@ def where(endpoint: str, nodes: str = "2", count: str = "1", *more: str) -> list
 
 @pytest.mark.parametrize(
     ("first", "second", "restarts"),
-    [("dsrun", "dsrun", 1), ("dsrun", "torchrun", 0), ("torchrun", "dsrun", 1)],
+    [
+        ("dsrun", "dsrun", 1),
+        pytest.param("dsrun", "torchrun", 0, marks=pytest.mark.tier("all")),
+        ("torchrun", "dsrun", 1),
+    ],
 )
 def test_one_job_with_whoever_has_the_store(
     cluster: Cluster, tmp_path: Path, first: str, second: str, restarts: int

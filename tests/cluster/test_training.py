@@ -144,7 +144,7 @@ def test_a_change_of_nodes_costs_nothing(dsrun: Dsrun, tmp_path: Path, alone: Lo
     assert first == pytest.approx(alone, abs=1e-4)
 
 
-@pytest.mark.parametrize("lost", ["rank", "node"])
+@pytest.mark.parametrize("lost", [pytest.param("rank", marks=pytest.mark.tier("all")), "node"])
 def test_a_loss_costs_no_more_than_the_steps_since_the_checkpoint(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, alone: Losses, lost: str
 ) -> None:
