@@ -261,6 +261,8 @@ def test_a_job_without_python_and_torch_is_restarted(dsrun: Dsrun, tmp_path: Pat
     (tmp_path / "torch.py").write_text("raise ImportError('not here')")
     script = tmp_path / "work.sh"
     script.write_text("#!/bin/sh\necho up $RANK $TORCHELASTIC_RESTART_COUNT\n"
+                      f"cd {tmp_path}; touch up.$RANK\n"
+                      "while [ ! -e up.0 ]; do sleep 0.05; done\n"
                       "exit $((RANK == 1 && TORCHELASTIC_RESTART_COUNT == 0))\n")  # fmt: skip
     script.chmod(0o755)
     where = ("--host", "n1:1,n2:1", "--accelerator", "cpu", "--no_python", "--max_restarts", "1")
