@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from .run_node import RunNode
     from .startup import StartupEvent
 
+SETTLED = 1.0
+"""Seconds after START in which workers begin, and the runner does nothing that can wait."""
+
 
 class RunStart:
     """Starts the program of a run once all nodes are ready, or ends the run."""
@@ -123,8 +126,14 @@ class RunStart:
             run.stdin = Stdin(run.loop, run.staged.first.send, run.input_fd)
         run.fleet.watch()
         run.restarts.on_start()
+        run.loop.call_later(SETTLED, _prepare_for_failures)
 
     def _send_start(self, present: list[RunNode], master: str, port: int) -> None:
         starts = [self._run.start_message(node.node, master, port) for node in present]
         packed = [messages.pack(frames.START, start) for start in starts]
         self._run.staged.send(list(zip(present, packed, strict=True)))
+
+
+def _prepare_for_failures() -> None:
+    """Import what explains failures, so that a report need not wait for it."""
+    from ..deaths import verdict  # noqa: F401
