@@ -45,8 +45,9 @@ from benchmarks.measure import (
 )
 from tests.cluster.engines import ENGINES
 from tests.cluster.hosts import Cluster
-from tests.cluster.machines import user_environment, wait_for
+from tests.cluster.machines import user_environment
 from tests.cluster.slurm import Slurm
+from tests.support.limits import wait_for
 
 HOSTS, A_HOST = 4, 2
 ALL = HOSTS * A_HOST

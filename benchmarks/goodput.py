@@ -30,7 +30,8 @@ from benchmarks.jobs import HOSTFILE, dsrun
 from benchmarks.measure import CHECKOUT, WORKERS, tell
 from benchmarks.restart import NEW_STORE
 from tests.cluster.hosts import Cluster
-from tests.cluster.machines import Machine, user_environment, wait_for
+from tests.cluster.machines import Machine, user_environment
+from tests.support.limits import wait_for
 
 SCRIPT = str(WORKERS / "goodput.py")
 FOLDER = "/run/job"

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from benchmarks.measure import CHECKOUT, WORKERS, Unfit, dsrun_of
 from tests.cluster.hosts import Cluster, Process
-from tests.cluster.machines import user_environment, wait_for
+from tests.cluster.machines import user_environment
+from tests.support.limits import wait_for
 
 HOSTFILE, FOLDER, LOG = "/run/hostfile", "/run/job", "/run/job.log"
 SCRIPT = str(WORKERS / "fail.py")

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.measure import CHECKOUT, WORKERS, Figures, Unfit, bar, dsrun_of, take_turns
-from tests.cluster.machines import wait_for
+from tests.support.limits import wait_for
 
 STEP = str(WORKERS / "step.py")
 PRELOAD = ("--preload", "torch,torch._dynamo")

@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Condition, Thread
 from typing import TYPE_CHECKING, Any
 
+from ..support.limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -57,7 +59,7 @@ class Running:
     def __str__(self) -> str:
         return f"--- stdout\n{self.stdout}\n--- stderr\n{self.stderr}\n---"
 
-    def wait_for_output(self, pattern: str, timeout: float = 10.0) -> re.Match[str]:
+    def wait_for_output(self, pattern: str, timeout: float = HANG) -> re.Match[str]:
         """The first match of this regular expression in stdout, else in stderr, once it is there.
 
         Raises:
@@ -69,7 +71,7 @@ class Running:
         assert found, f"no {pattern!r} within {timeout:g} s\n{self}"
         return found
 
-    def wait(self, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def wait(self, timeout: float = HANG) -> subprocess.CompletedProcess[str]:
         """What has become of it.
 
         Raises:
@@ -80,7 +82,7 @@ class Running:
         except subprocess.TimeoutExpired:
             raise AssertionError(f"still runs after {timeout:g} s\n{self}") from None
         with self._news:
-            ended = self._news.wait_for(lambda: not self._open, 5.0)
+            ended = self._news.wait_for(lambda: not self._open, HANG)
         assert ended, f"it has ended, but somebody else has its outputs open\n{self}"
         result = self.process.returncode
         return subprocess.CompletedProcess(self.process.args, result, self.stdout, self.stderr)
@@ -128,7 +130,7 @@ class Dsrun:
         self._started: list[Running] = []
 
     def __call__(
-        self, *arguments: str, timeout: float = 60.0, **options: Any
+        self, *arguments: str, timeout: float = HANG, **options: Any
     ) -> subprocess.CompletedProcess[str]:
         """Run dsrun with these arguments, and what else `start` takes.
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import local
 
+from ..support.limits import wait_for
 from .command import CHECKOUT, Running
 from .jobs import options, parent
-from .machines import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,6 +34,7 @@ if __name__ == "__main__":  # a script has no package to find its neighbours in
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
     __package__ = "tests.cluster"
 
+from ..support.limits import wait_for
 from .machines import (
     BLACKHOLE,
     HOME,
@@ -44,7 +45,6 @@ from .machines import (
     Temporary,
     lines,
     user_environment,
-    wait_for,
 )
 from .slurm import Slurm
 

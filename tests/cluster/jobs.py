@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import COMMAND, Running
 from .engines import ENGINES
-from .machines import wait_for
 from .traces import Traces
 
 if TYPE_CHECKING:

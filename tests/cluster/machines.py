@@ -6,7 +6,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 import uuid
 from abc import ABC, abstractmethod
 from contextlib import contextmanager, suppress
@@ -14,8 +13,10 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..support.limits import wait_for
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 T = TypeVar("T", bound="Temporary")
 
@@ -33,19 +34,6 @@ TOOLS = {"PATH": os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"}
 SUPPLY_SCRIPT, BOOT_SCRIPT, SSHD_CONFIG = (
     Path(__file__).with_name(name) for name in ("supply.sh", "boot.sh", "sshd_config")
 )
-
-
-def wait_for(condition: Callable[[], object], what: str, seconds: float = 10.0) -> None:
-    """Return as soon as the condition holds.
-
-    Raises:
-        TimeoutError: naming what was awaited, after so many seconds.
-    """
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"{what}: not within {seconds:g} s")
-        time.sleep(0.003)
 
 
 def lines(items: Iterable[str]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .machines import wait_for
+from ..support.limits import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .machines import HOME, wait_for
+from ..support.limits import wait_for
+from .machines import HOME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -25,7 +25,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .machines import Temporary, lines, wait_for
+from ..support.limits import wait_for
+from .machines import Temporary, lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..support import schemas
+from ..support.limits import wait_for
 from .command import CHECKOUT, Running
 from .held import Held
 from .jobs import options
-from .machines import wait_for
 
 if TYPE_CHECKING:
     import subprocess

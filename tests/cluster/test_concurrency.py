@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import COMMAND
-from .machines import wait_for
 from .reaching import HELLO, LOST, PAUSE, UNUSABLE, at_most, on, remote, script, workers
 
 if TYPE_CHECKING:

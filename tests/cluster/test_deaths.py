@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from .machines import wait_for
+from ..support.limits import wait_for
 from .scripts import script
 
 if TYPE_CHECKING:

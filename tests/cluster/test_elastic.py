@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import Dsrun
 from .jobs import LOST, PROMPT, options
-from .machines import wait_for
 from .reaching import UNUSABLE, ssh_file
 from .rounds import (
     IMPORT,

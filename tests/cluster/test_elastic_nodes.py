@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import CHECKOUT, Dsrun
 from .jobs import PROMPT
-from .machines import wait_for
 from .reaching import on, remote
 from .rounds import (
     IMPORT,

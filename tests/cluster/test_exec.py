@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import CHECKOUT, Running
 from .held import Held
-from .machines import wait_for
 from .reaching import known, ssh_file
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import CHECKOUT, Running
 from .jobs import BY_NAME, options, parent
-from .machines import wait_for
 from .traces import Traces
 
 if TYPE_CHECKING:

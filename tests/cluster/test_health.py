@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import Dsrun
 from .held import Held
 from .jobs import PROMPT, options
-from .machines import wait_for
 from .rounds import WORKER, elastic, ended, node_launcher, placed, up
 
 if TYPE_CHECKING:

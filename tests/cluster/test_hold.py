@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..support.limits import wait_for
 from .held import Held, descriptors
 from .jobs import LOST, PROMPT
-from .machines import wait_for
 from .traces import Traces
 
 if TYPE_CHECKING:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from ..support.needs import need
 from .command import CHECKOUT, Running
 from .hosts import Cluster, Process
-from .machines import BLACKHOLE, HOME, UNREACHABLE, wait_for
+from .machines import BLACKHOLE, HOME, UNREACHABLE
 from .traces import Traces, nothing_left
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from . import networks
 from .hosts import Cluster
-from .machines import wait_for
 from .reaching import find
 from .test_network import session_of
 from .test_training import cache

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from ..support.needs import need
 from .command import Running
 from .intruder import QUICK, WAYS
-from .machines import wait_for
 from .reaching import UNUSABLE, on, script
 from .rounds import IMPORT
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import CHECKOUT, Running
-from .machines import wait_for
 from .reaching import on, remote, script, workers
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..support import schemas
+from ..support.limits import wait_for
 from .command import CHECKOUT
 from .jobs import OBEDIENT, PROMPT, Job
-from .machines import wait_for
 from .test_launcher_deaths import WITH_SESSION, inner, kill
 
 if TYPE_CHECKING:

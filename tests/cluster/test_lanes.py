@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import CHECKOUT, Running
 from .held import Held
 from .jobs import LOST, PROMPT, parent
-from .machines import wait_for
 from .traces import Traces
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .jobs import DEAF, LOST, OBEDIENT, PROMPT, Job, everywhere, here_and_there, parent
-from .machines import wait_for
 
 if TYPE_CHECKING:
     from .command import Dsrun

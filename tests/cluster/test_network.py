@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .machines import wait_for
+from ..support.limits import wait_for
 from .reaching import HELLO, LOST, PAUSE, UNUSABLE, at_most, find, gone, on, remote, script, workers
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ import pytest
 
 from dsrun.launcher.resources.ranges import parse_ranks
 
+from ..support.limits import wait_for
 from ..support.needs import need
 from .command import COMMAND
 from .jobs import BY_NAME, options
-from .machines import wait_for
 from .scripts import (
     LOCAL,
     TRACEBACK,

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import CHECKOUT
 from .held import Held
-from .machines import wait_for
 from .rounds import IMPORT, elastic, node_launcher
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..support.checkout import IMPORTABLE
+from ..support.limits import wait_for
 from .command import Running
-from .machines import wait_for
 from .traces import Traces
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .machines import wait_for
+from ..support.limits import wait_for
 from .scripts import LOCAL, TRACEBACK, Terminal, frozen, hostfile, log_file, script
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import COMMAND, Dsrun, Running
-from .machines import wait_for
 from .test_terminal import CTRL_C, terminal
 
 if TYPE_CHECKING:

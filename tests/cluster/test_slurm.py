@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from . import tell
 from .command import COMMAND
 from .jobs import HEAD, PATIENT, PROMPT, parent
-from .machines import wait_for
 from .tell import told
 from .test_program import HOSTILE
 

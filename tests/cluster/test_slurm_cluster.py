@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .machines import wait_for
+from ..support.limits import wait_for
 from .slurm import Ended
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import CHECKOUT
-from .machines import wait_for
 from .rounds import node_launcher, torch_agent
 
 if TYPE_CHECKING:

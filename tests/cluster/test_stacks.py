@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..support import schemas
+from ..support.limits import wait_for
 from .jobs import OBEDIENT, Job
-from .machines import wait_for
 from .test_jobs import dsrun_job
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from ..support.specs import bomb
 from .command import COMMAND, Running
 from .jobs import DEAF, OBEDIENT, PATIENT, PROMPT, Job, everywhere, here_and_there, options
-from .machines import BLACKHOLE, wait_for
+from .machines import BLACKHOLE
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .held import Held
 from .jobs import options
-from .machines import HOME, wait_for
+from .machines import HOME
 from .test_package import without_dsrun
 
 if TYPE_CHECKING:

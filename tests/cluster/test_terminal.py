@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import COMMAND, Running
 from .jobs import (
     DEAF,
@@ -25,7 +26,6 @@ from .jobs import (
     place,
     state,
 )
-from .machines import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from ..support.needs import need, need_modules
 from .command import COMMAND, Running
-from .machines import first_descendant, wait_for
+from .machines import first_descendant
 from .reaching import LOST, UNUSABLE, find, gone, workers
 from .scripts import TRACEBACK
 

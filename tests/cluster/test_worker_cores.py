@@ -14,10 +14,10 @@ import pytest
 from dsrun.launcher.common.cpu_list import format_cpus
 from dsrun.launcher.node.binding.topology import read_topology
 
+from ..support.limits import wait_for
 from ..support.needs import need
 from . import tell
 from .command import CHECKOUT, COMMAND
-from .machines import wait_for
 from .scripts import LOCAL, TRACEBACK, hostfile
 from .tell import told
 

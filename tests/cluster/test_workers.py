@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import wait_for
 from .command import COMMAND
 from .jobs import BY_NAME, DEAF, OBEDIENT, PROMPT, Job, everywhere, here_and_there, options, state
-from .machines import wait_for
 from .scripts import node_launchers
 
 if TYPE_CHECKING:

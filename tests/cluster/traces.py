@@ -8,7 +8,8 @@ import sys
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from .machines import PRIVATE, wait_for
+from ..support.limits import HANG, wait_for
+from .machines import PRIVATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +82,7 @@ def bystander(machine: Machine) -> Iterator[None]:
 
 
 @contextmanager
-def nothing_left(cluster: Cluster, seconds: float = 3.0) -> Iterator[None]:
+def nothing_left(cluster: Cluster, seconds: float = HANG) -> Iterator[None]:
     """What the `with` block does to the cluster leaves nothing behind and hurts nobody else.
 
     Raises:

@@ -11,7 +11,7 @@ import pytest
 
 from dsrun.launcher.node import processes
 
-from ..cluster.machines import wait_for
+from ..support.limits import wait_for
 
 
 def test_children_and_their_names() -> None:

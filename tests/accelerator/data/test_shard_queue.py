@@ -15,8 +15,8 @@ import pytest
 
 from dsrun.accelerator.shards import Shard, ShardQueue
 
-from ...cluster.machines import wait_for
 from ...support.checkout import BIN, CHECKOUT, IMPORTABLE
+from ...support.limits import wait_for
 from ...support.needs import need_modules
 from ...support.wire import through_json
 

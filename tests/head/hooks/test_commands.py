@@ -15,7 +15,7 @@ from dsrun.launcher.head.run.events import JobEnded
 from dsrun.launcher.node import processes
 from dsrun.launcher.specs.hook_policy import HookPolicy
 
-from ...cluster.machines import wait_for
+from ...support.limits import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,9 +18,9 @@ from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 from dsrun.launcher.specs.program import Program
 
-from ...cluster.machines import wait_for
 from ...support.clock import Clock
 from ...support.fake_preloader import FakePreloader
+from ...support.limits import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,7 +16,7 @@ from dsrun.launcher.node.stacks import py_spy
 from dsrun.launcher.node.stacks.family import Member
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
 
-from ...cluster.machines import wait_for
+from ...support.limits import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
