@@ -147,7 +147,7 @@ class Cluster(Temporary):
         for machine in self.machines:
             machine.boot()
         for machine in self.machines:
-            wait_for(machine.is_up, f"{machine.name} to boot", seconds=60)
+            wait_for(machine.is_up, f"{machine.name} to boot")
         self.supply.ip(*[machine.join() for machine in self.machines])
         self._introduce()
 

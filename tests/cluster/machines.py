@@ -13,7 +13,7 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..support.limits import wait_for
+from ..support.limits import HANG, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -211,7 +211,7 @@ class Machine:
         *,
         env: Mapping[str, str] | None = None,
         cwd: str | Path = HOME,
-        timeout: float = 30.0,
+        timeout: float = HANG,
     ) -> subprocess.CompletedProcess[str]:
         """Run a command on the host to its end.
 
@@ -325,9 +325,7 @@ class Machine:
     def _mounts(self) -> Iterator[str]:
         for target in PRIVATE:
             yield f"{self.name} {target} tmpfs mode=1777 0 0"
-        for file in self._supply.path("/run/etc").iterdir():
-            if Path("/etc", file.name).exists():
-                yield f"/run/etc/{file.name} /etc/{file.name} none bind 0 0"
+        yield "/run/etc /etc none bind 0 0"
         yield f"{self._folder}/boot_id /proc/sys/kernel/random/boot_id none bind 0 0"
         for path in self._supply.shared:
             target = str(path).replace(" ", r"\040")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from .machines import Host, Machine
 
 CONFIGURATION = "/run/etc/slurm"
-"""A folder that machines show as their `/etc/slurm`: at once here, and from their next boot on."""
+"""The `/etc/slurm` of all machines of the cluster."""
 FOLDER = "/run/slurm"
 USUAL = Path(__file__).with_name("slurm.conf")
 CPUS = 8
@@ -216,8 +216,6 @@ class Slurm(Temporary):
         if self._daemons("slurmctld"):
             self.cancel_all()
         self._stop("slurmctld", "slurmd", "munged")
-        for machine in self.cluster.machines:
-            machine.run(["umount", "--lazy", "/etc/slurm"])
         for folder in (CONFIGURATION, FOLDER):
             shutil.rmtree(self.cluster.path(folder), ignore_errors=True)
 
@@ -231,11 +229,9 @@ class Slurm(Temporary):
             os.mknod(self._folder / "dev" / f"gpu{number}", stat.S_IFCHR, device)
         (self._folder / "munge.key").write_bytes(os.urandom(128))
         (self._folder / "munge.key").chmod(0o600)
-        self.cluster.path(CONFIGURATION).mkdir()
+        self.cluster.path(CONFIGURATION).mkdir(exist_ok=True)  # the packages have one
         for name, content in self._files().items():
             self.cluster.path(f"{CONFIGURATION}/{name}").write_text(content)
-        for machine in self.cluster.machines:
-            machine.run(["mount", "--bind", CONFIGURATION, "/etc/slurm"])
 
     def _empty_spool(self, name: str) -> None:
         spool = self._folder / "spool" / name

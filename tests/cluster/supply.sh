@@ -6,6 +6,9 @@ inner='
 set -e
 mount -t tmpfs -o mode=755 "$CLUSTER" /run
 mkdir -p /run/etc /run/home/.ssh /run/netns /run/sshd
+# Hosts have an /etc of their own: a file of it that somebody replaces would take away what is
+# mounted on it, everywhere. One that goes while it is copied is of no use to a host.
+cp -a /etc/. /run/etc/ 2>/dev/null || test -e /run/etc/passwd
 touch /run/netns/switch
 mount --bind /proc/self/ns/net /run/netns/switch
 ip link add switch type bridge

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from ..support.limits import HANG, wait_for
@@ -39,13 +41,24 @@ class Traces:
             found += [f"{machine.name}: something listens on port {port}" for port in ports]
             new_files = files(machine) - self._files[machine.name]
             found += [f"{machine.name}: {path} is left" for path in new_files]
-        new = [p for p in self._cluster.processes() if p.pid not in self._processes]
         found += [
             f"{p.host}: process {p.pid} of job {p.job!r} runs: {shlex.join(p.argv)}"
-            for p in new
-            if not self._belongs(p)
+            for p in self._new_processes()
         ]
         return sorted(found)
+
+    def remove(self) -> None:
+        """End the processes and remove the files that have come since, for the tests to come."""
+        for process in self._new_processes():
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        for machine in self._cluster.machines:
+            for path in files(machine) - self._files[machine.name]:
+                machine.run(["rm", "-rf", path])
+
+    def _new_processes(self) -> list[Process]:
+        new = [p for p in self._cluster.processes() if p.pid not in self._processes]
+        return [p for p in new if not self._belongs(p)]
 
     def _belongs(self, process: Process) -> bool:
         # A test may have switched a host off and on, or restarted its sshd.
@@ -85,6 +98,8 @@ def bystander(machine: Machine) -> Iterator[None]:
 def nothing_left(cluster: Cluster, seconds: float = HANG) -> Iterator[None]:
     """What the `with` block does to the cluster leaves nothing behind and hurts nobody else.
 
+    If it does leave something, that is removed, so that later tests have a clean cluster.
+
     Raises:
         AssertionError: it does; there is a line for each thing, after so many seconds of patience.
     """
@@ -96,4 +111,6 @@ def nothing_left(cluster: Cluster, seconds: float = HANG) -> Iterator[None]:
         try:
             wait_for(lambda: not traces.leftovers(), "a clean cluster", seconds)
         except TimeoutError as error:
-            raise AssertionError("\n".join([f"{error}", *traces.leftovers()])) from None
+            found = [f"{error}", *traces.leftovers()]
+            traces.remove()
+            raise AssertionError("\n".join(found)) from None
