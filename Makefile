@@ -11,6 +11,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 ENGINES := $(VENV)/engines
 
+# Each module is compiled once, not by each of the thousands of commands that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
 
 .PHONY: demo test test-ci test-all faults soak lint check docs setup system engines clean
