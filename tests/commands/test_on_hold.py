@@ -17,13 +17,11 @@ import pytest
 from dsrun.launcher.control import local
 
 from ..support.checkout import BIN, IMPORTABLE
+from ..support.limits import HANG
 from ..support.local_control import NOBODY, needs_root, new_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-SOON = 30
-"""Seconds within which everything has happened, on a busy machine too."""
 
 TELL = """
 import json, os, sys
@@ -61,7 +59,7 @@ class OnHold:
         return [sys.executable, str(BIN / "dsrun"), "--host=localhost:2", "--grace=1", *words]
 
     def run(self, argv: list[str], **more: Any) -> subprocess.CompletedProcess[str]:
-        usual: dict[str, Any] = {"cwd": self.folder, "env": environ(), "timeout": SOON}
+        usual: dict[str, Any] = {"cwd": self.folder, "env": environ(), "timeout": HANG}
         pipes: dict[str, Any] = {"capture_output": True, "text": True, **usual, **more}
         return subprocess.run(argv, check=False, **pipes)
 
@@ -139,7 +137,7 @@ def test_a_reader_that_has_read_enough_ends_the_run(held: OnHold) -> None:
         assert client.stdout
         assert client.stdout.readline().endswith("| y\n")
         client.stdout.close()
-        assert client.wait(SOON) == 141
+        assert client.wait(HANG) == 141
     assert held.run(held.on("tell.py")).returncode == 0
 
 
@@ -149,7 +147,7 @@ def test_signals_end_the_run_and_not_the_hold(held: OnHold, number: int) -> None
         assert client.stdout
         pids = [int(client.stdout.readline().split()[-1]) for _ in range(2)]
         client.send_signal(number)
-        assert client.wait(SOON) == 128 + number
+        assert client.wait(HANG) == 128 + number
     assert not [pid for pid in pids if Path(f"/proc/{pid}").exists()]
     assert held.run(held.on("tell.py")).returncode == 0
 
@@ -164,26 +162,20 @@ def test_a_client_that_is_stopped_holds_nobody_up(held: OnHold) -> None:
             assert (other.returncode, len(told(other))) == (0, 1)
             client.send_signal(signal.SIGCONT)
             client.send_signal(signal.SIGTERM)
-            assert client.wait(SOON) == 143
+            assert client.wait(HANG) == 143
         finally:
             client.kill()
 
 
-AS_NOBODY = """
-import encodings.ascii, os, sys, traceback
-from dsrun.launcher import runner
-from dsrun.launcher.commands import on
-os.setgid({nobody})
-os.setuid({nobody})
-sys.exit(runner.main(sys.argv[1:]))
-"""
-"""dsrun as another user, who need not be able to read this Python."""
+AS_NOBODY = (
+    *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
+    *("--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"),
+)
+"""Run a command as another user, who can read Python and the checkout wherever they are."""
 
 SQUAT = """
 import os, socket, sys
 line = socket.socket(socket.AF_UNIX)
-os.setgid({nobody})
-os.setuid({nobody})
 line.bind(chr(0) + sys.argv[1])
 line.listen()
 print(flush=True)
@@ -191,13 +183,9 @@ sys.stdin.read()
 """
 
 
-def as_nobody(source: str, *words: str) -> list[str]:
-    return [sys.executable, "-c", source.format(nobody=NOBODY), *words]
-
-
 @needs_root
 def test_another_user_finds_no_hold(held: OnHold) -> None:
-    ran = held.run(as_nobody(AS_NOBODY, f"--on={held.name}", "--no_python", "true"), cwd="/")
+    ran = held.run([*AS_NOBODY, *held.on("--no_python", "true")], cwd="/")
     assert (ran.returncode, ran.stdout) == (2, "")
     assert f"--on {held.name}: no such hold on this machine; none is running" in ran.stderr
 
@@ -205,7 +193,7 @@ def test_another_user_finds_no_hold(held: OnHold) -> None:
 @needs_root
 def test_another_user_who_has_the_name_is_not_asked(held: OnHold) -> None:
     name = new_name()
-    argv = as_nobody(SQUAT, local.address(local.HOLD, name))
+    argv = [*AS_NOBODY, sys.executable, "-c", SQUAT, local.address(local.HOLD, name)]
     with held.start(argv, stdin=subprocess.PIPE) as process:
         assert process.stdout
         assert process.stdin
@@ -261,7 +249,7 @@ def test_a_hold_in_the_background_of_the_clients_terminal(held: OnHold) -> None:
         os.write(ours, b"typed\n")
         try:
             assert b"got typed" in shown(ours, shell)
-            assert shell.wait(SOON) == 0
+            assert shell.wait(HANG) == 0
         finally:
             shell.kill()
     os.close(ours)
@@ -269,7 +257,7 @@ def test_a_hold_in_the_background_of_the_clients_terminal(held: OnHold) -> None:
 
 def shown(terminal: int, shell: subprocess.Popen[bytes]) -> bytes:
     """What a terminal shows until its shell has ended, or for as long as that should take."""
-    seen, deadline = b"", time.monotonic() + SOON
+    seen, deadline = b"", time.monotonic() + HANG
     while shell.poll() is None and time.monotonic() < deadline:
         if select.select([terminal], [], [], 0.1)[0]:
             try:
