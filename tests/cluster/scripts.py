@@ -16,6 +16,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..support.limits import HANG
+from .jobs import state
+
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
@@ -25,6 +28,9 @@ if TYPE_CHECKING:
 LOCAL: tuple[str, ...] = ("--launcher", "local")
 """dsrun's options for workers where it runs itself."""
 
+OVER = b"<the command is over>"
+"""What a test writes to a terminal behind all that a command has written."""
+
 TRACEBACK = "Traceback (most recent call last)"
 
 PREAMBLE = """\
@@ -32,7 +38,7 @@ import os, signal, sys, time
 rank = int(os.environ["RANK"])
 
 def wait_for_file(name):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 600
     while not os.path.exists(name):
         if time.monotonic() > deadline:
             sys.exit(f"{name} never came")
@@ -75,10 +81,13 @@ def log_file(folder: Path, rank: int, kind: str = "out") -> Path:
 
 
 def has_stopped_writing(pid: int) -> bool:
-    """Whether a process that writes all the time has come to wait for its reader."""
+    """Whether a process that writes all the time has come to wait for its reader.
+
+    One that only waits for a CPU is not asleep.
+    """
     before = written(pid)
     time.sleep(0.3)
-    return written(pid) == before
+    return written(pid) == before and state(pid) == "S"
 
 
 def node_launchers(cluster: Cluster) -> list[int]:
@@ -126,7 +135,7 @@ class Terminal:
         """Options for Popen: both outputs go here."""
         return {"stdout": self.slave, "stderr": self.slave}
 
-    def read_until(self, text: bytes, timeout: float = 10.0) -> bytes:
+    def read_until(self, text: bytes, timeout: float = HANG) -> bytes:
         """All that was shown so far, once `text` is among it.
 
         Raises:
@@ -139,7 +148,7 @@ class Terminal:
             self._read(left)
         return self._shown
 
-    def read_next(self, pattern: bytes, timeout: float = 10.0) -> bytes:
+    def read_next(self, pattern: bytes, timeout: float = HANG) -> bytes:
         """The first group of the first match in what is shown from now on.
 
         Raises:
@@ -161,9 +170,10 @@ class Terminal:
 
     def rest(self) -> bytes:
         """All that was ever shown; for when the command is over."""
-        while self._read(0.1):
+        while self._read(0.0):
             pass
-        return self._shown
+        os.write(self.slave, OVER)
+        return self.read_until(OVER).replace(OVER, b"")
 
     def _read(self, seconds: float) -> bytes:
         if not select.select([self._master], [], [], seconds)[0]:

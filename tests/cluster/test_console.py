@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..support.limits import NEVER
 from .command import COMMAND
 from .jobs import EVERYWHERE, options
 from .scripts import LOCAL, TRACEBACK, Terminal, hostfile, log_file, open_pipe, script
@@ -161,26 +162,27 @@ def test_a_progress_bar_moves_on_a_terminal(dsrun: Dsrun, tmp_path: Path) -> Non
             *LOCAL, "--num_gpus", "2", script(tmp_path, BAR),
             stdout=terminal.slave, stderr=terminal.slave,
         )  # fmt: skip
-        ages = []
         for _ in range(10):
-            shown = terminal.read_next(rb"localhost:0\| \x1b\[0m at ([0-9.]{5,}) ")
-            ages.append(time.monotonic() - float(shown))
+            now, shown = time.monotonic(), 0.0
+            while shown < now:
+                shown = float(terminal.read_next(rb"localhost:0\| \x1b\[0m at ([0-9.]{5,}) "))
         running.process.send_signal(signal.SIGTERM)
         assert running.wait().returncode == 143
-    assert sorted(ages)[len(ages) // 2] < 1.0
 
 
 def test_a_progress_bar_moves_in_a_pipe(dsrun: Dsrun, tmp_path: Path) -> None:
+    """A state is shown a second after the one before; what comes in between is left out."""
+    began = looked = time.monotonic()
     running = dsrun.start(*LOCAL, "--num_gpus", "2", script(tmp_path, BAR))
-    states = []
-    for count in range(1, 4):
-        found = running.wait_for_output(rf"(?:localhost:0\|  at ([0-9.]+) ?\n){{{count}}}")
-        states.append(float(found[1]))
-        assert time.monotonic() - states[-1] < 3.0
+    states: list[float] = []
+    while len(states) < 3 or states[-1] < looked:
+        again = rf"(?:localhost:0\|  at ([0-9.]+) ?\n){{{len(states) + 1}}}"
+        states.append(float(running.wait_for_output(again)[1]))
+        looked = looked if len(states) > 3 else time.monotonic()
+    assert time.monotonic() - began > len(states) - 1
     running.process.send_signal(signal.SIGTERM)
     assert running.wait().returncode == 143
     assert states == sorted(set(states))
-    assert states[-1] - states[0] > 1.0
 
 
 @pytest.mark.parametrize("term", [True, False])
@@ -208,7 +210,7 @@ def test_eight_progress_bars_cost_little_and_end_right(
 def test_a_prompt_is_shown_before_its_line_ends(dsrun: Dsrun, tmp_path: Path) -> None:
     work = script(tmp_path, "print('name? ', end='', flush=True); wait_for_file('go'); print('x')")
     running = dsrun.start(*LOCAL, "--num_gpus", "1", work)
-    running.wait_for_output(r"localhost:0\| name\? $", 5)
+    running.wait_for_output(r"localhost:0\| name\? $")
     (tmp_path / "go").touch()
     assert running.wait().stdout == "localhost:0| name? x\n"
 
@@ -399,8 +401,8 @@ def test_connecting_is_shown_on_a_terminal_and_taken_away(
         cluster.host("n2").run(["kill", "-STOP", str(sshd)])
         try:
             running = dsrun.start(
-                *hostfile(cluster, tmp_path, 1, 1), script(tmp_path, SAY),
-                stdout=terminal.slave, stderr=terminal.slave,
+                *hostfile(cluster, tmp_path, 1, 1), "--connect_timeout", f"{NEVER:g}",
+                script(tmp_path, SAY), stdout=terminal.slave, stderr=terminal.slave,
             )  # fmt: skip
             terminal.read_until(b"1/2 hosts, waiting for n2")
         finally:
