@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..support.limits import wait_for
+from .cable import slow_card
 from .held import Held
 from .jobs import options
 from .machines import HOME
@@ -150,7 +151,7 @@ def test_a_job_with_other_contents_beside_one_that_runs(
         first, second = (("--include", f"n1:{slot}@n2:{slot}") for slot in (0, 1))
         words = ("--sync", ".", "--accelerator", "cpu", "train.py")
         running = held.start(*first, *words, "a", end, cwd=_there(folder))
-        running.wait_for_output(r"(?s)(up .*){2}", 20)
+        running.wait_for_output(r"(?s)(up .*){2}")
         (folder / "value.txt").write_text("two")
         other = held(*second, *words, "b", cwd=_there(folder))
         assert other.returncode == 0, other.stderr
@@ -170,11 +171,12 @@ def test_a_transfer_that_is_cut_off_is_done_again(
 ) -> None:
     (folder / "large").write_bytes(os.urandom(1 << 20) * 24)
     words = ("--host", "n1:1", *CPU, "--sync", ".", "train.py")
-    running = dsrun.start(*words, cwd=_there(folder))
     cache = cluster.host("n1").root / HOME[1:] / ".cache/dsrun/sync"
-    wait_for(lambda: any(cache.glob("*/.incoming/*")), "the first bytes", 20)
-    running.process.send_signal(signal.SIGKILL)
-    running.wait()
+    with slow_card(cluster, "n1", "10mbit"):
+        running = dsrun.start(*words, cwd=_there(folder))
+        wait_for(lambda: any(cache.glob("*/.incoming/*")), "the first bytes")
+        running.process.send_signal(signal.SIGKILL)
+        running.wait()
     copy = _copy(cluster, "n1", folder)
     assert not (copy / "value.txt").exists(), "nothing is placed before everything is there"
     done = dsrun(*words, cwd=_there(folder))
@@ -194,9 +196,9 @@ def test_a_node_that_joins_later_gets_the_folder(
         *("--grace", "1", *CPU, "--sync", ".", "train.py", "a", str(end)),
         cwd=_there(folder),
     )
-    running.wait_for_output(r"up n1 \[one\]", 20)
+    running.wait_for_output(r"up n1 \[one\]")
     hosts.write_text("n1 slots=1\nn2 slots=1\n")
-    running.wait_for_output(r"up n2 \[one\]", 30)
+    running.wait_for_output(r"up n2 \[one\]")
     assert (_copy(cluster, "n2", folder) / "train.py").read_text() == WORKER
     end.touch()
     assert running.wait().returncode == 0, running.stderr
