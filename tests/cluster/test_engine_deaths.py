@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .jobs import BY_NAME, LOST, OBEDIENT, PROMPT, Job
+from .jobs import BY_NAME, LOST, OBEDIENT, Job
 
 if TYPE_CHECKING:
     from .hosts import Cluster
@@ -38,8 +38,8 @@ def test_the_engine_is_ended(
 ) -> None:
     with Job(cluster, tmp_path, OBEDIENT, launcher=launcher) as job:
         os.kill(engine_of(job), number)
-        returncode, errors = job.wait(1 + PROMPT)
-        job.clean(PROMPT)
+        returncode, errors = job.wait()
+        job.clean()
     assert returncode == (LOST if number == signal.SIGKILL else 143), errors
     assert [job.heard(rank) for rank in range(job.size)] == [["SIGTERM"]] * job.size
 
@@ -52,8 +52,8 @@ def test_the_engines_ssh_is_killed(cluster: Cluster, tmp_path: Path, launcher: s
         os.kill(client_of(cluster, "n2"), signal.SIGKILL)
         if launcher not in NEEDS_SSH:
             job.go()
-        returncode, errors = job.wait(2 * PROMPT)
-        job.clean(PROMPT)
+        returncode, errors = job.wait()
+        job.clean()
     heard = [job.heard(rank) for rank in range(job.size)]
     if launcher in NEEDS_SSH:
         assert (returncode, heard) == (LOST, [["SIGTERM"]] * job.size), errors

@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import termios
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +21,7 @@ from dsrun.launcher.resources.ranges import parse_ranks
 from ..support.limits import wait_for
 from ..support.needs import need
 from .command import COMMAND
-from .jobs import BY_NAME, options
+from .jobs import AT_ONCE, BY_NAME, options
 from .scripts import (
     LOCAL,
     TRACEBACK,
@@ -48,24 +47,24 @@ MUCH = """
     line = b"%d " % rank + b"x" * 97 + b"\\n"
     block, count = line * 10_000, int(sys.argv[1])
     if rank == 2:
-        longest = 0.0
-        while not os.path.exists("go"):
-            began = time.monotonic()
-            os.write(1, b"tick\\n")
-            longest = max(longest, time.monotonic() - began)
-            time.sleep(0.02)
-        open("longest", "w").write(str(longest))
+        for _ in range(200):
+            os.write(1, b"t" * 8191 + b"\\n")
+        open("ticked", "w").close()
+        wait_for_file("go")
     else:
-        digest = hashlib.sha256()
-        for number in range(count):
+        digest, number = hashlib.sha256(), 0
+        while number < count or not os.path.exists("ticked"):
             part = b"%d\\n" % number + block
             sys.stdout.buffer.write(part)
             digest.update(part)
+            number += 1
         sys.stdout.flush()
         open(f"sum{rank}.new", "w").write(digest.hexdigest())
         os.rename(f"sum{rank}.new", f"sum{rank}")
         wait_for_file("go")
 """
+
+"""Ranks 0 and 1 go on until rank 2, too, has written more than lies in pipes."""
 
 FOREVER = """
     print("begun", file=sys.stderr, flush=True)
@@ -110,7 +109,7 @@ def test_megabytes_are_exact_and_cost_no_memory(
             *hosts, "--no_local_rank", "--log_dir", "logs", work, str(megabytes), stdout=nowhere
         )
         sums = [tmp_path / f"sum{rank}" for rank in (0, 1)]
-        wait_for(lambda: all(s.exists() for s in sums), "all output to be written", seconds=60)
+        wait_for(lambda: all(s.exists() for s in sums), "all output to be written")
         wait_for(
             lambda: all(
                 log_file(tmp_path / "logs", r).stat().st_size > megabytes * 1e6 for r in (0, 1)
@@ -127,7 +126,6 @@ def test_megabytes_are_exact_and_cost_no_memory(
             ["sha256sum", log_file(tmp_path / "logs", rank)], capture_output=True, check=True
         )
         assert found.stdout.decode().split()[0] == sums[rank].read_text()
-    assert float((tmp_path / "longest").read_text()) < 3.0
     shutil.rmtree(tmp_path / "logs")
 
 
@@ -168,7 +166,7 @@ def test_a_line_of_10_mb(dsrun: Dsrun, two_ranks: tuple[str, ...], tmp_path: Pat
         running = dsrun.start(
             *two_ranks, "--log_dir", "logs", "--prefix", "{rank}| ", work, stdout=file
         )
-        wait_for(lambda: b"| after\n" in shown.read_bytes()[-99:], "the line after", 20)
+        wait_for(lambda: b"| after\n" in shown.read_bytes()[-99:], "the line after")
         assert peak_memory(running.pid) < MOST_MEMORY
         (tmp_path / "go").touch()
         assert running.wait().returncode == 0
@@ -226,14 +224,14 @@ def test_a_reader_that_does_not_read(
     work = script(tmp_path, FOREVER)
     with open_pipe() as (_read_end, write_end):
         stderr = write_end if errors == "unread" else subprocess.PIPE
-        options = (*LOCAL, "--num_gpus", "2", "--grace", "1", work)
+        options = (*LOCAL, "--num_gpus", "2", *AT_ONCE, work)
         running = dsrun.start(*options, stdout=write_end, stderr=stderr)
         wait_for(lambda: is_full(write_end), "the pipe to be full")
         pids = workers(cluster, "work.py")
         wait_for(lambda: all(map(has_stopped_writing, pids)), "the workers to wait")
         peaks = [peak_memory(pid) for pid in (running.pid, *node_launchers(cluster))]
         running.process.send_signal(ending)
-        assert running.wait(timeout=8).returncode == 128 + ending
+        assert running.wait().returncode == 128 + ending
     assert len(pids) == 2
     assert max(peaks) < MOST_MEMORY
 
@@ -252,10 +250,10 @@ def test_a_reader_that_does_not_read_on_and_a_worker_that_fails(
         """,
     )
     with open_pipe() as (_read_end, write_end):
-        running = dsrun.start(*LOCAL, "--num_gpus", "2", "--grace", "1", work, stdout=write_end)
+        running = dsrun.start(*LOCAL, "--num_gpus", "2", *AT_ONCE, work, stdout=write_end)
         wait_for(lambda: is_full(write_end), "the pipe to be full")
         (tmp_path / "go").touch()
-        assert running.wait(timeout=8).returncode == 7
+        assert running.wait().returncode == 7
 
 
 def test_a_slow_reader_gets_everything(dsrun: Dsrun, tmp_path: Path) -> None:
@@ -274,11 +272,11 @@ def test_a_slow_reader_gets_everything(dsrun: Dsrun, tmp_path: Path) -> None:
 def test_a_reader_that_has_gone(dsrun: Dsrun, tmp_path: Path) -> None:
     work = script(tmp_path, FOREVER)
     read_end, write_end = os.pipe()
-    running = dsrun.start(*LOCAL, "--num_gpus", "2", "--grace", "1", work, stdout=write_end)
+    running = dsrun.start(*LOCAL, "--num_gpus", "2", *AT_ONCE, work, stdout=write_end)
     os.close(write_end)
     running.wait_for_output("begun")
     os.close(read_end)
-    done = running.wait(timeout=8)
+    done = running.wait()
     assert done.returncode == 128 + signal.SIGPIPE
     assert TRACEBACK not in done.stderr
 
@@ -397,25 +395,32 @@ def test_the_same_line_of_all_ranks_is_printed_once(
         open(f"up-{rank}", "w").close()
         for other in range(8):
             wait_for_file(f"up-{other}")
-        for number in range(10):
-            print(f"own {rank}\\nstep {number}", flush=True)
-            if rank < 6:
-                print(f"most {number}", file=sys.stderr, flush=True)
-            time.sleep(0.05)
+        last = 0
+        while not os.path.exists("seen"):
+            number = int(time.monotonic() * 10)  # the same for all; on a busy machine some are late
+            if number > last:
+                last = number
+                print(f"own {rank}\\nstep {number}", flush=True)
+                if rank < 6:
+                    print(f"most {number}", file=sys.stderr, flush=True)
+            time.sleep(0.01)
         """,
     )
     hosts = hostfile(cluster, tmp_path, 2, 2, 2, 2)
-    ended = dsrun(*hosts, "--fold", "--log_dir", str(tmp_path / "logs"), work, cwd=tmp_path)
+    running = dsrun.start(*hosts, "--fold", "--log_dir", str(tmp_path / "logs"), work)
+    running.wait_for_output(r"(?m)^n1-n4:0-7\| step \d+$")
+    running.wait_for_output(r"(?m)^n1-n3:0-5\| most \d+$")
+    (tmp_path / "seen").touch()
+    ended = running.wait()
     assert ended.returncode == 0, ended.stderr
     printed = re.findall(r"^(n\S+):(\S+)\| (.*)$", ended.stdout, re.MULTILINE)
-    # On a busy machine some ranks may be late.
-    assert [text for hosts, ranks, text in printed if (hosts, ranks) == ("n1-n4", "0-7")]
-    assert re.search(r"^n1-n3:0-5\| most \d$", ended.stderr, re.MULTILINE)
     for rank in range(8):
         said = [text for _, ranks, text in printed if rank in parse_ranks("", ranks)]
         logged = log_file(tmp_path / "logs", rank, "out").read_text().splitlines()
         assert said == logged
-        assert said == [text for n in range(10) for text in (f"own {rank}", f"step {n}")]
+        assert {*said[::2]} == {f"own {rank}"}
+        steps = [int(text.removeprefix("step ")) for text in said[1::2]]
+        assert steps == sorted(set(steps))
 
 
 def test_workers_of_one_node_do_not_starve_each_other(dsrun: Dsrun, tmp_path: Path) -> None:
@@ -426,15 +431,12 @@ def test_workers_of_one_node_do_not_starve_each_other(dsrun: Dsrun, tmp_path: Pa
             for number in range(20):
                 print(f"tick {number}", file=sys.stderr, flush=True)
                 time.sleep(0.01)
-            open("go", "w").close()
         while rank == 0 and not os.path.exists("go"):
             print("x" * 99)
         """,
     )
     with Path(os.devnull).open("wb") as nowhere:
         running = dsrun.start(*LOCAL, "--num_gpus", "2", work, stdout=nowhere)
-        running.wait_for_output("tick 0")
-        began = time.monotonic()
         running.wait_for_output("tick 19")
-        assert time.monotonic() - began < 3.0
+        (tmp_path / "go").touch()
         assert running.wait().returncode == 0

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..support.limits import wait_for
+from ..support.limits import NEVER, wait_for
 from .command import COMMAND, Running
 from .jobs import (
+    AT_ONCE,
     DEAF,
     EVERYWHERE,
     LOST,
     OBEDIENT,
     PATIENT,
-    PROMPT,
     Job,
     everywhere,
     here_and_there,
@@ -38,8 +38,9 @@ CTRL_C, CTRL_Z, CTRL_BACKSLASH = b"\x03", b"\x1a", b"\x1c"
 SHELL = ("sh", "-c", '"$@"; echo the shell goes on', "sh")
 """A script that has dsrun in its foreground, in its own process group."""
 
-PAUSE = 1.6
-LEASE = ("--heartbeat_timeout", "1")
+LEASE = 3.0
+PAUSE = 1.2 * LEASE
+LEASED = ("--heartbeat_timeout", f"{LEASE}")
 
 COUNT = """
 say("is up")
@@ -113,8 +114,8 @@ def test_a_key_that_stops_is_heard_once_by_every_worker_and_one_that_shows_by_no
             )
             job.running.wait_for_output(shown)
         at.type(key)
-        returncode, errors = job.wait(1 + PROMPT)
-        job.clean(0.5)
+        returncode, errors = job.wait()
+        job.clean()
     assert returncode in {128 + getattr(signal, name), -getattr(signal, name)}
     assert [job.heard(rank) for rank in range(job.size)] == [[name]] * job.size
     assert f"dsrun: stopped by {name}" in errors
@@ -125,7 +126,7 @@ def test_ctrl_c_twice_kills_and_thrice_is_no_worse(
     cluster: Cluster, tmp_path: Path, launcher: str
 ) -> None:
     with terminal() as at, Job(
-        cluster, tmp_path, DEAF, "--grace", "60",
+        cluster, tmp_path, DEAF,
         launcher=launcher, before=at.before, **at.popen(),
     ) as job:  # fmt: skip
         at.type(CTRL_C)
@@ -133,8 +134,8 @@ def test_ctrl_c_twice_kills_and_thrice_is_no_worse(
             job.said(rank, "hears SIGINT")
         at.type(CTRL_C)
         at.type(CTRL_C)
-        assert job.wait(PROMPT)[0] == 130
-        job.clean(PROMPT)
+        assert job.wait()[0] == 130
+        job.clean()
 
 
 @here_and_there
@@ -146,8 +147,8 @@ def test_a_terminal_that_is_closed_hangs_up_the_job(
         Job(cluster, tmp_path, PATIENT, launcher=launcher, before=at.before, **at.popen()) as job,
     ):
         at.hang_up()
-        assert job.wait(1 + PROMPT)[0] == 129
-        job.clean(0.5)
+        assert job.wait()[0] == 129
+        job.clean()
     assert [job.heard(rank) for rank in range(job.size)] == [["SIGHUP"]] * job.size
 
 
@@ -162,7 +163,7 @@ def test_the_death_of_the_shell_hangs_up_the_job(
         ) as job,
     ):
         os.kill(job.running.pid, signal.SIGKILL)
-        job.clean(1 + PROMPT)
+        job.clean()
     assert [job.heard(rank) for rank in range(job.size)] == [["SIGHUP"]] * job.size
 
 
@@ -175,7 +176,7 @@ def test_nohup_keeps_a_job(cluster: Cluster, tmp_path: Path, launcher: str) -> N
         for rank in range(job.size):
             job.said(rank, "hears SIGUSR1")
         job.go()
-        assert job.wait(PROMPT)[0] == 0
+        assert job.wait()[0] == 0
     assert [job.heard(rank) for rank in range(job.size)] == [["SIGUSR1"]] * job.size
 
 
@@ -189,7 +190,7 @@ def test_no_standard_input_stops_nothing(
         cluster, tmp_path, "wait_to_go(); say('goes')", launcher=launcher, before=before
     ) as job:
         job.go()
-        assert job.wait(PROMPT)[0] == 0
+        assert job.wait()[0] == 0
     assert [job.words(rank)[1:] for rank in range(job.size)] == [["goes"]] * job.size
     assert len(re.findall("goes", job.running.stdout)) == job.size
 
@@ -212,7 +213,7 @@ def counted(job: Job) -> int:
 def pass_time(job: Job) -> None:
     """Return when rank 0 has counted on for longer than the lease."""
     until = counted(job) + int(PAUSE / 0.02)
-    wait_for(lambda: counted(job) >= until, "rank 0 to count on", 30)
+    wait_for(lambda: counted(job) >= until, "rank 0 to count on")
 
 
 def complete(job: Job) -> bool:
@@ -233,17 +234,17 @@ def test_ctrl_z_for_longer_than_the_lease_loses_nothing(
     with (
         terminal() as at,
         Job(
-            site, tmp_path, COUNT, *LEASE, launcher=launcher, before=at.before, **at.popen()
+            site, tmp_path, COUNT, *LEASED, launcher=launcher, before=at.before, **at.popen()
         ) as job,
     ):
         for _ in range(2):
             at.type(CTRL_Z)
-            wait_for(lambda: state(job.running.pid) == "T", "a stopped dsrun", PROMPT)
+            wait_for(lambda: state(job.running.pid) == "T", "a stopped dsrun")
             pass_time(job)
             job.running.process.send_signal(signal.SIGCONT)
             job.said(0, f"count {counted(job)}")
         job.go()
-        returncode, errors = job.wait(PROMPT)
+        returncode, errors = job.wait()
     assert (returncode, "lost" in errors) == (0, False), job.running
     assert complete(job)
 
@@ -252,12 +253,12 @@ def test_ctrl_z_for_longer_than_the_lease_loses_nothing(
 def test_a_job_can_be_ended_while_dsrun_is_stopped(
     cluster: Cluster, tmp_path: Path, launcher: str
 ) -> None:
-    with Job(cluster, tmp_path, OBEDIENT, *LEASE, launcher=launcher) as job:
+    with Job(cluster, tmp_path, OBEDIENT, *LEASED, launcher=launcher) as job:
         job.running.process.send_signal(signal.SIGTSTP)
-        wait_for(lambda: state(job.running.pid) == "T", "a stopped dsrun", PROMPT)
+        wait_for(lambda: state(job.running.pid) == "T", "a stopped dsrun")
         job.running.process.send_signal(signal.SIGTERM)
         job.running.process.send_signal(signal.SIGCONT)
-        assert job.wait(1 + PROMPT)[0] == 143
+        assert job.wait()[0] == 143
     assert [job.heard(rank) for rank in range(job.size)] == [["SIGTERM"]] * job.size
 
 
@@ -265,29 +266,29 @@ def test_a_job_can_be_ended_while_dsrun_is_stopped(
 def test_kill_while_dsrun_is_stopped_leaves_nothing(
     cluster: Cluster, tmp_path: Path, launcher: str
 ) -> None:
-    with Job(cluster, tmp_path, OBEDIENT, *LEASE, launcher=launcher) as job:
+    with Job(cluster, tmp_path, OBEDIENT, *LEASED, launcher=launcher) as job:
         job.running.process.send_signal(signal.SIGTSTP)
-        wait_for(lambda: state(job.running.pid) == "T", "a stopped dsrun", PROMPT)
+        wait_for(lambda: state(job.running.pid) == "T", "a stopped dsrun")
         os.kill(job.running.pid, signal.SIGKILL)
-        job.clean(1 + PROMPT)
+        job.clean()
 
 
 @here_and_there
-@pytest.mark.parametrize(("lease", "code"), [("20", 0), ("1", LOST)])
+@pytest.mark.parametrize(("lease", "code"), [(NEVER, 0), (LEASE, LOST)])
 def test_a_stop_without_notice_lasts_as_long_as_the_lease(
-    cluster: Cluster, tmp_path: Path, launcher: str, lease: str, code: int
+    cluster: Cluster, tmp_path: Path, launcher: str, lease: float, code: int
 ) -> None:
     """SIGSTOP cannot be caught: dsrun has no way to tell the nodes of it."""
-    with Job(cluster, tmp_path, COUNT, "--heartbeat_timeout", lease, launcher=launcher) as job:
+    with Job(cluster, tmp_path, COUNT, "--heartbeat_timeout", f"{lease}", launcher=launcher) as job:
         job.running.process.send_signal(signal.SIGSTOP)
         if code:
-            wait_for(lambda: not job.pids(), "the nodes to give up", 1 + 3 * PROMPT)
+            wait_for(lambda: not job.pids(), "the nodes to give up")
         else:
             pass_time(job)
         job.running.process.send_signal(signal.SIGCONT)
         job.go()
-        returncode, errors = job.wait(1 + PROMPT)
-        job.clean(PROMPT)
+        returncode, errors = job.wait()
+        job.clean()
     assert returncode == code, job.running
     assert ("dsrun: lost" in errors) == bool(code)
 
@@ -299,9 +300,9 @@ def test_a_reader_that_leaves_ends_the_job(site: Cluster, tmp_path: Path, launch
         "    time.sleep(0.01)\n"
     )
     shell = '"$@" count.py | head -1; echo ${PIPESTATUS[0]}'
-    words = [*COMMAND, *place(launcher, 2, ("n1", "n2")), "--no_local_rank", "--grace", "1"]
+    words = [*COMMAND, *place(launcher, 2, ("n1", "n2")), "--no_local_rank", *AT_ONCE]
     done = Running(
         site.login.popen(["bash", "-c", shell, "bash", *words], cwd=tmp_path, text=False)
-    ).wait(1 + 3 * PROMPT)
+    ).wait()
     assert re.fullmatch(r"\w+:\d\| count \d+\n141\n", done.stdout), done
     assert "Traceback" not in done.stderr
