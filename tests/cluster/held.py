@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import local
 
-from ..support.limits import wait_for
+from ..support.limits import NEVER, wait_for
 from .command import CHECKOUT, Running
-from .jobs import options, parent
+from .jobs import AT_ONCE, options, parent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,6 +45,8 @@ while not os.path.exists(sys.argv[1]):
 class Held:
     """A hold at the login: `with Held(...) as held`; at the end it is killed if it still runs.
 
+    Silence ends it, or loses a node, only if the words say so.
+
     Attributes:
         name: of the hold.
         running: dsrun-hold.
@@ -60,12 +62,12 @@ class Held:
         for name, text in (("tell.py", TELL), ("wait.py", WAIT)):
             (folder / name).write_text(text)
         where = [*options(launcher), *(["--host", hosts] if hosts else [])]
-        self._argv = [*HOLD, "--name", self.name, *where, "--grace", "1", *words]
+        self._argv = [*HOLD, "--name", self.name, *where, *AT_ONCE, *words]
 
     def __enter__(self) -> Held:
         self.running = Running(self._cluster.login.popen(self._argv, cwd=self._folder, text=False))
         try:
-            self.running.wait_for_output("holding .* nodes? with", 30)
+            self.running.wait_for_output("holding .* nodes? with")
         except BaseException:
             self.running.kill()
             raise
@@ -84,7 +86,7 @@ class Held:
             f"--on={self.name}",
             "--no_local_rank",
             "--grace",
-            "1",
+            f"{NEVER:g}",
             *words,
         ]
         process = self._cluster.login.popen(argv, **{"cwd": self._folder, "text": False, **more})
@@ -105,7 +107,7 @@ class Held:
 
     def wait_up(self, client: Running, workers: int) -> None:
         """Wait until so many workers of a run of wait.py are up."""
-        wait_for(lambda: client.stdout.count("is up") == workers, f"{workers} workers", 20)
+        wait_for(lambda: client.stdout.count("is up") == workers, f"{workers} workers")
 
     def release(self) -> subprocess.CompletedProcess[str]:
         """Release the nodes, and return how the hold ended."""

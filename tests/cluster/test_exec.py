@@ -98,7 +98,7 @@ def test_commands_and_files_over_ssh(execute: Exec, cluster: Cluster) -> None:
     assert done.stderr == "dsrun: n3: exit code 1\n"
     copy_and_fetch(execute, *ALL)
     with ssh_file(cluster, "known_hosts", known(cluster, "login n1 n3 n4")):
-        options = ("--connect_timeout", "2", "--host", "n1,n2,blackhole")
+        options = ("--connect_timeout", "5", "--host", "n1,n2,blackhole")
         done = execute(*options, "hostname")
     assert (done.returncode, done.stdout) == (69, "n1: n1\n")
     assert re.search("dsrun: n2: unknown host key", done.stderr)
@@ -135,7 +135,7 @@ def test_a_host_that_is_cut_off_is_lost_and_the_others_are_not(
 
 
 def test_commands_and_files_on_a_hold(execute: Exec, cluster: Cluster, tmp_path: Path) -> None:
-    with Held(cluster, tmp_path, "n1,n2,n3,n4") as held:
+    with Held(cluster, tmp_path, "n1,n2,n3,n4", "--heartbeat_timeout", "5") as held:
         on = ("--on", held.name)
         done = execute(*on, "--shell", "echo $((6 * 7)); [ $(hostname) != n3 ]")
         assert (done.returncode, done.stdout) == (1, "n[1-4]: 42\n")
@@ -150,7 +150,7 @@ def test_commands_and_files_on_a_hold(execute: Exec, cluster: Cluster, tmp_path:
         running.process.kill()
         wait_for(lambda: execute.running("4711") == [], "the commands to end")
         with cluster.host("n4").powered_off():
-            held.running.wait_for_output("lost n4|n4: .*lost", 30)
+            held.running.wait_for_output("lost n4|n4: .*lost")
             done = execute(*on, "hostname")
             assert (done.returncode, done.stdout) == (69, "n1: n1\nn2: n2\nn3: n3\n")
 

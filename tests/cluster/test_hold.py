@@ -11,10 +11,11 @@ import pytest
 
 from ..support.limits import wait_for
 from .held import Held, descriptors
-from .jobs import LOST, PROMPT
+from .jobs import LOST
 from .traces import Traces
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from .command import Running
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 UNUSABLE = 69
 HOSTS = "n1:2,n2:2"
+LEASE = ("--heartbeat_timeout", "5")
 BOOTED = ("-E", "-S", "-c")
 """What the command of a node launcher, and of its guard, begins with."""
 
@@ -29,14 +31,14 @@ STRANGER = """
 import os, socket, sys
 os.setgid(65534); os.setuid(65534)
 with socket.socket(socket.AF_UNIX) as line:
-    line.settimeout(10)
+    line.settimeout(600)
     line.connect(chr(0) + sys.argv[1])
     print(line.recv(1))
 """
 
 
 def clean(traces: Traces) -> None:
-    wait_for(lambda: not traces.leftovers(), "clean", 10)
+    wait_for(lambda: not traces.leftovers(), "clean")
 
 
 def workers(told: list[dict[str, Any]]) -> set[tuple[str, int]]:
@@ -137,19 +139,19 @@ def test_a_job_dies_and_the_hold_lives(cluster: Cluster, tmp_path: Path) -> None
         assert client.wait().returncode == 128 + signal.SIGINT
         client = up()
         client.kill()
-        wait_for(lambda: not held.workers(), "the end of the workers of a killed client", 5)
+        wait_for(lambda: not held.workers(), "the end of the workers of a killed client")
         client = up()
         os.kill(held.launchers("n2")[1], signal.SIGKILL)
         assert client.wait().returncode == LOST
-        held.running.wait_for_output("n2 is back", 20)
+        held.running.wait_for_output("n2 is back")
         assert len(held.tell("tell.py")) == 4
         os.kill(held.launchers("n2")[0], signal.SIGKILL)
-        held.running.wait_for_output("lost n2", 10)
+        held.running.wait_for_output("lost n2")
         assert [one["host"] for one in held.tell("--exclude", "n2", "tell.py")] == ["n1", "n1"]
         refused = held("--include", "n2", "tell.py")
         assert refused.returncode == UNUSABLE
         assert "n2: " in refused.stderr
-        wait_for(lambda: held.running.stderr.count("n2 is back") == 2, "n2", 20)
+        wait_for(lambda: held.running.stderr.count("n2 is back") == 2, "n2")
         assert len(held.tell("tell.py")) == 4
 
 
@@ -165,7 +167,7 @@ def test_a_hold_is_killed(cluster: Cluster, tmp_path: Path, number: int, during:
         held.running.process.send_signal(number)
         hold = held.running.wait()
         code = client.wait().returncode if client is not None else None
-        wait_for(lambda: not traces.leftovers(), "clean", PROMPT)
+        wait_for(lambda: not traces.leftovers(), "clean")
     killed = number == signal.SIGKILL
     assert hold.returncode == (-number if killed else 128 + number)
     assert code in ({None} if client is None else {LOST} if killed else {143, 129})
@@ -173,12 +175,12 @@ def test_a_hold_is_killed(cluster: Cluster, tmp_path: Path, number: int, during:
 
 def test_a_node_loses_power_while_it_is_held(cluster: Cluster, tmp_path: Path) -> None:
     """It is missed by its heartbeats between two jobs, and comes back with its power."""
-    with Held(cluster, tmp_path, "n1:2,n2:2,n3:2", "--heartbeat_timeout", "2") as held:
+    with Held(cluster, tmp_path, "n1:2,n2:2,n3:2", *LEASE) as held:
         with cluster.host("n2").powered_off():
-            held.running.wait_for_output("lost n2: no heartbeat for 2 s", 10)
+            held.running.wait_for_output("lost n2: no heartbeat for 5 s")
             told = held.tell("tell.py")
             assert [one["host"] for one in told] == ["n1", "n1", "n3", "n3"]
-        held.running.wait_for_output("n2 is back", 60)
+        held.running.wait_for_output("n2 is back")
         assert len(held.tell("tell.py")) == 6
 
 
@@ -189,11 +191,11 @@ def test_a_hold_whose_machine_is_cut_off_between_jobs(cluster: Cluster, tmp_path
         found = cluster.processes()
         return [p.pid for p in found if p.host in {"n1", "n2"} and p.argv[1:4] == BOOTED]
 
-    with Held(cluster, tmp_path, HOSTS, "--heartbeat_timeout", "2") as held:
+    with Held(cluster, tmp_path, HOSTS, *LEASE) as held:
         assert len(there()) == 4
         with cluster.login.unplugged():
-            wait_for(lambda: not there(), "the end of the node launchers", 10)
-        wait_for(lambda: held.running.stderr.count("is back") == 2, "both nodes", 60)
+            wait_for(lambda: not there(), "the end of the node launchers")
+        wait_for(lambda: held.running.stderr.count("is back") == 2, "both nodes")
         assert len(held.tell("tell.py")) == 4
 
 
@@ -210,6 +212,11 @@ def test_another_user_is_refused_and_a_detached_hold_stays(
         assert released.returncode == 0
 
 
+def no_more(now: Sequence[int], before: Sequence[int]) -> bool:
+    """Whether none of these numbers has grown; the last run before may have had a rest left."""
+    return all(one <= other for one, other in zip(now, before, strict=True))
+
+
 @pytest.mark.parametrize("runs", [20, pytest.param(200, marks=pytest.mark.tier("all"))])
 def test_many_runs_leave_nothing_in_the_hold(cluster: Cluster, tmp_path: Path, runs: int) -> None:
     """Threads, descriptors and processes are the same afterwards; memory is, but for a MB."""
@@ -221,9 +228,9 @@ def test_many_runs_leave_nothing_in_the_hold(cluster: Cluster, tmp_path: Path, r
         (threads, fds, memory), theirs = held.size(), descriptors(pids)
         for _ in range(runs):
             assert held("tell.py").returncode == 0
-        wait_for(lambda: held.size()[:2] == (threads, fds), "the end of its threads", 5)
-        assert descriptors(pids) == theirs
-        assert len(cluster.processes()) == processes
+        wait_for(lambda: no_more(held.size()[:2], (threads, fds)), "the end of its threads")
+        wait_for(lambda: no_more(descriptors(pids), theirs), "the end of their descriptors")
+        wait_for(lambda: len(cluster.processes()) <= processes, "the end of their processes")
         assert held.size()[2] - memory < 1024
 
 
@@ -237,12 +244,12 @@ def test_an_elastic_job_gets_a_lost_node_back_and_so_does_the_hold(
         client = held.start(*elastic, "--gain_delay", "0", "wait.py", str(go))
         held.wait_up(client, 4)
         os.kill(held.launchers("n2")[1], signal.SIGKILL)
-        client.wait_for_output("next round: 2 workers on n1", 20)
-        client.wait_for_output("next round: 4 workers on n1, n2", 30)
+        client.wait_for_output("next round: 2 workers on n1")
+        client.wait_for_output("next round: 4 workers on n1, n2")
         held.wait_up(client, 4 + 2 + 4)
         os.kill(held.launchers("n2")[1], signal.SIGKILL)
         held.wait_up(client, 4 + 2 + 4 + 2)
         go.touch()
         assert client.wait().returncode == 0
-        held.running.wait_for_output("n2 is back", 20)
+        held.running.wait_for_output("n2 is back")
         assert len(held.tell("tell.py")) == 4

@@ -12,7 +12,7 @@ import pytest
 from ..support.limits import wait_for
 from .command import CHECKOUT, Running
 from .held import Held
-from .jobs import LOST, PROMPT, parent
+from .jobs import LOST, parent
 from .traces import Traces
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def test_two_jobs_and_a_command_on_the_same_nodes(
         assert held.release().returncode == 0
         assert stuck.wait().returncode != 0
         assert sides.two.wait().returncode != 0
-    wait_for(lambda: not traces.leftovers(), "clean", PROMPT)
+    wait_for(lambda: not traces.leftovers(), "clean")
 
 
 def test_what_dies_beside_another_job(cluster: Cluster, tmp_path: Path) -> None:
@@ -111,16 +111,16 @@ def test_what_dies_beside_another_job(cluster: Cluster, tmp_path: Path) -> None:
         os.kill(sides.launchers(sides.one, "n2")[1], signal.SIGKILL)
         assert (sides.one.wait().returncode, sides.two.wait().returncode) == (LOST, LOST)
         wait_for(lambda: sides.sleeping() == ["n1"], "its end on n2")
-        held.running.wait_for_output("n2 is back", 20)
+        held.running.wait_for_output("n2 is back")
         stuck.kill()
         sides = Sides(cluster, held, tmp_path)
         os.kill(sides.launchers(sides.one, "n1")[0], signal.SIGKILL)
         assert (sides.one.wait().returncode, sides.two.wait().returncode) == (LOST, LOST)
-        held.running.wait_for_output("n1 is back", 20)
+        held.running.wait_for_output("n1 is back")
         sides = Sides(cluster, held, tmp_path)
         held.running.process.send_signal(signal.SIGKILL)
         assert (sides.one.wait().returncode, sides.two.wait().returncode) == (LOST, LOST)
-        wait_for(lambda: not traces.leftovers(), "clean", PROMPT)
+        wait_for(lambda: not traces.leftovers(), "clean")
 
 
 @pytest.mark.tier("all")
@@ -136,11 +136,11 @@ def test_an_elastic_job_gets_its_nodes_back_beside_another_job(
         sides.two = held.start("--elastic_training", *SECOND, "wait.py", str(sides.go))
         held.wait_up(sides.two, 2)
         os.kill(sides.launchers(sides.two, "n2")[1], signal.SIGKILL)
-        sides.two.wait_for_output("next round: 2 workers on n1, n2", 30)
+        sides.two.wait_for_output("next round: 2 workers on n1, n2")
         held.wait_up(sides.two, 5)
         os.kill(sides.launchers(sides.one, "n2")[1], signal.SIGKILL)
         assert sides.one.wait().returncode == LOST
-        wait_for(lambda: sides.two.stderr.count("next round: 2 workers") == 2, "n2", 60)
+        wait_for(lambda: sides.two.stderr.count("next round: 2 workers") == 2, "n2")
         held.wait_up(sides.two, 8)
         sides.go.touch()
         assert sides.two.wait().returncode == 0
