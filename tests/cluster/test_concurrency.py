@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..support.limits import wait_for
+from ..support.limits import HANG, NEVER, wait_for
 from .command import COMMAND
-from .reaching import HELLO, LOST, PAUSE, UNUSABLE, at_most, on, remote, script, workers
+from .reaching import HELLO, LOST, PAUSE, UNUSABLE, on, remote, script, workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
     from .command import Dsrun
     from .hosts import Cluster
     from .machines import Machine
+
+PATIENT = [
+    word
+    for name in ("connect", "start", "heartbeat")
+    for word in (f"--{name}_timeout", f"{NEVER:g}")
+]
+"""Options with which no silence ends a job that a test waits for."""
 
 # As rank 0 of torch does with a store: it binds the port and others connect to it.
 STORE = """
@@ -34,9 +41,9 @@ if os.environ["RANK"] == "0":
             store.accept()[0].sendall(os.environ["DSRUN_JOB_ID"].encode())
     print("port", port)
 else:
-    for attempt in range(500):
+    while True:
         try:
-            peer = socket.create_connection((address, port), 10)
+            peer = socket.create_connection((address, port))
             break
         except ConnectionRefusedError:
             time.sleep(0.02)
@@ -93,10 +100,10 @@ def test_one_of_two_jobs_is_stopped(
     running = [dsrun.start(*on("n1 n2", launcher), path) for path in paths]
     for one in running:
         for host in ("n1", "n2"):
-            one.wait_for_output(f"{host}:[01]. is up", 30)
+            one.wait_for_output(f"{host}:[01]. is up")
     before = workers(cluster, paths[1])
     running[0].process.send_signal(number)
-    running[0].process.wait(20)
+    running[0].process.wait(HANG)
     wait_for(lambda: not workers(cluster, paths[0]), "the end of the stopped job")
     assert (len(before), workers(cluster, paths[1])) == (2, before)
     running[1].process.send_signal(signal.SIGINT)
@@ -108,8 +115,8 @@ def test_a_master_port_that_is_taken_names_its_holder(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
 ) -> None:
     path = script(tmp_path, HELLO)
-    with beside(cluster.host("n1"), holder(29500)) as pid, at_most(10):
-        ended = dsrun(*on("n1 n2", launcher), "--master_port", "29500", path)
+    with beside(cluster.host("n1"), holder(29500)) as pid:
+        ended = dsrun(*on("n1 n2", launcher), *PATIENT, "--master_port", "29500", path)
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
     (said,) = re.findall("^dsrun:   n1: (.*)$", ended.stderr, re.MULTILINE)
     assert said.startswith(f"port 29500 is taken by python (pid {pid})") or re.match(
@@ -212,8 +219,8 @@ def test_two_jobs_at_a_time_do_not_meet(dsrun: Dsrun, tmp_path: Path, attempt: i
 
 def test_twenty_jobs_at_once(dsrun: Dsrun, tmp_path: Path) -> None:
     path = script(tmp_path, f"{STORE}\nprint('job', os.environ['DSRUN_JOB_ID'])")
-    running = [dsrun.start(*on("n1 n2", "openssh"), path) for _ in range(20)]
-    ended = [one.wait(120) for one in running]
+    running = [dsrun.start(*on("n1 n2", "openssh", *PATIENT), path) for _ in range(20)]
+    ended = [one.wait() for one in running]
     assert Counter(one.returncode for one in ended) == {0: 20}
     assert all("met my own rank 0" in one.stdout for one in ended)
     jobs = Counter(job for one in ended for job in re.findall("job (\\S+)\n", one.stdout))
@@ -223,7 +230,7 @@ def test_twenty_jobs_at_once(dsrun: Dsrun, tmp_path: Path) -> None:
 def test_twenty_jobs_at_once_on_this_machine(dsrun: Dsrun, tmp_path: Path) -> None:
     path = script(tmp_path, STORE)
     running = [dsrun.start("--num_gpus", "2", path) for _ in range(20)]
-    ended = [one.wait(120) for one in running]
+    ended = [one.wait() for one in running]
     assert Counter(one.returncode for one in ended) == {0: 20}
     assert all("met my own rank 0" in one.stdout for one in ended)
 
