@@ -109,7 +109,9 @@ def listening(table: Sequence[str], port: int) -> list[ListeningSocket]:
 
 
 def taken_problem(port: int) -> str:
-    """Return who holds a port, in words."""
+    """Return who holds a port, in words; or, for 0, that there is none left."""
+    if not port:
+        return "no port is free: see ip_local_port_range in /proc/sys/net/ipv4, and ss -tan"
     sockets = listeners(port)
     by = _holder(sockets[0].inode) if sockets else ""
     if not sockets and is_held(port):

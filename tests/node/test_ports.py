@@ -13,6 +13,10 @@ import pytest
 from dsrun.launcher.common.network import any_address
 from dsrun.launcher.node import ports
 
+from ..support.checkout import IMPORTABLE
+from ..support.local_control import needs_root
+from ..support.needs import need
+
 
 def bind(port: int, *options: int, listen: bool = True) -> socket.socket:
     """Bind as a program with these socket options would."""
@@ -65,6 +69,29 @@ def test_a_held_port_is_not_taken_by_accident_and_serves_the_store(chosen: bool)
             pass
     finally:
         held.close()
+
+
+NONE_LEFT = """
+import socket
+from dsrun.launcher.node import ports
+with open("/proc/sys/net/ipv4/ip_local_port_range", "w") as file:
+    file.write("52000 52009")
+taken = [socket.create_server(("", 0)) for _ in range(10)]
+try:
+    ports.Reservation(0)
+except OSError:
+    print(ports.taken_problem(0))
+"""
+
+
+@needs_root
+def test_that_no_port_is_free_is_said() -> None:
+    need("unshare")
+    command = ["unshare", "--net", sys.executable, "-c", NONE_LEFT]
+    environ = {**os.environ, **IMPORTABLE}
+    ran = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    problem = "no port is free: see ip_local_port_range in /proc/sys/net/ipv4, and ss -tan"
+    assert (ran.stdout, ran.stderr) == (f"{problem}\n", "")
 
 
 def free_port() -> int:
