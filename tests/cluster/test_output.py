@@ -52,18 +52,20 @@ MUCH = """
         open("ticked", "w").close()
         wait_for_file("go")
     else:
-        digest, number = hashlib.sha256(), 0
-        while number < count or not os.path.exists("ticked"):
+        digest = hashlib.sha256()
+        for number in range(20 * count):
+            if number >= count and os.path.exists("ticked"):
+                break
             part = b"%d\\n" % number + block
             sys.stdout.buffer.write(part)
             digest.update(part)
-            number += 1
+        else:
+            sys.exit("rank 2 starves")
         sys.stdout.flush()
         open(f"sum{rank}.new", "w").write(digest.hexdigest())
         os.rename(f"sum{rank}.new", f"sum{rank}")
         wait_for_file("go")
 """
-
 """Ranks 0 and 1 go on until rank 2, too, has written more than lies in pipes."""
 
 FOREVER = """
