@@ -50,7 +50,7 @@ DEVICE_ROWS = (
         MEMORY,
         NO,
         said=_OOM,
-        pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+)[\s\S]*?total capacity of"
+        pattern=r"Tried to allocate (?P<tried>[\d.]+ \w+)[\s\S]{0,200}?total capacity of"
         r" (?P<total>[\d.]+ \w+) of which (?P<free>[\d.]+ \w+) is free",
         sentence="the memory of its device is used up: {tried} were asked for, and"
         " {free} of {total} were free",
@@ -225,7 +225,7 @@ NCCL_ROWS = (
             "Watchdog caught collective operation timeout", "Some NCCL operations have failed"
         ),
         pattern=r"WorkNCCL\(SeqNum=(?P<number>\d+), OpType=(?P<what>\w+)"
-        r"[\s\S]*?ran for (?P<ms>\d+) milliseconds",
+        r"[\s\S]{0,400}?ran for (?P<ms>\d+) milliseconds",
         sentence="collective {number} ({what}) has timed out after {ms} ms:"
         " another rank did not take part in it",
         advice="look at the rank that did not come; dsrun-job stacks shows where all are",

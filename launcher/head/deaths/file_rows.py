@@ -158,7 +158,8 @@ DISK_ROWS = (
         said("No such file or directory"),
         "{program} is not installed on this node",
         raised=("FileNotFoundError",),
-        pattern=r"No such file or directory: '(?P<program>[^/'.]+)'(?=[\s\S]*\(subprocess\.py)",
+        pattern=r"\A(?=[\s\S]*\(subprocess\.py)[\s\S]*?"
+        r"No such file or directory: '(?P<program>[^/'.]+)'",
     ),
     Row("no-file", DATA, NO, raised=("FileNotFoundError", "NotADirectoryError"), advice=EVERYWHERE),
     Row(

@@ -41,7 +41,8 @@ _UNKNOWN = (
     r"|could not consume arg|not (an option|recogni[sz]ed|expected)|wasn't expected|is unknown"
     r"|provided but not defined|arguments are not used"
 )
-_NAMED = rf"({_UNKNOWN}).*\blocal[_-]rank|-local[_-]rank\b.*({_UNKNOWN})"
+_BEFORE = r"-local[_-]rank\b"
+_BEHIND = r"\blocal[_-]rank"
 
 # How programs with short options only report it, such as ssh, nvidia-smi and procps, and any
 # program that repeats it. In the output of a Python script this may mean something else.
@@ -71,10 +72,23 @@ def _local_rank(failure: Failure, program: Program | None, _folder: str) -> Verd
         return None
     executable = program is not None and program.no_python
     named = "rank" in output.lower()  # else the patterns, which are large, need not be compiled
-    complains = (named and re.search(_NAMED, output, re.IGNORECASE)) or (
+    complains = (named and any(map(_is_unknown, output.split("\n")))) or (
         executable and re.search(_UNNAMED, output, re.IGNORECASE)
     )
     return LOCAL_RANK if complains else None
+
+
+def _is_unknown(line: str) -> bool:
+    """Return whether a line says that --local_rank, which stands before or behind, is unknown."""
+    if "rank" not in line.lower():
+        return False
+    unknown = [match.span() for match in re.finditer(_UNKNOWN, line, re.IGNORECASE)]
+    before = re.search(_BEFORE, line, re.IGNORECASE)
+    behind = [match.start() for match in re.finditer(_BEHIND, line, re.IGNORECASE)]
+    return bool(unknown) and (
+        (before is not None and before.end() <= unknown[-1][0])
+        or (bool(behind) and behind[-1] >= unknown[0][1])
+    )
 
 
 def _no_input(failure: Failure, _program: Program | None, _folder: str) -> Verdict | None:

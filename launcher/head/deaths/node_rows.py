@@ -144,7 +144,7 @@ SIGNAL_ROWS = (
         "crashed",
         said=said("Fatal Python error: "),
         # The first frame that is not a library's, if there is one.
-        pattern=r"Current thread .*\n(?:\s*File \"[^\"]*/(?:lib/python|site-packages/).*\n)*"
+        pattern=r"Current thread .*\n(?:\s*File \"(?=[^\"\n]*/(?:lib/python|site-packages/)).*\n)*"
         r"\s*File \"(?:.*/)?(?P<file>[^/\"]+)\", line (?P<line>\d+) in (?P<what>\S+)",
         sentence="native code has crashed, called by {what} ({file}:{line})",
         finds="crash",

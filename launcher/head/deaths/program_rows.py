@@ -19,7 +19,7 @@ INSTALL_ROWS = (
         said("cannot open shared object file"),
         "{library} is missing on this node",
         "install it there, or name its folder in LD_LIBRARY_PATH; dsrun-check compares the nodes",
-        pattern=r"(?P<library>[\w.+-]+): cannot open shared object file",
+        pattern=r"(?<![\w.+-])(?P<library>[\w.+-]+): cannot open shared object file",
     ),
     Row(
         "library-old",

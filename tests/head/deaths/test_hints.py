@@ -10,6 +10,8 @@ from dsrun.launcher.head.deaths.hints import hint
 from dsrun.launcher.head.report.report import Failure
 from dsrun.launcher.specs.program import Program
 
+from ...support.cost import LINEAR, growth
+
 
 def failure(stderr: str, stdout: str = "") -> Failure:
     return Failure(1.0, 0, 0, "w0", 4321, 1, stderr=stderr, stdout=stdout)
@@ -120,3 +122,16 @@ def test_a_module_that_lies_in_the_workers_folder(tmp_path: Path) -> None:
         )
         assert hints(ended, Program("scripts/t.py"), str(folder)) == [text] * bool(module)
         assert hints(ended, None, "") == []
+
+
+@pytest.mark.parametrize(
+    "piece", ["unknown option ", "-local-rank ", "local_rank: is unknown", "illegal option -", "-"]
+)
+@pytest.mark.parametrize("end", ["", " -local_rank"])
+def test_no_output_is_searched_long(piece: str, end: str) -> None:
+    program = Program("train.py", no_python=True, local_rank=True)
+
+    def search(size: int) -> None:
+        hint(failure("rank" + piece * (size // len(piece)) + end), program, "")
+
+    assert growth(search, 1000) < LINEAR
