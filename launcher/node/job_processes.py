@@ -33,8 +33,8 @@ ends at once has another pid each time."""
 LAUNCHER_TIME = 2.0
 """Seconds for a guard to end what its killed node launcher leaves."""
 
-LAST = 5.0
-"""Seconds of such looks; what is left then is named."""
+LOOKS = 50
+"""How often; what is left then is named. No time is set, as a look may take long itself."""
 
 
 class Found:
@@ -191,9 +191,8 @@ class Ending:
         for one in self._launchers:
             one.send(signal.SIGKILL)
         self._wake_guards()
-        last = self._loop.clock() + LAST
         wait = LAUNCHER_TIME if self._launchers else 0.0
-        self._timer = self._loop.call_later(wait, lambda: self._kill(last))
+        self._timer = self._loop.call_later(wait, lambda: self._kill(LOOKS))
 
     def _wake_guards(self) -> None:
         for launcher in self._launchers:
@@ -202,15 +201,15 @@ class Ending:
                 one.send(signal.SIGCONT)
                 one.close()
 
-    def _kill(self, last: float) -> None:
-        """Kill everything again and again until `last`, as it may fork meanwhile."""
+    def _kill(self, looks: int) -> None:
+        """Kill everything again and again, so many times more, as it may fork meanwhile."""
         self._numbers = (signal.SIGSTOP, signal.SIGKILL)
         for _ in range(SWEEPS):
             self._sweep()
         for one in self._running.values():
             one.send(signal.SIGKILL)
-        if self._loop.clock() < last:
-            self._timer = self._loop.call_later(LOOK, lambda: self._kill(last))
+        if looks:
+            self._timer = self._loop.call_later(LOOK, lambda: self._kill(looks - 1))
         else:
             self._finish()
 

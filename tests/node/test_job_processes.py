@@ -17,7 +17,9 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.job_messages import EndedJob, EndJob
 from dsrun.launcher.node import job_processes, leftovers, processes
-from dsrun.launcher.node.job_processes import Ending, find, launchers
+from dsrun.launcher.node.job_processes import Ending, Found, find, launchers
+
+from ..support.limits import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,12 +37,13 @@ STUBBORN = f"import signal; signal.signal(15, signal.SIG_IGN); {WAIT}"
 FORKS = """
 import os, time
 print(flush=True)
-for _ in range(10_000):
+late = time.monotonic() + 1200
+while time.monotonic() < late:
     if os.fork() > 0:
         os._exit(0)
     time.sleep(0.001)
 """
-"""Has another pid every millisecond, for ten seconds or more."""
+"""Has another pid every millisecond, for longer than a test waits."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +63,7 @@ class Processes:
         given = {"DSRUN_JOB_ID": job, NAME: launcher}
         env = {**os.environ, **{name: text for name, text in given.items() if text}}
         argv = (
-            [sys.executable, "-ISc", code] if user is None else ["sh", "-c", "echo; exec sleep 60"]
+            [sys.executable, "-ISc", code] if user is None else ["sh", "-c", "echo; exec sleep 600"]
         )
         child = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, user=user)
         self._stack.enter_context(child)
@@ -84,9 +87,13 @@ def found(job: str = JOB) -> list[int]:
     return [one.pid for one in held]
 
 
-def ended(grace: float = 20.0, number: int = signal.SIGTERM) -> EndedJob:
+def ended(
+    grace: float = NEVER,
+    number: int = signal.SIGTERM,
+    clock: Callable[[], float] = time.monotonic,
+) -> EndedJob:
     """End the job, and return the outcome."""
-    loop, outcomes = Loop(), []
+    loop, outcomes = Loop(clock), []
 
     def over(outcome: EndedJob) -> None:
         outcomes.append(outcome)
@@ -166,10 +173,23 @@ def test_a_stubborn_process_is_killed_after_the_grace(some: Processes) -> None:
 def test_processes_that_change_their_pid_are_killed(some: Processes) -> None:
     for _ in range(3):
         some.start(code=FORKS)
-        began = time.monotonic()
         assert ended(grace=0.2).left == ()
-        assert time.monotonic() - began < 5, "it has ended by itself"
         assert not any(found() for _ in range(50))
+
+
+def test_all_end_where_each_look_takes_long(
+    some: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten seconds, by the clock of the loop."""
+    looks: list[str] = []
+
+    def look(job_id: str) -> Iterator[Found]:
+        looks.append(job_id)
+        return find(job_id)
+
+    monkeypatch.setattr(job_processes, "find", look)
+    some.start(code=STUBBORN)
+    assert ended(grace=0.2, clock=lambda: time.monotonic() + 10 * len(looks)).left == ()
 
 
 def test_nothing_to_end_is_an_outcome() -> None:
@@ -212,7 +232,7 @@ def test_a_process_that_cannot_be_ended_is_named(
     some: Processes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     some.start()
-    monkeypatch.setattr(job_processes, "LAST", 0.2)
+    monkeypatch.setattr(job_processes, "LOOKS", 2)
     deaf: Callable[..., None] = lambda _self, _number: None  # noqa: E731
     monkeypatch.setattr(job_processes.Found, "send", deaf)
     outcome = ended(grace=0.1)
