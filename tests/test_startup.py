@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from .support.checkout import BIN, IMPORTABLE
+from .support.limits import HANG
 from .support.played_hold import playing
 
 DSRUN = (sys.executable, "-E", "-S", str(BIN / "dsrun"))
@@ -81,7 +82,7 @@ def dsrun(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANG,
     )
 
 
@@ -89,6 +90,14 @@ def test_the_runner_loads_nothing_heavy() -> None:
     found = loaded("import dsrun.launcher.runner")
     assert "dsrun.launcher.common.errors" in found
     assert found & HEAVY == set()
+
+
+def test_what_explains_failures_loads_nothing_slow() -> None:
+    """A job that takes longer than a second loads it, such as any job on a busy machine."""
+    before = loaded("import dsrun.launcher.head.run.run")
+    found = loaded("import dsrun.launcher.head.run.run, dsrun.launcher.head.deaths.verdict")
+    assert "dsrun.launcher.head.deaths.table" in found - before
+    assert (found - before) & (HEAVY | SLOW | UNUSED) == set()
 
 
 def test_the_names_looked_for_are_seen_when_they_are_loaded() -> None:
@@ -161,9 +170,9 @@ def test_a_job_on_held_nodes_loads_the_planning_and_nothing_of_the_run(tmp_path:
     with playing() as hold:
         argv = [*DSRUN[:3], "-X", "importtime", *DSRUN[3:], f"--on={hold.name}", "train.py"]
         with subprocess.Popen(argv, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as client:
-            hold.requests.get(timeout=60)
+            hold.requests.get(timeout=HANG)
             hold.end(0)
-            _, log = client.communicate(timeout=60)
+            _, log = client.communicate(timeout=HANG)
     assert client.returncode == 0, log
     found = imported(log)
     assert {"dsrun.launcher.commands.on", "dsrun.launcher.planning.planner"} <= found

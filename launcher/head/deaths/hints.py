@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 
 from ...specs.verdict import FailureClass, Retry, Verdict
 
@@ -105,6 +104,8 @@ def _missing(failure: Failure, _program: Program | None, folder: str) -> Verdict
     sentence = (
         f"{names[-1]} is in {folder}, which python does not search for a script in another folder"
     )
+    import shlex
+
     path = shlex.quote(f"PYTHONPATH={folder}")
     return Verdict(FailureClass.SCRIPT, Retry.NO, sentence, f"give --export {path}")
 
