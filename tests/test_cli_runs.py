@@ -21,6 +21,7 @@ from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.resources.world_info import decode
 
 from .support.checkout import BIN, IMPORTABLE
+from .support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -61,7 +62,7 @@ def dsrun(
     ours = {name: value for name, value in os.environ.items() if not name.startswith("DSRUN_")}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     return subprocess.run(
-        [*DSRUN, *words], cwd=folder, env={**ours, **(env or {})}, text=True, timeout=60,
+        [*DSRUN, *words], cwd=folder, env={**ours, **(env or {})}, text=True, timeout=HANG,
         check=False, **{**pipes, **options},
     )  # fmt: skip
 
@@ -612,7 +613,7 @@ def by_hand(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "dsrun.launcher.launch", *words]
     env = {**os.environ, **IMPORTABLE}
     return subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=HANG, check=False
     )
 
 

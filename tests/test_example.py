@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .support.checkout import CHECKOUT
+from .support.limits import HANG
 from .support.needs import need_modules
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ pytestmark = pytest.mark.tier("ci")
 
 EXAMPLE = str(CHECKOUT / "examples" / "train_ddp.py")
 SHORT = ("--batch", "50", "--log_every", "1")
-TIMEOUT = 120.0
 
 Losses = dict[int, float]
 
@@ -48,7 +48,7 @@ def test_loss_falls(alone: Losses) -> None:
 
 def test_three_uneven_ranks_have_the_same_losses(alone: Losses) -> None:
     with ranks(3, *SHORT, "--steps", "20", "--local_rank=0") as processes:
-        outputs = [process.communicate(timeout=TIMEOUT)[0] for process in processes]
+        outputs = [process.communicate(timeout=HANG)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], outputs
     assert losses(outputs[0]) == pytest.approx(alone, abs=1e-4)
     assert outputs[1:] == ["", ""]
@@ -76,8 +76,8 @@ def test_signals_to_any_rank_save_and_stop_all(tmp_path: Path) -> None:
         while not file.exists():
             wait_for_step(processes[0])
         processes[2].send_signal(signal.SIGTERM)
-        output = processes[0].communicate(timeout=TIMEOUT)[0]
-        assert [process.wait(TIMEOUT) for process in processes] == [0, 0, 0]
+        output = processes[0].communicate(timeout=HANG)[0]
+        assert [process.wait(HANG) for process in processes] == [0, 0, 0]
     assert "stopped by SIGTERM" in output
     assert [path.name for path in tmp_path.iterdir()] == ["model.pt"]
 
@@ -85,7 +85,7 @@ def test_signals_to_any_rank_save_and_stop_all(tmp_path: Path) -> None:
 def finish(*command: str) -> str:
     """The output of a command that must succeed."""
     done = subprocess.run(
-        command, env=environment(), capture_output=True, text=True, timeout=TIMEOUT, check=False
+        command, env=environment(), capture_output=True, text=True, timeout=HANG, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

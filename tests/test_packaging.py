@@ -16,6 +16,7 @@ import pytest
 from dsrun.launcher import __version__
 
 from .support.checkout import BIN, CHECKOUT
+from .support.limits import HANG
 
 ROOMS = ("launcher", "accelerator")
 VERSIONS = ("3.10", "3.11", "3.12", "3.13")
@@ -26,7 +27,7 @@ def run(*words: str | Path, cwd: Path = Path("/"), check: bool = True) -> str:
     """What a command prints on standard output, in an environment without PYTHON variables."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     ran = subprocess.run(
-        list(words), cwd=cwd, env=environ, capture_output=True, text=True, check=False, timeout=120
+        list(words), cwd=cwd, env=environ, capture_output=True, text=True, check=False, timeout=HANG
     )
     assert ran.returncode == 0 or not check, f"{words}\n{ran.stdout}{ran.stderr}"
     return ran.stdout

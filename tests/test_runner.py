@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 from .support.checkout import IMPORTABLE
+from .support.limits import HANG
 
 FAULTY = """
 import os, sys
@@ -33,14 +34,14 @@ sys.exit(runner.main(sys.argv[1:]))
 """
 
 
-def ended_by_now(pid: int) -> bool:
-    """Whether a process is gone, or within 20 seconds."""
+def ends(pid: int) -> bool:
+    """Whether a process is gone in the end."""
     try:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([pidfd], [], [], 20.0)[0])
+        return bool(select.select([pidfd], [], [], HANG)[0])
     finally:
         os.close(pidfd)
 
@@ -58,9 +59,9 @@ def test_a_crash_of_dsrun_itself_is_in_the_report_file_and_ends_the_workers(
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANG,
     )
-    assert ended_by_now(int((tmp_path / "pid").read_text()))
+    assert ends(int((tmp_path / "pid").read_text()))
     report = json.loads((tmp_path / "report").read_text())
     assert (ended.returncode, report.pop("job_id") != "") == (70, True)
     error = "AssertionError: the worker is up"

@@ -15,6 +15,7 @@ from nbformat import NotebookNode
 
 from ..support.checkout import IMPORTABLE
 from ..support.launched import until
+from ..support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -72,7 +73,7 @@ def notebook() -> Iterator[Notebook]:
     patch = pytest.MonkeyPatch()
     patch.setenv("PYTHONPATH", IMPORTABLE["PYTHONPATH"])
     book = NotebookNode(nbformat.v4.new_notebook())  # type: ignore[no-untyped-call]
-    client = NotebookClient(book, timeout=60, kernel_name="python3")
+    client = NotebookClient(book, timeout=HANG, kernel_name="python3")
     with client.setup_kernel():
         one = Notebook(client)
         one.run(FIRST)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..support.checkout import CHECKOUT, IMPORTABLE
+from ..support.limits import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ def ran(folder: Path, *examples: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=HANG,
         check=False,
     )
     assert done.returncode == 0, done.stderr

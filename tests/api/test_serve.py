@@ -14,6 +14,7 @@ from dsrun.launcher.api.process import RunnerProcess
 from dsrun.launcher.common.errors import UsageError
 
 from ..support.checkout import IMPORTABLE
+from ..support.limits import HANG
 
 if TYPE_CHECKING:
     pass
@@ -25,9 +26,9 @@ def test_a_process_without_a_job_refuses_and_ends_with_its_caller() -> None:
         cleaning.callback(process.close)
         for request, error in (({"do": "fly"}, "invalid request 'fly'"),):
             with pytest.raises(UsageError, match=error):
-                process.client.ask(request, seconds=30)
+                process.client.ask(request, seconds=HANG)
         with pytest.raises(UsageError, match="made by dsrun None"):
-            process.client.ask({"do": "launch", "spec": {}}, seconds=30)
+            process.client.ask({"do": "launch", "spec": {}}, seconds=HANG)
 
 
 def test_a_process_whose_parent_is_another_ends_at_once() -> None:
@@ -37,4 +38,4 @@ def test_a_process_whose_parent_is_another_ends_at_once() -> None:
         command = [sys.executable, "-c", text, str(theirs.fileno()), "1"]
         process = subprocess.Popen(command, pass_fds=(theirs.fileno(),), env=IMPORTABLE)
         theirs.close()
-        assert process.wait(30) == 0
+        assert process.wait(HANG) == 0

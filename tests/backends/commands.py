@@ -9,6 +9,8 @@ from dsrun.launcher.backends.base import Dial
 from dsrun.launcher.backends.events import EngineEnded, SessionEnded
 from dsrun.launcher.common.loop import Loop
 
+from ..support.limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from dsrun.launcher.specs.plan import Node
 
 DIAL = Dial("10.0.0.1:7", "PIN")
-LIMIT = 20.0
-"""Seconds after which the test gives up on a command."""
 
 
 def install(folder: Path, name: str, text: str) -> None:
@@ -38,7 +38,7 @@ def events(backend: Backend, *starts: Sequence[Node], ends: int = 1) -> list[Bac
         if sum(isinstance(one, SessionEnded | EngineEnded) for one in found) == ends:
             loop.stop()
 
-    late = loop.call_later(LIMIT, loop.stop)
+    late = loop.call_later(HANG, loop.stop)
     for nodes in starts:
         backend.start(nodes, loop, emit, DIAL)
     loop.run()

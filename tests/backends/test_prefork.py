@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from ..support.checkout import BIN, IMPORTABLE
+from ..support.limits import HANG
 
 SHOWS = """
 import json, os, resource, sys
@@ -82,7 +83,7 @@ def started(way: str, program: str, *words: str) -> Any:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=HANG,
     )
     assert ran.stdout.startswith("once[")
     return json.loads(ran.stdout.removeprefix("once"))
@@ -122,7 +123,7 @@ def test_a_fork_that_ends_by_an_error_says_it_and_does_not_go_on_as_the_runner()
 def dsrun(
     folder: Path, *words: str, hook: str = "", **options: Any
 ) -> tuple[subprocess.CompletedProcess[str], bool]:
-    """Run dsrun; returns how that ended, and whether all that it started has ended soon after.
+    """Run dsrun; returns how that ended, and whether all that it started has ended.
 
     `hook` is run as it starts.
     """
@@ -137,11 +138,11 @@ def dsrun(
             capture_output=True,
             text=True,
             check=False,
-            timeout=60,
+            timeout=HANG,
             **options,
         )
         os.close(given)
-        ended, _, _ = select.select([held], [], [], 30.0)
+        ended, _, _ = select.select([held], [], [], HANG)
         return ran, bool(ended) and os.read(held, 1) == b""
     finally:
         os.close(held)
@@ -205,9 +206,8 @@ def test_a_signal_to_all_as_it_forks_leaves_nothing(
         import os
         os.register_at_fork({side}=lambda: os.killpg(0, {int(number)}))
     """
-    ran, gone = dsrun(
-        tmp_path, "--num_gpus", "1", "--no_python", "sleep", "60", hook=hook, start_new_session=True
-    )
+    words = ["--num_gpus", "1", "--no_python", "sleep", "1200"]
+    ran, gone = dsrun(tmp_path, *words, hook=hook, start_new_session=True)
     assert ran.returncode == -number, ran.stderr
     assert gone
 

@@ -16,6 +16,7 @@ from dsrun.launcher.cli.help.pages import text as help_text
 from dsrun.launcher.specs.backend import BackendSettings
 
 from ..support.checkout import CHECKOUT, IMPORTABLE
+from ..support.limits import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +44,7 @@ def dsrun(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     path = f"{IMPORTABLE['PYTHONPATH']}:{CHECKOUT}"
     return subprocess.run(
         [sys.executable, "-c", ADDED, *words], cwd=folder, env={**os.environ, "PYTHONPATH": path},
-        capture_output=True, text=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, timeout=HANG, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ import pytest
 
 from ..support import schemas
 from ..support.checkout import BIN
+from ..support.limits import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +36,7 @@ class Check:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=HANG,
         )
         return done.returncode, done.stdout, done.stderr
 

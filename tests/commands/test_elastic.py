@@ -14,6 +14,7 @@ from dsrun.launcher.resources.world_info import encode
 
 from ..support import schemas
 from ..support.checkout import BIN, IMPORTABLE
+from ..support.limits import HANG
 
 SMALL = {"max_train_batch_size": 64, "micro_batch_sizes": [4, 6], "max_gpus": 4, "version": 0.1}
 PAIRS = {
@@ -47,7 +48,7 @@ def run(
     ours = {name: value for name, value in os.environ.items() if not name.startswith("DSRUN_")}
     return subprocess.run(
         [sys.executable, BIN / command, *words], cwd=folder, env={**ours, **environ},
-        capture_output=True, text=True, check=False, timeout=60,
+        capture_output=True, text=True, check=False, timeout=HANG,
     )  # fmt: skip
 
 
@@ -196,7 +197,7 @@ def test_a_node_by_hand_is_held_to_it_too(folder: Path) -> None:
     command = [sys.executable, "-m", "dsrun.launcher.launch", *words]
     imports = {**os.environ, **IMPORTABLE}
     done = subprocess.run(
-        command, cwd=folder, env=imports, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=folder, env=imports, capture_output=True, text=True, check=False, timeout=HANG
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert "small.json: world size 5 is not in the elastic plan" in done.stderr

@@ -14,6 +14,7 @@ import pytest
 from ..support import schemas
 from ..support.checkout import BIN
 from ..support.fake_hosts import fake_ssh
+from ..support.limits import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +47,7 @@ class Exec:
 
     def __call__(self, *words: str, typed: str | None = None) -> tuple[int, str, str]:
         process = self.start(*words, stdin=subprocess.DEVNULL if typed is None else subprocess.PIPE)
-        out, err = process.communicate(typed, timeout=60)
+        out, err = process.communicate(typed, timeout=HANG)
         return process.returncode, out, err
 
 
@@ -115,7 +116,7 @@ def test_a_signal_ends_it_everywhere(dsrun_exec: Exec) -> None:
     assert process.stdout is not None
     pids = [int(process.stdout.readline().partition("| ")[2]) for _ in range(3)]
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=HANG)
     assert (process.returncode, err) == (130, "dsrun: n1, n2, localhost: ended by SIGINT\n")
     assert not [pid for pid in pids if os.path.exists(f"/proc/{pid}")]  # noqa: PTH110
 
@@ -125,7 +126,7 @@ def test_a_reader_that_leaves_ends_it(dsrun_exec: Exec) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(60) == 141
+    assert process.wait(HANG) == 141
     assert process.stderr is not None
     assert "nobody reads its output" in process.stderr.read()
     process.stderr.close()

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ..support.limits import HANG
 from ..support.played_hold import FakeHold, playing
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
-
-SOON = 20.0
-"""Seconds within which everything has happened, on a busy machine too."""
 
 
 @pytest.fixture
@@ -34,7 +32,7 @@ def running(
 ) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
     """A client whose job runs: its process, and the descriptors that the hold has of it."""
     with hold.start(*words, "train.py", folder=folder, **more) as client:
-        _, _, fds = hold.requests.get(timeout=SOON)
+        _, _, fds = hold.requests.get(timeout=HANG)
         try:
             yield client, fds
         finally:
@@ -43,7 +41,7 @@ def running(
 
 
 def ended(client: subprocess.Popen[bytes]) -> tuple[int, str, str]:
-    out, err = client.communicate(timeout=SOON)
+    out, err = client.communicate(timeout=HANG)
     return client.returncode, out.decode(), err.decode()
 
 
@@ -57,7 +55,7 @@ def test_the_hold_gets_the_job_and_writes_to_the_clients_streams(
 ) -> None:
     words = ["--export", "A=\udcff", "--num_gpus", "1", "train.py", "--lr", "é\udcff"]
     with hold.start(*words, folder=tmp_path) as client:
-        spec, request, fds = hold.requests.get(timeout=SOON)
+        spec, request, fds = hold.requests.get(timeout=HANG)
         assert spec.plan.program.args == ("--lr", "é\udcff")
         assert [(node.host.name, node.slots) for node in spec.plan.nodes] == [("localhost", (0,))]
         assert (spec.workdir, spec.travel.values["A"], spec.held) == (str(tmp_path), "\udcff", True)
@@ -99,7 +97,7 @@ def test_signals_are_forwarded(hold: FakeHold, tmp_path: Path) -> None:
     with running(hold, tmp_path) as (client, _):
         for number in (signal.SIGUSR1, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM):
             client.send_signal(number)
-            assert hold.signals.get(timeout=SOON) == number
+            assert hold.signals.get(timeout=HANG) == number
         hold.end(143)
         assert ended(client) == (143, "", "")
 
@@ -111,7 +109,7 @@ def test_a_client_under_nohup_does_not_forward_the_hangup(hold: FakeHold, tmp_pa
     with running(hold, tmp_path, preexec_fn=nohup) as (client, _):
         client.send_signal(signal.SIGHUP)
         client.send_signal(signal.SIGUSR1)
-        assert hold.signals.get(timeout=SOON) == signal.SIGUSR1
+        assert hold.signals.get(timeout=HANG) == signal.SIGUSR1
         hold.end(0)
         assert ended(client)[0] == 0
 
@@ -122,7 +120,7 @@ def test_the_third_interrupt_ends_the_client_of_a_hold_that_hangs(
     with running(hold, tmp_path) as (client, _):
         for _ in range(3):
             client.send_signal(signal.SIGINT)
-            assert hold.signals.get(timeout=SOON) == signal.SIGINT
+            assert hold.signals.get(timeout=HANG) == signal.SIGINT
         hold.let_go()
         line = f"dsrun: exiting now; hold {hold.name} may still run the job\n"
         assert ended(client) == (130, "", line)
@@ -142,7 +140,7 @@ def test_ctrl_z_stops_the_client_alone(hold: FakeHold, tmp_path: Path) -> None:
 def test_the_hold_learns_that_a_client_was_killed(hold: FakeHold, tmp_path: Path) -> None:
     with running(hold, tmp_path) as (client, _):
         client.kill()
-        assert hold.gone.get(timeout=SOON)
+        assert hold.gone.get(timeout=HANG)
 
 
 def test_a_hold_that_is_still_starting_is_waited_for(hold: FakeHold, tmp_path: Path) -> None:
@@ -151,7 +149,7 @@ def test_a_hold_that_is_still_starting_is_waited_for(hold: FakeHold, tmp_path: P
         assert client.stderr
         assert client.stderr.readline().startswith(b"dsrun: waiting for the hold to answer")
         hold.ready()
-        hold.requests.get(timeout=SOON)
+        hold.requests.get(timeout=HANG)
         hold.end(0)
         assert ended(client) == (0, "", "")
 

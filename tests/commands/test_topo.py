@@ -14,6 +14,7 @@ from dsrun.launcher.common.cpu_list import kernels_list
 from dsrun.launcher.node.binding.topology import numa_nodes, read_topology
 
 from ..support.checkout import BIN
+from ..support.limits import HANG
 from ..support.needs import need
 
 TOPO = (sys.executable, str(BIN / "dsrun-topo"))
@@ -29,7 +30,7 @@ def run(*argv: str, **environ: str) -> subprocess.CompletedProcess[str]:
     """Run a command without variables that have a say here, but these."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
     return subprocess.run(
-        argv, env={**kept, **environ}, capture_output=True, text=True, check=False, timeout=60
+        argv, env={**kept, **environ}, capture_output=True, text=True, check=False, timeout=HANG
     )
 
 

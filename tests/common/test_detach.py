@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..support.checkout import CHECKOUT
+from ..support.limits import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +37,7 @@ def command(body: str) -> list[str]:
 
 def run(body: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command(body), capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=30
+        command(body), capture_output=True, text=True, check=False, env=ENVIRONMENT, timeout=HANG
     )
 
 

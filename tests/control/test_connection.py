@@ -12,6 +12,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.control.connection import UNREAD, Connection
 from dsrun.launcher.control.stream import FrameStream
 
+from ..support.limits import HANG
 from ..support.streams import BIG, Ends, ends
 
 __all__ = ["ends"]
@@ -46,14 +47,14 @@ def connection_of(loop: Loop, line: FrameStream, *kinds: int, until: int = 99) -
 
 
 def run(loop: Loop) -> None:
-    """Run until somebody stops it; ten seconds are too long for anything here."""
+    """Run until somebody stops it."""
     late: list[bool] = []
 
     def give_up() -> None:
         late.append(True)
         loop.stop()
 
-    timer = loop.call_later(10.0, give_up)
+    timer = loop.call_later(HANG, give_up)
     loop.run()
     timer.cancel()
     assert not late

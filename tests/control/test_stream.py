@@ -12,6 +12,7 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.stream import FrameStream, StreamClosed
 
+from ..support.limits import HANG
 from ..support.streams import BIG, Ends, ends
 
 __all__ = ["ends"]
@@ -84,11 +85,11 @@ def test_the_limit_can_be_lifted(ends: Ends) -> None:
 def test_waiting_for_one_frame_keeps_the_rest(ends: Ends) -> None:
     assert ends.line.wait_for_one(0.01) is None
     ends.far.send(frames.pack(1, b"a") + frames.pack(2, b"b") + frames.pack(3, b"c"))
-    assert ends.line.wait_for_one(10) == (1, b"a")
+    assert ends.line.wait_for_one(HANG) == (1, b"a")
     assert ends.line.take_buffered() == [(2, b"b"), (3, b"c")]
     assert ends.line.take_buffered() == []
     ends.far.close()
-    assert ends.line.wait_for_one(10) is None
+    assert ends.line.wait_for_one(HANG) is None
 
 
 class Counting(FrameStream):
@@ -114,10 +115,10 @@ def test_a_frame_that_was_waited_for_in_passing_is_still_there(ends: Ends) -> No
     assert not ends.line.wait(0.01)
     assert ends.line.take_buffered() == []
     ends.far.send(frames.pack(1, b"a") + frames.pack(2, b"b"))
-    assert ends.line.wait(10)
+    assert ends.line.wait(HANG)
     assert ends.line.take_buffered() == [(1, b"a"), (2, b"b")]
     ends.far.close()
-    assert not ends.line.wait(10)
+    assert not ends.line.wait(HANG)
 
 
 def test_a_closed_line_has_no_descriptors(ends: Ends) -> None:

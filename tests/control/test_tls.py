@@ -15,6 +15,7 @@ from dsrun.launcher import launch
 from dsrun.launcher.control import auth, frames, tls
 from dsrun.launcher.head.fleet.rejections import NO_PROOF
 
+from ..support.limits import HANG
 from ..support.listeners import HERE, TOKEN, Runner, dialled, enter, runner
 
 __all__ = ["runner"]
@@ -24,7 +25,7 @@ def test_the_right_pin(runner: Runner) -> None:
     with dialled(runner) as line:
         enter(line)
         line.send(frames.pack(frames.BEAT, b"hello"))
-        assert line.wait_for_one(10.0) == (frames.BEAT, b"hello")
+        assert line.wait_for_one(HANG) == (frames.BEAT, b"hello")
         assert runner.admitted == [auth.Credentials("w0", "token")]
 
 
@@ -41,13 +42,13 @@ def test_a_frame_larger_than_any_buffer_goes_both_ways(runner: Runner) -> None:
 
 
 def test_the_first_address_that_answers_is_taken(runner: Runner) -> None:
-    line, _ = tls.dial(["127.0.0.3", *HERE], runner.listener.port, runner.pin, 10.0)
+    line, _ = tls.dial(["127.0.0.3", *HERE], runner.listener.port, runner.pin, HANG)
     line.close()
 
 
 def test_another_pin(runner: Runner) -> None:
     with pytest.raises(tls.CannotDial) as caught:
-        tls.dial(HERE, runner.listener.port, "0" * 64, 10.0)
+        tls.dial(HERE, runner.listener.port, "0" * 64, HANG)
     port = runner.listener.port
     assert str(caught.value) == (
         f"cannot reach the runner at 127.0.0.1:{port}: another program answered there"
@@ -66,7 +67,7 @@ def test_nobody_there() -> None:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
         with pytest.raises(tls.CannotDial) as caught:
-            tls.dial(["127.0.0.1", "no-such-host.invalid"], port, "x", 10.0)
+            tls.dial(["127.0.0.1", "no-such-host.invalid"], port, "x", HANG)
     assert str(caught.value).startswith(
         f"cannot reach the runner at 127.0.0.1:{port}: Connection refused;"
         f" no-such-host.invalid:{port}: "
@@ -92,8 +93,8 @@ def test_somebody_who_speaks_something_else() -> None:
         greeter = threading.Thread(target=greet)
         greeter.start()
         with pytest.raises(tls.CannotDial, match=r"^cannot reach the runner at 127\.0\.0\.1:"):
-            tls.dial(HERE, server.getsockname()[1], "x", 10.0)
-        greeter.join(10)
+            tls.dial(HERE, server.getsockname()[1], "x", HANG)
+        greeter.join(HANG)
 
 
 def test_certificates_are_new_every_time() -> None:
@@ -112,9 +113,9 @@ def test_who_is_dropped_dials_again(runner: Runner) -> None:
 
     node = threading.Thread(target=dial)
     node.start()
-    assert runner.asked.wait(10)
+    assert runner.asked.wait(HANG)
     runner.verdict = True
-    node.join(20)
+    node.join(HANG)
     with closing(lines[0]) as line:
         assert line.take_buffered() == [(frames.WELCOME, b"")]
 
@@ -139,13 +140,13 @@ def test_what_a_crowd_does_is_told_from_another_program(spoken: bytes, dropped: 
         greeter = threading.Thread(target=greet)
         greeter.start()
         with pytest.raises(tls.CannotDial) as caught:
-            tls.dial(HERE, server.getsockname()[1], "x", 10.0)
-        greeter.join(10)
+            tls.dial(HERE, server.getsockname()[1], "x", HANG)
+        greeter.join(HANG)
     assert caught.value.dropped is dropped
 
 
 def test_a_certificate_holds_whatever_a_nodes_clock_says(runner: Runner) -> None:
-    plain = socket.create_connection(("127.0.0.1", runner.listener.port), 10)
+    plain = socket.create_connection(("127.0.0.1", runner.listener.port), HANG)
     with tls.client_context().wrap_socket(plain) as secure:
         der = secure.getpeercert(binary_form=True) or b""
     assert tls.fingerprint(der) == runner.pin

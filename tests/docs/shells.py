@@ -11,6 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..support.checkout import CHECKOUT
+from ..support.limits import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,9 +26,6 @@ COMMANDS = (
     "dsrun-exec",
     "dsrun-check",
 )
-LIMIT = 60.0
-"""Seconds for a shell to answer."""
-
 SHOW = '() { for word in "$@"; do echo "<$word>"; done; echo END; }\n'
 """The body of a function that shows its arguments; it stands in for each command."""
 
@@ -59,7 +57,7 @@ class Terminal:
     def enter(self, keys: str, until: str) -> str:
         """Type keys; return what is printed until this text has come."""
         os.write(self._line, keys.encode())
-        text, end = "", time.monotonic() + LIMIT
+        text, end = "", time.monotonic() + HANG
         while until not in text:
             left = end - time.monotonic()
             ready, _, _ = select.select([self._line], [], [], max(left, 0))

@@ -12,6 +12,7 @@ from docs.generate.commands import commands, quote, summary
 from docs.generate.completion import files
 from dsrun.launcher.cli.help.rows import Row
 
+from ..support.limits import HANG
 from ..support.needs import need
 from .shells import COMMANDS, SHARE, Shell
 
@@ -114,7 +115,7 @@ def offered(folder: Path) -> dict[str, list[str]]:
     ran = subprocess.run(
         [shutil.which("fish") or "fish", "--no-config", "-c", "\n".join([*setup, *asked])],
         cwd=folder, env={"HOME": str(folder), "PATH": "/usr/bin:/bin"},
-        capture_output=True, text=True, check=True, timeout=120,
+        capture_output=True, text=True, check=True, timeout=HANG,
     )  # fmt: skip
     assert ran.stderr == ""
     answers = ran.stdout.split("LINE\n")[1:]

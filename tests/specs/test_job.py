@@ -20,6 +20,8 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 
+from ..support.limits import HANG
+
 IMPORTS = Path(__file__).resolve().parents[1] / "import"
 PLAN = Plan(lay_out([Host("w0", (0, 1)), Host("w1", (0,))]), Program("x.py"), "ssh", None, None)
 SPEC = JobSpec("j", PLAN, "/work")
@@ -58,7 +60,7 @@ def test_a_program_runs_a_job_without_a_command_line(tmp_path: Path) -> None:
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(IMPORTS)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG,
         check=False,
     )
     assert done.returncode == 3, done.stderr

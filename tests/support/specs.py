@@ -23,8 +23,8 @@ def shell(text: str, rank: int = 0, **more: object) -> WorkerSpec:
     return WorkerSpec(rank, [b"/bin/sh", b"-c", text.encode()], ENV, b"/", **more)  # type: ignore[arg-type]
 
 
-BOMB_LASTS = 30.0
-"""Seconds after which a fork bomb ends by itself."""
+BOMB_LASTS = 600.0
+"""Seconds after which a fork bomb ends by itself: long after a test has given up."""
 
 BOMB = """
 import fcntl, os, random, signal, time

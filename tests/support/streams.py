@@ -12,6 +12,8 @@ import pytest
 
 from dsrun.launcher.control.stream import FrameStream
 
+from .limits import HANG
+
 BIG = b"x" * (3 << 20)
 """More than a socket's buffers hold."""
 
@@ -26,7 +28,7 @@ class Ends(NamedTuple):
 @pytest.fixture
 def ends() -> Iterator[Ends]:
     near, far = socket.socketpair()
-    far.settimeout(10)
+    far.settimeout(HANG)
     fd = near.detach()
     line = FrameStream(fd, os.dup(fd))
     with far, closing(line):

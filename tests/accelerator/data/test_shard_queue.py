@@ -16,7 +16,7 @@ import pytest
 from dsrun.accelerator.shards import Shard, ShardQueue
 
 from ...support.checkout import BIN, CHECKOUT, IMPORTABLE
-from ...support.limits import wait_for
+from ...support.limits import HANG, wait_for
 from ...support.needs import need_modules
 from ...support.wire import through_json
 
@@ -114,7 +114,7 @@ def test_the_example_works_alone(tmp_path: Path) -> None:
     file = str(tmp_path / "model.pt")
     words = ["--size=300", "--shard=20", "--epochs=1", "--history", "--checkpoint", file]
     environ = {**os.environ, **IMPORTABLE}
-    subprocess.run([sys.executable, example, *words], env=environ, check=True, timeout=60)
+    subprocess.run([sys.executable, example, *words], env=environ, check=True, timeout=HANG)
     history = torch.load(file, weights_only=True)["history"]
     assert sorted(sample for step in history for sample in step) == [(0, one) for one in range(300)]
 
@@ -150,7 +150,7 @@ def dsrun(folder: Path, text: str, *options: str) -> subprocess.CompletedProcess
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=HANG,
     )
 
 
@@ -266,7 +266,7 @@ def test_who_waits_hears_that_the_runner_is_gone(tmp_path: Path) -> None:
         "--shard_queue",
     )
     assert ran.returncode == -signal.SIGKILL
-    wait_for((tmp_path / "heard").exists, "the worker to hear of it", 10)
+    wait_for((tmp_path / "heard").exists, "the worker to hear of it")
 
 
 def test_a_data_loader_takes_in_its_own_processes(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from dsrun.accelerator.hardware import nvml
 from dsrun.accelerator.hardware.nvml import Gpu, Process, Rows, ask, bits, from_proc, problems
 
 from ...support.checkout import IMPORTABLE
+from ...support.limits import HANG
 from ...support.needs import need_modules
 
 UUID = "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6"
@@ -36,7 +37,7 @@ def shown(code: str, *options: str) -> str:
         stderr=subprocess.STDOUT,
         text=True,
         check=True,
-        timeout=60,
+        timeout=HANG,
         env={**os.environ, **IMPORTABLE},
     )
     return done.stdout

@@ -22,6 +22,7 @@ from dsrun.accelerator.vendors.cuda import ACCELERATOR as CUDA
 from dsrun.accelerator.vendors.mps import ACCELERATOR as MPS
 
 from ...support.checkout import IMPORTABLE
+from ...support.limits import HANG
 
 MIB = 1 << 20
 
@@ -71,7 +72,7 @@ def python(text: str, **environ: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=HANG,
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout

@@ -22,6 +22,7 @@ from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import lay_out
 
+from ...support.limits import HANG
 from ..commands import events, install
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def test_a_lost_host_is_told_before_the_engine_ends_the_others_and_once(tmp_path
 
 
 def test_the_end_of_a_run_for_one_node_is_that_nodes(tmp_path: Path) -> None:
-    text = 'case "$*" in *--node=n2*) exit 3;; *) exec sleep 60;; esac'
+    text = 'case "$*" in *--node=n2*) exit 3;; *) exec sleep 1200;; esac'
     found = events(engine(tmp_path, text), NODES, NODES[1:])
     assert found[0] == SessionEnded(1, "mpirun ended (exit code 3)")
 
@@ -112,7 +113,7 @@ def test_it_is_stopped_though_it_ignores_what_it_is_told(tmp_path: Path) -> None
             loop.stop()
 
     backend.start(NODES, loop, emit, None)
-    loop.call_later(20.0, loop.stop)
+    loop.call_later(HANG, loop.stop)
     loop.run()
     backend.close()
     assert found[-1] == EngineEnded("mpirun ended (SIGKILL): up", LOST, False)

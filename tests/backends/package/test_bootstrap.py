@@ -24,6 +24,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.connection import Connection
 from dsrun.launcher.specs.program import Program
 
+from ...support.limits import HANG, NEVER
 from ...support.listeners import Runner, runner
 from .copies import DIGEST, placed
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 __all__ = ["runner"]
-
-SOON = 20.0
-"""Seconds within which a node launcher answers on a busy machine."""
 
 BARE = str(Path(sys.base_prefix, "bin", "python3"))
 ROOT = package_root()
@@ -69,7 +67,7 @@ class Session:
     def hello(self) -> messages.Hello:
         """Send JOB at once, as a runner does, and return the answer."""
         kinds = self.run(send=True)
-        assert kinds, self.process.communicate(timeout=20)[1].decode()
+        assert kinds, self.process.communicate(timeout=HANG)[1].decode()
         return messages.unpack(messages.Hello, kinds[0])
 
     def run(self, *, send: bool) -> list[bytes]:
@@ -83,10 +81,10 @@ class Session:
         handlers = {frames.HELLO: on_hello, frames.BEAT: lambda _: None}
         connection = Connection(loop, self.line, handlers, lambda _: loop.stop())
         program = Program("train.py", (), module=False, python=sys.executable)
-        task = messages.Task(__version__, "j", "n1", program, "/", {}, (0,), 0, lease=30.0)
+        task = messages.Task(__version__, "j", "n1", program, "/", {}, (0,), 0, lease=NEVER)
         if send:
             connection.send(messages.pack(frames.JOB, task))
-        loop.call_later(SOON, loop.stop)
+        loop.call_later(HANG, loop.stop)
         loop.run()
         connection.close()
         return said
@@ -94,7 +92,7 @@ class Session:
     def errors(self) -> str:
         """What it prints before it ends."""
         assert self.run(send=False) == []
-        return self.process.communicate(timeout=SOON)[1].decode()
+        return self.process.communicate(timeout=HANG)[1].decode()
 
     @property
     def has_asked(self) -> bool:
@@ -205,7 +203,7 @@ def test_what_has_another_hash_is_not_used(home: Path, sessions: Sessions) -> No
 def test_a_session_that_ends_before_the_answer_ends_the_node_launcher(sessions: Sessions) -> None:
     session = sessions()
     session.line.close()
-    errors = session.process.communicate(timeout=SOON)[1]
+    errors = session.process.communicate(timeout=HANG)[1]
     assert errors == b"dsrun: cannot get dsrun from the runner: it has closed the connection\n"
 
 
