@@ -413,6 +413,16 @@ class Host(Machine):
             self.restart_sshd()
 
     @contextmanager
+    def limited(self, path: str, size: str) -> Iterator[None]:
+        """One of its private folders has only so much room inside the block: ("/tmp", "16k")."""
+        change = "mount -o remount,size={} {}"
+        self.administer(change.format(size, path))
+        try:
+            yield
+        finally:
+            self.administer(change.format("50%", path))
+
+    @contextmanager
     def tmpfs(self, path: str, size: str) -> Iterator[None]:
         """A small disk on a folder, which is made if need be: `host.tmpfs("/tmp", "64k")`."""
         made = self.run(["mount", "-t", "tmpfs", "-o", f"X-mount.mkdir,size={size}", "disk", path])

@@ -62,7 +62,7 @@ for line in lines:
     try:
         line.sendall(b"x" * 10)
         print("got", line.recv(100))
-    except ConnectionResetError:
+    except (BrokenPipeError, ConnectionResetError):  # closed before, or after it was sent
         print("got", b"")
 print(len(lines), "tried")
 """

@@ -14,9 +14,11 @@ from dsrun.launcher.head.exec.remote_shell import BOOT, pieces
 from dsrun.launcher.head.exec.shell_session import ShellSession
 
 from ...support.leaks import open_files
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 class Ran:
@@ -44,7 +46,7 @@ class Ran:
         self.rooms += 1
 
     def wait(self) -> Ran:
-        late = self.loop.call_later(20.0, lambda: pytest.fail("it does not end"))
+        late = self.loop.call_later(HANG, lambda: pytest.fail("it does not end"))
         self.loop.run()
         late.cancel()
         return self
@@ -61,10 +63,13 @@ def test_output_errors_and_the_exit_code() -> None:
     assert open_files() <= before
 
 
-def test_input_is_taken_and_ends() -> None:
-    ran = Ran("wc", "-c", reads=True)
+def test_input_is_taken_and_ends(tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    waits = 'until [ -e "$1" ]; do sleep 0.01; done; exec wc -c'
+    ran = Ran("sh", "-c", waits, "sh", str(go), reads=True)
     ran.session.send(pieces(b"x" * 20_000_000))
     assert ran.session.backlog > 2_000_000
+    go.touch()
     ran.session.send(pieces(b""))
     assert ran.wait().output[1].strip() == b"20000000"
     assert ran.session.backlog == 0

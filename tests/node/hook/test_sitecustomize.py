@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.node import hook, processes
+from dsrun.launcher.node import hook
 from dsrun.launcher.node.hook import sitecustomize
 from dsrun.launcher.node.stacks import faults, flight, memory_files
 from dsrun.launcher.node.stacks.family import families
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec, spawn
 
+from ...support.limits import wait_for
 from ...support.preloading import COMMON, Ended, cold
 from ...support.specs import PYTHON
 
@@ -163,10 +164,9 @@ def started_worker(folder: Path, text: str, ready: bytes = b"ready") -> Process:
     return process
 
 
-def await_sleep(*pids: int) -> None:
-    """Wait until these processes, which have printed just now, are in the call that follows."""
-    while not all(processes.stat(one)[0] == "S" for one in pids):
-        time.sleep(0.001)
+def await_call(name: str, *pids: int) -> None:
+    """Wait until these processes are in a system call, by its name in the kernel (wchan)."""
+    wait_for(lambda: all(name in Path(f"/proc/{one}/wchan").read_text() for one in pids), name)
 
 
 def ended(process: Process) -> None:
@@ -188,7 +188,7 @@ def test_on_the_signal_it_writes_its_stacks_whatever_it_does(
     process = started_worker(tmp_path, HOLDS, b"ready" * 2)
     try:
         both = families([(3, process.pid)], children=True)
-        await_sleep(*(one.pid for one in both))
+        await_call("pipe", *(one.pid for one in both))
         monkeypatch.setattr(faults, "YOUNG", 1e9)
         assert faults.read(both, time.monotonic() + 10) == {}
         monkeypatch.setattr(faults, "YOUNG", 0.0)
@@ -267,7 +267,7 @@ def test_a_thread_without_pythons_lock_does_not_answer(tmp_path: Path) -> None:
     then = "import ctypes; ctypes.PyDLL(None).pause()"
     process = started_worker(tmp_path, USES.format(then=then))
     try:
-        await_sleep(process.pid)
+        await_call("pause", process.pid)
         asked = flight.ask([process])
         assert asked.keys() == {3}
         assert flight.collect([process], asked, time.monotonic() + 0.05) == ()
