@@ -105,7 +105,7 @@ def test_a_host_without_room_for_dsrun_is_named(
     n1 = cluster.host("n1")
     with without_dsrun(n1), n1.tmpfs(f"{HOME}/.cache", "16k"), n1.limited("/tmp", "16k"):
         ended = dsrun("--launcher", "ssh", "--host", "n1:1", script(tmp_path, TELLS))
-        n1.run(["rmdir", "/tmp/dsrun-0"])
+        n1.run(["rm", "-r", "/tmp/dsrun-0"])
     assert ended.returncode == 69
     assert (
         f"n1: nowhere to keep dsrun: {HOME}/.cache/dsrun: No space left on device;"
