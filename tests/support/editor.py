@@ -9,6 +9,8 @@ import json
 import socket
 from typing import Any
 
+from .limits import HANG
+
 
 class Editor:
     """A connection to a debug adapter."""
@@ -17,7 +19,7 @@ class Editor:
         self._line = line
         self._input = line.makefile("rb")
         self._number = 0
-        line.settimeout(30)
+        line.settimeout(HANG)
 
     @classmethod
     def at(cls, port: int) -> Editor:
@@ -28,6 +30,10 @@ class Editor:
         """Leave without a word."""
         self._input.close()
         self._line.close()
+
+    def leave(self) -> None:
+        """Leave without a word to an adapter that dsrun reads until it has ended."""
+        self._line.shutdown(socket.SHUT_WR)
 
     def read(self) -> dict[str, Any]:
         """Return the next message; EOFError if there is none any more."""

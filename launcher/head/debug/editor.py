@@ -82,7 +82,8 @@ class Editor:
                 self._watch()
             case CommandEnded(_, code, hint):
                 words = hint or self._errors.decode("utf-8", "replace").strip()
-                self._end(words if code else "")
+                gone = self._line.fileno() < 0  # what cannot be told an editor is no failure
+                self._end(words if code and not gone else "")
             case CommandLost(_, reason):
                 self._end(reason)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.commands import WINDOW
 
@@ -80,6 +82,20 @@ def test_a_slow_editor_holds_the_program_back_and_gets_everything(desk_of: DeskO
         got += len(data)
         desk.job.step()
     assert desk.run.phase.name == "RUNNING"
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_program_that_fails_is_told_unless_its_editor_has_gone(
+    desk_of: DeskOf, leaves: bool
+) -> None:
+    desk = desk_of()
+    line = desk.connect()
+    if leaves:
+        line.close()
+        desk.job.step()
+    desk.prints(1, b"cannot answer", stream=2)
+    desk.exits(1, 1)
+    assert any("cannot answer" in said for said in desk.job.said()) is not leaves
 
 
 def test_a_program_that_does_not_end_after_its_editor_is_stopped(desk_of: DeskOf) -> None:

@@ -21,6 +21,7 @@ from dsrun.launcher.specs.program import Program
 
 from ...support.checkout import CHECKOUT
 from ...support.editor import Editor
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,7 +95,7 @@ class Debugged:
 
     def output(self) -> str:
         """What the worker has printed, once it has ended with 0."""
-        text, _ = self.worker.communicate(timeout=30)
+        text, _ = self.worker.communicate(timeout=HANG)
         assert self.worker.returncode == 0, text
         return text
 

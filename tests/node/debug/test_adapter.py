@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...support.limits import HANG
 from .conftest import listening
 
 if TYPE_CHECKING:
@@ -42,8 +43,8 @@ def test_editors_come_and_go_and_the_worker_goes_on(
     editor.ask("continue", threadId=thread)
     assert listening(job.worker.pid) | listening(job.programs[0].pid) == set()
     editor.ask("disconnect")
-    editor.close()
-    assert job.programs[0].wait(20) == 0
+    editor.leave()
+    assert job.programs[0].wait(HANG) == 0
 
     second = job.editor()  # which is killed at a breakpoint, with its program
     second.attach(str(script), 4)
@@ -55,8 +56,8 @@ def test_editors_come_and_go_and_the_worker_goes_on(
     third = job.editor()
     third.attach(str(script), 4)
     third.stopped()
-    third.close()  # without a word
-    assert job.programs[2].wait(20) == 0
+    third.leave()  # without a word
+    assert job.programs[2].wait(HANG) == 0
     (tmp_path / "done").touch()
     assert job.output() == "begin\nend\n"
 
@@ -74,5 +75,5 @@ def test_the_end_of_the_worker_is_told(tmp_path: Path, debugged: Callable[..., D
     editor.attach(str(script))
     editor.until(event="terminated")
     assert job.output() == ""
-    editor.close()
-    assert job.programs[0].wait(20) == 0
+    editor.leave()
+    assert job.programs[0].wait(HANG) == 0
