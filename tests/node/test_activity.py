@@ -19,6 +19,7 @@ from dsrun.launcher.node.activity import Idle, Sampler, family, is_traced, work_
 from dsrun.launcher.node.workers.spawn import Process
 
 from ..support.clock import Clock
+from ..support.limits import wait_for
 from ..support.specs import shell
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ THREAD_FORKS = (
     "import os, signal, threading, time\n"
     "def fork():\n"
     "    if os.fork() == 0: signal.pause()\n"
-    "    os.write(1, b'.'); time.sleep(99)\n"
+    "    os.write(1, b'.'); time.sleep(600)\n"
     "threading.Thread(target=fork).start()"
 )
 
@@ -56,10 +57,7 @@ def start() -> Iterator[Start]:
 
 def wait_until(true: Callable[[], bool]) -> None:
     """Wait for what the kernel is about to do."""
-    until = time.monotonic() + 10
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.002)
+    wait_for(true, "what the kernel does")
 
 
 @pytest.mark.parametrize("code", [CHILD, THREAD_FORKS])
@@ -78,7 +76,7 @@ def test_a_large_family_is_bounded(start: Start, monkeypatch: pytest.MonkeyPatch
 
 def test_work_of_children_that_are_gone_counts(start: Start) -> None:
     busy = "if os.fork() == 0:\n while time.process_time() < 0.06: pass\n os._exit(0)\n"
-    rest = "os.wait(); open('/proc/self/maps').read(); os.write(1, b'.'); time.sleep(99)"
+    rest = "os.wait(); open('/proc/self/maps').read(); os.write(1, b'.'); time.sleep(600)"
     worker = start(f"import os, time\n{busy}{rest}")
     wait_until(lambda: work_of(worker.pid).state == "S")
     work = work_of(worker.pid)
@@ -94,7 +92,7 @@ def test_a_process_that_is_gone_has_done_nothing() -> None:
 
 
 def test_a_stopped_worker_is_seen_as_such(start: Start) -> None:
-    worker = start("import os, time; os.write(1, b'.'); time.sleep(99)")
+    worker = start("import os, time; os.write(1, b'.'); time.sleep(600)")
     worker.send_signal(signal.SIGSTOP)
     wait_until(lambda: work_of(worker.pid).state == "T")
 
@@ -131,7 +129,7 @@ def test_a_short_interval_allows_for_the_kernels_ticks() -> None:
 
 
 def test_each_message_has_all_workers_that_run(start: Start) -> None:
-    worker = start("import os, time; os.write(1, b'.'); time.sleep(99)")
+    worker = start("import os, time; os.write(1, b'.'); time.sleep(600)")
     wait_until(lambda: work_of(worker.pid).state == "S")
     clock, sent = Clock(), list[bytes]()
     running = [Process(shell("", 3), worker.pid, -1, -1, -1)]

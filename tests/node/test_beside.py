@@ -24,7 +24,7 @@ def test_the_session_ends_when_neither_is_left(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
         lane = Lane(r)
         yield from lane.runs()
-        r.says(frames.EXEC, Command(1, ("sleep", "60"), {}, "/", False, 0.0, 1, 1e6))
+        r.says(frames.EXEC, Command(1, ("sleep", "600"), {}, "/", False, 0.0, 1, 1e6))
         yield lambda: len(processes.children()) == 3
         beside = r.session._beside
         assert beside is not None

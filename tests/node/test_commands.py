@@ -28,7 +28,7 @@ STUBBORN = """
 import os, signal, time
 signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'term\\n'))
 os.write(1, b'ready\\n')
-while True: time.sleep(60)
+while True: time.sleep(600)
 """
 
 
@@ -136,7 +136,7 @@ def test_input_is_taken_as_it_is_read(runner: FakeRunner) -> None:
 
 def test_input_that_nobody_reads_is_taken_all_the_same(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
-        runs(r, "sh", "-c", "exec <&-; echo closed; sleep 60", stdin=True)
+        runs(r, "sh", "-c", "exec <&-; echo closed; sleep 600", stdin=True)
         yield lambda: printed(r) == b"closed\n"
         r.sends(frames.EXEC_INPUT, b"\0\0\0\1" + b"x" * 1000)
         yield lambda: took(r) == 1000
@@ -184,7 +184,7 @@ def test_it_is_killed_if_a_signal_does_not_end_it(runner: FakeRunner) -> None:
 
 def test_a_limit_ends_it(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
-        runs(r, "sleep", "60", seconds=5.0)
+        runs(r, "sleep", "600", seconds=5.0)
         yield r.skip(4.0)
         assert ends(r) == []
         yield r.skip(2.0)
@@ -197,7 +197,7 @@ def test_a_limit_ends_it(runner: FakeRunner) -> None:
 
 def test_commands_and_a_job_do_not_disturb_each_other(runner: FakeRunner) -> None:
     """Neither what a command leaves, nor the end of the job's workers; nor a second job."""
-    leaves = "sleep 60 >/dev/null 2>&1 & echo $!"
+    leaves = "sleep 600 >/dev/null 2>&1 & echo $!"
 
     def history(r: FakeRunner) -> Steps:
         runs(r, *python(STUBBORN))
@@ -231,7 +231,7 @@ def test_no_command_outlives_the_control_line(runner: FakeRunner, how: str) -> N
     def history(r: FakeRunner) -> Steps:
         runs(r, *python(STUBBORN))
         runs(
-            r, *python("import os, time; print(os.getpid(), flush=True); time.sleep(60)"), number=2
+            r, *python("import os, time; print(os.getpid(), flush=True); time.sleep(600)"), number=2
         )
         yield lambda: b"ready" in printed(r) and b"\n" in printed(r, 2)
         pids.append(int(printed(r, 2)))
@@ -247,7 +247,7 @@ def test_no_command_outlives_the_control_line(runner: FakeRunner, how: str) -> N
 def test_heartbeats_begin_with_a_command_and_a_silent_runner_is_left(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
         yield r.skip(START_TIMEOUT - 100.0)
-        runs(r, "sleep", "60", lease=160.0)
+        runs(r, "sleep", "600", lease=160.0)
         yield r.got(frames.BEAT)
         for _ in range(20):
             r.sends(frames.BEAT)
@@ -296,7 +296,7 @@ def test_commands_leave_no_descriptor_open(runner: FakeRunner) -> None:
             runs(r, "sh", "-c", "cat; echo x", number=3 * number, stdin=True)
             r.sends(frames.EXEC_INPUT, (3 * number).to_bytes(4, "big"))
             runs(r, "/no/such", number=3 * number + 1)
-            runs(r, "sleep", "60", number=3 * number + 2, stdin=True)
+            runs(r, "sleep", "600", number=3 * number + 2, stdin=True)
             r.sends(frames.EXEC_STOP, (3 * number + 2).to_bytes(4, "big") + b"\x0f")
             yield r.got(frames.EXEC_EXIT, 3 * number)
             seen.append(len(open_files()))
@@ -308,7 +308,7 @@ def test_commands_leave_no_descriptor_open(runner: FakeRunner) -> None:
 
 def test_a_supervisor_that_is_killed_is_reported(runner: FakeRunner) -> None:
     def history(r: FakeRunner) -> Steps:
-        runs(r, *python("import os, time; print(os.getppid(), flush=True); time.sleep(60)"))
+        runs(r, *python("import os, time; print(os.getppid(), flush=True); time.sleep(600)"))
         yield lambda: b"\n" in printed(r)
         os.kill(int(printed(r)), signal.SIGKILL)
         yield r.got(frames.EXEC_EXIT)
@@ -330,7 +330,7 @@ def test_a_supervisor_that_is_killed_is_reported(runner: FakeRunner) -> None:
 )
 def test_what_makes_no_sense_ends_the_session(runner: FakeRunner, frame: bytes) -> None:
     def history(r: FakeRunner) -> Steps:
-        runs(r, "sleep", "60")
+        runs(r, "sleep", "600")
         yield lambda: bool(processes.children())
         r._socket.sendall(frame)
         yield lambda: r.closed

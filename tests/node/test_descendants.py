@@ -43,7 +43,7 @@ def run(text: str) -> str:
 def test_all_that_has_come_from_us_is_killed() -> None:
     shown = run(
         """
-        one = child("trap '' TERM; (trap '' TERM; sleep 60; :) & wait")
+        one = child("trap '' TERM; (trap '' TERM; sleep 600; :) & wait")
         until(3)
         killed = descendants.end()
         print(one.pid in killed, len(killed), one.wait(), descendants.pids())
@@ -55,7 +55,7 @@ def test_all_that_has_come_from_us_is_killed() -> None:
 def test_who_is_spared_keeps_all_that_has_come_from_it() -> None:
     shown = run(
         """
-        spared, other = child("sleep 60 & wait"), child("sleep 60; :")
+        spared, other = child("sleep 600 & wait"), child("sleep 600; :")
         until(4)
         killed = descendants.end([spared.pid])
         other.wait()
@@ -70,7 +70,7 @@ def test_who_is_spared_keeps_all_that_has_come_from_it() -> None:
 def test_a_stopped_child_is_killed_too() -> None:
     shown = run(
         """
-        one = child("echo 1; kill -STOP $$; sleep 60")
+        one = child("echo 1; kill -STOP $$; sleep 600")
         said(one)
         os.waitpid(one.pid, os.WUNTRACED)
         descendants.end()

@@ -31,8 +31,9 @@ def test_one_machine_has_one_name() -> None:
 
 
 def test_a_hello_has_all_that_was_found() -> None:
+    before = time.monotonic()
     found = hello.hello(TASK, CPU, 3, None, ["", "one problem", ""], "/logs")
-    assert abs(found.clock - time.monotonic()) < 5.0
+    assert before <= found.clock <= time.monotonic()
     assert found._replace(clock=0.0) == (
         __version__,
         os.uname().nodename,

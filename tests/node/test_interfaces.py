@@ -14,6 +14,7 @@ from dsrun.launcher.node import interfaces
 from dsrun.launcher.node.interfaces import nccl_default
 
 from ..support.leaks import open_files
+from ..support.limits import NEVER
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,10 +72,8 @@ def test_a_name_is_resolved_as_gloo_does_it() -> None:
 
 def test_a_name_service_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interfaces, "SECONDS", 0.05)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: time.sleep(60))
-    began = time.monotonic()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_args, **_more: time.sleep(NEVER))
     assert interfaces._asked("n0") == ""
-    assert time.monotonic() - began < 10
 
 
 def test_a_machine_without_room_for_a_process_has_no_answer(

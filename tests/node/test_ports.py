@@ -14,6 +14,7 @@ from dsrun.launcher.common.network import any_address
 from dsrun.launcher.node import ports
 
 from ..support.checkout import IMPORTABLE
+from ..support.limits import HANG
 from ..support.local_control import needs_root
 from ..support.needs import need
 
@@ -60,7 +61,7 @@ def test_a_held_port_is_not_taken_by_accident_and_serves_the_store(chosen: bool)
         # torch's TCPStore listens with SO_REUSEADDR, libuv's and gloo's sockets likewise.
         with (
             bind(held.port, socket.SO_REUSEADDR) as store,
-            socket.create_connection(("127.0.0.1", held.port), timeout=10) as caller,
+            socket.create_connection(("127.0.0.1", held.port), timeout=HANG) as caller,
         ):
             accepted, _ = store.accept()
             accepted.close()
@@ -119,7 +120,7 @@ def test_a_port_that_is_held_without_listening_is_taken(address: str) -> None:
 def test_connections_that_have_just_ended_refuse_no_rerun() -> None:
     with bind(0, socket.SO_REUSEADDR) as store:
         port = store.getsockname()[1]
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as caller:
+        with socket.create_connection(("127.0.0.1", port), timeout=HANG) as caller:
             store.accept()[0].close()
             assert caller.recv(1) == b""
     with pytest.raises(OSError, match="Address already in use"):

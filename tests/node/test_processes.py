@@ -15,7 +15,7 @@ from ..support.limits import wait_for
 
 
 def test_children_and_their_names() -> None:
-    with subprocess.Popen(["sleep", "60"]) as child:
+    with subprocess.Popen(["sleep", "600"]) as child:
         assert processes.children() == [child.pid]
         assert processes.parent(child.pid) == os.getpid()
         assert processes.started(child.pid) >= processes.started(os.getpid()) > 0
@@ -25,7 +25,7 @@ def test_children_and_their_names() -> None:
 
 
 def test_a_process_that_does_not_end_is_described() -> None:
-    with subprocess.Popen(["sleep", "60"]) as child:
+    with subprocess.Popen(["sleep", "600"]) as child:
         wait_for(lambda: processes.stat(child.pid)[0] == "S", "the sleep")
         where = Path(f"/proc/{child.pid}/wchan").read_text(encoding="ascii").strip() or "?"
         assert processes.stuck(child.pid) == f"pid {child.pid}, state S, waiting in {where}"
@@ -36,7 +36,7 @@ def test_a_process_that_does_not_end_is_described() -> None:
 
 @pytest.mark.usefixtures("adopting")
 def test_orphans_of_ones_own_become_children() -> None:
-    words = ["sh", "-c", "sleep 60 >&- 2>&- & echo $!"]
+    words = ["sh", "-c", "sleep 600 >&- 2>&- & echo $!"]
     orphan = int(subprocess.run(words, stdout=subprocess.PIPE, check=True).stdout)
     assert processes.children() == [orphan]
     assert processes.send(orphan, signal.SIGKILL)

@@ -16,6 +16,7 @@ from dsrun.launcher.node import reach
 from dsrun.launcher.node.reach import HALF, MOST_CALLERS, Reaching
 
 from ..support.leaks import open_files
+from ..support.limits import HANG
 from ..support.played_run import run_until
 from ..support.silent_port import silent_port
 
@@ -54,8 +55,8 @@ class Two:
 
     def call(self, *, node: int = 1) -> socket.socket:
         """Connect to a node as anybody can."""
-        one = socket.create_connection(("127.0.0.1", self.networks[node].port), 10)
-        one.settimeout(10)
+        one = socket.create_connection(("127.0.0.1", self.networks[node].port), HANG)
+        one.settimeout(HANG)
         return one
 
 

@@ -171,7 +171,7 @@ def test_workers_before_the_one_that_cannot_start_are_stopped(
     make: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The second log is not to be had: the first worker runs by then, or is not started at all."""
-    played = make(shell("exec sleep 60"))
+    played = make(shell("exec sleep 600"))
     spawned: list[Process] = []
 
     def one(spec: WorkerSpec) -> Process:
@@ -342,7 +342,7 @@ def test_a_port_that_is_not_ours_is_not_looked_at(
 ) -> None:
     """Rank 0 is on another node."""
     monkeypatch.setattr(ports, "listeners", lambda _: [ports.ListeningSocket(4711, "1")])
-    played = make(shell("exec sleep 60"))
+    played = make(shell("exec sleep 600"))
     played.run.start(START._replace(first_rank=1))
     played.skip(5.0)
     played.run.stop(signal.SIGTERM, 0.0)
@@ -440,7 +440,7 @@ def test_a_round_of_a_job_without_rounds_makes_no_sense(make: Callable[..., Play
         played.run.receive(frames.NOTICE, b"")
 
 
-DAEMON = "sleep 60 >/dev/null 2>&1 & exit "
+DAEMON = "sleep 600 >/dev/null 2>&1 & exit "
 
 
 @pytest.mark.parametrize(
@@ -465,7 +465,7 @@ def test_what_runs_on_may_stay_after_a_clean_end_where_asked_for(
 
 
 def test_what_was_there_before_is_none_of_its_business(make: Callable[..., Played]) -> None:
-    with subprocess.Popen(["sleep", "60"]) as former:
+    with subprocess.Popen(["sleep", "600"]) as former:
         played = make(shell(f"{DAEMON}0"))
         assert played.run.former == {former.pid}
         played.run.start(START)

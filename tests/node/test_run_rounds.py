@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ..support.fake_agent import Agent, FakeAgents
 
 TWO = Start(0, (0, 1), 2, 0, 1, "h", 29500, 1 << 20)
-DAEMON = "sleep 60 >/dev/null 2>&1 & exit "
+DAEMON = "sleep 600 >/dev/null 2>&1 & exit "
 
 pytestmark = pytest.mark.usefixtures("adopting")
 
@@ -95,7 +95,7 @@ def test_one_round_follows_another_with_what_is_left_of_its_credit(agents: FakeA
 
 
 def test_the_agent_stops_its_workers(agents: FakeAgents) -> None:
-    played, agent = with_torch(agents, "exec sleep 60")
+    played, agent = with_torch(agents, "exec sleep 600")
     agent_forms(played, agent)
     agent.shims[0].gets(signal.SIGTERM)
     played.until(lambda: codes(agent) == [-15, -15])
@@ -135,7 +135,7 @@ def test_a_stop_while_no_worker_runs_ends_the_agent(agents: FakeAgents, rounds: 
 
 
 def test_a_stop_while_workers_run_is_not_told_to_the_agent(agents: FakeAgents) -> None:
-    played, agent = with_torch(agents, "exec sleep 60")
+    played, agent = with_torch(agents, "exec sleep 600")
     agent_forms(played, agent)
     agent.told()
     played.run.stop(signal.SIGTERM, 30.0)
@@ -146,7 +146,7 @@ def test_a_stop_while_workers_run_is_not_told_to_the_agent(agents: FakeAgents) -
 
 
 def test_an_agent_that_dies_ends_the_run(agents: FakeAgents) -> None:
-    played, agent = with_torch(agents, "exec sleep 60")
+    played, agent = with_torch(agents, "exec sleep 600")
     agent_forms(played, agent)
     agent.dies()
     assert played.done()["reason"] == "torch's agent ended: printed"
@@ -332,7 +332,7 @@ def test_what_a_round_has_left_is_gone_before_the_runner_hears_of_its_end(
 @pytest.mark.parametrize("here", [0, 1])
 def test_a_worker_that_cannot_start_has_failed(agents: FakeAgents, here: int) -> None:
     """All of them, or the second after the first one has started; the node takes part again."""
-    played = without_torch(agents, "exec sleep 60", log_dir="logs")
+    played = without_torch(agents, "exec sleep 600", log_dir="logs")
     log = agents.folder / "logs" / "j"
     if here:
         log.mkdir(parents=True)

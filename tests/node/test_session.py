@@ -204,7 +204,7 @@ def test_a_run_leaves_no_open_file(runner: FakeRunner, tmp_path: Path) -> None:
 
 def test_the_background_of_one_run_is_not_the_next_ones(runner: FakeRunner) -> None:
     """It outlives the next run, which is swept as ever, and the guard is told to leave it."""
-    daemon = "sleep 60 >/dev/null 2>&1 & echo $!; exit 0"
+    daemon = "sleep 600 >/dev/null 2>&1 & echo $!; exit 0"
 
     def history(r: FakeRunner) -> Steps:
         yield from ran(r, daemon, allow_background=True)

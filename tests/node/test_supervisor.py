@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import sys
-import time
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
@@ -14,6 +13,8 @@ import pytest
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.supervisor import ENDED, FAILED, STARTED, supervise
 from dsrun.launcher.node.workers.spawn import WorkerSpec
+
+from ..support.limits import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +28,7 @@ if os.fork() == 0:
     daemon = os.fork()
     if daemon == 0:
         os.close(1), os.close(2)
-        time.sleep(60)
+        time.sleep(600)
     os.write(1, b'%d\\n' % daemon)
     os._exit(0)
 os.wait()
@@ -136,7 +137,7 @@ def test_only_the_supervisor_is_our_child_and_what_is_left_is_gone_before_the_en
 
 def test_a_supervisor_keeps_nothing_of_ours_open(command: Commands) -> None:
     read, write = os.pipe()
-    one = command.run("/bin/sleep", "60")
+    one = command.run("/bin/sleep", "600")
     os.close(write)
     os.set_blocking(read, True)
     assert os.read(read, 1) == b""
@@ -177,7 +178,7 @@ def test_sigkill_ends_all_processes_of_a_command(command: Commands) -> None:
 
 
 def test_a_stopped_command_is_continued_to_end(command: Commands) -> None:
-    one = command.run("/bin/sleep", "60")
+    one = command.run("/bin/sleep", "600")
     one.line.send(bytes([signal.SIGSTOP]))
     one.line.send(bytes([signal.SIGTERM]))
     assert one.status() == -signal.SIGTERM
@@ -203,14 +204,11 @@ def test_why_it_cannot_be_started(program: str, folder: str, why: str) -> None:
 
 
 def test_a_command_does_not_outlive_its_supervisor(command: Commands) -> None:
-    one = command.run(*python("import os, time; print(os.getpid(), flush=True); time.sleep(60)"))
+    one = command.run(*python("import os, time; print(os.getpid(), flush=True); time.sleep(600)"))
     pid = int(one.line_of_output())
     os.kill(one.pid, signal.SIGKILL)
     assert one.line.recv(4096) == b""
-    late = time.monotonic() + 20.0
-    while not gone(pid):
-        assert time.monotonic() < late
-        time.sleep(0.001)
+    wait_for(lambda: gone(pid), "the end of the command")
     os.waitpid(pid, 0)
 
 
@@ -220,7 +218,7 @@ def test_a_command_does_not_outlive_the_node_launcher(command: Commands) -> None
     middle = os.fork()
     if middle == 0:
         try:
-            text = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
+            text = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
             one = command.run(*python(text))
             os.write(write, b"%d %s" % (one.pid, one.line_of_output()))
             signal.pause()
@@ -231,10 +229,7 @@ def test_a_command_does_not_outlive_the_node_launcher(command: Commands) -> None
     os.close(read)
     assert len(pids) == 2
     os.kill(middle, signal.SIGKILL)
-    late = time.monotonic() + 20.0
-    while not all(map(gone, pids)):
-        assert time.monotonic() < late
-        time.sleep(0.001)
+    wait_for(lambda: all(map(gone, pids)), "the end of both")
     os.waitpid(middle, 0)
     while processes.children():
         os.waitpid(-1, 0)

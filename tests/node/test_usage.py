@@ -60,7 +60,7 @@ def test_a_worker_that_was_not_reaped_is_shown_as_a_zombie() -> None:
 
 
 def test_other_processes_do_not_count() -> None:
-    with subprocess.Popen(["sleep", "60"]) as worker, subprocess.Popen(["sleep", "60"]) as other:
+    with subprocess.Popen(["sleep", "600"]) as worker, subprocess.Popen(["sleep", "600"]) as other:
         rows = usage.usage([(0, worker.pid), (1, other.pid)]).ranks
         worker.kill()
         other.kill()

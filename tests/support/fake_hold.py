@@ -23,6 +23,7 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 
 from .fake_fleet import FakeFleet
+from .limits import HANG
 from .local_control import received
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.head.run.run import Run
     from dsrun.launcher.specs.host import Host, Slot
 
-LONG = 20.0
+LONG = HANG
 """Seconds after which something that a thread has to do is given up."""
 
 CHECK = Program("check", module=True, local_rank=False)

@@ -22,6 +22,7 @@ from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.control.stream import FrameStream
 
 from . import schemas
+from .limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     History = Callable[[Sequence["FakeNode"]], Iterator[Callable[[], bool]]]
 
-PATIENCE = 10.0
+PATIENCE = HANG
 """Seconds after which a history that waits for what never comes is given up."""
 
 NAMES = {

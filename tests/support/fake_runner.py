@@ -25,6 +25,7 @@ from dsrun.launcher.node.session import Session
 from dsrun.launcher.specs.program import Program
 
 from .fake_nodes import NAMES
+from .limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     Steps = Iterator[Callable[[], bool]]
     History = Callable[["FakeRunner"], Steps]
 
-PATIENCE = 20.0
+PATIENCE = HANG
 """Real seconds after which a history that waits for what never comes is given up."""
 
 LOOK = 0.001
@@ -74,7 +75,7 @@ class FakeRunner:
         self._guards, guards = socket.socketpair(type=kind)
         with theirs:
             line = FrameStream(os.dup(theirs.fileno()), os.dup(theirs.fileno()))
-        self.guard = subprocess.Popen(["/bin/sleep", "60"])
+        self.guard = subprocess.Popen(["/bin/sleep", "600"])
         self.session = Session(line, self.loop, Guard(self.guard.pid, guards), joined=joined)
         self.loop.add_reader(self._socket.fileno(), self._read)
         self.loop.add_reader(self._guards.fileno(), self._hear)

@@ -16,13 +16,14 @@ import pytest
 from dsrun.launcher.api import Output
 
 from .checkout import IMPORTABLE
+from .limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dsrun.launcher.api import Job
 
-LONG = 30.0
+LONG = HANG
 """Seconds after which what does not come is given up."""
 
 

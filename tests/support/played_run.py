@@ -13,13 +13,14 @@ from dsrun.launcher.node import processes
 from dsrun.launcher.node.run import NodeRun, Phase
 
 from .fake_nodes import NAMES
+from .limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dsrun.launcher.control.messages import Task
 
-PATIENCE = 20.0
+PATIENCE = HANG
 """Real seconds after which what does not come is given up."""
 
 

@@ -14,6 +14,8 @@ from dsrun.launcher.control.facts import DeviceFacts
 from dsrun.launcher.node.facts import devices
 from dsrun.launcher.node.facts.devices import DeviceQuestion, facts_of
 
+from ...support.limits import NEVER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -53,7 +55,7 @@ def test_a_child_answers() -> None:
 
 
 def _hang() -> list[Any]:
-    time.sleep(100)
+    time.sleep(NEVER)
     return []
 
 
@@ -67,9 +69,7 @@ def test_no_answer_is_no_devices(
 ) -> None:
     monkeypatch.setattr(devices, "SECONDS", 0.2)
     question = DeviceQuestion(ask)
-    began = time.monotonic()
     assert question.answer() == []
-    assert time.monotonic() - began < 5.0
     # One that was killed is reaped as any child is: here by the test.
     while True:
         try:

@@ -54,7 +54,7 @@ def test_a_torch_that_cannot_tell_is_said(tmp_path: Path) -> None:
 
 
 def test_a_program_that_hangs_is_given_up(tmp_path: Path) -> None:
-    hangs = script(tmp_path / "hangs", "exec /bin/sleep 100")
+    hangs = script(tmp_path / "hangs", "exec /bin/sleep 600")
     assert module._output([hangs], dict(os.environ), 0.2) == ""
 
 

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -126,6 +127,7 @@ def test_an_unknown_order_is_ignored(caller: Caller) -> None:
 
 
 def test_the_rate_is_that_after_the_first_block() -> None:
+    began = time.monotonic()
     with connected() as (ours, theirs):
         thread = threading.Thread(target=give, args=(theirs, 0.05))
         thread.start()
@@ -133,7 +135,7 @@ def test_the_rate_is_that_after_the_first_block() -> None:
         thread.join()
     assert size % BLOCK == 0
     assert size > BLOCK
-    assert 0 < seconds < 5
+    assert 0 < seconds <= time.monotonic() - began
     assert 0 <= waits <= seconds
 
 

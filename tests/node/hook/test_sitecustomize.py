@@ -17,7 +17,7 @@ from dsrun.launcher.node.stacks import faults, flight, memory_files
 from dsrun.launcher.node.stacks.family import families
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec, spawn
 
-from ...support.limits import wait_for
+from ...support.limits import HANG, wait_for
 from ...support.preloading import COMMON, Ended, cold
 from ...support.specs import PYTHON
 
@@ -190,15 +190,15 @@ def test_on_the_signal_it_writes_its_stacks_whatever_it_does(
         both = families([(3, process.pid)], children=True)
         await_call("pipe", *(one.pid for one in both))
         monkeypatch.setattr(faults, "YOUNG", 1e9)
-        assert faults.read(both, time.monotonic() + 10) == {}
+        assert faults.read(both, time.monotonic() + HANG) == {}
         monkeypatch.setattr(faults, "YOUNG", 0.0)
-        found = faults.read(both, time.monotonic() + 10)
+        found = faults.read(both, time.monotonic() + HANG)
         (worker,), (child,) = (found[one.pid] for one in both)
         where = f"{tmp_path}/train.py"
         assert worker.frames == (f"inside ({where}:5)", f"<module> ({where}:10)")
         assert child.frames == (f"inside ({where}:5)", f"load ({where}:7)", f"<module> ({where}:9)")
         assert worker.main
-        again = faults.read(both, time.monotonic() + 10)
+        again = faults.read(both, time.monotonic() + HANG)
         assert again == found
         number, _ = memory_files.find(process.pid, sitecustomize.STACKS)
         assert number >= 250
@@ -255,7 +255,7 @@ def test_once_torch_is_imported_collectives_can_be_asked_for(tmp_path: Path) -> 
     process = started_worker(tmp_path, USES.format(then="signal.pause()"))
     try:
         for _ in range(2):
-            until = time.monotonic() + 10
+            until = time.monotonic() + HANG
             (one,) = flight.collect([process], flight.ask([process]), until)
             assert (one.rank, one.group, one.operation) == (3, "default_pg", "x")
     finally:
@@ -307,7 +307,7 @@ TRAINS = """
 def test_the_flight_recorder_of_torch_itself(tmp_path: Path) -> None:
     process = started_worker(tmp_path, TRAINS)
     try:
-        found = flight.collect([process], flight.ask([process]), time.monotonic() + 10)
+        found = flight.collect([process], flight.ask([process]), time.monotonic() + HANG)
         named = [(one.group, one.sequence, one.operation, one.sizes) for one in found]
         assert named == [
             ("default_pg", 1, "all_reduce", "[[3]]"),

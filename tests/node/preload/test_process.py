@@ -242,7 +242,7 @@ ENDS = {
     ),
     "beside a daemon": (
         "import threading, time\n"
-        "threading.Thread(target=time.sleep, args=(99,), daemon=True).start()"
+        "threading.Thread(target=time.sleep, args=(600,), daemon=True).start()"
     ),
     "in a hook of its own": "import sys; sys.excepthook = lambda *a: print('hook', a); 1 / 0",
     "with handlers": (

@@ -29,11 +29,11 @@ def unsafe(folder: Path, text: str, **env: str) -> str:
 UNSAFE = {
     "a thread": (
         "import threading, time\n"
-        "threading.Thread(target=time.sleep, args=(99,), daemon=True, name='watch').start()",
+        "threading.Thread(target=time.sleep, args=(600,), daemon=True, name='watch').start()",
         "a thread is running (watch)",
     ),
     "a thread that Python does not know": (
-        "import _thread, time; _thread.start_new_thread(time.sleep, (99,))",
+        "import _thread, time; _thread.start_new_thread(time.sleep, (600,))",
         "a thread is running that is not Python's (",
     ),
     "a socket": ("import socket; kept = socket.socket()", "descriptor 3 (socket:["),

@@ -33,7 +33,7 @@ def test_a_worker_comes_before_its_children() -> None:
 
 
 def test_another_program_is_no_python() -> None:
-    with subprocess.Popen(["sleep", "60"]) as sleeping:
+    with subprocess.Popen(["sleep", "600"]) as sleeping:
         (row,) = family(sleeping.pid)
         assert not row.python
         sleeping.kill()

@@ -141,7 +141,7 @@ def test_a_worker_dies_with_the_process_that_started_it() -> None:
 import sys
 sys.path.insert(0, {IMPORTABLE["PYTHONPATH"]!r})
 from dsrun.launcher.node.workers.spawn import WorkerSpec, spawn
-print(spawn(WorkerSpec(0, [b"sleep", b"60"], {ENV!r}, b"/")).pid, flush=True)
+print(spawn(WorkerSpec(0, [b"sleep", b"600"], {ENV!r}, b"/")).pid, flush=True)
 import signal; signal.pause()
 """
     parent = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, text=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.control import local
 from dsrun.launcher.node.debug import sockets
 
+from ....support.limits import HANG
 from ....support.local_control import NOBODY, needs_root
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def test_another_user_s_connection_is_dropped_and_who_waits_can_be_interrupted(
         stranger.settimeout(20)
         assert stranger.recv(100) == b"", "not even the greeting"
     job.worker.send_signal(signal.SIGINT)
-    text, _ = job.worker.communicate(timeout=30)
+    text, _ = job.worker.communicate(timeout=HANG)
     assert (text, job.worker.returncode) == ("", -signal.SIGINT)
 
 
