@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,14 +15,13 @@ from dsrun.launcher.control import local
 from dsrun.launcher.control.local_client import connect, running
 
 from ..support.checkout import CHECKOUT
+from ..support.limits import HANG, wait_for
 from ..support.local_control import new_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 COMMAND = str(CHECKOUT / "bin" / "dsrun-hold")
-LONG = 30.0
 
 
 def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
@@ -74,7 +72,7 @@ def name() -> Iterator[str]:
     if client is not None:
         with client:
             client.ask({"do": "release"})
-            for _ in client.frames(LONG):
+            for _ in client.frames(HANG):
                 pass
 
 
@@ -94,12 +92,10 @@ def launchers(pid: int) -> list[int]:
         return [int(word) for word in file.read().split()]
 
 
-def gone(pid: int) -> bool:
-    """Wait until a process is gone."""
-    end = time.monotonic() + LONG
-    while os.path.exists(f"/proc/{pid}") and time.monotonic() < end:  # noqa: PTH110
-        time.sleep(0.01)
-    return not os.path.exists(f"/proc/{pid}")  # noqa: PTH110
+def await_end(*pids: int) -> None:
+    """Wait until these processes are gone."""
+    left = [Path(f"/proc/{pid}") for pid in pids]
+    wait_for(lambda: not any(map(Path.exists, left)), "the end of the node launchers")
 
 
 def test_a_hold_from_its_line_to_its_release(name: str, capfd: pytest.CaptureFixture[str]) -> None:
@@ -114,8 +110,8 @@ def test_a_hold_from_its_line_to_its_release(name: str, capfd: pytest.CaptureFix
         nodes = launchers(held.pid)
         assert nodes
         assert hold.run(["--release", name]) == 0
-        assert held.wait(LONG) == 0
-        assert all(map(gone, nodes))
+        assert held.wait(HANG) == 0
+        await_end(*nodes)
     assert name not in running(local.HOLD)
 
 
@@ -127,8 +123,8 @@ def test_a_hold_that_is_ended_leaves_nothing(name: str, number: int, code: int) 
         ready(held)
         nodes = launchers(held.pid)
         held.send_signal(number)
-        assert held.wait(LONG) == code
-        assert all(map(gone, nodes))
+        assert held.wait(HANG) == code
+        await_end(*nodes)
 
 
 def test_a_signal_for_workers_does_not_end_it(name: str) -> None:
@@ -138,20 +134,20 @@ def test_a_signal_for_workers_does_not_end_it(name: str) -> None:
         client = connect(local.HOLD, name)
         assert client is not None
         with client:
-            assert client.ask({"do": "status"}, seconds=LONG)["state"] == "serving"
+            assert client.ask({"do": "status"}, seconds=HANG)["state"] == "serving"
         held.send_signal(signal.SIGTERM)
-        assert held.wait(LONG) == 143
+        assert held.wait(HANG) == 143
 
 
 def test_a_hold_in_the_background_outlives_its_command(name: str) -> None:
     """Its line is the command's; when its nodes are killed, it starts them anew."""
     held = start(name, "--detach")
-    _, errors = held.communicate(timeout=LONG)
+    _, errors = held.communicate(timeout=HANG)
     assert (held.returncode, errors.count("\n")) == (0, 1)
     client = connect(local.HOLD, name)
     assert client is not None
     with client:
-        state: dict[str, Any] = client.ask({"do": "status"}, seconds=LONG)
+        state: dict[str, Any] = client.ask({"do": "status"}, seconds=HANG)
         assert state["state"] == "serving"
         assert client.ask({"do": "logs"})["lines"] == [errors.rstrip("\n").removeprefix("dsrun: ")]
 
@@ -161,7 +157,7 @@ def test_a_hold_that_cannot_start_in_the_background(name: str, tmp_path: Path) -
     python.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
     python.chmod(0o755)
     held = start(name, "--detach", "--python", str(python))
-    _, errors = held.communicate(timeout=LONG)
+    _, errors = held.communicate(timeout=HANG)
     assert held.returncode == 69
     assert "broken" in errors
     assert name not in running(local.HOLD)

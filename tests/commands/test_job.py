@@ -6,21 +6,27 @@ import json
 import re
 import signal
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dsrun.launcher.commands import job as command
+from dsrun.launcher.commands import job_read
 from dsrun.launcher.common import entry
 from dsrun.launcher.control import local
 from dsrun.launcher.head.local.server import Caller
 
 from ..support import schemas
 from ..support.jobs import status, verbs
+from ..support.limits import HANG
 from ..support.local_control import serving
+from ..support.own_names import own_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["own_names"]
 
 
 class Ran:
@@ -88,6 +94,13 @@ def hold(capfd: pytest.CaptureFixture[str]) -> Iterator[Ran]:
 # -- list -----------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for all answers; all that are asked will answer."""
+    monkeypatch.setattr(job_read, "read", partial(job_read.read, patience=HANG))
+
+
+@pytest.mark.usefixtures("own_names", "patient")
 @pytest.mark.parametrize("words", [(), ("list",)])
 def test_jobs_are_listed(one: Ran, words: tuple[str, ...]) -> None:
     code, out, err = one.run(*words)
@@ -98,7 +111,7 @@ def test_jobs_are_listed(one: Ran, words: tuple[str, ...]) -> None:
     assert re.search(r"running +2 +4 +\w+ +train.py --lr 1 +0\| step 7$", row)
 
 
-@pytest.mark.usefixtures("hold")
+@pytest.mark.usefixtures("own_names", "patient", "hold")
 def test_jobs_are_listed_as_json(one: Ran) -> None:
     code, out, _ = one.run("--json")
     assert code == 0

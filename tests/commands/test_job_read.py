@@ -3,35 +3,71 @@
 from __future__ import annotations
 
 import json
-import time
+import select
 from contextlib import ExitStack, closing
+from functools import partial
+from typing import TYPE_CHECKING
 
+from dsrun.launcher.commands import job_read
 from dsrun.launcher.commands.job_names import Place
 from dsrun.launcher.commands.job_read import as_json, newest, read
 from dsrun.launcher.control import local
 
 from ..support.jobs import NOW, status, verbs
+from ..support.limits import HANG
 from ..support.local_control import new_name, serving
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
-def test_all_are_asked_at_once_and_nobody_is_waited_for_long() -> None:
+    import pytest
+
+
+class Waits:
+    """In place of `select` and `time`: this time goes by waits in which nothing arrives alone.
+
+    Attributes:
+        silent: how many never answer; a wait for more than these takes as long as it takes.
+        waited: the seconds of the waits in which nothing has arrived.
+    """
+
+    def __init__(self, silent: int) -> None:
+        self.silent = silent
+        self.waited: list[float] = []
+
+    def monotonic(self) -> float:
+        return 50.0 + sum(self.waited)
+
+    def select(self, fds: list[int], _: Iterable[int], __: Iterable[int], seconds: float) -> object:
+        ready = select.select(fds, [], [], HANG if len(fds) > self.silent else 0)
+        if not ready[0]:
+            self.waited.append(seconds)
+        return ready
+
+
+def test_all_are_asked_at_once_and_nobody_is_waited_for_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     silent = [new_name() for _ in range(3)]
+    waits = Waits(len(silent))
+    monkeypatch.setattr(job_read, "select", waits)
+    monkeypatch.setattr(job_read, "time", waits)
     with ExitStack() as stack:
         job = stack.enter_context(serving(verbs(status(), [])))
         wrong = stack.enter_context(serving({"status": lambda *_: {"job_id": 3}}))
         for name in silent:
             stack.enter_context(closing(local.listener(local.JOB, name)))
         names = [job.name, wrong.name, *silent, "gone"]
-        began = time.monotonic()
         known = read([Place(local.JOB, name) for name in names], patience=0.5)
-        assert time.monotonic() - began < 1.5
+    assert waits.waited == [0.5], "for all of them together"
     assert [one.job_id for one in known.jobs] == [status().job_id]
     assert known.jobs[0].ranks == ()
     assert (known.holds, known.silent) == ((), tuple(silent))
     assert json.loads(as_json(known))["silent"] == silent
 
 
-def test_the_newest_is_the_one_that_was_started_last() -> None:
+def test_the_newest_is_the_one_that_was_started_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_read, "read", partial(read, patience=HANG))
     early, late = status()._replace(since=NOW), status(job_id="late")._replace(since=NOW + 1)
     with serving(verbs(late, [])) as one, serving(verbs(early, [])) as two:
         places = [Place(local.JOB, served.name) for served in (one, two)]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.commands import job_top
 from dsrun.launcher.commands.job_names import Place
 from dsrun.launcher.commands.job_top import Jobs, once
 from dsrun.launcher.control import local
@@ -22,13 +23,11 @@ from dsrun.launcher.control import local
 from ..support import schemas
 from ..support.checkout import BIN
 from ..support.jobs import status, verbs
+from ..support.limits import HANG
 from ..support.local_control import Served, serving
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-LIMIT = 30.0
-"""Seconds for the view to appear or to end."""
 
 
 @pytest.fixture
@@ -43,6 +42,14 @@ def place(served: Served) -> Place:
     return Place(local.JOB, served.name)
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for all answers, and not between two questions."""
+    monkeypatch.setattr(job_top, "SLOW", HANG)
+    monkeypatch.setattr(job_top, "PAUSE", 0.0)
+
+
+@pytest.mark.usefixtures("patient")
 def test_a_single_view_as_json(served: Served, capfd: pytest.CaptureFixture[str]) -> None:
     assert once(place(served), as_json=True) == 0
     shown = json.loads(capfd.readouterr().out)
@@ -51,6 +58,7 @@ def test_a_single_view_as_json(served: Served, capfd: pytest.CaptureFixture[str]
     assert [len(job["ranks"]), len(job["used"]), len(job["used"][0]["devices"])] == [4, 2, 2]
 
 
+@pytest.mark.usefixtures("patient")
 def test_a_single_view_as_text(served: Served, capfd: pytest.CaptureFixture[str]) -> None:
     assert once(place(served), as_json=False) == 0
     out = capfd.readouterr().out
@@ -64,7 +72,7 @@ def test_a_job_that_ends_is_known_to_have_ended(served: Served) -> None:
     jobs = Jobs(place(served))
     jobs.look(0.0)
     while jobs.waits:
-        jobs.wait(1.0)
+        jobs.wait(HANG)
     (view,) = jobs.views(0.0)
     assert (view.problem, jobs.ended) == ("", False)
     jobs.look(10.0)
@@ -72,7 +80,7 @@ def test_a_job_that_ends_is_known_to_have_ended(served: Served) -> None:
     assert view.problem == "DOES NOT ANSWER"
     served.loop.call_soon_threadsafe(served.server.close)
     while not jobs.ended:
-        jobs.wait(1.0)
+        jobs.wait(HANG)
     (view,) = jobs.views(100.0)
     assert view.problem == "HAS ENDED"
     jobs.close()
@@ -95,7 +103,7 @@ class Terminal:
 
     def until(self, text: str) -> None:
         """Read until this has been shown."""
-        end = time.monotonic() + LIMIT
+        end = time.monotonic() + HANG
         while text not in self.text:
             ready, _, _ = select.select([self.line], [], [], max(0.0, end - time.monotonic()))
             assert ready, self.text[-2000:]
@@ -127,7 +135,7 @@ def test_the_view_is_left_and_the_terminal_is_as_before(
     else:
         terminal.process.send_signal(leave)
     terminal.until("\x1b[?1049l")
-    assert terminal.process.wait(LIMIT) == 0
+    assert terminal.process.wait(HANG) == 0
     assert termios.tcgetattr(terminal.theirs) == terminal.before
 
 
@@ -135,4 +143,4 @@ def test_the_view_ends_with_its_job(terminal: Terminal, served: Served) -> None:
     terminal.until("4 ranks on 2 nodes")
     served.loop.call_soon_threadsafe(served.server.close)
     terminal.until(f"dsrun-job: job {served.name} has ended")
-    assert terminal.process.wait(LIMIT) == 0
+    assert terminal.process.wait(HANG) == 0

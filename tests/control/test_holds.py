@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import re
+import select
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.control import holds, local
+from dsrun.launcher.control import holds, local, local_client
 
+from ..support.limits import wait_for
 from ..support.local_control import new_name, serving
+from ..support.own_names import own_names
 
 if TYPE_CHECKING:
     from dsrun.launcher.head.local.server import Caller, Verb
 
-FAR = 1e12
-"""Later than any hold that really runs on this machine was started."""
+__all__ = ["own_names"]
 
 
 def started(since: object) -> dict[str, Verb]:
@@ -28,8 +31,27 @@ def started(since: object) -> dict[str, Verb]:
     return {"status": status, "describe": lambda *_: {"since": since}}
 
 
-def silent(*_: object) -> None:
-    """Never answer."""
+class Silence:
+    """A hold that never answers; who has asked it waits for as long as it means to, in no time."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._asked = threading.Event()
+        self.waits: list[float | None] = []
+        monkeypatch.setattr(local_client, "_wait", self._wait)
+
+    def __call__(self, *_: object) -> None:
+        """Take a request."""
+        self._asked.set()
+
+    def _wait(self, fd: int, event: int, seconds: float | None) -> bool:
+        poll = select.poll()
+        poll.register(fd, event)
+        wait_for(lambda: self._asked.is_set() or poll.poll(0), "an answer, or none")
+        if not self._asked.is_set():
+            return True
+        self._asked.clear()
+        self.waits.append(seconds)
+        return False
 
 
 def since(name: str) -> float:
@@ -42,16 +64,20 @@ def test_a_hold_is_found_by_its_name() -> None:
         assert (since(one.name), since(other.name)) == (1.0, 2.0)
 
 
+@pytest.mark.usefixtures("own_names")
 def test_last_is_the_newest_of_those_that_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(holds, "PATIENCE", 0.1)
+    silence = Silence(monkeypatch)
     with (
-        serving(started(FAR + 1), local.HOLD),
-        serving(started(FAR + 2), local.HOLD),
-        serving(started(FAR), local.HOLD),
+        serving(started(3.0), local.HOLD),
+        serving(started(4.0), local.HOLD),
+        serving(started(2.0), local.HOLD),
         serving(started("not a time"), local.HOLD),
-        serving({"status": silent}, local.HOLD),
+        serving({"status": silence}, local.HOLD),
     ):
-        assert since("last") == FAR + 2
+        assert since("last") == 4.0
+    (seconds,) = silence.waits
+    assert seconds is not None
+    assert seconds <= holds.PATIENCE
 
 
 @pytest.mark.parametrize("name", ["", "no such hold", "a\nb", "é", "x" * 99])

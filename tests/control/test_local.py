@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
@@ -108,11 +107,10 @@ def test_root_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_stream_does_not_wait_whatever_its_socket_did() -> None:
     one, other = socket.socketpair()
-    one.settimeout(30)
-    began = time.monotonic()
+    one.settimeout(None)
     with other, closing(local.LocalStream(one)) as near:
+        assert not os.get_blocking(near.read_fd)
         assert near.receive() == []
-    assert time.monotonic() - began < 10
 
 
 def test_frames_and_descriptors_arrive_together(

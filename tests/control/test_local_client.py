@@ -7,8 +7,6 @@ import re
 import socket
 import subprocess
 import sys
-import threading
-import time
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +16,26 @@ from dsrun.launcher.common.errors import DsrunError, LostError, NodeError, Usage
 from dsrun.launcher.control import frames, local, local_client
 from dsrun.launcher.control.local_client import LocalClient, connect, running
 
+from ..support.clock import Pauses
 from ..support.leaks import open_files
+from ..support.limits import HANG
 from ..support.local_control import NOBODY, needs_root, new_name, serving
+from ..support.own_names import own_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dsrun.launcher.head.local.server import Caller
+
+__all__ = ["own_names"]
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Pauses:
+    """The time that a client spends between its attempts to connect, which takes none here."""
+    made = Pauses()
+    monkeypatch.setattr(local_client, "time", made)
+    return made
 
 
 def echo(_: Caller, message: dict[str, Any], fds: list[int]) -> dict[str, Any]:
@@ -109,7 +120,7 @@ def test_what_comes_before_the_answer_is_kept(client: LocalClient) -> None:
     assert client.ready(0)
     number = client.send({"do": "echo", "text": "next"})
     kept = []
-    for one in client.frames(5):
+    for one in client.frames(HANG):
         kept.append(one)
         if one.kind == frames.ANSWER:
             break
@@ -165,13 +176,13 @@ def test_a_server_that_does_not_answer(client: LocalClient) -> None:
 )
 def test_garbage_from_a_server_is_one_error(data: bytes) -> None:
     with one_that_sends(data) as client, pytest.raises(LostError):
-        client.ask({"do": "echo"}, seconds=5)
+        client.ask({"do": "echo"}, seconds=HANG)
 
 
 def test_frames_that_are_complete_when_the_server_leaves() -> None:
     sent = frames.pack(frames.CHUNK, b"last") + frames.pack(frames.CHUNK, b"cut")[:6]
     with one_that_sends(sent) as client:
-        assert [one.data for one in client.frames(5)] == [b"last"]
+        assert [one.data for one in client.frames(HANG)] == [b"last"]
 
 
 def test_nobody_is_there() -> None:
@@ -195,11 +206,8 @@ def test_those_that_run_are_listed_once_while_they_do() -> None:
     assert not {one.name, other.name} & {*running(local.HOLD)}
 
 
-def accept(listener: socket.socket) -> None:
-    listener.accept()[0].close()
-
-
-def test_a_full_backlog_is_waited_for() -> None:
+@pytest.mark.usefixtures("own_names")
+def test_a_full_backlog_is_waited_for(pauses: Pauses) -> None:
     name = new_name()
     with ExitStack() as stack:
         listener = socket.socket(socket.AF_UNIX)
@@ -210,16 +218,18 @@ def test_a_full_backlog_is_waited_for() -> None:
         assert first is not None
         stack.enter_context(first)
         assert connect(local.JOB, name, seconds=0.05) is None
-        accepting = threading.Timer(0.1, accept, [listener])
-        accepting.start()
+
+        def accept() -> None:
+            listener.accept()[0].close()
+
+        pauses.on_sleep = accept
         second = connect(local.JOB, name)
-        accepting.join()
         assert second is not None
         second.close()
 
 
-def test_one_that_is_busy_does_not_hide_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local_client, "LOOK", 0.1)
+@pytest.mark.usefixtures("own_names", "pauses")
+def test_one_that_is_busy_does_not_hide_others() -> None:
     with ExitStack() as stack:
         served = stack.enter_context(serving(VERBS, local.HOLD))
         busy = socket.socket(socket.AF_UNIX)
@@ -250,7 +260,8 @@ sys.stdin.read()
 
 
 @needs_root
-def test_another_user_who_has_the_name_is_nobody() -> None:
+@pytest.mark.usefixtures("own_names")
+def test_another_user_who_has_the_name_is_nobody(pauses: Pauses) -> None:
     """Its socket is not asked, whether it accepts or its backlog is full; listing is not slow."""
     names = [new_name() for _ in range(20)]
     argv = [local.address(local.HOLD, name) for name in names]
@@ -262,10 +273,10 @@ def test_another_user_who_has_the_name_is_nobody() -> None:
         assert process.stdin
         assert process.stdout.readline() == b"up\n"
         assert connect(local.HOLD, names[0]) is None
-        began = time.monotonic()
         assert connect(local.HOLD, names[1], seconds=0.1) is None
+        began = pauses.now
         assert not {*names} & {*running(local.HOLD)}
-        assert time.monotonic() - began < 10 * local_client.LOOK
+        assert pauses.now - began < 1.1 * local_client.LOOK
         with pytest.raises(OSError, match=re.escape("Address already in use")):
             local.listener(local.HOLD, names[0])
         process.stdin.close()
@@ -302,9 +313,9 @@ def test_another_user_who_connects_all_the_time_does_not_keep_others_out() -> No
             assert process.stdout.readline() == b"up\n"
             try:
                 for number in range(10):
-                    client = connect(served.kind, served.name)
+                    client = connect(served.kind, served.name, HANG)
                     assert client is not None, number
                     with client:
-                        assert client.ask({"do": "echo", "text": "x"}, seconds=20)["text"] == "x"
+                        assert client.ask({"do": "echo", "text": "x"}, seconds=HANG)["text"] == "x"
             finally:
                 process.kill()

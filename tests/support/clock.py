@@ -1,6 +1,13 @@
 """Time for tests that do not wait."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from dsrun.launcher.common.loop import Loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Clock:
@@ -20,3 +27,22 @@ class Clock:
         self.now += seconds
         self.loop.call_later(0.0, self.loop.stop)
         self.loop.run()
+
+
+class Pauses:
+    """In place of `time` in a module that sleeps: this time goes by sleeping alone.
+
+    Attributes:
+        on_sleep: called whenever the module has slept.
+    """
+
+    def __init__(self) -> None:
+        self.now = 50.0
+        self.on_sleep: Callable[[], None] = lambda: None
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.on_sleep()
