@@ -5,6 +5,8 @@ Nodes are numbers here: places in the sequence of their networks.
 
 from __future__ import annotations
 
+from bisect import bisect
+
 from ...common.values import NamedTuple
 from ..fleet.hosts import some_of
 
@@ -80,9 +82,15 @@ def more_trials(networks: Sequence[Network], bad: Collection[int]) -> list[Trial
     """Return the trials of all addresses, between the bad nodes and the others."""
     limit = MANY_PEERS if len(bad) <= FEW else FEW_PEERS
 
+    size, all_bad, ordered = len(networks), frozenset(bad), sorted(bad)
+
     def peers(by: int) -> list[int]:
-        others = [(by + far) % len(networks) for far in range(1, len(networks))]
-        return [to for to in others if by in bad or to in bad][:limit]
+        """Return the next ones behind a node, as in a ring: all nodes, or the bad ones."""
+        if by in all_bad:
+            return [(by + far) % size for far in range(1, min(size, limit + 1))]
+        first = bisect(ordered, by)
+        ring = range(first, first + min(limit, len(ordered)))
+        return [ordered[at % len(ordered)] for at in ring]
 
     return _trials(networks, peers, _all_addresses)
 
