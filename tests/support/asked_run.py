@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.head.run.job_socket import JobSocket
 
+from .limits import HANG
 from .local_control import request
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class AskedRun:
     def call(self) -> socket.socket:
         """Return a connection to the run."""
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        line.settimeout(5)
+        line.settimeout(HANG)
         line.connect(f"\0{local.address(local.JOB, self.run.spec.job_id)}")
         self._lines[line] = frames.Decoder()
         return line
@@ -60,7 +61,7 @@ class AskedRun:
         with suppress(BlockingIOError, ConnectionResetError):
             while more := line.recv(1 << 20):
                 data += more
-        line.settimeout(5)
+        line.settimeout(HANG)
         return [
             (kind, body if kind == frames.CHUNK else frames.unpack_json(body))
             for kind, body in self._lines[line].feed(data)

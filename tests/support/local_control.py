@@ -14,6 +14,8 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.head.local.server import LocalServer
 
+from .limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -48,7 +50,7 @@ class Served:
     def call(self) -> socket.socket:
         """Return a connection to the server."""
         line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        line.settimeout(5)
+        line.settimeout(HANG)
         try:
             line.connect(f"\0{local.address(self.kind, self.name)}")
         except OSError:
@@ -74,7 +76,7 @@ def received(line: socket.socket) -> list[tuple[int, Any]]:
     except (BlockingIOError, ConnectionResetError):
         pass
     finally:
-        line.settimeout(5)
+        line.settimeout(HANG)
     return [
         (kind, body if kind == frames.CHUNK else frames.unpack_json(body))
         for kind, body in decoder.feed(got)

@@ -13,6 +13,8 @@ from dsrun.launcher.control.command_messages import CommandExit
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.debug_policy import DebugPolicy
 
+from ...support.limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -42,7 +44,7 @@ class Desk:
     def connect(self) -> socket.socket:
         """Sit down."""
         line = socket.create_connection(("127.0.0.1", self.port))
-        line.settimeout(5)
+        line.settimeout(HANG)
         self.editors.append(line)
         self.job.step()
         return line

@@ -28,6 +28,7 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
+from ...support.limits import HANG
 from ...support.listeners import HERE, Runner, dialled, enter, identify, runner
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def test_who_waits_enters_when_asked_again(runner: Runner) -> None:
     runner.verdict = False
     with dialled(runner) as line:
         identify(line)
-        assert runner.asked.wait(10)
+        assert runner.asked.wait(HANG)
         assert not runner.admitted
         runner.verdict = True
         runner.loop.call_soon_threadsafe(lambda: runner.listener.recheck("w0"))
@@ -215,7 +216,7 @@ def told(runner: Runner) -> str:
     flushed = threading.Event()
     runner.loop.call_soon_threadsafe(runner.rejections.flush)
     runner.loop.call_soon_threadsafe(flushed.set)
-    assert flushed.wait(10)
+    assert flushed.wait(HANG)
     (line,) = runner.told
     return line
 
@@ -229,7 +230,7 @@ def test_who_is_not_believed_is_dropped(runner: Runner) -> None:
 
 
 def test_a_stranger_disturbs_nobody(runner: Runner) -> None:
-    with socket.create_connection(("127.0.0.1", runner.listener.port), timeout=10) as stranger:
+    with socket.create_connection(("127.0.0.1", runner.listener.port), timeout=HANG) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         with dialled(runner) as line:
             enter(line)
@@ -264,7 +265,7 @@ def test_who_has_not_entered_is_dropped_when_the_port_is_closed(runner: Runner) 
     runner.verdict = False
     with dialled(runner) as line:
         identify(line)
-        assert runner.asked.wait(10)
+        assert runner.asked.wait(HANG)
         runner.loop.call_soon_threadsafe(runner.listener.close)
         assert line.wait_for_one(10.0) is None
     assert runner.told == [], "nobody was rejected"

@@ -20,12 +20,13 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 
 from ...support.checkout import CHECKOUT
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-LONG = 30.0
+LONG = HANG
 
 SERVE = """
 import socket, sys

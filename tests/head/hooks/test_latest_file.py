@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.hooks.latest_file import LatestFile
 
+from ...support.limits import HANG
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-WAIT = 10.0
+WAIT = HANG
 
 
 def test_the_last_text_is_there_in_the_end(tmp_path: Path) -> None:

@@ -361,7 +361,7 @@ os.setuid({nobody})
 answers = []
 for _ in range(200):
     with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(5)
+        line.settimeout(HANG)
         try:
             line.connect("\\0" + sys.argv[1])
             line.sendall(bytes.fromhex(sys.argv[2]))

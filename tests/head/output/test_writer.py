@@ -14,7 +14,9 @@ import pytest
 
 from dsrun.launcher.head.output.writer import AT_ONCE, Writer
 
-LONG = 30.0
+from ...support.limits import HANG
+
+LONG = HANG
 """Seconds that nothing here takes."""
 
 BIG = b"x" * (1 << 20)

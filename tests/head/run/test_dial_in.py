@@ -25,6 +25,7 @@ from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,7 +202,7 @@ def test_a_run_is_launched_while_its_nodes_can_dial(monkeypatch: pytest.MonkeyPa
     launched: list[tuple[Any, Any]] = []
 
     def launch(run: Any, parts: Any, dial: Any = None) -> str:
-        with socket.create_connection((host_of(dial.target), port_of(dial.target)), timeout=10):
+        with socket.create_connection((host_of(dial.target), port_of(dial.target)), timeout=HANG):
             launched.append((run, parts))
         return "report"
 

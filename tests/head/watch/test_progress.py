@@ -14,6 +14,7 @@ from dsrun.launcher.specs.watch_policy import WatchPolicy
 
 from ...support.elastic_run import Job
 from ...support.fake_fleet import story
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from ...support.elastic_run import FleetOf
 
-LONG = 10.0
+LONG = HANG
 """Seconds to wait for a thread."""
 
 
