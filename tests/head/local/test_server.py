@@ -361,7 +361,7 @@ os.setuid({nobody})
 answers = []
 for _ in range(200):
     with socket.socket(socket.AF_UNIX) as line:
-        line.settimeout(HANG)
+        line.settimeout(120)
         try:
             line.connect("\\0" + sys.argv[1])
             line.sendall(bytes.fromhex(sys.argv[2]))
