@@ -15,7 +15,8 @@ from dsrun.launcher.api import Fleet, FleetNode, JobError, LaunchError, RankErro
 from dsrun.launcher.control import local
 from dsrun.launcher.control.local_client import running
 
-from ..support.launched import alive, begun, pause, program, until
+from ..support.launched import alive, begun, pause, program
+from ..support.limits import HANG, NEVER, wait_for
 from ..support.local_control import new_name
 
 if TYPE_CHECKING:
@@ -35,11 +36,11 @@ def fleet() -> Iterator[Fleet]:
 def test_jobs_in_turn(fleet: Fleet, capsys: pytest.CaptureFixture[str]) -> None:
     assert fleet.nodes() == (FleetNode("localhost", (0, 1), "free", ""),)
     ranks = [
-        fleet.run(lambda n: (n, int(os.environ["RANK"])), [n], output=None).results(60)
+        fleet.run(lambda n: (n, int(os.environ["RANK"])), [n], output=None).results(HANG)
         for n in (1, 2)
     ]
     assert ranks == [{0: (n, 0), 1: (n, 1)} for n in (1, 2)]
-    fleet.run(print, ["hello"], num_gpus=1).results(60)
+    fleet.run(print, ["hello"], num_gpus=1).results(HANG)
     assert capsys.readouterr().out == "localhost:0| hello\n"
 
 
@@ -48,19 +49,19 @@ def test_a_job_that_fails_leaves_the_fleet_whole(fleet: Fleet) -> None:
         raise ValueError("no")
 
     with pytest.raises(RankError, match="on localhost: ValueError: no"):
-        fleet.run(work, output=None).results(60)
+        fleet.run(work, output=None).results(HANG)
     with begun(fleet.run(pause, output=None)) as job:
         assert fleet.nodes()[0].state == "busy"
     assert job.report is not None
     assert job.report.cause == "signal"
-    assert fleet.run(int, ["7"], output=None).results(60) == {0: 7, 1: 7}
+    assert fleet.run(int, ["7"], output=None).results(HANG) == {0: 7, 1: 7}
 
 
 def test_jobs_side_by_side(fleet: Fleet) -> None:
     halves = [begun(fleet.run(pause, include=f"localhost:{n}", output=None)) for n in (0, 1)]
     for job in halves:
         job.signal(signal.SIGTERM)
-    assert [job.wait(60).cause for job in halves] == ["signal", "signal"]
+    assert [job.wait(HANG).cause for job in halves] == ["signal", "signal"]
 
 
 def test_jobs_that_cannot_run(fleet: Fleet, tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_jobs_that_cannot_run(fleet: Fleet, tmp_path: Path) -> None:
     with begun(fleet.run(pause, output=None)) as job:
         refused = fleet.run(print, wait=False, output=None)
         with pytest.raises(LaunchError, match=f"slots are in use by job {job.id}"):
-            refused.wait(60)
+            refused.wait(HANG)
 
 
 def test_stop_with_a_grace_of_its_own(fleet: Fleet) -> None:
@@ -83,7 +84,7 @@ def test_stop_with_a_grace_of_its_own(fleet: Fleet) -> None:
 
     job = begun(fleet.run(stubborn, output=None, grace=300))
     job.stop(0.1)
-    assert job.wait(60).cause == "signal"
+    assert job.wait(HANG).cause == "signal"
 
 
 def test_in_an_event_loop() -> None:
@@ -105,7 +106,7 @@ def test_a_fleet_has_a_name_and_is_released(capfd: pytest.CaptureFixture[str]) -
         assert repr(fleet) == f"<Fleet {name}, ready>"
         assert name in running(local.HOLD)
         with pytest.raises(LaunchError, match=f"name {name}: taken on this machine"):
-            Fleet(name=name, **HERE).wait(60)
+            Fleet(name=name, **HERE).wait(HANG)
     assert name not in running(local.HOLD)
     assert not alive(fleet.pid)
     assert repr(fleet) == f"<Fleet {name}, closed>"
@@ -124,12 +125,12 @@ def test_nodes_that_cannot_be_held(tmp_path: Path) -> None:
 
 
 def test_the_death_of_the_process() -> None:
-    fleet = Fleet(heartbeat_timeout=2, **HERE)
+    fleet = Fleet(heartbeat_timeout=NEVER, **HERE)
     with fleet:
         job = begun(fleet.run(pause, output=None, num_gpus=1))
         os.kill(fleet.pid, signal.SIGKILL)
         with pytest.raises(JobError, match=rf"\(pid {fleet.pid}\) has died"):
-            job.wait(60)
+            job.wait(HANG)
         with pytest.raises(JobError, match=f"fleet {fleet.name}: "):
             fleet.nodes()
 
@@ -143,7 +144,7 @@ def tell():
     signal.pause()
 
 if __name__ == "__main__":
-    with Fleet(hosts="localhost:1", accelerator="cpu") as fleet:
+    with Fleet(hosts="localhost:1", accelerator="cpu", heartbeat_timeout=1200) as fleet:
         print("hold", fleet.pid, flush=True)
         fleet.run(tell, prefix="").wait()
 """
@@ -153,4 +154,4 @@ def test_kill_9_of_the_program_releases_the_nodes(tmp_path: Path) -> None:
     with program(tmp_path / "program.py", PROGRAM) as (_, stdout):
         told = [stdout.readline().split() for _ in range(2)]
         pids = {name: int(pid) for name, pid in told}
-    until(lambda: not any(map(alive, pids.values())), "all has ended")
+    wait_for(lambda: not any(map(alive, pids.values())), "the end of all processes")

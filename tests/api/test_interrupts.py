@@ -11,6 +11,8 @@ import pytest
 
 from dsrun.launcher.api.interrupts import Interrupts
 
+from ..support.limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -33,7 +35,7 @@ def interrupt_soon() -> threading.Timer:
 def test_an_interrupt_ends_a_wait(pipe: tuple[int, int]) -> None:
     with Interrupts() as interrupts:
         timer = interrupt_soon()
-        assert interrupts.wait(pipe[0], 20.0)
+        assert interrupts.wait(pipe[0], HANG)
         assert interrupts.count == 1
         timer.join()
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -44,7 +46,7 @@ def test_outside_of_a_wait_an_interrupt_is_only_counted(pipe: tuple[int, int]) -
         os.kill(os.getpid(), signal.SIGINT)
         os.kill(os.getpid(), signal.SIGINT)
         assert interrupts.count == 2
-        assert interrupts.wait(pipe[0], 20.0, seen=1)
+        assert interrupts.wait(pipe[0], HANG, seen=1)
         assert not interrupts.wait(pipe[0], 0.01, seen=2)
 
 

@@ -20,6 +20,9 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.control.local_client import LocalClient
 from dsrun.launcher.head.local.relay import HEAD
 
+from ..support.interrupting import when_interrupts_are_counted
+from ..support.limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -135,7 +138,7 @@ def test_a_job_that_has_not_ended_in_time(service: FakeService, job: Job) -> Non
     with pytest.raises(TimeoutError, match=r"^job j1 has not ended within 0.01 s$"):
         job.wait(0.01)
     service.answers()
-    assert job.results(5.0) == {0: None}
+    assert job.results(HANG) == {0: None}
 
 
 def test_a_job_that_cannot_start(service: FakeService, job: Job) -> None:
@@ -282,12 +285,9 @@ def played(service: FakeService, expected: int) -> Callable[[], None]:
 def test_ctrl_c_stops_the_job_and_is_raised_at_its_end(
     ask: str, times: int, service: FakeService, job: Job
 ) -> None:
-    thread = threading.Thread(target=played(service, times))
-    timer = threading.Timer(0.05, thread.start)
-    timer.start()
+    thread = when_interrupts_are_counted(played(service, times))
     with pytest.raises(KeyboardInterrupt):
-        job.wait(30.0) if ask == "wait" else next(job.events())
-    timer.join()
+        job.wait(HANG) if ask == "wait" else next(job.events())
     thread.join()
     assert job.report is not None
     assert job.report.exit_code == 130
@@ -299,11 +299,10 @@ def test_a_process_that_does_not_answer_interrupts_is_left(service: FakeService,
             os.kill(os.getpid(), signal.SIGINT)
             service.asked()
 
-    timer = threading.Timer(0.05, play)
-    timer.start()
+    thread = when_interrupts_are_counted(play)
     with pytest.raises(KeyboardInterrupt):
         job.wait()
-    timer.join()
+    thread.join()
     assert service.closed
     with pytest.raises(JobError, match="left, as it did not end when interrupted"):
         job.wait()

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,9 @@ from dsrun.launcher.api import (
 )
 from dsrun.launcher.node import processes
 
-from ..support.launched import alive, begun, printed, program, until
+from ..support.interrupting import when_interrupts_are_counted
+from ..support.launched import alive, begun, printed, program
+from ..support.limits import HANG, NEVER, wait_for
 
 if TYPE_CHECKING:
     pass
@@ -52,7 +53,7 @@ def test_a_function_runs_on_every_rank(capsys: pytest.CaptureFixture[str]) -> No
         return int(os.environ["RANK"]) * factor, base + more
 
     job = launch(work, [1], {"more": 1}, **TWO)
-    assert job.results(60) == {0: (0, 2), 1: (3, 2)}
+    assert job.results(HANG) == {0: (0, 2), 1: (3, 2)}
     assert sorted(capsys.readouterr().out.splitlines()) == [
         "localhost:0| at work",
         "localhost:1| at work",
@@ -63,7 +64,7 @@ def test_a_function_runs_on_every_rank(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_script_gets_its_arguments(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = script(tmp_path, "import sys; print(*sys.argv[1:])")
     job = launch(path, ["--lr", 0.5], no_local_rank=True, prefix="", **ONE)
-    assert job.results(60) == {0: None}
+    assert job.results(HANG) == {0: None}
     assert capsys.readouterr().out == "--lr 0.5\n"
 
 
@@ -71,12 +72,15 @@ def test_functions_are_called_in_forks_of_a_preloader() -> None:
     def work() -> bool:
         return "colorsys" in sys.modules
 
-    assert launch(work, preload=["colorsys"], output=None, **TWO).results(60) == {0: True, 1: True}
+    assert launch(work, preload=["colorsys"], output=None, **TWO).results(HANG) == {
+        0: True,
+        1: True,
+    }
 
 
 def test_a_large_result_arrives_whole() -> None:
     job = launch(lambda: b"x" * (12 << 20), output=None, **ONE)
-    (value,) = job.results(60).values()
+    (value,) = job.results(HANG).values()
     assert (len(value), set(value)) == (12 << 20, {ord("x")})
 
 
@@ -88,7 +92,7 @@ def test_an_exception_names_rank_and_host_and_has_the_traceback() -> None:
 
     job = launch(work, output=None, **TWO)
     with pytest.raises(RankError, match=r"^rank 1 on localhost: LookupError: no such") as caught:
-        job.results(60)
+        job.results(HANG)
     assert isinstance(caught.value.__cause__, LookupError)
     assert "in work\n" in caught.value.traceback
     assert caught.value.exit_code == 1
@@ -101,7 +105,7 @@ def test_a_rank_that_dies_is_named() -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     with pytest.raises(RankError, match=r"rank 0 on localhost was killed by SIGKILL \(signal 9\)"):
-        launch(work, output=None, **ONE).results(60)
+        launch(work, output=None, **ONE).results(HANG)
 
 
 def test_an_elastic_job_returns_what_its_last_round_has_returned(tmp_path: Path) -> None:
@@ -115,7 +119,7 @@ def test_an_elastic_job_returns_what_its_last_round_has_returned(tmp_path: Path)
 
     job = launch(work, output=None, max_restarts=1, **ONE)
     rounds = [one.number for one in job.events() if isinstance(one, Round)]
-    assert (rounds, job.results(60)) == ([1, 2], {0: "1"})
+    assert (rounds, job.results(HANG)) == ([1, 2], {0: "1"})
 
 
 # -- the program ----------------------------------------------------------------------------------
@@ -155,7 +159,7 @@ def test_a_node_that_cannot_be_used_is_a_launch_error(tmp_path: Path) -> None:
     venv.write_text("exit 3\n")
     job = launch(print, venv_script=venv, output=None, **ONE)
     with pytest.raises(LaunchError, match="--venv_script") as caught:
-        job.wait(60)
+        job.wait(HANG)
     assert caught.value.exit_code == 69
     assert not alive(job.pid)
 
@@ -163,7 +167,7 @@ def test_a_node_that_cannot_be_used_is_a_launch_error(tmp_path: Path) -> None:
 def test_two_jobs_at_once() -> None:
     jobs = [launch(lambda one: one * 2, [n], output=None, **ONE) for n in (1, 2)]
     assert len({job.id for job in jobs}) == 2
-    assert [job.results(60)[0] for job in reversed(jobs)] == [4, 2]
+    assert [job.results(HANG)[0] for job in reversed(jobs)] == [4, 2]
 
 
 def test_jobs_in_an_event_loop() -> None:
@@ -202,7 +206,7 @@ def waits(number: int) -> int:
 def test_signals_reach_the_ranks() -> None:
     job = begun(launch(waits, [int(signal.SIGUSR1)], output=None, **ONE))
     job.signal(signal.SIGUSR1)
-    assert job.results(60) == {0: signal.SIGUSR1}
+    assert job.results(HANG) == {0: signal.SIGUSR1}
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.02, 0.1])
@@ -233,16 +237,15 @@ def test_a_rank_that_does_not_stop_is_killed_after_the_grace() -> None:
 
     job = begun(launch(stubborn, output=None, **{**ONE, "grace": 300}))
     job.stop(0.1)
-    assert job.wait(60).cause == "signal"
+    assert job.wait(HANG).cause == "signal"
 
 
 def test_ctrl_c_in_a_real_job() -> None:
     job = begun(launch(waits, [int(signal.SIGUSR1)], output=None, **ONE))
-    timer = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
-    timer.start()
+    thread = when_interrupts_are_counted(lambda: os.kill(os.getpid(), signal.SIGINT))
     with pytest.raises(KeyboardInterrupt):
-        job.wait(60)
-    timer.join()
+        job.wait(HANG)
+    thread.join()
     assert job.wait().data["signal"] == signal.SIGINT
 
 
@@ -251,12 +254,12 @@ def test_the_death_of_the_process_is_an_error_and_leaves_nothing() -> None:
         print(os.getpid(), flush=True)
         signal.pause()
 
-    job = launch(tell, output=None, **{**ONE, "heartbeat_timeout": 2})
+    job = launch(tell, output=None, **{**ONE, "heartbeat_timeout": NEVER})
     pid = int(printed(job))
     os.kill(job.pid, signal.SIGKILL)
     with pytest.raises(JobError, match=rf"job {job.id} \(pid {job.pid}\) has died"):
-        job.wait(60)
-    until(lambda: not alive(pid), "its rank has ended")
+        job.wait(HANG)
+    wait_for(lambda: not alive(pid), "the end of its rank")
 
 
 PROGRAM = """
@@ -268,12 +271,13 @@ def tell():
     signal.pause()
 
 if __name__ == "__main__":
-    job = launch(tell, hosts="localhost:1", accelerator="cpu", prefix="", output=sys.argv[1])
+    job = launch(tell, hosts="localhost:1", accelerator="cpu", prefix="", output=sys.argv[1],
+        heartbeat_timeout=1200)
     fork = os.fork()
     if fork == 0:
         os.close(1)
         os.close(2)
-        time.sleep(40)
+        time.sleep(1200)
         os._exit(0)
     print("runner", job.pid, flush=True)
     print("fork", fork, flush=True)
@@ -292,7 +296,7 @@ def test_kill_9_of_the_program_leaves_nothing(output: str, tmp_path: Path) -> No
         running.wait()
         fork = os.pidfd_open(pids.pop("fork"))
         try:
-            until(lambda: not any(map(alive, pids.values())), "all of the job has ended")
+            wait_for(lambda: not any(map(alive, pids.values())), "the end of the job")
         finally:
             signal.pidfd_send_signal(fork, signal.SIGKILL)
             os.close(fork)

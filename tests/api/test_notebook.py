@@ -14,8 +14,7 @@ from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
 
 from ..support.checkout import IMPORTABLE
-from ..support.launched import until
-from ..support.limits import HANG
+from ..support.limits import HANG, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +28,18 @@ here = {"hosts": "localhost:2", "accelerator": "cpu", "quiet": True}
 """
 
 INTERRUPTED = """
-import pathlib, signal
+import pathlib, signal, threading, time
+up = pathlib.Path({path!r} + ".rank")
 def work(path):
     print("up", flush=True)
     pathlib.Path(path).touch()
     signal.pause()
-job = launch(work, [{path!r}], **{{**here, "hosts": "localhost:1"}})
+def tell():
+    while not up.exists() or signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        time.sleep(0.01)
+    pathlib.Path({path!r}).touch()
+threading.Thread(target=tell).start()
+job = launch(work, [str(up)], **{{**here, "hosts": "localhost:1"}})
 job.wait()
 """
 
@@ -99,7 +104,7 @@ def test_the_stop_button_stops_the_job(notebook: Notebook, tmp_path: Path) -> No
     flag = tmp_path / "up"
 
     def stop() -> None:
-        until(flag.exists, "a rank is up")
+        wait_for(flag.exists, "a rank, and the kernel that waits for it")
         notebook.interrupt()
 
     thread = threading.Thread(target=stop)

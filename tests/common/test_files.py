@@ -21,9 +21,18 @@ from dsrun.launcher.planning.environment import travel
 from dsrun.launcher.planning.inventory import find_hosts
 from dsrun.launcher.resources import allocation
 
+from ..support.limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for writers as long as it takes; a test that has none says how long."""
+    monkeypatch.setattr(files, "WRITER_TIMEOUT", HANG)
+    monkeypatch.setattr(files, "PIPE_TIMEOUT", HANG)
 
 
 @contextmanager

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -16,23 +15,11 @@ import pytest
 from dsrun.launcher.api import Output
 
 from .checkout import IMPORTABLE
-from .limits import HANG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from dsrun.launcher.api import Job
-
-LONG = HANG
-"""Seconds after which what does not come is given up."""
-
-
-def until(condition: Callable[[], object], what: str) -> None:
-    """Wait until something holds."""
-    deadline = time.monotonic() + LONG
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
 
 
 def alive(pid: int) -> bool:
