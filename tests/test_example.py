@@ -94,8 +94,8 @@ def finish(*command: str) -> str:
 @contextmanager
 def ranks(count: int, *arguments: str) -> Iterator[list[subprocess.Popen[str]]]:
     """So many ranks of the example, started with nothing but what every launcher sets."""
-    master = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
     with ExitStack() as stack:
+        master = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(stack.enter_context(free_port()))}
         processes = []
         for rank in range(count):
             place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(count)}
@@ -114,10 +114,17 @@ def environment() -> dict[str, str]:
     return kept | {"OMP_NUM_THREADS": "1"}
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port: int = server.getsockname()[1]
-        return port
+@contextmanager
+def free_port() -> Iterator[int]:
+    """A port that the system gives to nobody else, and that rank 0 can bind meanwhile.
+
+    Linux lets several sockets bind a port that has been bound with SO_REUSEADDR, as torch does it,
+    as long as none of them listens (socket(7)).
+    """
+    with socket.socket() as kept:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]
 
 
 def wait_for_step(process: subprocess.Popen[str]) -> None:
