@@ -6,6 +6,8 @@ from dsrun.launcher.backends.dial_command import LONGEST, DialCommand
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth
 
+from ..support.limits import HANG
+
 
 class Owner:
     """Records the calls."""
@@ -16,7 +18,7 @@ class Owner:
         self.lines: list[str] = []
         self.code: int | None = None
         command = DialCommand(["/bin/sh", "-c", text], {}, self.loop, self)
-        self.loop.call_later(20.0, self.loop.stop)
+        self.loop.call_later(HANG, self.loop.stop)
         self.loop.run()
         assert command.child.code == self.code
 
