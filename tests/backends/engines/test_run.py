@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher import backends
+from dsrun.launcher.backends.engines import run
 from dsrun.launcher.backends.events import (
     BackendWarning,
     EngineEnded,
@@ -101,7 +102,11 @@ def test_the_end_of_a_run_for_one_node_is_that_nodes(tmp_path: Path) -> None:
     assert found[0] == SessionEnded(1, "mpirun ended (exit code 3)")
 
 
-def test_it_is_stopped_though_it_ignores_what_it_is_told(tmp_path: Path) -> None:
+def test_it_is_stopped_though_it_ignores_what_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "EXIT_TIMEOUT", 0.1)
+    monkeypatch.setattr(run, "TERM_INTERVAL", 0.1)
     stubborn = f"{TOKENS}trap '' TERM; echo up; while :; do sleep 1; done"
     backend = engine(tmp_path, stubborn)
     loop = Loop()
