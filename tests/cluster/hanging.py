@@ -203,7 +203,7 @@ class Hanging:
         began = float(self.job.said(3, rf"hangs: {kind} ([0-9.]+)")[1])
         others = r"ranks 0-2 wait in all_reduce \(train.py:[0-9]+\)"
         words = rf"dsrun: no progress for [0-9]+ s: {others}; rank 3 \(n2\).* (?:{KINDS[kind]})"
-        self.job.running.wait_for_output(words, 20.0)
+        self.job.running.wait_for_output(words)
         return time.monotonic() - began
 
     def release(self, kind: str) -> None:
@@ -217,7 +217,7 @@ class Hanging:
     def goes_on(self, times: int) -> None:
         """Wait until dsrun has said so often that rank 3 goes on."""
         line = "dsrun: rank 3 goes on after"
-        self.job.running.wait_for_output(rf"(?s)(?:{line}.*?){{{times}}}", 20.0)
+        self.job.running.wait_for_output(rf"(?s)(?:{line}.*?){{{times}}}")
 
     def lines(self, pattern: str) -> list[str]:
         """What dsrun has said so far that is like this."""

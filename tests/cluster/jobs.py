@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ..support.limits import HANG, NEVER, wait_for
+from ..support.limits import NEVER, wait_for
 from .command import COMMAND, Running
 from .engines import ENGINES
 from .traces import Traces
@@ -26,8 +26,6 @@ everywhere = pytest.mark.parametrize("launcher", [*EVERYWHERE, "slurm"])
 here_and_there = pytest.mark.parametrize("launcher", ["ssh", "local"])
 
 LOST = 75
-PROMPT = HANG
-"""Seconds for what happens at once, on however busy a machine."""
 
 AT_ONCE = ("--heartbeat_timeout", f"{NEVER:g}", "--grace", f"{NEVER:g}")
 """Options with which neither silence nor SIGKILL ends a job that a test waits for."""

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..support.limits import wait_for
+from ..support.limits import HANG, wait_for
 from .machines import Temporary, lines
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class Slurm(Temporary):
         file = self._folder / "output" / str(job)
         return file.read_text(errors="replace") if file.exists() else ""
 
-    def wait_for_state(self, job: int, *states: str, seconds: float = 20.0) -> None:
+    def wait_for_state(self, job: int, *states: str, seconds: float = HANG) -> None:
         """Return as soon as a job is in one of these states.
 
         Raises:
@@ -152,7 +152,7 @@ class Slurm(Temporary):
         awaited = f"job {job} to be {' or '.join(states)}"
         wait_for(lambda: self.job(job)["JobState"] in states, awaited, seconds)
 
-    def wait(self, job: int, seconds: float = 30.0) -> Ended:
+    def wait(self, job: int, seconds: float = HANG) -> Ended:
         """What has become of a job, once it is over.
 
         Raises:
@@ -178,7 +178,7 @@ class Slurm(Temporary):
         return [*self.jobs(), *(f"{path.parent.name}: {path.name}" for path in spools)]
 
     @contextmanager
-    def nothing_left(self, seconds: float = 3.0) -> Iterator[None]:
+    def nothing_left(self, seconds: float = HANG) -> Iterator[None]:
         """What the `with` block does leaves no job, and if it does, there is none all the same.
 
         Raises:
@@ -283,4 +283,4 @@ class Slurm(Temporary):
         for process in self._daemons(*names):
             os.kill(process.pid, signal.SIGTERM)
         for started in self._started:
-            started.wait(10)
+            started.wait(HANG)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..support.limits import HANG, NEVER, wait_for
+from ..support.limits import HANG, wait_for
 from .command import COMMAND
 from .reaching import HELLO, LOST, PAUSE, UNUSABLE, on, remote, script, workers
 
@@ -23,13 +23,6 @@ if TYPE_CHECKING:
     from .command import Dsrun
     from .hosts import Cluster
     from .machines import Machine
-
-PATIENT = [
-    word
-    for name in ("connect", "start", "heartbeat")
-    for word in (f"--{name}_timeout", f"{NEVER:g}")
-]
-"""Options with which no silence ends a job that a test waits for."""
 
 # As rank 0 of torch does with a store: it binds the port and others connect to it.
 STORE = """
@@ -116,7 +109,7 @@ def test_a_master_port_that_is_taken_names_its_holder(
 ) -> None:
     path = script(tmp_path, HELLO)
     with beside(cluster.host("n1"), holder(29500)) as pid:
-        ended = dsrun(*on("n1 n2", launcher), *PATIENT, "--master_port", "29500", path)
+        ended = dsrun(*on("n1 n2", launcher), "--master_port", "29500", path)
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
     (said,) = re.findall("^dsrun:   n1: (.*)$", ended.stderr, re.MULTILINE)
     assert said.startswith(f"port 29500 is taken by python (pid {pid})") or re.match(
@@ -175,7 +168,7 @@ def test_a_thief_of_ports_gets_none_of_ours(cluster: Cluster, dsrun: Dsrun, tmp_
     with few_ports(n1), beside(n1, THIEF):
         ended = []
         for _ in range(5):
-            running = [dsrun.start(*on("n1 n2", "ssh", *PATIENT), path) for _ in range(4)]
+            running = [dsrun.start(*on("n1 n2", "ssh"), path) for _ in range(4)]
             ended += [one.wait() for one in running]
     assert {(one.returncode, one.stderr) for one in ended if one.returncode} == set()
     assert all("met my own rank 0" in one.stdout for one in ended)
@@ -234,7 +227,7 @@ def test_two_jobs_at_a_time_do_not_meet(dsrun: Dsrun, tmp_path: Path, attempt: i
 
 def test_twenty_jobs_at_once(dsrun: Dsrun, tmp_path: Path) -> None:
     path = script(tmp_path, f"{STORE}\nprint('job', os.environ['DSRUN_JOB_ID'])")
-    running = [dsrun.start(*on("n1 n2", "openssh", *PATIENT), path) for _ in range(20)]
+    running = [dsrun.start(*on("n1 n2", "openssh"), path) for _ in range(20)]
     ended = [one.wait() for one in running]
     assert Counter(one.returncode for one in ended) == {0: 20}
     assert all("met my own rank 0" in one.stdout for one in ended)

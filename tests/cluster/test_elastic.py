@@ -14,7 +14,7 @@ import pytest
 
 from ..support.limits import wait_for
 from .command import Dsrun
-from .jobs import LOST, PROMPT, options
+from .jobs import LOST, options
 from .reaching import UNUSABLE, ssh_file
 from .rounds import (
     IMPORT,
@@ -189,9 +189,7 @@ def test_a_node_without_power_is_left_behind(
     running = elastic(dsrun, work, "n1:1,n2:1,n3:1", "--nnodes", "1:3")
     up(running, 3, 3)
     with cluster.host("n1").powered_off():
-        began = time.monotonic()
         assert sorted(up(running, 2, 2)) == placed("n2", "n3")
-        assert time.monotonic() - began < 4 + 2 * PROMPT
         ended(running, tmp_path)
 
 
@@ -376,22 +374,26 @@ def test_a_cable_is_cut_and_mended(
     """A short cut is no event; after a long one the node is back, and never was there twice."""
     running = elastic(dsrun, work, "n1:1,n2:1", "--elastic_training")
     up(running, 2, 2)
+    cut = time.monotonic()
     with cluster.host("n2").unplugged():
         if shorter:
-            time.sleep(0.5)
+            goes_on(tmp_path, cut + 0.5)
         else:
             up(running, 1, 1)
-    if shorter:
-        time.sleep(4)
-    else:
-        mended = time.monotonic()
+    mended = time.monotonic()
+    if not shorter:
         running.wait_for_output(r"(?s)(n2:1\| up 1 2 .*){2}", IMPORT)
-        wait_for(lambda: steps(tmp_path, "n2")[-1] > mended, "steps of the node that is back")
+    goes_on(tmp_path, mended + 4 if shorter else mended)
     said = ended(running, tmp_path)
     assert ("lost" in said) != shorter
-    alive = steps(tmp_path, "n2")
-    silences = [later - sooner for sooner, later in pairwise(alive)]
-    assert (max(silences) < 1.5) == shorter
+    assert running.stdout.count("n2:1| up 1 2 ") == (1 if shorter else 2)
+    silences = [later - sooner for sooner, later in pairwise(steps(tmp_path, "n2"))]
+    assert shorter or max(silences) > 1.5
+
+
+def goes_on(folder: Path, until: float) -> None:
+    """Wait for a step of the worker on n2 after this time."""
+    wait_for(lambda: steps(folder, "n2")[-1] > until, "steps on n2")
 
 
 def steps(folder: Path, host: str) -> list[float]:

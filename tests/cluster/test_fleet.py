@@ -71,7 +71,7 @@ def test_several_runs_on_one_fleet(cluster: Cluster, tmp_path: Path, launcher: s
     runs = Runs(cluster, tmp_path, launcher)
     by_engine = launcher in BY_NAME
     if not by_engine:
-        wait_for(runs.waits, "all runs before a loss", 60)
+        wait_for(runs.waits, "all runs before a loss")
         runs.kill_launcher("n2")
     assert runs.running.wait().returncode == 0, str(runs.running)
     ends = runs.ends()
@@ -94,4 +94,4 @@ def test_several_runs_on_one_fleet(cluster: Cluster, tmp_path: Path, launcher: s
         code, error = ends["with n2"]
         assert code == 69
         assert "n2: lost: the connection to its node launcher ended" in error
-    wait_for(lambda: not traces.leftovers(), "clean", 10)
+    wait_for(lambda: not traces.leftovers(), "clean")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .machines import HOME
-from .reaching import HELLO, UNUSABLE, at_most, known, on, remote, script, sessions, ssh_file
+from .reaching import HELLO, UNUSABLE, known, on, remote, script, sessions, ssh_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .engines import Engine
     from .hosts import Cluster
 
-SOON = 12.0
 GREETING = "n2:0| here is n2\n"
 
 
@@ -42,7 +41,7 @@ def test_an_unknown_key_is_refused_with_what_would_accept_it(
 ) -> None:
     path = script(tmp_path, HELLO)
     without = known(cluster, "login n1 n3 n4")
-    with ssh_file(cluster, "known_hosts", without) as file, at_most(SOON):
+    with ssh_file(cluster, "known_hosts", without) as file:
         ended = dsrun(*on("n1 n2", launcher), path)
         assert file.read_text() == without
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
@@ -142,7 +141,6 @@ def test_a_changed_key_is_always_refused(
     with (
         ssh_file(cluster, "config", config),
         cluster.host("n2").sshd(HostKey=other_key),
-        at_most(SOON),
     ):
         ended = dsrun(*on("n1 n2", launcher), *options, path)
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
@@ -192,7 +190,6 @@ def test_a_revoked_key_is_always_refused(
     with (
         ssh_file(cluster, "known_hosts", text) as file,
         ssh_file(cluster, "config", config),
-        at_most(SOON),
     ):
         ended = dsrun(*on("n2", launcher), *options, path)
         assert file.read_text() == text

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .reaching import HELLO, UNUSABLE, USAGE, at_most, known, on, remote, script, ssh_file
+from .reaching import HELLO, UNUSABLE, USAGE, known, on, remote, script, ssh_file
 
 if TYPE_CHECKING:
     import subprocess
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .hosts import Cluster
     from .machines import Host
 
-SOON = 12.0
-"""Seconds within which every refusal is told, on a machine that is busy."""
 
 OWN_SHELLS = {
     "noisy": "echo 'welcome to this machine'; echo 'mind the gap' >&2; printf '\\0\\1\\377'",
@@ -45,7 +43,7 @@ def test_no_key_that_the_host_accepts(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
 ) -> None:
     path = script(tmp_path, HELLO)
-    with cluster.host("n2").sshd(AuthorizedKeysFile="/dev/null"), at_most(SOON):
+    with cluster.host("n2").sshd(AuthorizedKeysFile="/dev/null"):
         found = causes(dsrun(*on("n1 n2", launcher), path))
     assert list(found) == ["n2"]
     assert found["n2"].startswith("authentication failed")
@@ -54,8 +52,7 @@ def test_no_key_that_the_host_accepts(
 @remote
 def test_no_such_python(dsrun: Dsrun, tmp_path: Path, launcher: str) -> None:
     path = script(tmp_path, HELLO)
-    with at_most(SOON):
-        found = causes(dsrun(*on("n1 n2", launcher), "--python", "/no/such/python3", path))
+    found = causes(dsrun(*on("n1 n2", launcher), "--python", "/no/such/python3", path))
     assert list(found) == ["n1", "n2"]
     assert all("/no/such/python3" in cause and "--python" in cause for cause in found.values())
 
@@ -81,7 +78,7 @@ def test_what_is_missing_on_one_host_is_named_with_its_path(
     path = script(folder, HELLO)
     away = {"folder": tmp_path, "script": folder, "module": tmp_path}[what]
     program = ["--module", "train"] if what == "module" else [path]
-    with hidden(cluster.host("n2"), str(away)), at_most(SOON):
+    with hidden(cluster.host("n2"), str(away)):
         found = causes(dsrun(*on("n1 n2", launcher), *program, cwd=folder))
     assert list(found) == ["n2"]
     assert (path if what == "script" else f"no such folder: {folder}") in found["n2"]
@@ -153,8 +150,7 @@ def test_a_start_up_file_that_ends_the_session(
     start_up = cluster.path("/run/home/.bashrc")
     start_up.write_text("echo 'this account is closed'; exit 3\n")
     try:
-        with at_most(SOON):
-            found = causes(dsrun(*on("n1", launcher), path))
+        found = causes(dsrun(*on("n1", launcher), path))
     finally:
         start_up.unlink()
     assert "exit code 3" in found["n1"]
@@ -164,8 +160,7 @@ def test_a_start_up_file_that_ends_the_session(
 @remote
 def test_two_names_of_one_host(dsrun: Dsrun, tmp_path: Path, launcher: str) -> None:
     path = script(tmp_path, HELLO)
-    with at_most(SOON):
-        found = causes(dsrun(*on("n1 n2 n1.cluster", launcher), path))
+    found = causes(dsrun(*on("n1 n2 n1.cluster", launcher), path))
     assert list(found) == ["n1.cluster (--host)"]
     assert "the same machine as n1" in found["n1.cluster (--host)"]
 
@@ -173,8 +168,7 @@ def test_two_names_of_one_host(dsrun: Dsrun, tmp_path: Path, launcher: str) -> N
 @remote
 def test_two_names_of_this_machine(dsrun: Dsrun, tmp_path: Path, launcher: str) -> None:
     path = script(tmp_path, HELLO)
-    with at_most(SOON):
-        ended = dsrun(*on("localhost n2 login.cluster", launcher), path)
+    ended = dsrun(*on("localhost n2 login.cluster", launcher), path)
     assert ended.returncode in {USAGE, UNUSABLE}
     assert ended.stdout == ""
     assert re.search("login.cluster.*: the same machine as localhost", ended.stderr)
@@ -188,8 +182,7 @@ def test_an_sshd_that_says_nothing_costs_the_time_to_connect(
     pid = cluster.path("/run/n2/sshd.pid").read_text().strip()
     n2.run(["kill", "-STOP", pid])
     try:
-        with at_most(12):
-            found = causes(dsrun(*on("n2", launcher, "--connect_timeout", "2"), path))
+        found = causes(dsrun(*on("n2", launcher, "--connect_timeout", "2"), path))
     finally:
         n2.run(["kill", "-CONT", pid])
     assert "did not answer" in found["n2"]
@@ -212,7 +205,6 @@ def test_causes_of_every_kind_are_told_together(
         cluster.host("n2").sshd(AuthorizedKeysFile="/dev/null"),
         hidden(cluster.host("n3"), str(Path(sys.executable).parent)),
         ssh_file(cluster, "known_hosts", known(cluster, "login n1 n2 n3")),
-        at_most(3 + SOON),
     ):
         hosts = "n1 n2 n3 n4 nobody blackhole"
         found = causes(dsrun(*on(hosts, launcher, "--connect_timeout", "3"), path))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..support.limits import wait_for
-from .reaching import HELLO, LOST, PAUSE, UNUSABLE, at_most, find, gone, on, remote, script, workers
+from .reaching import HELLO, LOST, PAUSE, UNUSABLE, find, gone, on, remote, script, workers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from .hosts import Cluster, Process
 
 LEASE = 3.0
-SLACK = 12.0
-"""Seconds for the grace, the sweep and a machine that is busy."""
 
 COUNT = """
 import sys, time
@@ -36,7 +34,7 @@ def start_waiting(dsrun: Dsrun, path: str, launcher: str, hosts: str = "n1 n2") 
     """Start a job whose workers wait, and return once all of them do."""
     running = dsrun.start(*on(hosts, launcher, "--heartbeat_timeout", f"{LEASE:g}"), path)
     for host in hosts.split():
-        running.wait_for_output(f"{host}:[0-9]+. is up", 30)
+        running.wait_for_output(f"{host}:[0-9]+. is up")
     return running
 
 
@@ -50,8 +48,7 @@ def test_a_killed_ssh_client_ends_the_job(cluster: Cluster, dsrun: Dsrun, tmp_pa
     running = start_waiting(dsrun, path, "openssh")
     client = find(cluster, "login", lambda p: p.argv[0] == "ssh" and "n2" in p.argv)
     os.kill(client, signal.SIGKILL)
-    with at_most(SLACK):
-        ended = running.wait()
+    ended = running.wait()
     assert (ended.returncode, workers(cluster, path)) == (LOST, [])
     assert re.search("^dsrun: lost n2 after .*1 other rank stopped$", ended.stderr, re.MULTILINE)
 
@@ -63,8 +60,7 @@ def test_a_killed_session_of_sshd_ends_the_job(
     path = script(tmp_path, PAUSE)
     running = start_waiting(dsrun, path, launcher)
     os.kill(find(cluster, "n2", session_of), signal.SIGKILL)
-    with at_most(SLACK):
-        ended = running.wait()
+    ended = running.wait()
     assert (ended.returncode, workers(cluster, path)) == (LOST, [])
     assert re.search("^dsrun: lost n2 after ", ended.stderr, re.MULTILINE)
 
@@ -77,9 +73,8 @@ def test_a_cut_cable_ends_the_job_at_both_ends(
     running = start_waiting(dsrun, path, launcher)
     n2 = cluster.host("n2")
     with n2.unplugged():
-        with at_most(LEASE + SLACK):
-            ended = running.wait()
-        gone(cluster, path, "n2", LEASE + SLACK)
+        ended = running.wait()
+        gone(cluster, path, "n2")
     assert (ended.returncode, workers(cluster, path)) == (LOST, [])
     assert re.search("^dsrun: lost n2 after .*1 other rank stopped$", ended.stderr, re.MULTILINE)
     assert "n1" not in ended.stderr.partition("dsrun: lost")[2]
@@ -92,10 +87,9 @@ def test_a_cut_at_the_login_ends_the_job_everywhere(
     path = script(tmp_path, PAUSE)
     running = start_waiting(dsrun, path, launcher)
     with cluster.login.unplugged():
-        with at_most(LEASE + SLACK):
-            ended = running.wait()
+        ended = running.wait()
         for host in ("n1", "n2"):
-            gone(cluster, path, host, LEASE + SLACK)
+            gone(cluster, path, host)
     assert ended.returncode == LOST
     assert re.search("^dsrun: lost n[12] after ", ended.stderr, re.MULTILINE)
 
@@ -110,7 +104,7 @@ def test_a_short_cut_loses_nothing(
     machine = {machine.name: machine for machine in cluster.machines}[cut]
     at = tmp_path / "train.py.at"
     running = dsrun.start(*on("n2", launcher, "--heartbeat_timeout", "6"), path)
-    running.wait_for_output("line 3\n", 30)
+    running.wait_for_output("line 3\n")
     with machine.unplugged():
         wait_for(lambda: at.read_text() == "89", "the worker's last line")
         assert "line 89\n" not in running.stdout
@@ -126,7 +120,7 @@ def test_a_power_cut_ends_the_job(
 ) -> None:
     path = script(tmp_path, PAUSE)
     running = start_waiting(dsrun, path, launcher)
-    with cluster.host("n2").powered_off(), at_most(LEASE + SLACK):
+    with cluster.host("n2").powered_off():
         ended = running.wait()
     assert (ended.returncode, workers(cluster, path)) == (LOST, [])
     assert re.search("^dsrun: lost n2 after ", ended.stderr, re.MULTILINE)
@@ -137,8 +131,7 @@ def test_a_host_that_does_not_answer_is_named_within_the_timeout(
     dsrun: Dsrun, tmp_path: Path, launcher: str
 ) -> None:
     path = script(tmp_path, HELLO)
-    with at_most(2 + SLACK):
-        ended = dsrun(*on("n1 blackhole", launcher, "--connect_timeout", "2"), path)
+    ended = dsrun(*on("n1 blackhole", launcher, "--connect_timeout", "2"), path)
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
     assert "\ndsrun:   blackhole: no answer: the connection timed out" in ended.stderr
     assert "n1: " not in ended.stderr
@@ -152,7 +145,6 @@ def test_all_bad_hosts_are_listed_together(
     with (
         cluster.host("n2").sshd(Port="2222"),
         cluster.host("n3").sshd(AuthorizedKeysFile="/dev/null"),
-        at_most(3 + SLACK),
     ):
         hosts = "n1 n2 n3 nobody blackhole"
         ended = dsrun(*on(hosts, launcher, "--connect_timeout", "3"), path)
@@ -170,7 +162,7 @@ def test_hosts_that_refuse_are_named_at_once(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
 ) -> None:
     path = script(tmp_path, HELLO)
-    with cluster.host("n2").sshd(Port="2222"), at_most(SLACK):
+    with cluster.host("n2").sshd(Port="2222"):
         ended = dsrun(*on("n1 n2 nobody", launcher, "--connect_timeout", "60"), path)
     assert ended.returncode == UNUSABLE
     assert re.search("  n2: .*\n.*  nobody: ", ended.stderr)
@@ -183,7 +175,7 @@ def test_a_slow_login_is_waited_for_by_name(
     """Even for longer than the others may be silent later."""
     path = script(tmp_path, HELLO)
     slow = 'sleep 5; exec $SHELL -c "$SSH_ORIGINAL_COMMAND"'
-    with cluster.host("n3").sshd(ForceCommand=slow), at_most(5 + SLACK):
+    with cluster.host("n3").sshd(ForceCommand=slow):
         patience = ("--connect_timeout", "2", "--heartbeat_timeout", "3")
         ended = dsrun(*on("n1 n2 n3", launcher, *patience), path)
     assert sorted(ended.stdout.splitlines()) == [f"n{i}:{i - 1}| here is n{i}" for i in (1, 2, 3)]

@@ -115,7 +115,7 @@ try:
 except JobError as error:
     print(json.dumps([lost, error.exit_code, error.report.lost[0][0]]))
 """)
-    program.wait_for_output("running", 30)
+    program.wait_for_output("running")
     with cluster.host("n2").powered_off():
         done = program.wait(60)
     assert json.loads(done.stdout.splitlines()[-1]) == [["n2"], 75, "n2"], done.stderr
@@ -135,4 +135,4 @@ signal.pause()
     pid = int(program.wait_for_output(r"running (\d+)", 60)[1])
     assert len(traces.leftovers()) > 8
     os.kill(pid, 9)
-    wait_for(lambda: not traces.leftovers(), "clean", 15)
+    wait_for(lambda: not traces.leftovers(), "clean")

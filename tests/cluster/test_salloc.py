@@ -66,7 +66,7 @@ def test_a_signal_ends_the_wait_in_the_queue(slurm: Slurm, outside: Dsrun, numbe
             waiting.process.send_signal(number)
             return waiting.process.poll() is not None
 
-        wait_for(is_over, "the end of the wait", 20)
+        wait_for(is_over, "the end of the wait")
         assert waiting.wait().returncode != 0
         wait_for(lambda: len(slurm.jobs()) == 1, "the end of the job that was queued")
 
@@ -74,7 +74,7 @@ def test_a_signal_ends_the_wait_in_the_queue(slurm: Slurm, outside: Dsrun, numbe
 def test_a_signal_to_salloc_ends_the_job_that_runs(outside: Dsrun, tmp_path: Path) -> None:
     (tmp_path / "patient.py").write_text("import time; print('up'); time.sleep(600)")
     running = outside.start("--launcher=slurm", "--num_nodes=2", "--num_gpus=1", "patient.py")
-    running.wait_for_output("up", 20)
+    running.wait_for_output("up")
     running.process.send_signal(signal.SIGTERM)
     assert running.wait(20).returncode == 143
 
@@ -88,7 +88,7 @@ def test_ctrl_c_reaches_dsrun_inside(slurm: Slurm, tmp_path: Path) -> None:
         words = [*at.before, *COMMAND, *sized]
         login = slurm.cluster.login
         running = Running(login.popen(words, cwd=tmp_path, **pipes))
-        running.wait_for_output("up", 20)
+        running.wait_for_output("up")
         at.type(CTRL_C)
         done = running.wait(20)
     assert done.returncode == 130, done.stderr

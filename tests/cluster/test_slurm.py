@@ -15,7 +15,7 @@ import pytest
 from ..support.limits import wait_for
 from . import tell
 from .command import COMMAND
-from .jobs import HEAD, PATIENT, PROMPT, parent
+from .jobs import HEAD, PATIENT, parent
 from .tell import told
 from .test_program import HOSTILE
 
@@ -271,7 +271,7 @@ def test_a_time_limit_warns_every_worker_once(slurm: Slurm, tmp_path: Path) -> N
     script = f"{DSRUN} --num_gpus 2 {tmp_path}/train.py; echo code $?"
     limit = ("--nodes=2", "--time=1", "--signal=USR1@60")
     job = slurm.sbatch(script, f"--chdir={tmp_path}", *limit)
-    ended = slurm.wait(job, seconds=75)
+    ended = slurm.wait(job)
     assert heard(tmp_path, 4) == [["SIGUSR1"]] * 4, ended.output
     assert "code 0" in ended.output
 
@@ -306,7 +306,7 @@ def test_srun_is_killed(slurm: Slurm, tmp_path: Path) -> None:
     wait_for(lambda: up(tmp_path) == 2, "all workers to be up")
     (srun,) = [p for p in slurm.cluster.processes() if p.argv[0] == SRUN and child_of_dsrun(p.pid)]
     os.kill(srun.pid, signal.SIGKILL)
-    ended = slurm.wait(job, PROMPT + 20)
+    ended = slurm.wait(job)
     assert ended.code == 75, ended.output
     assert "lost " in ended.output
 

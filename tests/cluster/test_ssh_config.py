@@ -15,7 +15,6 @@ from .reaching import (
     HELLO,
     UNUSABLE,
     USAGE,
-    at_most,
     known,
     on,
     remote,
@@ -148,7 +147,6 @@ def test_a_jump_that_fails_is_named(
     with (
         ssh_file(cluster, "config", "Host n2\n  ProxyJump n1\n"),
         cluster.host("n2").sshd(Port="2222"),
-        at_most(12),
     ):
         ended = dsrun(*on("n2", launcher), path)
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
@@ -230,7 +228,7 @@ def test_ordinary_configurations_are_understood(
     folder = cluster.path(f"{HOME}/.ssh/conf.d")
     folder.mkdir(exist_ok=True)
     (folder / "a").write_text("Host inner\n HostName n2\n")
-    with ssh_file(cluster, "config", "") as config, at_most(20):
+    with ssh_file(cluster, "config", "") as config:
         config.write_bytes(ORDINARY[what])
         ended = dsrun(*on(host, "auto"), path)
     assert (ended.returncode, ended.stdout) == (0, f"{host}:0| here is n2\n"), ended.stderr
@@ -255,7 +253,7 @@ def test_a_configuration_that_cannot_be_read_is_told_at_once(
     words: str,
     options: list[str],
 ) -> None:
-    with ssh_file(cluster, "config", text), at_most(5):
+    with ssh_file(cluster, "config", text):
         ended = dsrun(*on("n2", launcher), *options, script(tmp_path, HELLO))
     assert (ended.returncode, ended.stdout) == (USAGE, "")
     assert ended.stderr.startswith("dsrun: ssh configuration: ")
@@ -266,7 +264,7 @@ def test_a_configuration_that_cannot_be_read_is_told_at_once(
 def test_no_engine_starts_with_a_configuration_that_cannot_be_read(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, engine: Engine
 ) -> None:
-    with ssh_file(cluster, "config", "Port abc\n"), at_most(5):
+    with ssh_file(cluster, "config", "Port abc\n"):
         ended = dsrun(*engine.options, "--host", "n1:1,n2:1", script(tmp_path, HELLO))
     assert (ended.returncode, ended.stdout) == (USAGE, "")
     assert "ssh configuration: " in ended.stderr
@@ -277,7 +275,7 @@ def test_no_engine_starts_with_a_configuration_that_cannot_be_read(
 def test_a_jump_host_that_is_itself(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
 ) -> None:
-    with ssh_file(cluster, "config", "Host *\n ProxyJump n1\n"), at_most(5):
+    with ssh_file(cluster, "config", "Host *\n ProxyJump n1\n"):
         ended = dsrun(*on("n1 n2", launcher), script(tmp_path, HELLO))
     assert (ended.returncode, ended.stdout) == (USAGE, "")
     assert ended.stderr == "dsrun: ssh configuration: jumphost loop via n1\n"
@@ -285,7 +283,7 @@ def test_a_jump_host_that_is_itself(
 
 def test_jump_hosts_in_a_circle(cluster: Cluster, dsrun: Dsrun, tmp_path: Path) -> None:
     config = "Host n2\n ProxyJump n1\nHost n1\n ProxyJump n3\nHost n3\n ProxyJump n1\n"
-    with ssh_file(cluster, "config", config), at_most(12):
+    with ssh_file(cluster, "config", config):
         ended = dsrun(*on("n2", "ssh"), script(tmp_path, HELLO))
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
     assert "ProxyJump forms a loop: n1 -> n3 -> n1" in ended.stderr
@@ -303,7 +301,7 @@ def test_jump_hosts_in_a_circle(cluster: Cluster, dsrun: Dsrun, tmp_path: Path) 
 def test_a_bad_way_to_a_host_is_told_at_once(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str, way: str, words: str
 ) -> None:
-    with ssh_file(cluster, "config", f"Host n2\n {way}\n"), at_most(12):
+    with ssh_file(cluster, "config", f"Host n2\n {way}\n"):
         ended = dsrun(*on("n2", launcher), script(tmp_path, HELLO))
     assert (ended.returncode, ended.stdout) == (UNUSABLE, "")
     (cause,) = re.findall("^dsrun:   n2: (.*)$", ended.stderr, re.MULTILINE)
@@ -315,7 +313,7 @@ def test_a_bad_way_to_a_host_is_told_at_once(
 def test_a_command_of_the_users_own_for_a_host_is_not_run(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
 ) -> None:
-    with ssh_file(cluster, "config", "Host *\n RemoteCommand sleep 60\n"), at_most(20):
+    with ssh_file(cluster, "config", "Host *\n RemoteCommand sleep 60\n"):
         ended = dsrun(*on("n2", launcher), script(tmp_path, HELLO))
     assert (ended.returncode, ended.stdout) == (0, GREETING)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ..support.limits import wait_for
+from ..support.limits import HANG, wait_for
 from ..support.needs import need, need_modules
 from .command import COMMAND, Running
 from .machines import first_descendant
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("torch_is_here")
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
-SECONDS = 60.0
+SECONDS = HANG
 """For torch to be imported a few times at once, on a machine with more to do than cores."""
 
 C10D = ("--rdzv_backend", "c10d", "--rdzv_id", "tulip")
@@ -220,7 +220,7 @@ def test_dsrun_is_killed(cluster: Cluster, tmp_path: Path) -> None:
         other = site.start("dsrun", "n2", *where("n1:29400"))
         one.wait_for_output(r"up \d 2", SECONDS)
         os.kill(first_descendant(one.pid, 1), signal.SIGKILL)
-        gone(cluster, site.script, "n1", SECONDS)
+        gone(cluster, site.script, "n1")
         os.kill(first_descendant(other.pid, 1), signal.SIGINT)
         assert other.wait(SECONDS).returncode == 128 + signal.SIGINT
 
