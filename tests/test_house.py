@@ -1,20 +1,23 @@
-"""What keeps the code small: bounds on files and functions, and a test file for each module.
+"""What keeps the code small, and the tests true on a busy machine.
 
-Whoever meets a bound divides by reasons to exist, and does not raise it.
+Bounds on files and functions, and a test file for each module: whoever meets a bound divides by
+reasons to exist, and does not raise it. No test tells a good program from a bad one by a clock.
 """
 
 from __future__ import annotations
 
 import ast
-from functools import cache
+from functools import cache, partial
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 import pytest
 
 from .support.checkout import CHECKOUT
+from .support.limits import HANG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator, Set
     from pathlib import Path
 
     Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -29,10 +32,14 @@ def lines(path: Path) -> int:
 
 
 @cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def functions(path: Path) -> tuple[Function, ...]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    return tuple(node for node in ast.walk(tree) if isinstance(node, kinds))
+    return tuple(node for node in ast.walk(parsed(path)) if isinstance(node, kinds))
 
 
 def all_functions() -> Iterator[tuple[str, Function]]:
@@ -81,3 +88,139 @@ def test_every_module_has_its_tests_in_the_same_place(room: str) -> None:
     modules = [path for path in (LAUNCHER / room).rglob("*.py") if functions(path)]
     assert modules
     assert [path for path in modules if not mirrored(path).exists()] == []
+
+
+# -- tests tell the truth on a busy machine -------------------------------------------------------
+
+CLOCKS = {"monotonic", "perf_counter", "process_time", "thread_time", "time"}
+CLOCKS |= {f"{name}_ns" for name in CLOCKS}
+
+LONG_PAUSE = 0.3
+"""Seconds; whoever sleeps for as long, and not for ever, guesses when something has happened."""
+
+
+def called(node: ast.AST) -> str:
+    """Return the last name of what a call calls; nothing if it is no call."""
+    if not isinstance(node, ast.Call):
+        return ""
+    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+
+
+def mentions(node: ast.AST, names: Set[str]) -> bool:
+    return any(isinstance(one, ast.Name) and one.id in names for one in ast.walk(node))
+
+
+def reads_clock(node: ast.AST) -> bool:
+    return any(called(one) in CLOCKS for one in ast.walk(node))
+
+
+def is_measured(node: ast.AST) -> bool:
+    """Return whether an expression has a difference of times in it."""
+    differences = (one for one in ast.walk(node) if isinstance(one, ast.BinOp))
+    return any(isinstance(one.op, ast.Sub) and reads_clock(one) for one in differences)
+
+
+def assigned(tree: ast.AST, wanted: Callable[[ast.AST], bool]) -> set[str]:
+    """Return the names of all values that are wanted."""
+    found = (one for one in ast.walk(tree) if isinstance(one, ast.Assign) and wanted(one.value))
+    return {name.id for one in found for name in one.targets if isinstance(name, ast.Name)}
+
+
+def endless_in(*trees: ast.AST) -> set[str]:
+    """Return the names of limits that only a hang can reach, and of the times of their ends."""
+    names: set[str] = set()
+    more = {"HANG", "NEVER"}
+    while more - names:
+        names |= more
+        is_endless = partial(mentions, names=frozenset(names))
+        more = {name for tree in trees for name in assigned(tree, is_endless)}
+    return names
+
+
+def functions_of(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """Yield functions and methods, with those in them, and what else is at the top."""
+    for one in body:
+        yield from functions_of(one.body) if isinstance(one, ast.ClassDef) else [one]
+
+
+def bounds(comparison: ast.Compare) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """Yield what is to be smaller than something else, and that."""
+    sides = [comparison.left, *comparison.comparators]
+    for left, operator, right in zip(sides, comparison.ops, sides[1:], strict=False):
+        if isinstance(operator, ast.Lt | ast.LtE):
+            yield left, right
+        elif isinstance(operator, ast.Gt | ast.GtE):
+            yield right, left
+
+
+def asserted_durations(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines of assertions that something took less than so long."""
+    constants = [one for one in tree.body if isinstance(one, ast.Assign)]
+    for function in filter(reads_clock, functions_of(tree.body)):
+        measured = assigned(function, is_measured)
+        endless = endless_in(function, *constants)
+        for test in (one.test for one in ast.walk(function) if isinstance(one, ast.Assert)):
+            comparisons = (one for one in ast.walk(test) if isinstance(one, ast.Compare))
+            for small, large in (pair for one in comparisons for pair in bounds(one)):
+                timed = reads_clock(small) or mentions(small, measured)
+                if timed and not mentions(large, endless):
+                    yield test.lineno
+
+
+def long_pauses(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines where this program itself sleeps for long."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and called(node) == "sleep" and node.args:
+            seconds = getattr(node.args[0], "value", 0)
+            if isinstance(seconds, int | float) and LONG_PAUSE <= seconds < HANG:
+                yield node.lineno
+
+
+@pytest.mark.parametrize("offences", [asserted_durations, long_pauses])
+def test_no_test_needs_an_idle_machine(offences: Callable[[ast.Module], Iterator[int]]) -> None:
+    """Whatever a machine does beside the tests may take any time from them.
+
+    Await events with `tests/support/limits.py`; show what is cheap with `tests/support/cost.py`.
+    """
+    found = [
+        f"{path.relative_to(CHECKOUT)}:{line}"
+        for path in sorted(TESTS.rglob("*.py"))
+        for line in sorted(offences(parsed(path)))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("assert time.monotonic() - began < 4", 1),
+        ("assert 4 >= round(monotonic() - began)", 1),
+        ("assert 1 < time.perf_counter_ns() - began < 4", 1),
+        ("took = time.process_time() - began\nassert took < 2, 'long'", 1),
+        ("assert time.time() < deadline", 1),
+        ("LIMIT = 5\nend = time.monotonic() + LIMIT\nassert time.monotonic() < end", 1),
+        ("LIMIT = 2 * HANG\nend = time.monotonic() + LIMIT\nassert time.monotonic() < end", 0),
+        ("assert 1 <= time.monotonic() - began", 0),
+        ("assert time.monotonic() - began >= 1", 0),
+        ("assert told <= time.time()", 0),
+        ("took = 3 - 1\nassert took < 2", 0),
+    ],
+)
+def test_what_is_an_asserted_duration(text: str, count: int) -> None:
+    tree = ast.parse(f"def test() -> None:\n{indent(text, '    ')}")
+    assert len([*asserted_durations(tree)]) == count
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("time.sleep(0.3)", 1),
+        ("await asyncio.sleep(2)", 1),
+        ("sleep(0.01)", 0),
+        ("sleep(seconds)", 0),
+        ("sleep(600)", 0),
+        ("TEXT = 'time.sleep(60)'", 0),
+    ],
+)
+def test_what_is_a_long_pause(text: str, count: int) -> None:
+    assert len([*long_pauses(ast.parse(text))]) == count

@@ -80,14 +80,21 @@ def log_file(folder: Path, rank: int, kind: str = "out") -> Path:
     return found
 
 
+LOOKS = 8
+"""How often in a row a process is seen to sleep that waits for its reader."""
+
+
 def has_stopped_writing(pid: int) -> bool:
     """Whether a process that writes all the time has come to wait for its reader.
 
     One that only waits for a CPU is not asleep.
     """
     before = written(pid)
-    time.sleep(0.3)
-    return written(pid) == before and state(pid) == "S"
+    for _ in range(LOOKS):
+        time.sleep(0.05)
+        if written(pid) != before or state(pid) != "S":
+            return False
+    return True
 
 
 def node_launchers(cluster: Cluster) -> list[int]:

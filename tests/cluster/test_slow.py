@@ -6,12 +6,12 @@ In how many steps they are named is tested with a clock: `tests/head/watch/test_
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import NEVER
 from .cable import slow_card, slow_link
 from .quota import throttled
 
@@ -62,8 +62,9 @@ def test_a_slow_link_is_named(cluster: Cluster, dsrun: Dsrun) -> None:
 @pytest.mark.tier("all")
 @pytest.mark.parametrize(("compute", "size"), [(0.01, 1_000), (0.06, 100_000), (0.3, 5_000_000)])
 def test_even_ranks_are_not_called_slow(compute: float, size: int, dsrun: Dsrun) -> None:
+    """For a minute, and longer on a busy machine."""
     running = start(dsrun, compute, size)
-    time.sleep(60.0)
+    running.wait_for_output(rf"step {round(30 / compute)}\n", NEVER)
     assert "slow" not in running.stderr
     running.process.terminate()
     assert "slow" not in running.wait().stderr

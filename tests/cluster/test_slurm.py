@@ -266,11 +266,16 @@ def test_a_job_that_gives_way_to_another_starts_again(slurm: Slurm, tmp_path: Pa
 
 
 def test_a_time_limit_warns_every_worker_once(slurm: Slurm, tmp_path: Path) -> None:
-    """Slurm looks at time limits every half a minute; a minute before the end is at once."""
+    """Slurm looks at time limits every half a minute; a minute before the end is at once.
+
+    The limit is set once the workers are up: a warning during the start is nobody's.
+    """
     (tmp_path / "train.py").write_text(f"{HEAD}\nhear('SIGUSR1', then=0)\nrest()\n")
     script = f"{DSRUN} --num_gpus 2 {tmp_path}/train.py; echo code $?"
-    limit = ("--nodes=2", "--time=1", "--signal=USR1@60")
+    limit = ("--nodes=2", "--time=60", "--signal=USR1@60")
     job = slurm.sbatch(script, f"--chdir={tmp_path}", *limit)
+    wait_for(lambda: up(tmp_path) == 4, "all workers to be up")
+    slurm.run("scontrol", "update", f"JobId={job}", "TimeLimit=1")
     ended = slurm.wait(job)
     assert heard(tmp_path, 4) == [["SIGUSR1"]] * 4, ended.output
     assert "code 0" in ended.output
