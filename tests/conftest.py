@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,6 +51,40 @@ def _handlers() -> Iterator[None]:
     for number, handler in before.items():
         if signal.getsignal(number) is not handler:
             signal.signal(number, handler)
+
+
+def _children() -> set[int]:
+    """Return the processes that this one has started and not waited for."""
+    found: set[int] = set()
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(OSError):  # the thread has ended
+            found |= set(map(int, (task / "children").read_text().split()))
+    return found
+
+
+def _end(pid: int) -> str:
+    """Kill and reap a child; return what it was, "" if it had ended or ends with Python itself."""
+    line = Path(f"/proc/{pid}/cmdline").read_bytes()
+    if b"multiprocessing.resource_tracker" in line:
+        return ""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    return line.replace(b"\0", b" ").decode(errors="replace")
+
+
+@pytest.fixture(autouse=True)
+def _no_child_is_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Name and end what a test has started and left: later tests end all children for their own.
+
+    Hosts are up for all the tests of a folder, and look after themselves.
+    """
+    if "cluster" in request.path.parts:
+        yield
+        return
+    before = _children()
+    yield
+    left = [text for text in map(_end, _children() - before) if text]
+    assert left == [], "processes that the test has left running"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
