@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -171,9 +172,16 @@ class Training:
         self.running.wait_for_output(rf"(?s)(?:{line}.*?){{{times}}}")
 
     def _is_rank_1(self, pid: int) -> bool:
+        with suppress(OSError):  # another process of the host, which has ended
+            return self._own_pid(pid) == self.said(1, r"is up (\d+)")[1]
+        return False
+
+    @staticmethod
+    def _own_pid(pid: int) -> str:
+        """Return the number that a process has on its host."""
         status = Path(f"/proc/{pid}/status").read_text()
         own = re.search(r"NSpid:.*\s(\d+)\n", status)
-        return own is not None and own[1] == self.said(1, r"is up (\d+)")[1]
+        return own[1] if own else ""
 
     def alarms(self) -> list[str]:
         """What dsrun has said of hangs."""

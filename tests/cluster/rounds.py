@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.limits import HANG
 from .scripts import TRACEBACK
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ both_agents = pytest.mark.parametrize(
 torchs_agent = pytest.mark.parametrize("agent", ["torch"], indirect=True)
 """For what only torch's agent does."""
 
-IMPORT = 40.0
+IMPORT = HANG
 """Seconds for torch's agent to import torch on each node of a busy machine."""
 
 WORKER = """

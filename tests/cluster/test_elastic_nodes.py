@@ -171,13 +171,13 @@ def test_a_cable_that_is_out_for_half_the_timeout_costs_no_round(
 ) -> None:
     machine = {machine.name: machine for machine in cluster.machines}[cut]
     running = dsrun.start(
-        *on("n1 n2", launcher, "--heartbeat_timeout", "6"), "--elastic_training", work
+        *on("n1 n2", launcher, "--heartbeat_timeout", "8"), "--elastic_training", work
     )
     up(running, 2, 2)
     began = time.monotonic()
     with machine.unplugged():
-        wait_for(lambda: last_step(tmp_path, "n2") > began + 2.9, "steps without a cable")
-    wait_for(lambda: last_step(tmp_path, "n2") > began + 6.5, "as many with it")
+        wait_for(lambda: last_step(tmp_path, "n2") > began + 3.9, "steps without a cable")
+    wait_for(lambda: last_step(tmp_path, "n2") > began + 8.5, "as many with it")
     assert "dsrun: lost" not in ended(running, tmp_path)
 
 

@@ -67,7 +67,7 @@ print("is done", flush=True)
 def test_a_collective_that_a_rank_has_skipped(dsrun: Dsrun, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(TRAINING)
-    options = "--host", "n1:2,n2:2", "--hang_timeout", "2", "--on_hang", "stop", "--grace", "1"
+    options = "--host", "n1:2,n2:2", "--hang_timeout", "4", "--on_hang", "stop", "--grace", "1"
     ran = dsrun(*options, str(script))
     assert ran.returncode == NO_PROGRESS, ran.stderr
     assert "rank 3 (n2) waits in barrier (train.py:8)" in ran.stderr

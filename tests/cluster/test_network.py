@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .command import Dsrun, Running
     from .hosts import Cluster, Process
 
-LEASE = 3.0
+LEASE = 5.0
 
 COUNT = """
 import sys, time
@@ -103,7 +103,7 @@ def test_a_short_cut_loses_nothing(
     path = script(tmp_path, COUNT)
     machine = {machine.name: machine for machine in cluster.machines}[cut]
     at = tmp_path / "train.py.at"
-    running = dsrun.start(*on("n2", launcher, "--heartbeat_timeout", "6"), path)
+    running = dsrun.start(*on("n2", launcher, "--heartbeat_timeout", "30"), path)
     running.wait_for_output("line 3\n")
     with machine.unplugged():
         wait_for(lambda: at.read_text() == "89", "the worker's last line")

@@ -107,7 +107,7 @@ print(json.dumps(told))
 
 def test_a_lost_node_is_an_event_and_an_error(programs: Programs, cluster: Cluster) -> None:
     program = programs.start("""
-job = up(launch(wait, heartbeat_timeout=2, **four))
+job = up(launch(wait, heartbeat_timeout=5, **four))
 print("running", flush=True)
 lost = [event.host for event in job.events() if isinstance(event, Lost)]
 try:
