@@ -13,6 +13,7 @@ import pytest
 from ..support.needs import need_modules
 from .command import CHECKOUT
 from .jobs import options
+from .paused import paused
 from .scripts import script
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ def test_what_the_lost_had_taken_goes_to_the_others(
 
 @pytest.fixture
 def training(dsrun: Dsrun, tmp_path: Path) -> Running:
-    """The example on three hosts, amid its first epoch."""
+    """The example on three hosts, amid its first epoch, where it waits."""
     need_modules("torch")
     return begin(dsrun, tmp_path, "queue")
 
@@ -109,7 +110,7 @@ def training(dsrun: Dsrun, tmp_path: Path) -> Running:
 def begin(dsrun: Dsrun, folder: Path, by: str) -> Running:
     cache = ("--export", f"TORCHINDUCTOR_CACHE_DIR={folder}/inductor")
     where = ("--host", "n1:1,n2:1,n3:1", *ELASTIC, *QUEUE, *cache)
-    running = dsrun.start(*where, EXAMPLE, "--by", by, *SHORT, *SAVE)
+    running = dsrun.start(*where, paused(folder, EXAMPLE, 15), "--by", by, *SHORT, *SAVE)
     running.wait_for_output(r"step +15 ", TIMEOUT)
     return running
 
@@ -138,7 +139,7 @@ def ended_whole(running: Running, folder: Path, world: int) -> str:
 def test_a_rank_is_killed_and_no_sample_is_lost_or_doubled(
     cluster: Cluster, training: Running, tmp_path: Path
 ) -> None:
-    os.kill(worker(cluster, "n2", EXAMPLE), signal.SIGKILL)
+    os.kill(worker(cluster, "n2", str(tmp_path / "paused.py")), signal.SIGKILL)
     said = ended_whole(training, tmp_path, 3)
     assert "restart 1/100: rank 1 on n2 was killed by signal 9" in said
 
