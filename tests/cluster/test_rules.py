@@ -28,16 +28,16 @@ finite = "loss"
 [[rule]]
 name = "stuck"
 expect = "step"
-within = 20
-every = 2
+within = 1000
+every = 4
 ranks = "2"
 then = "stop"
 
 [[rule]]
 name = "well"
 expect = "step"
-within = 20
-every = 2
+within = 1000
+every = 4
 ranks = "3"
 """
 
@@ -45,9 +45,13 @@ RANKS = """
 import os, time
 
 rank, step = int(os.environ["RANK"]), 0
+while rank == 2 and not os.path.exists("nan"):
+    time.sleep(0.01)
 while True:
     if rank == 1:
         print("loss", "nan" if step == 3 else 1.0, flush=True)
+    if rank == 1 and step == 3:
+        open("nan", "w").close()
     if rank == 3 or (rank == 2 and step == 0):
         print("step", step, flush=True)
     if rank == 2:
@@ -75,7 +79,7 @@ def test_ranks_that_break_rules_are_named_and_others_are_not(dsrun: Dsrun, tmp_p
     assert done.returncode == 77, done.stderr
     silent = "rule silent: no line has matched 'step' within 1.0 s of the start of the workers"
     number = "rule number: loss of rank 1 (n1) is nan: 'loss nan'"
-    stuck = "rule stuck: no line has matched 'step' for 2.0 s; the last was 'step 0' of rank 2 (n2)"
+    stuck = "rule stuck: no line has matched 'step' for 4.0 s; the last was 'step 0' of rank 2 (n2)"
     broken = [line for line in done.stderr.splitlines() if line.startswith("dsrun: rule ")]
     assert sorted(broken) == sorted(
         [f"dsrun: {silent}", f"dsrun: {number}", f"dsrun: {stuck}: stopping the job"]
