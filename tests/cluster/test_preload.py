@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from ..support.limits import wait_for
 from .command import CHECKOUT
 from .held import Held
+from .jobs import parent
 from .rounds import IMPORT, elastic, node_launcher
 
 if TYPE_CHECKING:
@@ -27,7 +29,10 @@ if host == "n2":
     os.environ.get("LOCAL_RANK")
 if host == "n3":
     threading.Thread(target=time.sleep, args=(600,), daemon=True).start()
-while host == "n4" and not os.path.exists(f"{folder}/go"):
+while host == "n4":
+    if os.path.exists(f"{folder}/goes-on"):
+        with open(__file__) as file:
+            file.read()
     time.sleep(0.05)
 """
 
@@ -57,7 +62,14 @@ def preloading(cluster: Cluster, host: str) -> list[Process]:
     """The preloader of a host, and its forks that wait."""
     found = (p for p in cluster.processes() if p.host == host)
     processes = [p for p in found if any(a.endswith("/preload/process.py") for a in p.argv)]
-    return sorted(processes, key=lambda one: one.pid)
+    pids = {one.pid for one in processes}
+
+    def is_fork(one: Process) -> bool:
+        with suppress(OSError):
+            return parent(one.pid) in pids
+        return True  # it has just ended
+
+    return sorted(processes, key=is_fork)
 
 
 @pytest.mark.tier("test")
@@ -87,6 +99,7 @@ def test_workers_are_forks_where_that_is_possible(dsrun: Dsrun, tmp_path: Path, 
 
 def test_kills(cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str) -> None:
     """Of a preloader while it imports, then of a worker that was forked."""
+    (tmp_path / "goes-on").touch()
     running = dsrun.start("--host", "n1:1,n4:1", "--preload", "mine", work, cwd=tmp_path)
     running.wait_for_output("up 0 0 True", IMPORT)
     (preloader,) = preloading(cluster, "n4")
@@ -126,9 +139,10 @@ def test_the_next_round_is_forked_as_well(
 
 @pytest.mark.parametrize("how", ["runner killed", "node launcher killed"])
 def test_nothing_that_preloads_outlives_the_job(
-    cluster: Cluster, dsrun: Dsrun, work: str, how: str
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, how: str
 ) -> None:
     """It may be in the middle of an import, or wait for an order."""
+    (tmp_path / "goes-on").touch()
     warm = ("--warm_workers", "--warm_modules", "mine")
     running = elastic(dsrun, work, "n1:1,n4:1", "--max_restarts", "1", *warm)
     wait_for(lambda: len(preloading(cluster, "n1")) == 2, "a fork that waits", IMPORT)
