@@ -11,15 +11,14 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.full_check.full_check import run
 from dsrun.launcher.node.programs import command_line
 
+from ..support.limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dsrun.launcher.head.full_check.steps import Step, StepResult
 
     from .hosts import Cluster
-
-LIMIT = 60.0
-"""Seconds for a check of four hosts on a busy machine."""
 
 
 class HostPrograms:
@@ -105,9 +104,9 @@ def check(cluster: Cluster, names: Sequence[str], step: Step) -> StepResult:
         programs.loop.stop()
 
     checking = run(programs, [step], lambda _text: None, done)
-    programs.loop.call_later(LIMIT, programs.loop.stop)
+    programs.loop.call_later(HANG, programs.loop.stop)
     programs.loop.run()
     if not results:
         checking.stop()
-        raise TimeoutError(f"no result within {LIMIT:g} s")
+        raise TimeoutError(f"no result within {HANG:g} s")
     return results[0][step.name]

@@ -91,7 +91,7 @@ def test_ctrl_c_ends_a_full_check_everywhere(cluster: Cluster, tmp_path: Path) -
     def measuring() -> bool:
         return any("--program=network" in one.argv for one in cluster.processes())
 
-    wait_for(measuring, "the network to be measured", 30)
+    wait_for(measuring, "the network to be measured")
     running.process.send_signal(signal.SIGINT)
     done = running.wait()
     assert (done.returncode, done.stdout) == (130, "")
@@ -99,7 +99,7 @@ def test_ctrl_c_ends_a_full_check_everywhere(cluster: Cluster, tmp_path: Path) -
 
 
 def test_a_host_that_cannot_be_reached_is_said(cluster: Cluster, tmp_path: Path) -> None:
-    words = ("--connect_timeout", "2", "--workdir", "/", "--host", "n1,blackhole,n9")
+    words = ("--connect_timeout", "5", "--workdir", "/", "--host", "n1,blackhole,n9")
     done = check(cluster, tmp_path, *words, "--json")
     value = told(done)
     states = {one["node"]: (one["state"], one["error"]) for one in value["nodes"]}

@@ -58,7 +58,7 @@ for name in names:
     lines.append(socket.socket(socket.AF_UNIX))
     lines[-1].connect("\\0" + name)
 for line in lines:
-    line.settimeout(20)
+    line.settimeout(120)
     try:
         line.sendall(b"x" * 10)
         print("got", line.recv(100))

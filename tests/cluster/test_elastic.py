@@ -14,7 +14,7 @@ import pytest
 
 from ..support.limits import wait_for
 from .command import Dsrun
-from .jobs import LOST, options
+from .jobs import AT_ONCE, LOST, options
 from .reaching import UNUSABLE, ssh_file
 from .rounds import (
     IMPORT,
@@ -302,12 +302,12 @@ def test_a_signal_ends_the_job(dsrun: Dsrun, work: str, number: signal.Signals) 
 
 @pytest.mark.tier("test")
 def test_the_runner_is_killed(cluster: Cluster, dsrun: Dsrun, work: str) -> None:
-    running = elastic(dsrun, work, "n1:1,n2:1", "--max_restarts", "3")
+    """Its workers are told to stop when its lines end, and not by silence or by SIGKILL."""
+    restarts = ("--max_restarts", "3")
+    running = elastic(dsrun, work, "n1:1,n2:1", *restarts, *AT_ONCE)
     up(running, 2, 2)
     os.kill(running.pid, signal.SIGKILL)
-    wait_for(
-        lambda: not [p for p in cluster.processes() if p.job and work in p.argv], "no worker", 6
-    )
+    wait_for(lambda: not [p for p in cluster.processes() if p.job and work in p.argv], "no worker")
 
 
 def test_a_worker_that_always_fails_is_restarted_so_often_and_no_more(

@@ -37,12 +37,8 @@ HOSTS = ("n1", "n2", "n3")
 FAULTS = int(os.environ.get("DSRUN_SOAK", "3"))
 SEED = int(os.environ.get("DSRUN_SOAK_SEED", "1"))
 
-LEASE = 3.0
+LEASE = 5.0
 """Seconds of silence until a node counts as lost."""
-BOUND = LEASE + 40.0
-"""Seconds without a step at most: torch is imported meanwhile, on a machine with few cores."""
-BACK = 120.0
-"""Seconds until all hosts are back in the job."""
 SURE = 4
 """Steps beyond the last one that show that the training goes on."""
 
@@ -78,17 +74,17 @@ class Watch:
             AssertionError: it has not in time.
         """
         last, began = self.step, time.monotonic()
-        self.wait(lambda: self.step > last + SURE, f"steps after: {after}", BOUND)
+        self.wait(lambda: self.step > last + SURE, f"steps after: {after}")
         return time.monotonic() - began
 
-    def wait(self, condition: Callable[[], bool], what: str, seconds: float) -> None:
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
         """Wait for something while the job runs.
 
         Raises:
             AssertionError: it has not come in time, or the job has ended; with what dsrun said.
         """
         try:
-            wait_for(lambda: self._ended or condition(), what, seconds)
+            wait_for(lambda: self._ended or condition(), what)
         except TimeoutError as error:
             raise AssertionError(f"{error}\n{self._running.stderr}") from None
         assert not self._ended, f"ended before: {what}\n{self._running.stderr}"
@@ -183,10 +179,10 @@ def test_a_training_survives_what_happens_to_it(
     watch.goes_on("the start")
     for number in range(FAULTS):
         happen(chance, cluster, watch, number, faults, capsys)
-    watch.wait(lambda: watch.world == len(HOSTS), "all hosts", BACK)
+    watch.wait(lambda: watch.world == len(HOSTS), "all hosts")
     watch.goes_on("all hosts are back")
     running.process.terminate()
-    assert running.wait(BOUND).returncode == 0, str(running)
+    assert running.wait().returncode == 0, str(running)
     told = watch.losses
     expected = reference(max(step for step, _ in told))
     assert [(s, loss) for s, loss in told if abs(expected[s] - loss) > 2e-4] == []
@@ -207,7 +203,7 @@ def happen(
         there[:] = in_the_job(cluster)
         return len(there) == watch.world > 1
 
-    watch.wait(enough, "two hosts in a round, and no others on their way", BACK)
+    watch.wait(enough, "two hosts in a round, and no others on their way")
     victims = chance.sample(there, min(chance.choice((1, 1, 2)), len(there) - 1))
     named = {host: chance.choice(faults) for host in victims}
     text = ", ".join(f"{what} on {host}" for host, what in named.items())

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from .conftest import Debugged
 
 SCRIPT = """\
-import time
+import itertools, time
 print("begin")
 def twice(n):
     double = 2 * n
     return double
-for n in range(1000):
+for n in itertools.count():
     twice(n)
     time.sleep(0.02)
     if n > 10 and go_on:

@@ -69,7 +69,7 @@ def test_another_user_s_connection_is_dropped_and_who_waits_can_be_interrupted(
             stranger.connect(f"\0{local.address('debug', job.name)}")
         finally:
             os.seteuid(0)
-        stranger.settimeout(20)
+        stranger.settimeout(HANG)
         assert stranger.recv(100) == b"", "not even the greeting"
     job.worker.send_signal(signal.SIGINT)
     text, _ = job.worker.communicate(timeout=HANG)
