@@ -27,13 +27,18 @@ FORMS = {
 """Where cgroups of both versions are, and how they are given a quota."""
 
 
-def _is_empty(group: Path) -> bool:
-    return not (group / "cgroup.procs").read_text()
+def _is_emptied(group: Path) -> bool:
+    """Move out what is in a group; return whether nothing was."""
+    found = (group / "cgroup.procs").read_text().split()
+    for pid in found:
+        with suppress(OSError):  # it has ended
+            (group.parent / "cgroup.procs").write_text(pid)
+    return not found
 
 
 @contextmanager
 def cpu_cgroup(cores: float) -> Iterator[Path]:
-    """A control group with so many cores; empty at the end of the block."""
+    """A control group with so many cores; what is in it at the end of the block is moved out."""
     for root, (file, form) in FORMS.items():
         group = Path(root, f"dsrun-test-{os.getpid()}")
         try:
@@ -44,9 +49,9 @@ def cpu_cgroup(cores: float) -> Iterator[Path]:
             if (group / file).exists():
                 (group / file).write_text(form.format(quota=int(cores * PERIOD), period=PERIOD))
                 yield group
-                wait_for(partial(_is_empty, group), "an empty cgroup")
                 return
         finally:
+            wait_for(partial(_is_emptied, group), "an empty cgroup")
             group.rmdir()
     pytest.skip("no control group with a CPU quota can be made here")
 
@@ -57,16 +62,11 @@ def throttled(cluster: Cluster, name: str, cores: float) -> Iterator[None]:
     host = cluster.host(name)
     with cpu_cgroup(cores) as group:
         try:
-            _move(cluster, name, group)
+            for process in cluster.processes():
+                if process.host == name:
+                    with suppress(OSError):  # it has ended
+                        (group / "cgroup.procs").write_text(f"{process.pid}")
             host.before = ("sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "sh")
             yield
         finally:
             host.before = ()
-            _move(cluster, name, group.parent)
-
-
-def _move(cluster: Cluster, name: str, group: Path) -> None:
-    for process in cluster.processes():
-        if process.host == name:
-            with suppress(OSError):  # it has ended
-                (group / "cgroup.procs").write_text(f"{process.pid}")
