@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..support.limits import HANG
+from .jobs import parent
 from .scripts import TRACEBACK
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ while not os.path.exists(f"{folder}/end"):
 
 def elastic(dsrun: Dsrun, work: str, hosts: str, *more: str) -> Running:
     """Start an elastic job without waiting for it."""
-    common = ("--grace", "2", "--heartbeat_timeout", "4", "--accelerator", "cpu")
+    common = ("--grace", "2", "--heartbeat_timeout", "6", "--accelerator", "cpu")
     return dsrun.start("--host", hosts, *common, *more, work)
 
 
@@ -80,11 +82,17 @@ def ended(running: Running, folder: Path, code: int = 0) -> str:
 
 
 def node_launcher(cluster: Cluster, host: str) -> int:
-    """The node launcher on a host, not its guard."""
-    found = [
+    """The node launcher on a host, not its guard, of which it is a child."""
+    found = {
         p.pid for p in cluster.processes() if p.host == host and p.argv[1:4] == ("-E", "-S", "-c")
-    ]
-    return max(found)
+    }
+
+    def is_child(pid: int) -> bool:
+        with suppress(OSError):  # it has ended
+            return parent(pid) in found
+        return False
+
+    return max(filter(is_child, found), default=max(found))
 
 
 def torch_agent(cluster: Cluster, host: str) -> int:

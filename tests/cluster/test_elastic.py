@@ -383,7 +383,7 @@ def test_a_cable_is_cut_and_mended(
     mended = time.monotonic()
     if not shorter:
         running.wait_for_output(r"(?s)(n2:1\| up 1 2 .*){2}", IMPORT)
-    goes_on(tmp_path, mended + 4 if shorter else mended)
+    goes_on(tmp_path, mended + 6 if shorter else mended)
     said = ended(running, tmp_path)
     assert ("lost" in said) != shorter
     assert running.stdout.count("n2:1| up 1 2 ") == (1 if shorter else 2)

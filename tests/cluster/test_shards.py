@@ -27,7 +27,7 @@ SIZE = 2000
 SHORT = ("--size", f"{SIZE}", "--shard", "100", "--batch", "8", "--log_every", "5", "--history")
 SAVE = ("--checkpoint_every", "7", "--checkpoint", "model.pt")
 QUEUE = ("--shard_queue", "--export", f"PYTHONPATH={CHECKOUT}/tests/import", "--accelerator", "cpu")
-ELASTIC = ("--elastic_training", "--grace", "2", "--heartbeat_timeout", "4")
+ELASTIC = ("--elastic_training", "--grace", "2", "--heartbeat_timeout", "6")
 TIMEOUT = 180.0
 
 SHARE = """
