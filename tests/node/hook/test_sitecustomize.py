@@ -221,6 +221,36 @@ def test_a_process_that_would_die_or_write_elsewhere_gets_no_signal(
         ended(process)
 
 
+HOT = """
+import os, signal, threading
+def runs():
+    os.write(1, b"ready")
+    while True:
+        abs(1)
+"""
+
+RUNS = {
+    "its main thread": "runs()",
+    "another thread": "threading.Thread(target=runs).start(); signal.pause()",
+}
+
+
+@pytest.mark.parametrize("then", RUNS.values(), ids=RUNS)
+def test_a_process_that_runs_gets_no_signal(
+    tmp_path: Path, then: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It could die of it: its frames are read without Python's lock."""
+    monkeypatch.setattr(faults, "YOUNG", 0.0)
+    process = started_worker(tmp_path, HOT + then)
+    try:
+        only = families([(3, process.pid)], children=False)
+        assert faults.read(only, time.monotonic() + HANG) == {}
+        number, _ = memory_files.find(process.pid, sitecustomize.STACKS)
+        assert Path(f"/proc/{process.pid}/fd/{number}").stat().st_size == 0
+    finally:
+        ended(process)
+
+
 RECORDER = """
     def _dump_fr_trace_json():
         return b'{"entries": [{"process_group": ["0", "default_pg"], "profiling_name": "g:x"}]}'
