@@ -30,24 +30,46 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
-HANGS, HEALTHY, WORKERS, SECONDS = {hangs!r}, {healthy!r}, {workers}, {seconds}
+KINDS, LOADER, SECONDS = {kinds}, {loader!r}, {seconds}
 
-class Go(Exception):
-    pass
-
-def go(*_):
-    raise Go
+LOADERS = {{
+    "none": dict(collate_fn=torch.tensor),
+    "lists": dict(collate_fn=list, num_workers=2),
+    "tensors": dict(collate_fn=torch.tensor, num_workers=2),
+}}
 
 class Numbers(Dataset):
     def __len__(self):
         return 1 << 20
 
     def __getitem__(self, index):
-        if WORKERS and SLOW and index % 64 == 63:
-            time.sleep(0.3)
-        return torch.full((8,), index % 7, dtype=torch.float32)
+        return [index % 7.0] * 8
 
-SLOW = "a slow loader" in HEALTHY
+class Decodes(Numbers):
+    def __getitem__(self, index):
+        if index == 0:
+            until(lambda: torch.rand(64, 64).sort())
+        return super().__getitem__(index)
+
+class Hangs(Numbers):
+    def __getitem__(self, index):
+        if index == 0:
+            open("fifo").close()
+        return super().__getitem__(index)
+
+class Waits(Numbers):
+    def __getitem__(self, index):
+        time.sleep(0.1)
+        return super().__getitem__(index)
+
+def batches(data):
+    return map(torch.as_tensor, DataLoader(data, 4, **LOADERS[LOADER]))
+
+class Go(Exception):
+    pass
+
+def go(*_):
+    raise Go
 
 def sleeps():
     time.sleep(10000)
@@ -61,69 +83,103 @@ def stops():
     os.kill(os.getpid(), signal.SIGSTOP)
     time.sleep(10000)
 
+def loads():
+    os.mkfifo("fifo")
+    next(batches(Hangs()))
+
 def until(step):
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
         step()
 
+def computes():
+    until(lambda: torch.ones(64, 64).sum())
+
+def evaluates():
+    loaded = batches(Numbers())
+    with torch.no_grad():
+        until(lambda: torch.nn.functional.softmax(next(loaded), 1).argmax())
+
+def decodes():
+    next(batches(Decodes()))
+
 def save():
-    with open(f"checkpoint-{{os.getpid()}}", "wb") as file:
+    with open("checkpoint", "wb") as file:
         torch.save(torch.zeros(10_000), file)
         os.fsync(file.fileno())
     time.sleep(0.1)
 
-DOES = {{
-    "computes while the others wait": lambda: until(lambda: torch.ones(64, 64).sum()),
-    "evaluates": lambda: until(lambda: torch.nn.functional.softmax(torch.rand(256, 256), 0)),
-    "writes checkpoints": lambda: until(save),
-    "a slow loader": lambda: None,
-}}
+def saves():
+    until(save)
 
-def main():
-    dist.init_process_group("gloo")
-    torch.set_num_threads(1)
-    rank = dist.get_rank()
-    model = DistributedDataParallel(torch.nn.Linear(8, 1))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
-    loader = DataLoader(Numbers(), 4, num_workers=WORKERS, persistent_workers=WORKERS > 0)
-    todo = [*HANGS, *HEALTHY]
-    for batch in loader:
-        optimizer.zero_grad()
-        model(batch).square().mean().backward()
-        optimizer.step()
-        if rank == 1 and todo and (todo[0] in DOES or os.path.exists(f"begin-{{todo[0]}}")):
-            kind = todo.pop(0)
-            print("begins:", kind, flush=True)
-            try:
-                DOES[kind]() if kind in DOES else globals()[kind]()
-            except Go:
-                pass
-            print("over:", kind, flush=True)
-        left = torch.tensor([len(todo)])
-        dist.broadcast(left, 1)
-        if not left:
-            break
-    print("is done", flush=True)
-    dist.destroy_process_group()
+class Training:
+    def __init__(self):
+        self.model = DistributedDataParallel(torch.nn.Linear(8, 1))
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.001)
+
+    def run(self, data, goes_on):
+        "Make steps until it is over for rank 1."
+        for batch in batches(data):
+            self.optimizer.zero_grad()
+            self.model(batch).square().mean().backward()
+            self.optimizer.step()
+            more = torch.tensor([dist.get_rank() == 1 and goes_on()])
+            dist.broadcast(more, 1)
+            if not more:
+                break
+
+def do_next(kinds):
+    "Do one of these things, as soon as that is wanted, while rank 0 waits."
+    if kinds and (kinds[0] not in {hangs} or os.path.exists(f"begin-{{kinds[0]}}")):
+        print("begins:", kinds[0], flush=True)
+        try:
+            globals()[kinds[0]]()
+        except Go:
+            pass
+        print("over:", kinds.pop(0), flush=True)
+    return bool(kinds)
 
 if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, go)
     print("is up", os.getpid(), flush=True)
-    main()
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    training = Training()
+    kinds = [kind for kind in KINDS if kind in globals()]
+    training.run(Numbers(), lambda: do_next(kinds))
+    if "waits" in KINDS:
+        end = time.monotonic() + SECONDS
+        training.run(Waits(), lambda: time.monotonic() < end)
+    print("is done", flush=True)
+    dist.destroy_process_group()
+"""
+"""Rank 1 does what its `KINDS` say.
+
+The samples are made in the rank itself ("none"), or by two workers, which hand over lists, or
+tensors in shared memory: torch serves these to the rank in a thread of its own.
 """
 
-HANGS = {
+SAID = {
     "sleeps": "sleeps in sleeps",
     "locks": "waits for a lock or native code in locks",
     "stops": "is stopped by a signal such as SIGSTOP",
+    "loads": "waits for the data loader in loads",
 }
 """How rank 1 hangs, and what is said of it."""
 
-HEALTHY = ("computes while the others wait", "evaluates", "writes checkpoints")
-"""What rank 1 does for longer than `--hang_timeout` while rank 0 waits for it in a collective."""
+HANGS = {"none": ("sleeps", "locks", "stops"), "lists": ("sleeps", "loads")}
+"""How it hangs with which loader."""
 
-LOADED = ("evaluates", "a slow loader")
-"""What it does with DataLoader workers."""
+HEALTHY = {
+    "none": ("computes", "saves"),
+    "lists": ("evaluates", "waits"),
+    "tensors": ("evaluates", "decodes", "waits"),
+}
+"""What it does with which loader for longer than `--hang_timeout`.
+
+Rank 0 waits for it all the time in a collective; but in "waits" both make steps all the time, for
+which they wait for their loaders.
+"""
 
 
 class Training:
@@ -133,16 +189,9 @@ class Training:
         running: its dsrun.
     """
 
-    def __init__(
-        self,
-        dsrun: Dsrun,
-        folder: Path,
-        hangs: tuple[str, ...] = (),
-        healthy: tuple[str, ...] = (),
-        workers: int = 0,
-    ) -> None:
-        given = {"hangs": hangs, "healthy": healthy, "workers": workers}
-        text = TRAIN.format(**given, seconds=2 * TIMEOUT + 1)
+    def __init__(self, dsrun: Dsrun, folder: Path, loader: str, kinds: tuple[str, ...]) -> None:
+        hangs, seconds = tuple(SAID), 2 * TIMEOUT + 1
+        text = TRAIN.format(kinds=kinds, hangs=hangs, loader=loader, seconds=seconds)
         options = "--host", "n1:2", "--preload", "torch", "--hang_timeout", f"{TIMEOUT}"
         cache = "--export", f"TORCHINDUCTOR_CACHE_DIR={folder}"  # else torch leaves one in /tmp
         self._folder = folder
@@ -157,13 +206,16 @@ class Training:
         (self._folder / f"begin-{kind}").touch()
         self.said(1, f"begins: {kind}")
         others = r"dsrun: no progress for [0-9]+ s: rank 0 waits in .*"
-        self.running.wait_for_output(rf"{others}; rank 1 \(n1\).* (?:{HANGS[kind]})")
+        self.running.wait_for_output(rf"{others}; rank 1 \(n1\).* (?:{SAID[kind]})")
 
     def release(self, cluster: Cluster, kind: str) -> None:
         """Let it go on."""
-        pid = find(cluster, "n1", lambda one: self._is_rank_1(one.pid))
-        os.kill(pid, signal.SIGUSR1)
-        os.kill(pid, signal.SIGCONT)
+        if kind == "loads":
+            os.close(os.open(self._folder / "fifo", os.O_WRONLY | os.O_NONBLOCK))
+        else:
+            pid = find(cluster, "n1", lambda one: self._is_rank_1(one.pid))
+            os.kill(pid, signal.SIGUSR1)
+            os.kill(pid, signal.SIGCONT)
         self.said(1, f"over: {kind}")
 
     def goes_on(self, times: int) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from .real_training import HANGS, HEALTHY, LOADED, Training
+from .real_training import HANGS, HEALTHY, Training
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,30 +17,28 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("torch_is_here")
 
 
+@pytest.mark.parametrize("loader", HANGS)
 def test_a_rank_that_hangs_in_a_training_is_named(
-    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, loader: str
 ) -> None:
-    training = Training(dsrun, tmp_path, hangs=tuple(HANGS))
-    for number, kind in enumerate(HANGS, 1):
+    kinds = HANGS[loader]
+    training = Training(dsrun, tmp_path, loader, kinds)
+    for number, kind in enumerate(kinds, 1):
         training.named(kind)
         training.release(cluster, kind)
-        if number < len(HANGS):
+        if number < len(kinds):
             training.goes_on(number)
-    assert len(training.alarms()) == len(HANGS)
     assert training.running.wait().returncode == 0
+    assert len(training.alarms()) == len(kinds)
 
 
 @pytest.mark.parametrize(
-    ("workers", "does"),
-    [
-        pytest.param(0, HEALTHY, marks=pytest.mark.tier("all"), id="plain"),
-        pytest.param(2, LOADED, id="loaded"),
-    ],
+    "loader",
+    [pytest.param(one, marks=pytest.mark.tier("all")) for one in HEALTHY if one != "tensors"]
+    + ["tensors"],
 )
-def test_a_healthy_training_is_not_called_a_hang(
-    dsrun: Dsrun, tmp_path: Path, workers: int, does: tuple[str, ...]
-) -> None:
-    training = Training(dsrun, tmp_path, healthy=does, workers=workers)
+def test_a_healthy_training_is_not_called_a_hang(dsrun: Dsrun, tmp_path: Path, loader: str) -> None:
+    training = Training(dsrun, tmp_path, loader, HEALTHY[loader])
     done = training.running.wait()
     assert (done.returncode, done.stdout.count("is done")) == (0, 2), done.stderr
     assert training.alarms() == []
