@@ -23,8 +23,8 @@ OPTIONS = {
 
 RANKS = {"openmpi": "OMPI_COMM_WORLD_RANK", "mpich": "PMI_RANK", "impi": "PMI_RANK"}
 
-# Open MPI 5 may not notice the end of processes that live for some milliseconds only.
-WHERE = "echo $(uname -n) ${}; sleep 0.3"
+# Open MPI 5 may not notice the end of processes that live for milliseconds, or longer under load.
+WHERE = "echo $(uname -n) ${}; sleep 1"
 SUM = """\
 import sys
 from mpi4py import MPI

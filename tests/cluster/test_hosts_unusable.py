@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .hosts import Cluster
     from .machines import Host
 
-
 OWN_SHELLS = {
     "noisy": "echo 'welcome to this machine'; echo 'mind the gap' >&2; printf '\\0\\1\\377'",
     "very noisy": "yes 'lots and lots of noise' | head -c 30000",
@@ -207,7 +206,7 @@ def test_causes_of_every_kind_are_told_together(
         ssh_file(cluster, "known_hosts", known(cluster, "login n1 n2 n3")),
     ):
         hosts = "n1 n2 n3 n4 nobody blackhole"
-        found = causes(dsrun(*on(hosts, launcher, "--connect_timeout", "3"), path))
+        found = causes(dsrun(*on(hosts, launcher, "--connect_timeout", "8"), path))
     assert list(found) == ["n2", "n3", "n4", "nobody", "blackhole"]
     assert "unknown host key" in found["n4"]
 

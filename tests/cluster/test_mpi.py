@@ -28,7 +28,7 @@ if len(sys.argv) > 1:
     world.Barrier()
     if world.rank == 1:
         world.Abort(int(sys.argv[1]))
-    time.sleep(60)
+    time.sleep(1200)
 """
 UNEVEN = "n1 slots=1\nn3 slots=2\n"
 

@@ -13,7 +13,7 @@ import pytest
 
 from .command import COMMAND, Running
 from .machines import first_descendant
-from .reaching import LOST, PAUSE, UNUSABLE, USAGE, gone, script, workers
+from .reaching import LOST, PATIENT, PAUSE, UNUSABLE, USAGE, gone, script, workers
 
 if TYPE_CHECKING:
     import subprocess
@@ -44,14 +44,14 @@ class Nodes:
     """dsrun on the hosts themselves, in one folder, each told which node it is.
 
     Args:
-        options: the same on all of them.
+        options: the same on all of them; no silence ends the job unless they say so.
         program: the script and its arguments.
     """
 
     def __init__(self, cluster: Cluster, cwd: Path, options: str, *program: str) -> None:
         self._cluster = cluster
         self._cwd = cwd
-        self._options = options.split()
+        self._options = [*PATIENT, *options.split()]
         self._program = program
         self.running: dict[str, Running] = {}
 
@@ -86,7 +86,7 @@ class Nodes:
             AssertionError: one has not; the outputs of all are told.
         """
         try:
-            return [one.wait(45) for one in self.running.values()]
+            return [one.wait() for one in self.running.values()]
         except AssertionError as error:
             told = [f"node {name}\n{one}" for name, one in self.running.items()]
             raise AssertionError("\n".join([f"{error}", *told])) from None
@@ -144,9 +144,10 @@ def test_a_node_says_what_it_waits_for(cluster: Cluster, tmp_path: Path) -> None
 
 
 def test_nobody_is_waited_for_longer_than_asked(cluster: Cluster, tmp_path: Path) -> None:
-    with nodes(cluster, tmp_path, script(tmp_path, HELLO), options="--start_timeout 3") as job:
-        job.start_all(0, 1)
-        first, second = job.wait()
+    with nodes(cluster, tmp_path, script(tmp_path, HELLO)) as job:
+        job.start(1).wait_for_output("waiting for node 0 at ")
+        job.start(0, "--start_timeout", "5")
+        second, first = job.wait()
     assert first.returncode == UNUSABLE
     assert re.search("^dsrun:   n3: no answer in time", first.stderr, re.MULTILINE)
     assert second.returncode == first.returncode

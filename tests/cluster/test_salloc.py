@@ -76,7 +76,7 @@ def test_a_signal_to_salloc_ends_the_job_that_runs(outside: Dsrun, tmp_path: Pat
     running = outside.start("--launcher=slurm", "--num_nodes=2", "--num_gpus=1", "patient.py")
     running.wait_for_output("up")
     running.process.send_signal(signal.SIGTERM)
-    assert running.wait(20).returncode == 143
+    assert running.wait().returncode == 143
 
 
 def test_ctrl_c_reaches_dsrun_inside(slurm: Slurm, tmp_path: Path) -> None:
@@ -90,6 +90,6 @@ def test_ctrl_c_reaches_dsrun_inside(slurm: Slurm, tmp_path: Path) -> None:
         running = Running(login.popen(words, cwd=tmp_path, **pipes))
         running.wait_for_output("up")
         at.type(CTRL_C)
-        done = running.wait(20)
+        done = running.wait()
     assert done.returncode == 130, done.stderr
     assert "dsrun: stopped by SIGINT" in done.stderr

@@ -313,7 +313,7 @@ def test_a_bad_way_to_a_host_is_told_at_once(
 def test_a_command_of_the_users_own_for_a_host_is_not_run(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str
 ) -> None:
-    with ssh_file(cluster, "config", "Host *\n RemoteCommand sleep 60\n"):
+    with ssh_file(cluster, "config", "Host *\n RemoteCommand sleep 1200\n"):
         ended = dsrun(*on("n2", launcher), script(tmp_path, HELLO))
     assert (ended.returncode, ended.stdout) == (0, GREETING)
 

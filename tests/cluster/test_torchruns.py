@@ -35,7 +35,7 @@ ROUNDS = {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
 """Where there is more than one round: with one store for all of them, torch 2.13 takes keys of the
 first round for those of the second, and has none for a node that comes later."""
 
-QUICK = "last_call_timeout=1,join_timeout=60"
+QUICK = "last_call_timeout=1,join_timeout=1200"
 """torch waits so long for more nodes once the least are there, and for these."""
 
 WORKER = """
