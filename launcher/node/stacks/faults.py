@@ -61,13 +61,13 @@ def read(members: Iterable[Member], until: float) -> dict[int, tuple[ThreadStack
     left = list(members)
     found: dict[int, tuple[ThreadStack, ...]] = {}
     for _ in range(TRIES):
+        if not left or time.monotonic() > until:
+            break
         before = {one.pid: _turns(one.pid) for one in left}
         time.sleep(REST)
         calm = [one for one in left if _rests(one.pid, before[one.pid])]
         found |= _read(calm, before, until)
         left = [one for one in left if one not in calm]
-        if not left or time.monotonic() > until:
-            break
     return found
 
 
@@ -102,8 +102,8 @@ def _read(
     while by_rank and time.monotonic() < until:
         asked = [pids.pop(0) for pids in by_rank.values()]
         by_rank = {rank: pids for rank, pids in by_rank.items() if pids}
-        calm = [pid for pid in asked if _rests(pid, before[pid])]
-        for pid, text in _texts(calm, until).items():
+        resting = [pid for pid in asked if _rests(pid, before[pid])]
+        for pid, text in _texts(resting, until).items():
             if threads := tuple(parse(pid, text)):
                 found[pid] = threads
     return found

@@ -200,15 +200,21 @@ def test_where_py_spy_may_not_read_the_worker_writes_its_stacks(
 
 
 RESTRICTED = """
-import json, os, signal, sys
+import json, os, signal, sys, time
 sys.path[:0] = {path!r}
+from dsrun.launcher.node import processes
 from dsrun.launcher.control.stack_messages import StacksAsk
 from dsrun.launcher.node.stacks.answer import answer
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
 os.setuid(65534)  # from now on the kernel lets nobody but root read this process, or its forks
+waits, tells = os.pipe()
 pid = os.fork()
 if pid == 0:
+    os.write(tells, b"up")
     signal.pause()
+os.read(waits, 2)
+while processes.stat(pid)[0] != "S":
+    time.sleep(0.01)
 spec = WorkerSpec(3, [b"/none/python"], {{}}, b"/")
 found = answer(StacksAsk(1), [Process(spec, pid, -1, -1, -1)], 5.0)
 os.kill(pid, signal.SIGKILL)
