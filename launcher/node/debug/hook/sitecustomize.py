@@ -116,18 +116,23 @@ def forget(folder: str) -> None:
 
 
 def main() -> None:
-    """Leave no trace, then start debugpy; a worker that cannot be debugged runs all the same."""
+    """Leave no trace, then start debugpy; a worker that cannot be debugged runs all the same.
+
+    Until then SIGINT ends it at once: debugpy swallows KeyboardInterrupt in some places.
+    """
     fd, _, wait = os.environ.pop("DSRUN_DEBUG", "").partition(":")
     if not fd:
         return
     forget(os.path.dirname(os.path.abspath(__file__)))
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    if on_interrupt is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         debug(int(fd), wait=bool(wait))
-    except KeyboardInterrupt:  # Python would call this a fatal error of its own
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        os.kill(os.getpid(), signal.SIGINT)
     except Exception as error:
         sys.stderr.write(f"dsrun: this worker cannot be debugged: {error!r}\n")
+    finally:
+        signal.signal(signal.SIGINT, on_interrupt)
 
 
 main()

@@ -76,6 +76,31 @@ def test_another_user_s_connection_is_dropped_and_who_waits_can_be_interrupted(
     assert (text, job.worker.returncode) == ("", -signal.SIGINT)
 
 
+SWALLOWS = """
+import time
+try:
+    print("waits", flush=True)
+    time.sleep(600)
+except BaseException:
+    raise ImportError("went on")
+"""
+
+
+def test_an_interrupt_that_debugpy_would_swallow_ends_the_worker(
+    tmp_path: Path, debugged: Callable[..., Debugged]
+) -> None:
+    script, folder = tmp_path / "x.py", tmp_path / "debugpy"
+    script.write_text("print('ran')")
+    folder.mkdir()
+    (folder / "__init__.py").write_text(SWALLOWS)
+    worker = debugged(script, PYTHONPATH=str(tmp_path)).worker
+    assert worker.stdout is not None
+    assert worker.stdout.readline() == "waits\n"
+    worker.send_signal(signal.SIGINT)
+    text, _ = worker.communicate(timeout=HANG)
+    assert (text, worker.returncode) == ("", -signal.SIGINT)
+
+
 def test_a_worker_without_debugpy_says_so_and_runs(
     tmp_path: Path, debugged: Callable[..., Debugged]
 ) -> None:
