@@ -21,10 +21,11 @@ PERIOD = 100_000
 """Microseconds in which a quota is spent, as usual."""
 
 FORMS = {
-    "/sys/fs/cgroup/cpu": ("cpu.cfs_quota_us", "{quota}"),
-    "/sys/fs/cgroup": ("cpu.max", "{quota} {period}"),
+    "/sys/fs/cgroup/cpu": {"cpu.cfs_quota_us": "{quota}", "cpu.shares": "262144"},
+    "/sys/fs/cgroup": {"cpu.max": "{quota} {period}", "cpu.weight": "10000"},
 }
-"""Where cgroups of both versions are, and how they are given a quota."""
+"""Where cgroups of both versions are, and how they are given a quota, and the most weight: so they
+use up the quota, however busy the machine is."""
 
 
 def _is_emptied(group: Path) -> bool:
@@ -39,15 +40,16 @@ def _is_emptied(group: Path) -> bool:
 @contextmanager
 def cpu_cgroup(cores: float) -> Iterator[Path]:
     """A control group with so many cores; what is in it at the end of the block is moved out."""
-    for root, (file, form) in FORMS.items():
+    for root, files in FORMS.items():
         group = Path(root, f"dsrun-test-{os.getpid()}")
         try:
             group.mkdir()
         except OSError:
             continue
         try:
-            if (group / file).exists():
-                (group / file).write_text(form.format(quota=int(cores * PERIOD), period=PERIOD))
+            if all((group / file).exists() for file in files):
+                for file, form in files.items():
+                    (group / file).write_text(form.format(quota=int(cores * PERIOD), period=PERIOD))
                 yield group
                 return
         finally:
