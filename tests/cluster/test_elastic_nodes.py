@@ -164,18 +164,19 @@ def test_thousands_of_hosts_that_cannot_be_reached_cost_the_training_nothing(
 
 @remote
 @pytest.mark.parametrize("cut", ["n2", "login"])
-def test_a_cable_that_is_out_for_half_the_timeout_costs_no_round(
+def test_a_cable_that_is_out_for_a_third_of_the_timeout_costs_no_round(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, launcher: str, cut: str
 ) -> None:
+    """TCP repeats after pauses that double: the silence may be twice as long."""
     machine = {machine.name: machine for machine in cluster.machines}[cut]
     running = dsrun.start(
-        *on("n1 n2", launcher, "--heartbeat_timeout", "8"), "--elastic_training", work
+        *on("n1 n2", launcher, "--heartbeat_timeout", "9"), "--elastic_training", work
     )
     up(running, 2, 2)
     began = time.monotonic()
     with machine.unplugged():
-        wait_for(lambda: last_step(tmp_path, "n2") > began + 3.9, "steps without a cable")
-    wait_for(lambda: last_step(tmp_path, "n2") > began + 8.5, "as many with it")
+        wait_for(lambda: last_step(tmp_path, "n2") > began + 3.0, "steps without a cable")
+    wait_for(lambda: last_step(tmp_path, "n2") > began + 9.5, "as many with it")
     assert "dsrun: lost" not in ended(running, tmp_path)
 
 
