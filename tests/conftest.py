@@ -64,12 +64,12 @@ def _children() -> set[int]:
 
 def _end(pid: int) -> str:
     """Kill and reap a child; return what it was, "" if it had ended or ends with Python itself."""
-    line = Path(f"/proc/{pid}/cmdline").read_bytes()
-    if b"multiprocessing.resource_tracker" in line:
+    line = Path(f"/proc/{pid}/cmdline").read_bytes()  # nothing as it begins to execute a program
+    if b"multiprocessing.resource_tracker" in line or os.waitpid(pid, os.WNOHANG)[0]:
         return ""
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
-    return line.replace(b"\0", b" ").decode(errors="replace")
+    return line.replace(b"\0", b" ").decode(errors="replace") or f"pid {pid}"
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,8 @@ import subprocess
 from pathlib import Path
 
 def test_that_leaves_something():
-    subprocess.Popen(["sleep", "600"])
+    left = subprocess.Popen(["sh", "-c", "echo up; kill -STOP $$"], stdout=subprocess.PIPE)
+    assert left.stdout.readline() == b"up\\n"
 
 def test_that_has_no_children():
     assert not any((one / "children").read_text() for one in Path("/proc/self/task").iterdir())
@@ -34,4 +35,4 @@ def test_a_process_that_a_test_leaves_is_its_own_fault_and_nobody_elses(tmp_path
     assert re.findall("^ERROR .*::(\\w+)", ran.stdout, re.MULTILINE) == [
         "test_that_leaves_something"
     ]
-    assert "sleep 600" in ran.stdout
+    assert "kill -STOP" in ran.stdout.partition("processes that the test has left running")[2]
