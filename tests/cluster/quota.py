@@ -24,8 +24,8 @@ FORMS = {
     "/sys/fs/cgroup/cpu": {"cpu.cfs_quota_us": "{quota}", "cpu.shares": "262144"},
     "/sys/fs/cgroup": {"cpu.max": "{quota} {period}", "cpu.weight": "10000"},
 }
-"""Where cgroups of both versions are, and how they are given a quota, and the most weight: so they
-use up the quota, however busy the machine is."""
+"""Where cgroups of both versions are, and how they are given a quota, and the most weight: so the
+host that has a quota uses it up, and the others do not wait, however busy the machine is."""
 
 
 def _is_emptied(group: Path) -> bool:
@@ -38,10 +38,10 @@ def _is_emptied(group: Path) -> bool:
 
 
 @contextmanager
-def cpu_cgroup(cores: float) -> Iterator[Path]:
+def cpu_cgroup(name: str, cores: float) -> Iterator[Path]:
     """A control group with so many cores; what is in it at the end of the block is moved out."""
     for root, files in FORMS.items():
-        group = Path(root, f"dsrun-test-{os.getpid()}")
+        group = Path(root, f"dsrun-test-{os.getpid()}-{name}")
         try:
             group.mkdir()
         except OSError:
@@ -60,15 +60,18 @@ def cpu_cgroup(cores: float) -> Iterator[Path]:
 
 @contextmanager
 def throttled(cluster: Cluster, name: str, cores: float) -> Iterator[None]:
-    """What runs on a host, and will, shares so many cores inside the block."""
+    """What runs on a host, and will, shares so many cores inside the block.
+
+    What runs on the other hosts, and nothing else, goes before other processes of the machine.
+    """
     host = cluster.host(name)
-    with cpu_cgroup(cores) as group:
+    with cpu_cgroup("few", cores) as few, cpu_cgroup("all", os.cpu_count() or 1) as whole:
         try:
             for process in cluster.processes():
-                if process.host == name:
-                    with suppress(OSError):  # it has ended
-                        (group / "cgroup.procs").write_text(f"{process.pid}")
-            host.before = ("sh", "-c", f'echo 0 > {group}/cgroup.procs && exec "$@"', "sh")
+                group = few if process.host == name else whole
+                with suppress(OSError):  # it has ended
+                    (group / "cgroup.procs").write_text(f"{process.pid}")
+            host.before = ("sh", "-c", f'echo 0 > {few}/cgroup.procs && exec "$@"', "sh")
             yield
         finally:
             host.before = ()

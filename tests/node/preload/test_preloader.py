@@ -18,6 +18,7 @@ from dsrun.launcher.node.workers.spawn import SpawnFailed, WorkerSpec
 from ...support.clock import Clock
 from ...support.fake_preloader import REQUEST, SLEEP, FakePreloader
 from ...support.leaks import open_files
+from ...support.limits import wait_for
 from ...support.specs import ENV
 
 if TYPE_CHECKING:
@@ -357,6 +358,8 @@ def test_forks_are_known_before_they_have_said_anything(history: History) -> Non
     history.when_ready(1)
     pid = os.posix_spawn(SLEEP[0], SLEEP, {})
     other = os.posix_spawn(SLEEP[0], [b"/bin/sleep", b"60"], {})
+    for one in (pid, other):
+        wait_for(Path(f"/proc/{one}/cmdline").read_bytes, "a command line")
     assert history.one.pids == {history.fake.pid, pid}
     os.kill(other, signal.SIGKILL)
 
