@@ -79,7 +79,7 @@ def held() -> Iterator[int]:
 
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name service that takes a minute for one name; children have it as well."""
+    """A name service that hangs at one name; children have it as well."""
     ask = socket.getaddrinfo
 
     def asked(host: Any, *more: Any, **options: Any) -> Any:
