@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import subprocess
 import sys
 from pathlib import Path
+
+from dsrun.launcher.common.readiness import ready
 
 from .support.checkout import IMPORTABLE
 from .support.limits import HANG
@@ -41,7 +42,7 @@ def ends(pid: int) -> bool:
     except ProcessLookupError:
         return True
     try:
-        return bool(select.select([pidfd], [], [], HANG)[0])
+        return bool(ready([pidfd], HANG))
     finally:
         os.close(pidfd)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 from contextlib import suppress
 
 from ..common import loop as loops
+from ..common.readiness import ready
 from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -118,9 +118,7 @@ class Child:
         """Wait up to `seconds` for its end, outside the loop; return whether it has ended."""
         if self.code is not None:
             return True
-        waiting = select.poll()
-        waiting.register(self._pidfd, select.POLLIN)
-        if not waiting.poll(seconds * 1000):
+        if not ready([self._pidfd], seconds):
             return False
         self._reap()
         return True

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import select
 import time
 from contextlib import suppress
 
 from ..common.errors import DsrunError
+from ..common.readiness import ready
 from ..common.values import NamedTuple
 from ..control import frames, local
 from ..control.frames import BadFrame
@@ -79,7 +79,7 @@ def _answers(clients: dict[Place, LocalClient], deadline: float) -> dict[Place, 
     answers: dict[Place, Message] = {}
     waiting = {client.fileno(): place for place, client in clients.items()}
     while waiting and (left := deadline - time.monotonic()) > 0:
-        for fd in select.select([*waiting], [], [], left)[0]:
+        for fd in ready(waiting, left):
             place = waiting[fd]
             try:
                 arrived = clients[place].receive()

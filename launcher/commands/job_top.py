@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import sys
 import termios
@@ -17,6 +16,7 @@ from rich.live import Live
 
 from ..common import entry
 from ..common.errors import DsrunError
+from ..common.readiness import ready
 from ..control import frames, local
 from ..control.frames import BadFrame
 from ..control.job_status import as_fields, from_answer
@@ -152,11 +152,11 @@ class Jobs:
     def wait(self, seconds: float, *others: int) -> list[int]:
         """Read what arrives for so long; return those of other descriptors that can be read."""
         fds = {one.fileno(): one for one in self._watched.values() if not one.ended}
-        ready, _, _ = select.select([*fds, *others], [], [], seconds)
-        for fd in ready:
+        found = ready([*fds, *others], seconds)
+        for fd in found:
             if fd in fds:
                 fds[fd].read()
-        return [fd for fd in ready if fd not in fds]
+        return [fd for fd in found if fd not in fds]
 
     def views(self, now: float) -> list[JobView]:
         """Return what is known of all jobs; of those that have ended, only of a chosen one."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import select
 import time
 from _socket import AF_UNIX, SOCK_STREAM, socket
 
@@ -17,6 +16,7 @@ from ..common.errors import (
     NodeError,
     UsageError,
 )
+from ..common.readiness import WRITE, ready
 from ..common.values import NamedTuple
 from . import frames, local
 from .stream import StreamClosed
@@ -94,7 +94,7 @@ class LocalClient:
         try:
             self._line.send_with(frames.pack_json(frames.REQUEST, request), fds)
             while self._line.pending:
-                if not _wait(self.fileno(), select.POLLOUT, UNREAD):
+                if not ready([self.fileno()], UNREAD, WRITE):
                     raise LostError("no answer: the request is not read")
                 self._line.flush()
         except StreamClosed as closed:
@@ -114,7 +114,7 @@ class LocalClient:
 
     def ready(self, seconds: float) -> bool:
         """Return whether something has arrived, or the server is gone, within so many seconds."""
-        return bool(self._arrived) or _wait(self.fileno(), select.POLLIN, seconds)
+        return bool(self._arrived) or bool(ready([self.fileno()], seconds))
 
     def answer(self, number: int, seconds: float | None = None) -> Message:
         """Wait for the answer of a request that was sent, and return it; raises as `ask`."""
@@ -139,7 +139,7 @@ class LocalClient:
             while self._arrived:
                 yield self._arrived.pop(0)
             left = None if deadline is None else max(0.0, deadline - time.monotonic())
-            if not _wait(self.fileno(), select.POLLIN, left):
+            if not ready([self.fileno()], left):
                 raise LostError(f"no answer within {seconds:g} s")
             arrived = self.receive()
             if arrived is None:
@@ -247,10 +247,3 @@ def _arrived(kind: int, body: bytes) -> Arrived:
     if kind not in {frames.ANSWER, frames.EVENT}:
         raise frames.BadFrame(f"unexpected kind {kind}")
     return Arrived(kind, frames.unpack_json(body))
-
-
-def _wait(fd: int, event: int, seconds: float | None) -> bool:
-    """Wait until a descriptor is ready; return whether it is."""
-    poll = select.poll()
-    poll.register(fd, event)
-    return bool(poll.poll(None if seconds is None else seconds * 1000))

@@ -12,13 +12,13 @@ well where there is no InfiniBand or RoCE; without these, all of them carry data
 from __future__ import annotations
 
 import os
-import select
 import signal
 import socket
 from contextlib import suppress
 
 from ..common import network
 from ..common.network import lines_of
+from ..common.readiness import ready
 from ..control.reach_messages import Interface, Network
 from . import processes
 
@@ -130,8 +130,7 @@ def _asked(name: str) -> str:
 
 
 def _answer_of(pid: int, answer: int) -> str:
-    ready, _, _ = select.select([answer], [], [], SECONDS)
-    address = os.read(answer, 256).decode() if ready else ""
+    address = os.read(answer, 256).decode() if ready([answer], SECONDS) else ""
     processes.send(pid, signal.SIGKILL)
     with suppress(ChildProcessError):
         os.waitpid(pid, 0)

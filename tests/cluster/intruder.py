@@ -160,7 +160,9 @@ def is_before_the_silent(way: str, address: str, port: int) -> bool:
     """Go this way, and tell whether somebody is still there who came first and has said nothing."""
     with plain(address, port) as silent:
         WAYS[way](address, port)
-        return not select.select([silent], [], [], 0)[0]
+        look = select.poll()
+        look.register(silent, select.POLLIN)
+        return not look.poll(0)
 
 
 WAYS["one way after the other"] = one_after_the_other

@@ -6,7 +6,6 @@ import fcntl
 import os
 import pty
 import re
-import select
 import signal
 import struct
 import termios
@@ -15,6 +14,8 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from dsrun.launcher.common.readiness import ready
 
 from ..support.limits import HANG
 from .jobs import state
@@ -183,7 +184,7 @@ class Terminal:
         return self.read_until(OVER).replace(OVER, b"")
 
     def _read(self, seconds: float) -> bytes:
-        if not select.select([self._master], [], [], seconds)[0]:
+        if not ready([self._master], seconds):
             return b""
         block = os.read(self._master, 65536)
         self._shown += block

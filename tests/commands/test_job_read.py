@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import select
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.commands import job_read
 from dsrun.launcher.commands.job_names import Place
 from dsrun.launcher.commands.job_read import as_json, newest, read
+from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.control import local
 
 from ..support.jobs import NOW, status, verbs
@@ -18,13 +18,13 @@ from ..support.limits import HANG
 from ..support.local_control import new_name, serving
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     import pytest
 
 
 class Waits:
-    """In place of `select` and `time`: this time goes by waits in which nothing arrives alone.
+    """In place of `ready` and `time`: this time goes by waits in which nothing arrives alone.
 
     Attributes:
         silent: how many never answer; a wait for more than these takes as long as it takes.
@@ -38,11 +38,11 @@ class Waits:
     def monotonic(self) -> float:
         return 50.0 + sum(self.waited)
 
-    def select(self, fds: list[int], _: Iterable[int], __: Iterable[int], seconds: float) -> object:
-        ready = select.select(fds, [], [], HANG if len(fds) > self.silent else 0)
-        if not ready[0]:
+    def ready(self, fds: Collection[int], seconds: float) -> list[int]:
+        found = ready(fds, HANG if len(fds) > self.silent else 0)
+        if not found:
             self.waited.append(seconds)
-        return ready
+        return found
 
 
 def test_all_are_asked_at_once_and_nobody_is_waited_for_long(
@@ -50,7 +50,7 @@ def test_all_are_asked_at_once_and_nobody_is_waited_for_long(
 ) -> None:
     silent = [new_name() for _ in range(3)]
     waits = Waits(len(silent))
-    monkeypatch.setattr(job_read, "select", waits)
+    monkeypatch.setattr(job_read, "ready", waits.ready)
     monkeypatch.setattr(job_read, "time", waits)
     with ExitStack() as stack:
         job = stack.enter_context(serving(verbs(status(), [])))

@@ -19,6 +19,7 @@ import os, select, sys, time
 from dsrun.launcher.common import entry
 from dsrun.launcher.common.detach import detached
 from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.common.readiness import ready
 
 def program(parent):
     {}
@@ -69,7 +70,7 @@ def test_a_program_that_fails_before_gives_its_line_and_code() -> None:
 def test_a_program_learns_that_its_parent_has_been_killed(tmp_path: Path) -> None:
     body = f"""
 print("up", flush=True)
-select.select([parent], [], [])
+ready([parent.fileno()], None)
 open({str(tmp_path / "told")!r}, "w").close()
 return 0
 """

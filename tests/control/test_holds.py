@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import select
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.common.readiness import READ, ready
 from dsrun.launcher.control import holds, local, local_client
 
 from ..support.limits import wait_for
@@ -37,21 +37,19 @@ class Silence:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._asked = threading.Event()
         self.waits: list[float | None] = []
-        monkeypatch.setattr(local_client, "_wait", self._wait)
+        monkeypatch.setattr(local_client, "ready", self._ready)
 
     def __call__(self, *_: object) -> None:
         """Take a request."""
         self._asked.set()
 
-    def _wait(self, fd: int, event: int, seconds: float | None) -> bool:
-        poll = select.poll()
-        poll.register(fd, event)
-        wait_for(lambda: self._asked.is_set() or poll.poll(0), "an answer, or none")
+    def _ready(self, fds: list[int], seconds: float | None, event: int = READ) -> list[int]:
+        wait_for(lambda: self._asked.is_set() or ready(fds, 0, event), "an answer, or none")
         if not self._asked.is_set():
-            return True
+            return fds
         self._asked.clear()
         self.waits.append(seconds)
-        return False
+        return []
 
 
 def since(name: str) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import shutil
 import subprocess
 import time
 from typing import TYPE_CHECKING
+
+from dsrun.launcher.common.readiness import ready
 
 from ..support.checkout import CHECKOUT
 from ..support.limits import HANG
@@ -60,8 +61,7 @@ class Terminal:
         text, end = "", time.monotonic() + HANG
         while until not in text:
             left = end - time.monotonic()
-            ready, _, _ = select.select([self._line], [], [], max(left, 0))
-            assert ready, f"{keys!r}: no {until!r} in {text!r}"
+            assert ready([self._line], left), f"{keys!r}: no {until!r} in {text!r}"
             text += os.read(self._line, 65536).decode(errors="replace")
         return text.replace("\r\n", "\n")
 

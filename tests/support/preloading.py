@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import select
 import signal
 import socket
 import time
@@ -16,19 +15,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import dsrun.launcher.node.preload
+from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.preload import wire
 from dsrun.launcher.node.workers.spawn import WorkerSpec, spawn
 
+from .limits import HANG
 from .specs import PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 PROGRAM = Path(dsrun.launcher.node.preload.__file__).with_name("process.py")
-SECONDS = 60.0
-"""For what takes a fraction of a second on an idle machine."""
-
 COMMON = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
 """The variables of a preloader."""
 
@@ -63,12 +61,12 @@ def _plain(data: bytes) -> str:
 
 
 def _read_all(*fds: int) -> list[bytes]:
-    texts, deadline = dict.fromkeys(fds, b""), time.monotonic() + SECONDS
+    texts, deadline = dict.fromkeys(fds, b""), time.monotonic() + HANG
     left = list(fds)
     while left:
-        ready, _, _ = select.select(left, [], [], max(0.0, deadline - time.monotonic()))
-        assert ready, texts
-        for fd in ready:
+        found = ready(left, deadline - time.monotonic())
+        assert found, texts
+        for fd in found:
             block = os.read(fd, 65536)
             texts[fd] += block
             if not block:
@@ -158,7 +156,7 @@ class Preloader(NamedTuple):
         forks = []
         for ours, theirs in pairs:
             theirs.close()
-            ours.settimeout(SECONDS)
+            ours.settimeout(HANG)
             message = wire.receive(ours)
             assert message is not None
             forks.append(Fork(message[0]["pid"], ours))
@@ -188,7 +186,7 @@ def preloader(
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
-        ours.settimeout(SECONDS)
+        ours.settimeout(HANG)
         with theirs:
             variables = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
             argv = [python, b"-u", os.fsencode(PROGRAM)]

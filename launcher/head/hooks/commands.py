@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ import time
 from collections import deque
 
 from ...common.errors import reason
+from ...common.readiness import ready
 from ...common.text import plain
 from ..run.events import JobEnded
 from .event_json import event_json
@@ -166,10 +166,8 @@ class CommandQueue:
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
         """Wait for its end; return its exit code, None if it had to be ended."""
-        ended = select.poll()
         fd = os.pidfd_open(process.pid)
-        ended.register(fd, select.POLLIN)
-        in_time = bool(ended.poll(LIMIT * 1000))
+        in_time = bool(ready([fd], LIMIT))
         os.close(fd)
         with self._ready:
             if not in_time:

@@ -6,6 +6,8 @@ import os
 import threading
 from collections import deque
 
+from ...common.readiness import WRITE, ready
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,9 +78,7 @@ class Writer:
                 view = view[os.write(self._fd, view) :]
             except BlockingIOError:
                 # Another process has made this descriptor non-blocking; wait until it is writable.
-                import select
-
-                select.select([], [self._fd], [])
+                ready([self._fd], None, WRITE)
             except OSError as error:
                 self._broken = True
                 self._failed(error.errno or 0)

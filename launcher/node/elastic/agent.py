@@ -87,7 +87,9 @@ class Messages:
 
     def waiting(self) -> bool:
         """Return whether a message, or the end of the connection, can be read at once."""
-        return b"\n" in self._rest or bool(select.select([self._socket], [], [], 0)[0])
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        return b"\n" in self._rest or bool(poll.poll(0))
 
 
 class RoundHandler(RendezvousHandler):

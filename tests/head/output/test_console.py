@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +12,14 @@ from typing import NamedTuple
 import pytest
 
 from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.head.output.console import COLOURS, Console
 from dsrun.launcher.head.output.labels import LONGEST
 from dsrun.launcher.head.output.terminal import LATEST
 from dsrun.launcher.resources.ranges import show_slots
 
 from ...support.clock import Clock
+from ...support.limits import HANG
 from ...support.standard_streams import streams
 
 FULL = Path("/dev/full")
@@ -162,7 +163,7 @@ class Terminal(NamedTuple):
         """Return what is on it up to this text."""
         data = b""
         while not data.endswith(end):
-            assert select.select([self.screen], [], [], 30.0)[0], data
+            assert ready([self.screen], HANG), data
             data += os.read(self.screen, 4096)
         return data.replace(b"\r\n", b"\n")
 

@@ -14,7 +14,8 @@ from dsrun.launcher.node import processes
 from dsrun.launcher.node.preload import wire
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 
-from ...support.preloading import COMMON, SECONDS, Preloader, preloader
+from ...support.limits import HANG
+from ...support.preloading import COMMON, Preloader, preloader
 from ...support.specs import PYTHON
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def test_a_request_that_is_not_possible_closes_the_sockets(tmp_path: Path) -> No
     with preloader(["bound"], tmp_path, tmp_path) as process:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with ours:
-            ours.settimeout(SECONDS)
+            ours.settimeout(HANG)
             with theirs:
                 wire.send(process.line, {"fork": 1}, [theirs.fileno()])
             assert wire.receive(ours) is None
