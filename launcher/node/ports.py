@@ -11,6 +11,7 @@ from contextlib import suppress
 
 from ..common.network import any_address, lines_of
 from ..common.values import NamedTuple
+from . import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def holder(inode: str, seconds: float = math.inf) -> str:
     The newest processes are looked at first, and no more after so many seconds of processor time.
     """
     late = time.process_time() + seconds
-    for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int, reverse=True):
+    for name in map(str, processes.newest_first(processes.pids(), processes.last_pid())):
         if time.process_time() > late:
             break
         with suppress(OSError):

@@ -8,6 +8,10 @@ from contextlib import suppress
 
 from ..common.network import lines_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_PTRACER = 0x59616D61
@@ -84,6 +88,24 @@ def send(pid: int, number: int, *, group: bool = False) -> bool:
 def pids() -> list[int]:
     """Return the pids of all visible processes."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def last_pid() -> int:
+    """Return the pid that was given last, of all that this process can see (proc(5), loadavg)."""
+    with open("/proc/loadavg", "rb", buffering=0) as file:
+        return int(file.read().split()[4])
+
+
+def newest_first(pids: Iterable[int], last: int) -> list[int]:
+    """Return these processes; those that were started last come first.
+
+    Pids rise, and begin anew at the bottom: those above the last one are the oldest.
+
+    Args:
+        pids: what there is.
+        last: what `last_pid` has returned once they were known.
+    """
+    return sorted(pids, key=lambda pid: (pid > last, -pid))
 
 
 def stat(pid: int) -> list[str]:

@@ -19,7 +19,8 @@ from dsrun.launcher.control.job_messages import EndedJob, EndJob
 from dsrun.launcher.node import job_processes, leftovers, processes
 from dsrun.launcher.node.job_processes import Ending, Found, find, launchers
 
-from ..support.limits import NEVER
+from ..support.limits import HANG, NEVER
+from ..support.needs import need
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,15 +36,15 @@ GONE = "999999999:5"
 WAIT = "import signal, sys; print(flush=True); signal.pause()"
 STUBBORN = f"import signal; signal.signal(15, signal.SIG_IGN); {WAIT}"
 FORKS = """
-import os, time
+import os, select
 print(flush=True)
-late = time.monotonic() + 1200
-while time.monotonic() < late:
+reader = select.poll()
+reader.register(1, 0)
+while not reader.poll(1):
     if os.fork() > 0:
         os._exit(0)
-    time.sleep(0.001)
 """
-"""Has another pid every millisecond, for longer than a test waits."""
+"""Has another pid every millisecond, until its test is over and reads no more."""
 
 
 @pytest.fixture(autouse=True)
@@ -175,6 +176,51 @@ def test_processes_that_change_their_pid_are_killed(some: Processes) -> None:
         some.start(code=FORKS)
         assert ended(grace=0.2).left == ()
         assert not any(found() for _ in range(50))
+
+
+WRAPPED = """
+import os, signal, sys
+sys.path[:] = {path!r}
+from pathlib import Path
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.control.job_messages import EndJob
+from dsrun.launcher.node import leftovers
+from dsrun.launcher.node.job_processes import Ending, find
+leftovers.LAUNCHER = {name!r}
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # the kernel reaps
+last = Path("/proc/sys/kernel/ns_last_pid")
+last.write_text("30000")
+for _ in range(300):
+    os.posix_spawn("/bin/sleep", ["sleep", "600"], {{}})
+for _ in range(3):
+    last.write_text("300")
+    ours, theirs = os.pipe()
+    files = [(os.POSIX_SPAWN_DUP2, theirs, 1)]
+    env = {{"DSRUN_JOB_ID": {job!r}, {name!r}.decode(): {gone!r}}}
+    argv = [sys.executable, "-ISc", {code!r}]
+    os.posix_spawn(sys.executable, argv, env, file_actions=files)
+    os.read(ours, 1)
+    loop = Loop()
+    Ending(loop, EndJob({job!r}, signal.SIGTERM, 0.2), lambda _: loop.stop()).begin()
+    loop.run()
+    print(any(list(find({job!r})) for _ in range(50)))
+"""
+"""Ends a job three times, among many processes with higher pids that are older."""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="root is needed for a namespace of pids")
+def test_so_they_are_where_pids_have_begun_anew() -> None:
+    need("unshare")
+    code = WRAPPED.format(path=sys.path, name=NAME.encode(), job=JOB, gone=GONE, code=FORKS)
+    command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    ran = subprocess.run(
+        [*command, sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=HANG,
+    )
+    assert ran.stdout == "False\n" * 3
 
 
 def test_all_end_where_each_look_takes_long(

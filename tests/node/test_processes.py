@@ -24,6 +24,14 @@ def test_children_and_their_names() -> None:
     assert processes.parent(child.pid) == processes.started(child.pid) == 0
 
 
+def test_the_last_pid_and_the_order_of_those_before_it() -> None:
+    with subprocess.Popen(["sleep", "600"]) as child:
+        last = processes.last_pid()
+        assert processes.newest_first([1, last, child.pid], last)[-1] == 1
+        child.kill()
+    assert processes.newest_first([1, 300, 301, 32000, 32001], 301) == [301, 300, 1, 32001, 32000]
+
+
 def test_a_process_that_does_not_end_is_described() -> None:
     with subprocess.Popen(["sleep", "600"]) as child:
         wait_for(lambda: processes.stat(child.pid)[0] == "S", "the sleep")
