@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import sys
 from contextlib import suppress
@@ -29,8 +30,18 @@ if not _installed():
     sys.path.insert(0, str(Path(__file__).parent / "import"))
 
 
+FILES = 20_000
+"""Descriptors that this process may have open: tests drop some of them for the collector."""
+
+
 def pytest_configure() -> None:
-    """Let signals end what tests start, as after a login, also under nohup or behind `&`."""
+    """Let signals end what tests start, as after a login, also under nohup or behind `&`.
+
+    The usual limit on open files is raised.
+    """
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    unlimited = most == resource.RLIM_INFINITY
+    resource.setrlimit(resource.RLIMIT_NOFILE, (FILES if unlimited else min(FILES, most), most))
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

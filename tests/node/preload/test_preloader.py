@@ -358,7 +358,7 @@ def test_forks_are_known_before_they_have_said_anything(history: History) -> Non
     history.when_ready(1)
     pid = os.posix_spawn(SLEEP[0], SLEEP, {})
     other = os.posix_spawn(SLEEP[0], [b"/bin/sleep", b"60"], {})
-    for one in (pid, other):
+    for one in (history.fake.pid, pid, other):
         wait_for(Path(f"/proc/{one}/cmdline").read_bytes, "a command line")
     assert history.one.pids == {history.fake.pid, pid}
     os.kill(other, signal.SIGKILL)
