@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
-LEASE = 1.0
+LEASE = 4.0
 
 
 @pytest.fixture
@@ -60,7 +61,8 @@ def test_its_last_word_is_why_it_leaves(node: subprocess.Popen[bytes], tmp_path:
         if kind == frames.HELLO:
             say(node, messages.pack(frames.START, start))
         if kind == frames.NOTE and json.loads(body)["signal"]:
-            assert json.loads(body)["text"] == "no heartbeat from the runner for 1 s"
+            text = json.loads(body)["text"]
+            assert re.fullmatch(r"no heartbeat from the runner for \d+ s", text)
             break
     else:
         pytest.fail(f"it left without a word: {said}")

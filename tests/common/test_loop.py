@@ -13,6 +13,7 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 
 from ..support.clock import Clock
+from ..support.limits import HANG
 
 
 def and_stop(loop: Loop, call: Callable[[], None]) -> Callable[[], None]:
@@ -33,9 +34,9 @@ def bounded() -> Iterator[None]:
         pytest.fail("the loop waits for ever")
 
     before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(20)
+    signal.setitimer(signal.ITIMER_REAL, HANG)
     yield
-    signal.alarm(0)
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
     signal.signal(signal.SIGALRM, before)
 
 

@@ -8,6 +8,7 @@ import sys
 import textwrap
 
 from ..support.checkout import IMPORTABLE
+from ..support.limits import HANG
 
 START = """
 import os, signal, subprocess, sys
@@ -33,7 +34,7 @@ def run(text: str) -> str:
         env={**os.environ, **IMPORTABLE},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG,
         check=False,
     )
     assert done.returncode == 0, done.stderr

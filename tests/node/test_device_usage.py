@@ -14,6 +14,8 @@ from dsrun.launcher.control.job_messages import DeviceUsage
 from dsrun.launcher.node import device_usage
 from dsrun.launcher.node.device_usage import DeviceQuestion
 
+from ..support.limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -23,6 +25,12 @@ pytestmark = pytest.mark.usefixtures("adopting")
 
 ONE = DeviceUsage(1, "GPU-x", None, 5, 10)
 HERE = "/dev/null"
+
+
+@pytest.fixture(autouse=True)
+def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child answers in time, however busy this machine is."""
+    monkeypatch.setattr(device_usage, "SECONDS", HANG)
 
 
 class Asked:

@@ -36,7 +36,7 @@ import os, signal, subprocess, sys
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.guard import start_guard
 
-guard = start_guard({patience})
+guard = start_guard({first})
 subprocess.Popen(sys.argv[1:], start_new_session=True)
 print(os.getpid(), flush=True)
 """
@@ -58,6 +58,11 @@ STILL = f"""{BEGIN}
 os.kill(os.getpid(), signal.SIGSTOP)
 """
 
+STOPS = f"""{BEGIN}
+guard.keep_alive(Loop(), {{patience}})
+os.kill(os.getpid(), signal.SIGSTOP)
+"""
+
 SILENT = (
     f"the node launcher showed no sign of life for {PATIENCE} s, and was killed;"
     " its workers were stopped\n"
@@ -66,17 +71,24 @@ SILENT = (
 
 @contextmanager
 def guarded(
-    text: str = LIVE, child: Sequence[str] = ("sleep", "600"), patience: float = PATIENCE
+    text: str = LIVE,
+    child: Sequence[str] = ("sleep", "600"),
+    *,
+    first: float = NEVER,
+    patience: float = NEVER,
 ) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Yield (guard, pid of the node launcher); both are gone after the `with` block."""
+    """Yield (guard, pid of the node launcher); both are gone after the `with` block.
+
+    The guard waits `first` seconds for the first sign of life, and `patience` after each.
+    """
     with subprocess.Popen(
-        [sys.executable, "-c", text.format(patience=patience), *child],
+        [sys.executable, "-c", text.format(first=first, patience=patience), *child],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as guard:
         assert guard.stdout is not None
-        launcher = int(guard.stdout.readline())
+        launcher = int(guard.stdout.readline() or guard.pid)  # it may have been ended before
         try:
             yield guard, launcher
         finally:
@@ -86,21 +98,20 @@ def guarded(
 
 
 def test_a_node_launcher_that_stands_still_is_ended_with_all_it_has_started() -> None:
-    with guarded() as (guard, launcher):
-        os.kill(launcher, signal.SIGSTOP)
+    with guarded(STOPS, patience=PATIENCE) as (guard, _):
         errors = guard.communicate(timeout=HANG)[1]
     assert (guard.returncode, errors) == (LOST, SILENT)
 
 
 def test_a_node_launcher_is_missed_before_it_has_shown_any_sign_of_life() -> None:
-    with guarded(STILL) as (guard, _):
+    with guarded(STILL, first=PATIENCE) as (guard, _):
         errors = guard.communicate(timeout=HANG)[1]
     assert (guard.returncode, errors) == (LOST, SILENT)
 
 
 def test_a_fork_bomb_is_ended_with_its_node_launcher(tmp_path: Path) -> None:
     explodes = [sys.executable, "-I", "-S", "-c", bomb(tmp_path, 80)]
-    with guarded(LIVE, explodes, NEVER) as (guard, launcher):
+    with guarded(LIVE, explodes) as (guard, launcher):
         assert guard.stdout is not None
         while guard.stdout.readline() != "full\n":
             pass

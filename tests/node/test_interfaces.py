@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import time
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,12 +15,31 @@ from dsrun.launcher.node import interfaces
 from dsrun.launcher.node.interfaces import nccl_default
 
 from ..support.leaks import open_files
-from ..support.limits import NEVER
+from ..support.limits import HANG, NEVER
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.usefixtures("adopting")
+
+
+UNKNOWN = "no-such-host.invalid"
+NAME, OWN = "this-machine.invalid", "127.0.0.2"
+"""A name for this machine, and what it stands for."""
+
+
+@pytest.fixture(autouse=True)
+def _names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No name service is asked, which might take long; children ask none either."""
+    ask = socket.getaddrinfo
+
+    def asked(host: Any, *more: Any, **options: Any) -> Any:
+        if host == UNKNOWN:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return ask(OWN if host == NAME else host, *more, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", asked)
+    monkeypatch.setattr(interfaces, "SECONDS", HANG)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +61,11 @@ def test_nccl_takes_infiniband_then_all_but_docker(names: str, rdma: bool, taken
 def test_a_node_tells_its_interfaces_and_what_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     found = (("docker0", "172.17.0.1"), ("eth0", "10.0.0.1"), ("bad\n", "10.0.0.2"))
     monkeypatch.setattr(network, "interfaces", lambda: found)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(nodename=NAME))
     told = interfaces.network_of({"HOME": "/"}, "cuda", 4711, "token")
     assert (told.port, told.token, told.nccl) == (4711, "token", ("eth0",))
     assert told.interfaces == found[:2]
-    assert told.gloo == interfaces.own_address() != ""
+    assert told.gloo == interfaces.own_address() == OWN
 
 
 def test_what_the_user_has_chosen_is_not_examined(
@@ -65,7 +86,7 @@ def test_what_the_user_has_chosen_is_not_examined(
 def test_a_name_is_resolved_as_gloo_does_it() -> None:
     before = open_files()
     assert interfaces._asked("localhost") in {"127.0.0.1", "::1"}
-    assert interfaces._asked("no-such-host.invalid") == "127.0.0.1"
+    assert interfaces._asked(UNKNOWN) == "127.0.0.1"
     assert interfaces._asked("192.0.2.77") == "127.0.0.1", "not an address of this machine"
     assert open_files() == before
 

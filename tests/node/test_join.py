@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import threading
 import time
 from contextlib import closing
@@ -17,10 +16,13 @@ from dsrun.launcher.control import frames, tls
 from dsrun.launcher.head.fleet.authentication import SecretVerifier
 from dsrun.launcher.head.fleet.listener import Listener
 from dsrun.launcher.node import join as joining
+from dsrun.launcher.node import ports
 from dsrun.launcher.specs.dial_in import DialIn
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
+
+from ..support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,13 +71,13 @@ class First:
     def wait_for_one(self) -> list[int]:
         """Wait for a node to join; return the ranks that have joined."""
         with self._news:
-            assert self._news.wait_for(lambda: self.admitted, 10)
+            assert self._news.wait_for(lambda: self.admitted, HANG)
             return self.admitted
 
     def close(self) -> None:
         """End it."""
         self._loop.call_soon_threadsafe(self._end)
-        self._thread.join(10)
+        self._thread.join(HANG)
         assert not self._thread.is_alive()
 
     def _end(self) -> None:
@@ -97,7 +99,15 @@ def first() -> Iterator[First]:
         yield one
 
 
-def join(port: int, rank: int = 1, timeout: float = 10.0, address: str = "127.0.0.1") -> None:
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port on which no program listens, and that is given to no other."""
+    with closing(ports.Reservation(0)) as held:
+        held.open_to_store()
+        yield held.port
+
+
+def join(port: int, rank: int = 1, timeout: float = HANG, address: str = "127.0.0.1") -> None:
     """Join as a node, and leave immediately."""
     line = joining.join(PLAN, DialIn(port, address, rank), timeout)
     line.close()
@@ -157,16 +167,16 @@ def test_a_node_is_not_where_node_0_is_to_be() -> None:
 
 
 @pytest.mark.parametrize("address", ["localhost", "127.0.0.5", "::1"])
-def test_a_loopback_may_be_a_tunnel_to_node_0(address: str) -> None:
+def test_a_loopback_may_be_a_tunnel_to_node_0(port: int, address: str) -> None:
     with pytest.raises(LostError, match="cannot reach the runner at "):
-        join(_free(), 1, timeout=0.0, address=address)
+        join(port, 1, timeout=0.0, address=address)
 
 
 def test_a_node_waits_for_node_0_and_says_so_once(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(joining, "NOTE_AFTER", 0.0)
-    port, started = _free(), list[First]()
+    started = list[First]()
     turns = iter(range(99))
 
     def sleep(seconds: float) -> None:
@@ -184,16 +194,9 @@ def test_a_node_waits_for_node_0_and_says_so_once(
 
 
 def test_a_short_wait_is_not_worth_a_line(
-    capfd: pytest.CaptureFixture[str],
+    port: int, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.setattr(joining, "NOTE_AFTER", HANG)
     with pytest.raises(LostError, match="is dsrun running on node 0"):
-        join(_free(), timeout=0.05)
+        join(port, timeout=0.05)
     assert capfd.readouterr().err == ""
-
-
-def _free() -> int:
-    """Return a port on which no program listens."""
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        port: int = one.getsockname()[1]
-        return port

@@ -9,6 +9,14 @@ import pytest
 
 from dsrun.launcher.node import leftovers, processes
 
+NAME = "DSRUN_TEST_LAUNCHER"
+"""In place of DSRUN_NODE_LAUNCHER: node launchers in other tests name what is left over."""
+
+
+@pytest.fixture(autouse=True)
+def _named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "LAUNCHER", NAME.encode())
+
 
 @pytest.mark.parametrize(
     ("launcher", "left"),
@@ -18,7 +26,7 @@ def test_what_a_dead_job_has_left_is_found(launcher: str, left: bool) -> None:
     me = f"{os.getpid()}:{processes.started(os.getpid())}"
     environ = {
         "PATH": os.environ["PATH"],
-        "DSRUN_NODE_LAUNCHER": me if launcher == "self" else launcher,
+        NAME: me if launcher == "self" else launcher,
     }
     # Its environment can be read once it runs, shortly after its start.
     up = ["sh", "-c", "echo; read -r _"]
@@ -33,7 +41,7 @@ def test_what_a_dead_job_has_left_is_found(launcher: str, left: bool) -> None:
 
 def test_who_counts_pids_otherwise_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container the same number is another process."""
-    environ = {"PATH": os.environ["PATH"], "DSRUN_NODE_LAUNCHER": "1:0"}
+    environ = {"PATH": os.environ["PATH"], NAME: "1:0"}
     namespaces = {"/proc/self/ns/pid": "pid:[1]"}
     monkeypatch.setattr(os, "readlink", lambda path: namespaces.get(path, "pid:[2]"))
     # Its environment can be read once it runs, shortly after its start.

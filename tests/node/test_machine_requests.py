@@ -12,10 +12,11 @@ import pytest
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.job_messages import EndJob, RankUsage, Usage
-from dsrun.launcher.node import leftovers, machine_requests, processes
+from dsrun.launcher.node import device_usage, leftovers, machine_requests, processes
 from dsrun.launcher.node.device_usage import DeviceQuestion
 
 from ..support.fake_runner import running, stopped
+from ..support.limits import NEVER
 
 if TYPE_CHECKING:
     from ..support.fake_runner import FakeRunner, Steps
@@ -91,6 +92,7 @@ def test_devices_that_hang_hold_up_neither_the_answer_nor_the_end_of_a_run(
 
     asking = partial(DeviceQuestion, ask=hang, driver="/dev/null")
     monkeypatch.setattr(machine_requests, "DeviceQuestion", asking)
+    monkeypatch.setattr(device_usage, "SECONDS", NEVER)
 
     def history(r: FakeRunner) -> Steps:
         yield from running(r)
@@ -99,6 +101,7 @@ def test_devices_that_hang_hold_up_neither_the_answer_nor_the_end_of_a_run(
         yield from stopped(r)
         assert r.all(frames.DONE)[0]["left"] == []
         assert len(processes.children()) == 2
+        r.leap(NEVER)
         yield r.got(frames.USAGE)
         assert last_usage(r).devices == ()
         yield lambda: len(processes.children()) == 1

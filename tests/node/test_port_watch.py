@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
 
 from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.node import ports
 from dsrun.launcher.node.port_watch import PortWatch
 from dsrun.launcher.node.workers.spawn import Process
 
+from ..support.limits import HANG
 from ..support.specs import shell
-from .test_ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,14 @@ input()
 DIRECTLY = 'exec "$@"'
 ELSEWHERE = 'exec 3<&0; "$@" <&3 3<&- &'
 """How a shell runs a command: as a child of the process that runs the shell, or detached."""
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """A port that is held as for rank 0: others that set SO_REUSEADDR can listen there."""
+    with closing(ports.Reservation(0)) as held:
+        held.open_to_store()
+        yield held.port
 
 
 @contextmanager
@@ -69,9 +78,9 @@ class Watched:
 
 
 @needs_root
-def test_a_stranger_who_listens_first_is_named() -> None:
-    watched = Watched(port := free_port())
-    watched.loop.call_later(20.0, watched.loop.stop)
+def test_a_stranger_who_listens_first_is_named(port: int) -> None:
+    watched = Watched(port)
+    watched.loop.call_later(HANG, watched.loop.stop)
     with listening(ELSEWHERE, SOMEBODY, port):
         watched.loop.run()
     here = os.uname().nodename
@@ -83,8 +92,8 @@ def test_a_stranger_who_listens_first_is_named() -> None:
 
 
 @needs_root
-def test_a_name_is_told_where_the_machine_knows_it() -> None:
-    watch = Watched(port := free_port()).watch
+def test_a_name_is_told_where_the_machine_knows_it(port: int) -> None:
+    watch = Watched(port).watch
     with listening(ELSEWHERE, 65534, port):
         assert "was taken by uid 65534 (nobody) before" in watch.problem()
 
@@ -96,8 +105,8 @@ def test_a_name_is_told_where_the_machine_knows_it() -> None:
         pytest.param(ELSEWHERE, os.getuid(), id="what the same user runs elsewhere"),
     ],
 )
-def test_our_own_listener_is_no_stranger(how: str, uid: int) -> None:
-    watch = Watched(port := free_port()).watch
+def test_our_own_listener_is_no_stranger(port: int, how: str, uid: int) -> None:
+    watch = Watched(port).watch
     assert watch.problem() == ""
     with listening(how, uid, port):
         assert watch.problem() == ""
@@ -106,8 +115,8 @@ def test_our_own_listener_is_no_stranger(how: str, uid: int) -> None:
 
 
 @needs_root
-def test_nobody_looks_once_rank_0_has_ended() -> None:
-    watched = Watched(port := free_port())
+def test_nobody_looks_once_rank_0_has_ended(port: int) -> None:
+    watched = Watched(port)
     watched.rank0.status = 0
     with listening(ELSEWHERE, SOMEBODY, port):
         watched.loop.call_later(0.3, watched.loop.stop)

@@ -18,6 +18,7 @@ from dsrun.launcher.node import ports, probes, processes
 
 from ..support.fake_nodes import NAMES
 from ..support.leaks import open_files
+from ..support.limits import NEVER
 from ..support.played_run import run_until
 from ..support.silent_port import silent_port
 
@@ -77,17 +78,20 @@ def held() -> Iterator[int]:
     one.close()
 
 
-@pytest.fixture
-def hanging(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A name service that hangs at one name; children have it as well."""
+@pytest.fixture(autouse=True)
+def _names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name service that knows one name not, and hangs at another; children have it as well."""
     ask = socket.getaddrinfo
 
     def asked(host: Any, *more: Any, **options: Any) -> Any:
+        if host == INVALID:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
         if host == HANGS and not options.get("flags"):
-            time.sleep(600)
+            time.sleep(NEVER)
         return ask(host, *more, **options)
 
     monkeypatch.setattr(socket, "getaddrinfo", asked)
+    monkeypatch.setattr(probes, "SECONDS", NEVER)
 
 
 def test_addresses_are_tried_all_at_once(played: Played, held: int) -> None:
@@ -117,13 +121,12 @@ def test_no_address_at_all(played: Played) -> None:
 def test_an_address_that_does_not_answer_is_given_up(played: Played) -> None:
     with silent_port() as port:
         played.begin("127.0.0.1", port=port)
-        played.skip(probes.SECONDS - 1.0)
+        played.skip(probes.SECONDS / 2)
         assert played.answers == []
-        played.skip(1.0)
+        played.skip(probes.SECONDS / 2)
         assert played.answers == [["no answer"]]
 
 
-@pytest.mark.usefixtures("hanging")
 def test_a_name_service_that_hangs_costs_its_name_alone(played: Played, held: int) -> None:
     played.begin(HANGS, "127.0.0.1", port=held)
     (pid,) = played.probes.pids
@@ -135,7 +138,6 @@ def test_a_name_service_that_hangs_costs_its_name_alone(played: Played, held: in
     assert processes.children() == []
 
 
-@pytest.mark.usefixtures("hanging")
 def test_answers_come_in_the_order_of_the_probes(played: Played, held: int) -> None:
     """The runner does not say which one an answer is for."""
     played.begin(HANGS, port=held)
@@ -146,7 +148,6 @@ def test_answers_come_in_the_order_of_the_probes(played: Played, held: int) -> N
     assert played.answers == [[probes.UNRESOLVED], [""]]
 
 
-@pytest.mark.usefixtures("hanging")
 def test_what_is_closed_is_answered_no_more(played: Played, held: int) -> None:
     with silent_port() as port:
         played.begin(HANGS, "127.0.0.1", port=port)
@@ -157,7 +158,6 @@ def test_what_is_closed_is_answered_no_more(played: Played, held: int) -> None:
     assert played.answers == []
 
 
-@pytest.mark.usefixtures("hanging")
 def test_a_child_that_is_killed_has_resolved_nothing(played: Played, held: int) -> None:
     played.begin(HANGS, "127.0.0.1", port=held)
     os.kill(played.probes.pids[0], signal.SIGKILL)

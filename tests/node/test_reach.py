@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +13,11 @@ import pytest
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.reach_messages import Dial, Reach
-from dsrun.launcher.node import reach
+from dsrun.launcher.node import ports, reach
 from dsrun.launcher.node.reach import HALF, MOST_CALLERS, Reaching
 
 from ..support.leaks import open_files
-from ..support.limits import HANG
+from ..support.limits import HANG, NEVER
 from ..support.played_run import run_until
 from ..support.silent_port import silent_port
 
@@ -61,7 +62,8 @@ class Two:
 
 
 @pytest.fixture
-def two() -> Iterator[Two]:
+def two(monkeypatch: pytest.MonkeyPatch) -> Iterator[Two]:
+    monkeypatch.setattr(reach, "SECONDS", NEVER)
     made = Two()
     yield made
     for one in made.nodes:
@@ -91,13 +93,13 @@ def test_what_answers_there_has_to_be_that_node(two: Two) -> None:
 
 def test_an_address_that_refuses_or_is_none_is_told(two: Two) -> None:
     _, other = two.networks
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    refused, none, far = two.dial(
-        Dial("127.0.0.1", port, other.token),
-        Dial("n1", other.port, other.token),
-        Dial("255.255.255.255", other.port, other.token),
-    )
+    with closing(ports.Reservation(0)) as held:
+        held.open_to_store()
+        refused, none, far = two.dial(
+            Dial("127.0.0.1", held.port, other.token),
+            Dial("n1", other.port, other.token),
+            Dial("255.255.255.255", other.port, other.token),
+        )
     assert refused == "connection refused"
     assert "illegal" in none
     assert far
@@ -108,8 +110,7 @@ def test_one_that_is_silent_is_given_up(two: Two) -> None:
     with silent_port() as port:
         dials = (Dial("127.0.0.1", port, "t" * 32), Dial("127.0.0.1", other.port, other.token))
         two.nodes[0].dial(Reach(7, dials, {}))
-        two.loop.call_later(0.2, two.loop.stop)
-        two.loop.run()
+        two.until(lambda: two.nodes[0]._dials[0]._verdicts[1] == "")
         assert two.answers == []
         two.skipped += reach.SECONDS
         two.until(lambda: two.answers)
@@ -118,8 +119,8 @@ def test_one_that_is_silent_is_given_up(two: Two) -> None:
 
 def test_callers_who_know_nothing_learn_nothing(two: Two) -> None:
     with two.call() as caller:
-        caller.send(b"x" * HALF)
         two.until(lambda: two.nodes[1]._door._callers)
+        caller.send(b"x" * HALF)
         two.until(lambda: not two.nodes[1]._door._callers)
         assert caller.recv(64) == b""
 

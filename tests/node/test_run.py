@@ -16,7 +16,7 @@ import pytest
 from dsrun.launcher import __version__
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start, Task
-from dsrun.launcher.node import leftovers, ports, processes, run
+from dsrun.launcher.node import leftovers, port_watch, ports, processes, run
 from dsrun.launcher.node.deaths import memory, watch
 from dsrun.launcher.node.deaths.kernel_log import KernelLog
 from dsrun.launcher.node.run import Phase
@@ -25,6 +25,7 @@ from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 from ..support.fake_runner import TRAP
+from ..support.limits import NEVER
 from ..support.played_run import Played
 
 if TYPE_CHECKING:
@@ -328,6 +329,7 @@ def test_a_stranger_at_the_port_ends_the_run(
 def test_a_stranger_at_the_port_is_why_rank_0_failed(
     make: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(port_watch, "FIRST", NEVER)  # it would report this by itself
     monkeypatch.setattr(ports, "listeners", lambda _: [ports.ListeningSocket(4711, "1")])
     played = make(shell("exit $((7 * (1 - $RANK)))"))
     played.run.start(TWO)

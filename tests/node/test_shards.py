@@ -14,6 +14,7 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
 from dsrun.launcher.node import shards
 
+from ..support.limits import HANG
 from ..support.specs import python
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Node:
     def hand_in(self, rank: int) -> socket.socket:
         """Open a line for a worker; return the worker's end of it."""
         mine, theirs = socket.socketpair()
-        mine.settimeout(10)
+        mine.settimeout(HANG)
         self._ours.append(mine)
         with theirs:
             socket.send_fds(self._workers[rank], [b"x"], [theirs.fileno()])
@@ -72,7 +73,7 @@ class Node:
             else:
                 self.loop.call_later(0.001, look)
 
-        timer = self.loop.call_later(10.0, lambda: late.append(True))
+        timer = self.loop.call_later(HANG, lambda: late.append(True))
         look_at = self.loop.call_later(0.0, look)
         self.loop.run()
         timer.cancel()
@@ -100,7 +101,7 @@ class Node:
         except BlockingIOError:
             return False
         finally:
-            line.settimeout(10)
+            line.settimeout(HANG)
 
     def close(self) -> None:
         """Close all that is open."""
@@ -155,7 +156,7 @@ def test_a_long_answer_is_written_as_it_is_read(node: Node) -> None:
 
     node.run(read)
     assert got.endswith(b"yy\n")
-    line.settimeout(10)
+    line.settimeout(HANG)
     assert node.ask(line, b"next") == number
 
 

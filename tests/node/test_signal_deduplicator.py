@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.node.signal_deduplicator import RECENT, TOGETHER, SignalDeduplicator
 
 from ..support import clock as support
@@ -16,28 +15,14 @@ if TYPE_CHECKING:
     from dsrun.launcher.node.signal_deduplicator import Way
 
 
-class Clock:
-    """Time that passes when the loop waits."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def judged(*ways: str, pause: float = 0.0) -> list[tuple[int, bool]]:
+def judged(*ways: Way, pause: float = 0.0) -> list[tuple[int, bool]]:
     """Return what is reported of USR1 if it comes in these ways, with this pause between them."""
-    loop, found = Loop(), []
-
-    def act(number: int, told: bool) -> None:
-        found.append((number, told))
-        if len(found) == (2 if pause else 1):
-            loop.stop()
-
-    signals = SignalDeduplicator(loop, act)
-    for at, way in enumerate(ways):
-        loop.call_later(at * pause, lambda way=way: signals.received(signal.SIGUSR1, way))  # type: ignore[misc]
-    loop.run()
+    clock, found = support.Clock(), list[tuple[int, bool]]()
+    signals = SignalDeduplicator(clock.loop, lambda *one: found.append(one))
+    for way in ways:
+        signals.received(signal.SIGUSR1, way)
+        clock.go(pause)
+    clock.go(2 * TOGETHER)
     return found
 
 
@@ -51,7 +36,7 @@ def judged(*ways: str, pause: float = 0.0) -> list[tuple[int, bool]]:
         (["launcher", "guard"], True),
     ],
 )
-def test_what_reaches_both_has_reached_all(ways: list[str], told: bool) -> None:
+def test_what_reaches_both_has_reached_all(ways: list[Way], told: bool) -> None:
     assert judged(*ways) == [(signal.SIGUSR1, told)]
 
 
@@ -60,14 +45,12 @@ def test_two_signals_are_two() -> None:
 
 
 def test_a_signal_that_reached_all_is_known_for_a_while() -> None:
-    clock = Clock()
-    loop = Loop(clock)
-    signals = SignalDeduplicator(loop, lambda _number, _told: loop.stop())
+    clock = support.Clock()
+    signals = SignalDeduplicator(clock.loop, lambda *_: None)
     signals.received(signal.SIGTERM, "guard")
     signals.received(signal.SIGTERM, "launcher")
     assert not signals.reached_workers(signal.SIGTERM)
-    clock.now = 1.0
-    loop.run()
+    clock.go(1.0)
     assert signals.reached_workers(signal.SIGTERM)
     assert not signals.reached_workers(signal.SIGUSR1)
     clock.now += RECENT

@@ -14,7 +14,7 @@ from dsrun.launcher.node import processes
 from dsrun.launcher.node.supervisor import ENDED, FAILED, STARTED, supervise
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 
-from ..support.limits import wait_for
+from ..support.limits import HANG, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,7 +97,7 @@ class Commands:
         spec = WorkerSpec(0, [os.fsencode(word) for word in argv], dict(os.environb), b"/")
         pid, line = supervise(spec)
         line.setblocking(True)
-        line.settimeout(20.0)
+        line.settimeout(HANG)
         message, fds, _, _ = socket.recv_fds(line, 4096, 3)
         assert message == STARTED
         self.started.append(Started(pid, line, *fds))

@@ -48,8 +48,8 @@ def test_a_worker_is_measured_with_its_descendants() -> None:
 
 
 def test_a_worker_that_has_gone_has_a_row() -> None:
-    (row,) = usage.usage([(1, 4_000_000)]).ranks
-    assert row == (1, 4_000_000, "", 0.0, 0, 0)
+    (row,) = usage.usage([(1, 1 << 30)]).ranks
+    assert row == (1, 1 << 30, "", 0.0, 0, 0)
 
 
 def test_a_worker_that_was_not_reaped_is_shown_as_a_zombie() -> None:

@@ -15,11 +15,10 @@ from dsrun.launcher import __version__
 from dsrun.launcher.control import messages
 from dsrun.launcher.specs.program import Program
 
+from .limits import HANG
+
 if TYPE_CHECKING:
     from pathlib import Path
-
-SECONDS = 20.0
-"""For a process to start, which takes milliseconds on an idle machine."""
 
 PROGRAM = f"""#!{sys.executable} -IS
 import os, signal, socket, sys
@@ -120,7 +119,7 @@ class FakeAgents:
         self.python.write_text(PROGRAM)
         self.python.chmod(0o755)
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.settimeout(SECONDS)
+        self._listener.settimeout(HANG)
         self._listener.bind(str(folder / "line"))
         self._listener.listen()
         self._agents: list[Agent] = []
@@ -146,7 +145,7 @@ class FakeAgents:
         """Wait for the next agent to have started."""
         line, _ = self._listener.accept()
         with line:
-            line.settimeout(SECONDS)
+            line.settimeout(HANG)
             settings, fds, _, _ = socket.recv_fds(line, 65536, 1)
         agent = Agent(socket.socket(fileno=fds[0]), json.loads(settings))
         self._agents.append(agent)

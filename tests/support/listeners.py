@@ -15,6 +15,8 @@ from dsrun.launcher.control.stream import StreamClosed
 from dsrun.launcher.head.fleet.listener import Listener
 from dsrun.launcher.head.fleet.rejections import NO_PROOF, Rejected, Rejections
 
+from .limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -88,7 +90,7 @@ class Runner:
             self.loop.stop()
 
         self.loop.call_soon_threadsafe(end)
-        self._thread.join(10)
+        self._thread.join(HANG)
         assert not self._thread.is_alive()
 
 
@@ -100,7 +102,7 @@ def runner() -> Iterator[Runner]:
 
 @contextmanager
 def dialled(runner: Runner, pin: str | None = None) -> Iterator[tls.TlsStream]:
-    line, seen = tls.dial(HERE, runner.listener.port, runner.pin if pin is None else pin, 10.0)
+    line, seen = tls.dial(HERE, runner.listener.port, runner.pin if pin is None else pin, HANG)
     with closing(line):
         assert seen == runner.pin
         yield line
@@ -112,4 +114,4 @@ def identify(line: tls.TlsStream) -> None:
 
 def enter(line: tls.TlsStream) -> None:
     identify(line)
-    assert line.wait_for_one(10.0) == (frames.WELCOME, b"")
+    assert line.wait_for_one(HANG) == (frames.WELCOME, b"")

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.node import ports
 from dsrun.launcher.node.elastic import commands
 
+from ...support.limits import HANG
 from ...support.needs import need_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
-
-SECONDS = 60.0
-"""For torch to be imported, which takes two on an idle machine."""
 
 HERE = "127.0.0.1"
 
@@ -68,7 +67,7 @@ class Launcher:
             said, fds, _, _ = socket.recv_fds(ours, 4096, 1)
         assert json.loads(said) == {"agent": True}
         self._line = socket.socket(fileno=fds[0])
-        self._line.settimeout(10)
+        self._line.settimeout(HANG)
 
     def says(self, *messages: dict[str, object]) -> None:
         """Send messages, in one piece."""
@@ -169,7 +168,7 @@ def _meanwhile(call: Callable[[], Any], other: Callable[[], None]) -> Any:
     with ThreadPoolExecutor(1) as pool:
         doing = pool.submit(other)
         found = call()
-        doing.result(10)
+        doing.result(HANG)
     return found
 
 
@@ -308,12 +307,12 @@ class Program:
         file = Path(commands.__file__).with_name("agent.py")
         words = [sys.executable, str(file), json.dumps({**usual, **settings})]
         with ours, theirs:
-            ours.settimeout(SECONDS)
+            ours.settimeout(HANG)
             self.process = subprocess.Popen(words, stdin=theirs.fileno(), stdout=subprocess.DEVNULL)
             said, fds, _, _ = socket.recv_fds(ours, 4096, 1)
         assert json.loads(said) == {"agent": True}
         self.line = socket.socket(fileno=fds[0])
-        self.line.settimeout(SECONDS)
+        self.line.settimeout(HANG)
         self._rest = b""
 
     def next(self) -> dict[str, Any]:
@@ -343,7 +342,7 @@ def test_workers_that_end_well_end_the_agent() -> None:
     with closing(Program()) as program:
         program.form()
         assert program.next() == {"ended": None}
-        assert program.process.wait(SECONDS) == 0
+        assert program.process.wait(HANG) == 0
 
 
 @pytest.mark.usefixtures("agent")
@@ -359,9 +358,11 @@ def test_in_the_runners_rounds_workers_that_fail_meet_again() -> None:
 @pytest.mark.usefixtures("agent")
 def test_in_torchs_rendezvous_the_last_failure_is_the_end() -> None:
     shim = [sys.executable, "-c", "import sys; sys.exit(int(sys.argv[1]))", "3"]
-    rdzv = {**RDZV, "endpoint": f"{HERE}:{_free()}"}
-    with closing(Program(shim=shim, workers=1, rendezvous=rdzv)) as program:
-        assert program.next() == {"ended": {"reason": ""}}
+    with closing(ports.Reservation(0)) as held:
+        held.open_to_store()
+        rdzv = {**RDZV, "endpoint": f"{HERE}:{held.port}"}
+        with closing(Program(shim=shim, workers=1, rendezvous=rdzv)) as program:
+            assert program.next() == {"ended": {"reason": ""}}
     unknown = {**rdzv, "backend": "none-such"}
     with closing(Program(rendezvous=unknown)) as program:
         left = program.next()["ended"]
@@ -375,12 +376,4 @@ def test_without_a_node_launcher_there_is_nothing_to_do() -> None:
     with closing(Program()) as program:
         program.next()
         program.line.close()
-        assert program.process.wait(SECONDS) == 1
-
-
-def _free() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as one:
-        one.bind((HERE, 0))
-        port: int = one.getsockname()[1]
-        return port
+        assert program.process.wait(HANG) == 1

@@ -16,13 +16,13 @@ import pytest
 
 import dsrun.launcher.node.elastic
 
+from ...support.limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROGRAM = Path(dsrun.launcher.node.elastic.__file__).with_name("shim.py")
 SAID = {"RANK": "5", "LOCAL_RANK": "1", "TORCHELASTIC_RESTART_COUNT": "2"}
-SECONDS = 20.0
-"""For what takes milliseconds on an idle machine."""
 
 
 class Standin(NamedTuple):
@@ -39,7 +39,7 @@ class Standin(NamedTuple):
 
     def wait(self) -> int:
         """How it ends: the code, or the signal below zero."""
-        return self.process.wait(SECONDS)
+        return self.process.wait(HANG)
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def hired() -> Iterator[Standin]:
     ours, desk = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     argv = [sys.executable, "-E", "-S", str(PROGRAM)]
     with ours:
-        ours.settimeout(SECONDS)
+        ours.settimeout(HANG)
         with desk:
             env = {**os.environ, **SAID, "OTHER": "no"}
             process = subprocess.Popen(argv, stdin=desk.fileno(), env=env)
@@ -56,7 +56,7 @@ def hired() -> Iterator[Standin]:
             data, fds, _, _ = socket.recv_fds(ours, 65536, 1)
             assert fds, "it ended without a word"
             with socket.socket(fileno=fds[0]) as line:
-                line.settimeout(SECONDS)
+                line.settimeout(HANG)
                 yield Standin(process, json.loads(data), line)
         finally:
             process.kill()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.node.facts import code
+from dsrun.launcher.node.facts import code, devices
 
 from ...support.limits import HANG
 
 
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files are looked at in time, however busy this machine is."""
+    """Files are looked at in time, and devices answer, however busy this machine is."""
     monkeypatch.setattr(code, "SECONDS", HANG)
+    monkeypatch.setattr(devices, "SECONDS", HANG)

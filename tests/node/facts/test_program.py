@@ -27,7 +27,6 @@ def task(workdir: Path) -> str:
 
 
 def test_it_prints_a_hello_with_facts(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("123")
     done = subprocess.run(
         [*command_line("facts"), "--files"],
         input=task(tmp_path),
@@ -41,8 +40,14 @@ def test_it_prints_a_hello_with_facts(tmp_path: Path) -> None:
     hello = messages.from_fields(messages.Hello, found["hello"])
     assert hello.problems == ()
     assert hello.facts is not None
-    assert found["files"] == {"a.py": 3}
+    assert "files" in found
     assert "report" not in found
+
+
+def test_it_tells_the_sizes_of_the_files(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("123")
+    found = program.answer(messages.unpack(messages.Task, task(tmp_path).encode()), ["--files"])
+    assert found["files"] == {"a.py": 3}
 
 
 def test_a_report_has_more_for_people(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from dsrun.launcher.node.facts import torch_report
 
+from ...support.limits import HANG
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -31,7 +33,7 @@ def told(folder: Path) -> dict[str, str]:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=HANG,
     )
     found: dict[str, str] = json.loads(done.stdout)
     return found

@@ -14,6 +14,8 @@ from dsrun.launcher.control.link_messages import Link, Listen, Listening, Measur
 from dsrun.launcher.control.messages import from_fields
 from dsrun.launcher.node.programs import command_line
 
+from ...support.limits import HANG
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -46,7 +48,7 @@ def program() -> Iterator[Program]:
             yield Program(process)
             assert process.stdin
             process.stdin.close()
-            assert process.wait(10) == 0
+            assert process.wait(HANG) == 0
         finally:
             process.kill()
 

@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,6 +20,9 @@ from dsrun.launcher.node.workers.spawn import Process, WorkerSpec, spawn
 from ...support.limits import HANG, wait_for
 from ...support.preloading import COMMON, Ended, cold
 from ...support.specs import PYTHON
+
+if TYPE_CHECKING:
+    from dsrun.launcher.control.stack_messages import Collective
 
 pytestmark = pytest.mark.usefixtures("adopting")
 
@@ -192,17 +195,23 @@ def test_on_the_signal_it_writes_its_stacks_whatever_it_does(
         monkeypatch.setattr(faults, "YOUNG", 1e9)
         assert faults.read(both, time.monotonic() + HANG) == {}
         monkeypatch.setattr(faults, "YOUNG", 0.0)
-        found = faults.read(both, time.monotonic() + HANG)
-        (worker,), (child,) = (found[one.pid] for one in both)
-        where = f"{tmp_path}/train.py"
-        assert worker.frames == (f"inside ({where}:5)", f"<module> ({where}:10)")
-        assert child.frames == (f"inside ({where}:5)", f"load ({where}:7)", f"<module> ({where}:9)")
-        assert worker.main
-        again = faults.read(both, time.monotonic() + HANG)
-        assert again == found
+        inner, where = f"inside ({tmp_path}/train.py:5)", f"({tmp_path}/train.py:"
+        whole = {
+            both[0].pid: [(True, (inner, f"<module> {where}10)"))],
+            both[1].pid: [(True, (inner, f"load {where}7)", f"<module> {where}9)"))],
+        }
         number, _ = memory_files.find(process.pid, sitecustomize.STACKS)
         assert number >= 250
-        assert Path(f"/proc/{process.pid}/fd/{number}").stat().st_size == 0
+        file = Path(f"/proc/{process.pid}/fd/{number}")
+
+        def read() -> bool:
+            """One that gets no core in time has not written all, and writes the rest later."""
+            found = faults.read(both, time.monotonic() + HANG)
+            shown = {pid: [(one.main, one.frames) for one in rows] for pid, rows in found.items()}
+            return shown == whole and file.stat().st_size == 0
+
+        for _ in range(2):
+            wait_for(read, "both stacks")
     finally:
         ended(process)
 
@@ -335,15 +344,24 @@ TRAINS = """
 
 @pytest.mark.tier("ci")
 def test_the_flight_recorder_of_torch_itself(tmp_path: Path) -> None:
+    began = time.time()
     process = started_worker(tmp_path, TRAINS)
-    try:
+    found: tuple[Collective, ...] = ()
+
+    def completed() -> bool:
+        """Torch notes the end of a collective after who waited for it goes on."""
+        nonlocal found
         found = flight.collect([process], flight.ask([process]), time.monotonic() + HANG)
+        return {one.state for one in found} == {"completed"}
+
+    try:
+        wait_for(completed, "the end of the collectives")
         named = [(one.group, one.sequence, one.operation, one.sizes) for one in found]
         assert named == [
             ("default_pg", 1, "all_reduce", "[[3]]"),
             ("default_pg", 2, "all_reduce", "[[4]]"),
         ]
-        assert {(one.types, one.state) for one in found} == {("['Float']", "completed")}
-        assert 0 < found[0].age < 60
+        assert {one.types for one in found} == {"['Float']"}
+        assert 0 < found[0].age <= time.time() - began
     finally:
         ended(process)

@@ -237,8 +237,9 @@ ENDS = {
     ),
     "in a thread": "import threading; threading.Thread(target=lambda: 1 / 0).start()",
     "after a thread": (
-        "import threading, time\n"
-        "threading.Thread(target=lambda: (time.sleep(0.1), print('late'))).start(); print('main')"
+        "import threading\n"
+        "ends = threading.main_thread().join\n"
+        "threading.Thread(target=lambda: (ends(), print('late'))).start(); print('main')"
     ),
     "beside a daemon": (
         "import threading, time\n"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.node import ports
 from dsrun.launcher.node.workers.spawn import WorkerSpec
 
 from ...support.preloading import COMMON, Ended, Preloader, await_orphans, preloader
@@ -68,18 +69,18 @@ def process(folder: Path, adopting: None) -> Iterator[Preloader]:  # noqa: ARG00
 
 def trained(process: Preloader, folder: Path, ranks: int, **env: str) -> list[Ended]:
     """Train with so many forks at a time."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": f"{port}", "WORLD_SIZE": f"{ranks}"}
+    meeting = {"MASTER_ADDR": "127.0.0.1", "WORLD_SIZE": f"{ranks}"}
     forks, workers = process.forks(ranks), []
-    for rank, fork in enumerate(forks):
-        variables = {**COMMON, **meeting, "RANK": f"{rank}", "LOCAL_RANK": f"{rank}", **env}
-        encoded = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
-        argv = [PYTHON, b"-u", b"train.py"]
-        with fork.line:
-            workers.append(fork.becomes(WorkerSpec(rank, argv, encoded, os.fsencode(folder))))
-    return [worker.ends() for worker in workers]
+    with closing(ports.Reservation(0)) as held:
+        held.open_to_store()
+        env |= {**meeting, "MASTER_PORT": f"{held.port}"}
+        for rank, fork in enumerate(forks):
+            variables = {**COMMON, **env, "RANK": f"{rank}", "LOCAL_RANK": f"{rank}"}
+            encoded = {os.fsencode(name): os.fsencode(value) for name, value in variables.items()}
+            argv = [PYTHON, b"-u", b"train.py"]
+            with fork.line:
+                workers.append(fork.becomes(WorkerSpec(rank, argv, encoded, os.fsencode(folder))))
+        return [worker.ends() for worker in workers]
 
 
 def test_ranks_train_together_with_random_numbers_of_their_own(

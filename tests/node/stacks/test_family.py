@@ -10,6 +10,8 @@ import pytest
 
 from dsrun.launcher.node.stacks.family import Member, families, status
 
+from ...support.limits import wait_for
+
 READY = "import os, signal; os.write(1, b'r'); signal.pause()"
 
 
@@ -23,6 +25,7 @@ def test_a_worker_comes_before_its_children() -> None:
         assert parent.stdout
         while len(parent.stdout.read(1)) and len(family(parent.pid)) < 2:
             pass
+        wait_for(lambda: all("pause" in one.waits_in for one in family(parent.pid)), "both pauses")
         worker, child = family(parent.pid)
         assert (worker.rank, worker.pid, worker.parent) == (3, parent.pid, os.getpid())
         assert (child.parent, child.python, child.tracer) == (parent.pid, True, 0)

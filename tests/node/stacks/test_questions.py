@@ -16,11 +16,15 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.stack_messages import Stacks, StacksAsk, restored
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.stacks import faults, questions
+from dsrun.launcher.node.stacks.family import families
 from dsrun.launcher.specs.program import Program
 
 from ...support.fake_runner import prepared, running, stopped
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...support.fake_runner import FakeRunner, Steps
 
 pytestmark = pytest.mark.usefixtures("adopting")
@@ -38,6 +42,13 @@ wait_here()
 """
 
 
+@pytest.fixture(autouse=True)
+def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stacks are read in time, however busy this machine is."""
+    monkeypatch.setattr(questions, "SECONDS", HANG)
+    monkeypatch.setattr(questions, "NATIVE_SECONDS", HANG)
+
+
 def started(r: FakeRunner, folder: Path, python: str = sys.executable, **fields: object) -> Steps:
     """A run of a worker with one child, which both wait in `wait_here`."""
     times = r.output().count("ready") + 2
@@ -47,6 +58,15 @@ def started(r: FakeRunner, folder: Path, python: str = sys.executable, **fields:
     yield from prepared(r, program=program, **fields)
     r.start()
     yield lambda: r.output().count("ready") == times
+
+
+def both_wait(r: FakeRunner) -> Callable[[], bool]:
+    """Return whether the worker and its child are in their read, to be asked again and again."""
+    pid = r.all(frames.STARTED)[-1]["pids"][0]
+    return lambda: (
+        [(one.state, "pipe" in one.waits_in) for one in families([(0, pid)], children=True)]
+        == [("S", True)] * 2
+    )
 
 
 def asked(r: FakeRunner, number: int = 7, **fields: object) -> Steps:
@@ -72,6 +92,7 @@ def functions(stacks: Stacks, pid: int) -> list[list[str]]:
 def test_a_worker_and_its_child(runner: FakeRunner, tmp_path: Path) -> None:
     def history(r: FakeRunner) -> Steps:
         yield from started(r, tmp_path, log_dir=str(tmp_path / "logs"))
+        yield both_wait(r)
         yield from asked(r, save=True)
         (found,) = answers(r)
         worker, child = found.processes
@@ -103,6 +124,7 @@ def test_a_worker_and_its_child(runner: FakeRunner, tmp_path: Path) -> None:
 def test_a_stopped_worker_is_read_and_stays_stopped(runner: FakeRunner, tmp_path: Path) -> None:
     def history(r: FakeRunner) -> Steps:
         yield from started(r, tmp_path)
+        yield both_wait(r)
         pid = r.all(frames.STARTED)[0]["pids"][0]
         os.kill(pid, signal.SIGSTOP)
         yield lambda: processes.stat(pid)[0] == "T"
@@ -126,6 +148,7 @@ def test_without_py_spy_there_are_states_and_the_reason(
         yield from prepared(r, "echo ready; read forever", keep_stdin=True)
         r.start()
         yield r.prints("ready")
+        yield lambda: processes.stat(r.all(frames.STARTED)[0]["pids"][0])[0] == "S"
         yield from asked(r)
         (row,) = answers(r)[0].processes
         assert (row.state, row.source) == ("S", "")
@@ -183,15 +206,19 @@ def test_where_py_spy_may_not_read_the_worker_writes_its_stacks(
 
     def history(r: FakeRunner) -> Steps:
         yield from started(r, tmp_path, python=python, hook=True)
-        yield from asked(r)
-        worker, child = answers(r)[0].processes
+        yield both_wait(r)
+        while True:
+            yield from asked(r)
+            worker, child = answers(r)[-1].processes
+            shown = [functions(answers(r)[-1], one.pid) for one in (worker, child)]
+            if shown == [[["wait_here", "<module>"]], [["wait_here", "load", "<module>"]]]:
+                break  # else one got no core in time to write all
         assert {row.source: row.problem for row in (worker, child)} == {"faulthandler": ""}
-        assert functions(answers(r)[0], worker.pid) == [["wait_here", "<module>"]]
-        assert functions(answers(r)[0], child.pid) == [["wait_here", "load", "<module>"]]
         yield from stopped(r)
         yield from started(r, tmp_path, python=python)
+        yield both_wait(r)
         yield from asked(r)
-        problems = {row.problem for row in answers(r)[1].processes}
+        problems = {row.problem for row in answers(r)[-1].processes}
         assert problems == {"py-spy is not allowed to read it (ptrace)"}
         yield from stopped(r)
         r.end()

@@ -13,6 +13,7 @@ from dsrun.launcher.control import frames
 from dsrun.launcher.node.sync.folder import SyncFolder
 from dsrun.launcher.node.sync.in_use import hold
 
+from ...support.limits import HANG
 from ...support.played_sync import PlayedSync, contents, fill, run_program, sync
 
 FILES = {"train.py": "print(1)", "src/a.py": "a", "src/deep/b.py": "b", "empty.txt": ""}
@@ -249,7 +250,7 @@ def test_the_process_says_why_it_fails(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "dsrun.launcher.launch", "--program=sync"]
     environ = {**os.environ, "PYTHONPATH": str(root / "tests/import"), "HOME": str(tmp_path)}
     ended = subprocess.run(
-        words, input=b"nonsense\n", env=environ, capture_output=True, check=False, timeout=60
+        words, input=b"nonsense\n", env=environ, capture_output=True, check=False, timeout=HANG
     )
     assert (ended.returncode, ended.stderr) == (1, b"")
     assert ended.stdout.startswith(b'{"failed":"not JSON')

@@ -150,13 +150,17 @@ def test_the_first_step_is_the_signal() -> None:
 
 
 def test_the_last_step_is_sigkill_after_one_grace_for_all() -> None:
-    watched = Watched(*(python(TRAP.format(then="pass"), rank) for rank in range(3)))
-    watched.until(b"ready")
-    began = watched.loop.clock()
-    watched.group.stop(signal.SIGTERM, 0.3)
-    watched.to_the_end()
-    assert watched.exits == dict.fromkeys(range(3), (-9, True))
-    assert 0.3 <= watched.loop.clock() - began < 0.3 * 3
+    timed = Timed(*(python(TRAP.format(then="pass"), rank) for rank in range(3)))
+    timed.prints(b"ready", 3)
+    timed.group.stop(signal.SIGTERM, 10.0)
+    timed.clock.go(9.9)
+    timed.prints(b"term", 3)
+    assert len(timed.group.running()) == 3
+    timed.clock.go(0.2)
+    *exits, ended = timed.ended()
+    found = [(one.process.spec.rank, one.process.status) for one in exits if type(one) is Exited]
+    assert sorted(found) == [(rank, signal.SIGKILL) for rank in range(3)]
+    assert (len(exits), ended) == (3, Ended([]))
 
 
 def test_a_second_stop_shortens_the_grace_and_never_lengthens_it() -> None:
@@ -243,7 +247,8 @@ def test_a_failed_workers_daemons_are_swept_without_a_word() -> None:
     assert watched.notes == []
 
 
-def test_daemons_are_asked_before_they_are_killed() -> None:
+def test_daemons_are_asked_before_they_are_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dsrun.launcher.node.workers.group.ORPHAN_GRACE", NEVER)
     text = """
     import os, signal
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
@@ -384,9 +389,9 @@ class Timed:
             self.clock.go(0.0)
             self.group.on_reaped(processes.reap())
 
-    def prints(self, text: bytes) -> None:
-        """Wait until this has been printed."""
-        self.until(lambda: text in b"".join(e.data for e in self.events if isinstance(e, Output)))
+    def prints(self, text: bytes, times: int = 1) -> None:
+        """Wait until this has been printed so many times."""
+        self.until(lambda: b"".join(blocks(self)).count(text) >= times)
 
     def ended(self) -> list[GroupEvent]:
         """Wait for the end; return all events except output."""

@@ -16,6 +16,7 @@ from dsrun.launcher.node.workers.spawn import Process, SpawnFailed, WorkerSpec, 
 
 from ...support.checkout import IMPORTABLE
 from ...support.leaks import open_files
+from ...support.limits import HANG
 from ...support.specs import ENV, PYTHON, python, shell
 
 
@@ -150,7 +151,7 @@ import signal; signal.pause()
         worker = int(parent.stdout.readline())
     loop, fd = Loop(), os.pidfd_open(worker)
     loop.add_reader(fd, loop.stop)
-    late = loop.call_later(10.0, lambda: pytest.fail("it lives on"))
+    late = loop.call_later(HANG, lambda: pytest.fail("it lives on"))
     parent.kill()
     parent.wait()
     loop.run()
