@@ -70,7 +70,7 @@ def find(job_id: str) -> Iterator[Found]:
     The newest come first, each at once: one that forks and ends would soon be gone.
     """
     ours, wanted = _line_of(os.getpid()), os.fsencode(job_id)
-    for pid in processes.newest_first(processes.pids(), processes.last_pid()):
+    for pid in processes.newest_first():
         if pid not in ours and _belongs(pid, wanted):
             yield from _held([pid], lambda pid: _belongs(pid, wanted))
 

@@ -134,7 +134,7 @@ def holder(inode: str, seconds: float = math.inf) -> str:
     The newest processes are looked at first, and no more after so many seconds of processor time.
     """
     late = time.process_time() + seconds
-    for name in map(str, processes.newest_first(processes.pids(), processes.last_pid())):
+    for name in map(str, processes.newest_first()):
         if time.process_time() > late:
             break
         with suppress(OSError):

@@ -10,7 +10,7 @@ from ..common.network import lines_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -96,16 +96,19 @@ def last_pid() -> int:
         return int(file.read().split()[4])
 
 
-def newest_first(pids: Iterable[int], last: int) -> list[int]:
-    """Return these processes; those that were started last come first.
+def newest_first() -> Iterator[int]:
+    """Yield the pids of all visible processes; those that were started last come first.
 
-    Pids rise, and begin anew at the bottom: those above the last one are the oldest.
-
-    Args:
-        pids: what there is.
-        last: what `last_pid` has returned once they were known.
+    Pids rise, and begin anew at the bottom. What starts meanwhile comes next: so a process is met
+    that forks and ends, again and again.
     """
-    return sorted(pids, key=lambda pid: (pid > last, -pid))
+    found, last = pids(), last_pid()
+    for pid in sorted(found, key=lambda pid: (pid > last, -pid)):
+        newest = last_pid()
+        if newest != last:
+            last = newest
+            yield newest
+        yield pid
 
 
 def stat(pid: int) -> list[str]:

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node import processes
+from dsrun.launcher.node import leftovers, processes
 
 from ..support.fake_agent import FakeAgents
 from ..support.fake_runner import FakeRunner
+from ..support.launcher_name import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+
+@pytest.fixture(autouse=True)
+def _named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What other tests leave for a moment is not left over here."""
+    monkeypatch.setattr(leftovers, "LAUNCHER", NAME.encode())
 
 
 @pytest.fixture

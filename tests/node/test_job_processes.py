@@ -16,9 +16,10 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control.job_messages import EndedJob, EndJob
-from dsrun.launcher.node import job_processes, leftovers, processes
+from dsrun.launcher.node import job_processes, processes
 from dsrun.launcher.node.job_processes import Ending, Found, find, launchers
 
+from ..support.launcher_name import NAME
 from ..support.limits import HANG, NEVER
 from ..support.needs import need
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 JOB = f"20261122-101112-{os.getpid():06x}"
 """Unique, as several processes run these tests at a time."""
-NAME = "DSRUN_TEST_LAUNCHER"
-"""In place of DSRUN_NODE_LAUNCHER: node launchers in other tests name what is left over."""
 
 GONE = "999999999:5"
 """A node launcher that is gone."""
@@ -45,11 +44,6 @@ while not reader.poll(1):
         os._exit(0)
 """
 """Has another pid every millisecond, until its test is over and reads no more."""
-
-
-@pytest.fixture(autouse=True)
-def _named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "LAUNCHER", NAME.encode())
 
 
 class Processes:

@@ -9,13 +9,7 @@ import pytest
 
 from dsrun.launcher.node import leftovers, processes
 
-NAME = "DSRUN_TEST_LAUNCHER"
-"""In place of DSRUN_NODE_LAUNCHER: node launchers in other tests name what is left over."""
-
-
-@pytest.fixture(autouse=True)
-def _named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leftovers, "LAUNCHER", NAME.encode())
+from ..support.launcher_name import NAME
 
 
 @pytest.mark.parametrize(

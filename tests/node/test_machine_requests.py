@@ -12,10 +12,11 @@ import pytest
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.job_messages import EndJob, RankUsage, Usage
-from dsrun.launcher.node import device_usage, leftovers, machine_requests, processes
+from dsrun.launcher.node import device_usage, machine_requests, processes
 from dsrun.launcher.node.device_usage import DeviceQuestion
 
 from ..support.fake_runner import running, stopped
+from ..support.launcher_name import NAME
 from ..support.limits import NEVER
 
 if TYPE_CHECKING:
@@ -52,12 +53,8 @@ def test_usage_is_reported_before_during_and_after_a_run(runner: FakeRunner) -> 
     assert runner.play(history) == 0
 
 
-def test_what_another_job_has_left_is_ended_beside_a_run(
-    runner: FakeRunner, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Node launchers in other tests at this time name what is left over.
-    monkeypatch.setattr(leftovers, "LAUNCHER", b"DSRUN_TEST_LAUNCHER")
-    env = {"DSRUN_JOB_ID": "other", "DSRUN_TEST_LAUNCHER": "999999999:5"}
+def test_what_another_job_has_left_is_ended_beside_a_run(runner: FakeRunner) -> None:
+    env = {"DSRUN_JOB_ID": "other", NAME: "999999999:5"}
     argv = [sys.executable, "-ISc", WAIT]
     # Not a child of the node launcher, whose runs would end it.
     shell = ["sh", "-c", '"$@" & wait', "sh", *argv]

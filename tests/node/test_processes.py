@@ -24,12 +24,20 @@ def test_children_and_their_names() -> None:
     assert processes.parent(child.pid) == processes.started(child.pid) == 0
 
 
-def test_the_last_pid_and_the_order_of_those_before_it() -> None:
+def test_the_newest_come_first_and_what_starts_meanwhile_comes_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lasts = iter([301, 301, 302, 302, 7, 7])
+    monkeypatch.setattr(processes, "pids", lambda: [1, 300, 301, 32000, 32001])
+    monkeypatch.setattr(processes, "last_pid", lambda: next(lasts))
+    assert [*processes.newest_first()] == [301, 302, 300, 1, 7, 32001, 32000]
+
+
+def test_the_last_pid_is_that_of_a_child_at_the_latest() -> None:
     with subprocess.Popen(["sleep", "600"]) as child:
-        last = processes.last_pid()
-        assert processes.newest_first([1, last, child.pid], last)[-1] == 1
+        assert child.pid in processes.newest_first()
+        assert processes.last_pid() > 0
         child.kill()
-    assert processes.newest_first([1, 300, 301, 32000, 32001], 301) == [301, 300, 1, 32001, 32000]
 
 
 def test_a_process_that_does_not_end_is_described() -> None:
