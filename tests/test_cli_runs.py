@@ -20,6 +20,7 @@ from dsrun.launcher.head.run.start_words import NO_DEVICES
 from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.resources.world_info import decode
 
+from .cluster.command import own_lines
 from .support.checkout import BIN, IMPORTABLE
 from .support.limits import HANG
 
@@ -364,7 +365,7 @@ def test_what_torchruns_scripts_find(folder: Path) -> None:
     template = "[${role_name}${rank}]:"
     env = {"PET_NPROC_PER_NODE": "2", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": template}
     done = dsrun(folder, *words, env=env)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, own_lines(done.stderr)) == (0, [])
     one, two = sorted(done.stdout.splitlines())
     label, world, port = one.split()
     assert label == "[default0]:SIGTERM"
@@ -408,7 +409,7 @@ def test_redirects_without_a_folder_make_one_and_name_it(folder: Path) -> None:
     words = ("--num_gpus=1", "--accelerator=cpu", "--redirects", "0:3", "x.py")
     done = dsrun(folder, *words, env={"TMPDIR": str(folder)})
     (made,) = folder.glob("dsrun-*")
-    first = done.stderr.splitlines()[0]
+    first = own_lines(done.stderr)[0]
     assert first == f"dsrun: localhost: log files in {made}"
     assert stat.S_IMODE(made.stat().st_mode) == 0o700
     assert (made / "rank-0000.out").read_text() == "out\n"
@@ -440,7 +441,7 @@ def test_workers_on_cpus_that_nobody_asked_for_are_told_of(
 ) -> None:
     done = dsrun(folder, *words, "x.py")
     assert done.returncode == 0
-    assert done.stderr == (f"dsrun: {NO_DEVICES}\n" if told else "")
+    assert own_lines(done.stderr) == ([f"dsrun: {NO_DEVICES}"] if told else [])
 
 
 def test_help_of_a_script_is_the_scripts(folder: Path) -> None:

@@ -23,6 +23,12 @@ FINDINGS = "DSRUN_TEST_FINDINGS"
 
 COMMAND = (sys.executable, str(CHECKOUT / "bin" / "dsrun"))
 
+_CHANCE = re.compile(
+    r"dsrun: \d+/\d+ hosts(, waiting for .*| are ready)"
+    r"|dsrun: \S+: left over on \S+: pid \d+ of a dsrun job that has ended"
+)
+"""A line about hosts in a slow start; one about what another job has left on this machine."""
+
 
 class Running:
     """A command whose outputs, where they are pipes, are read while it runs.
@@ -161,6 +167,15 @@ class Dsrun:
         """Kill what still runs."""
         for running in self._started:
             running.kill()
+
+
+def own_lines(stderr: str) -> list[str]:
+    """The lines of a run's stderr that neither a slow start nor another job has caused.
+
+    On a busy machine a start may take so long that dsrun says which hosts it waits for; and the
+    hosts of a cluster share a machine with other tests, whose processes left over are named here.
+    """
+    return [line for line in stderr.splitlines() if not _CHANCE.fullmatch(line)]
 
 
 def _keep_findings(text: str) -> None:

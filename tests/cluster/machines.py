@@ -59,6 +59,12 @@ def first_descendant(pid: int, generations: int) -> int:
     return pid
 
 
+def kill_child(pid: int) -> None:
+    """Kill the first child of a process, unless it has just ended."""
+    with suppress(IndexError, ProcessLookupError):
+        os.kill(first_descendant(pid, 1), signal.SIGKILL)
+
+
 class Temporary(ABC):
     """What is up inside a `with` block and gone behind it, also where it does not come up."""
 

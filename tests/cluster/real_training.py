@@ -14,7 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..support.limits import wait_for
 from .reaching import find, script
+from .test_jobs import dsrun_job
 
 if TYPE_CHECKING:
     from .command import Dsrun, Running
@@ -201,12 +203,18 @@ class Training:
         """Wait for a line of a rank."""
         return self.running.wait_for_output(rf"(?m)^n1:{rank}\| {pattern}")
 
-    def named(self, kind: str) -> None:
+    def named(self, cluster: Cluster, kind: str) -> None:
         """Let rank 1 hang in this way, and wait until it is named."""
         (self._folder / f"begin-{kind}").touch()
         self.said(1, f"begins: {kind}")
-        others = r"dsrun: no progress for [0-9]+ s: rank 0 waits in .*"
-        self.running.wait_for_output(rf"{others}; rank 1 \(n1\).* (?:{SAID[kind]})")
+        others = "(?:rank 0 waits in .*; )?"  # not if its stack was not read in time
+        does = rf"rank 1 \(n1\).* (?:{SAID[kind]})"
+        unread = r"the stack of rank 1 \(n1\) could not be read"
+        alarm = self.running.wait_for_output(
+            rf"dsrun: no progress for [0-9]+ s: {others}(?:{does}|{unread})"
+        )
+        if re.search(unread, alarm[0]):  # the alarm is not given again
+            wait_for(lambda: re.search(does, dsrun_job(cluster, "stacks").stdout), kind)
 
     def release(self, cluster: Cluster, kind: str) -> None:
         """Let it go on."""

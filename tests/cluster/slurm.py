@@ -21,7 +21,7 @@ import shutil
 import signal
 import stat
 import subprocess
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -89,7 +89,7 @@ class Slurm(Temporary):
     Two things are not as on most real clusters. Processes are found by their parents here, not by
     control groups (`proctrack/linuxproc`): SIGTERM of a cancelled job reaches everything below its
     tasks and its script, and not only these themselves, but nothing whose parent has ended, not
-    even SIGKILL. And `KillWait` is 3 s, not 30.
+    even SIGKILL. And `KillWait` is 10 s, not 30.
 
     Args:
         cluster: one that is up.
@@ -276,11 +276,12 @@ class Slurm(Temporary):
             self._started.append(machine.popen(command, stdout=out, stderr=out))
 
     def _daemons(self, *names: str) -> list[Process]:
-        return [p for p in self.cluster.processes() if p.argv[0].split()[0] in names]
+        return [p for p in self.cluster.processes() if p.argv[0].partition(" ")[0] in names]
 
     def _stop(self, *names: str) -> None:
         # A host's processes are not our own children, who could be sent a signal.
         for process in self._daemons(*names):
-            os.kill(process.pid, signal.SIGTERM)
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
         for started in self._started:
             started.wait(HANG)

@@ -9,7 +9,7 @@ import signal
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -40,16 +40,29 @@ def id_of(job: Job) -> str:
     return environ.partition(b"DSRUN_JOB_ID=")[2].partition(b"\0")[0].decode()
 
 
+def told_of_all(cluster: Cluster) -> dict[str, Any]:
+    """What dsrun-job tells of the only job, once both its nodes have answered in time."""
+    jobs: list[dict[str, Any]] = []
+
+    def answered() -> bool:
+        shown = json.loads(dsrun_job(cluster, "top", "--json").stdout)
+        assert schemas.faults("jobs", shown) == []
+        jobs[:] = shown["jobs"]
+        return sum(len(node["ranks"]) for one in jobs for node in one["used"]) == 4
+
+    wait_for(answered, "an answer of both nodes")
+    (told,) = jobs
+    return told
+
+
 @pytest.mark.tier("test")
 def test_a_job_is_shown_signalled_and_stopped(cluster: Cluster, tmp_path: Path) -> None:
     code = f"hear('SIGUSR1'); {OBEDIENT}"
     with Job(cluster, tmp_path, code) as job:
         name = id_of(job)
-        (row,) = [one for one in dsrun_job(cluster).stdout.splitlines() if name in one]
-        assert re.search(rf"^{name} +running +2 +4 +\w+ +\S+train.py +[0-3]\| is up \d+$", row)
-        shown = json.loads(dsrun_job(cluster, "top", "--json").stdout)
-        assert schemas.faults("jobs", shown) == []
-        (told,) = shown["jobs"]
+        row = rf"(?m)^{name} +running +2 +4 +\w+ +\S+train.py +[0-3]\| is up \d+$"
+        wait_for(lambda: len(re.findall(row, dsrun_job(cluster).stdout)) == 1, "its line")
+        told = told_of_all(cluster)
         assert [node["state"] for node in told["nodes"]] == ["running"] * 2
         here = {inner(pid) for pid in job.pids()}
         assert {rank["pid"] for rank in told["ranks"]} == here

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from .command import COMMAND, Running
-from .machines import first_descendant
+from .machines import first_descendant, kill_child
 from .reaching import LOST, PATIENT, PAUSE, UNUSABLE, USAGE, gone, script, workers
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ class Nodes:
 
     def close(self) -> None:
         """Kill what still runs."""
-        for name, one in self.running.items():
+        for one in self.running.values():
             if one.process.poll() is None:
-                os.kill(self.pid(name), signal.SIGKILL)
+                kill_child(one.pid)
             one.kill()
 
 
@@ -146,7 +146,7 @@ def test_a_node_says_what_it_waits_for(cluster: Cluster, tmp_path: Path) -> None
 def test_nobody_is_waited_for_longer_than_asked(cluster: Cluster, tmp_path: Path) -> None:
     with nodes(cluster, tmp_path, script(tmp_path, HELLO)) as job:
         job.start(1).wait_for_output("waiting for node 0 at ")
-        job.start(0, "--start_timeout", "5")
+        job.start(0, "--start_timeout", "10")
         second, first = job.wait()
     assert first.returncode == UNUSABLE
     assert re.search("^dsrun:   n3: no answer in time", first.stderr, re.MULTILINE)

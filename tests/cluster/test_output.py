@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import array
-import fcntl
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
-import termios
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.common.readiness import WRITE, ready
 from dsrun.launcher.resources.ranges import parse_ranks
 
-from ..support.limits import wait_for
+from ..support.limits import HANG, wait_for
 from ..support.needs import need
 from .command import COMMAND
 from .jobs import AT_ONCE, BY_NAME, options
@@ -36,6 +33,8 @@ from .scripts import (
 )
 
 if TYPE_CHECKING:
+    from io import FileIO
+
     from .command import Dsrun
     from .hosts import Cluster
 
@@ -84,16 +83,9 @@ def two_ranks(request: pytest.FixtureRequest, cluster: Cluster, tmp_path: Path) 
     return (*options(request.param), *hostfile(cluster, tmp_path, 1, 1))
 
 
-def waiting_in(pipe: int) -> int:
-    """How many bytes wait in a pipe."""
-    count = array.array("i", [0])
-    fcntl.ioctl(pipe, termios.FIONREAD, count)
-    return count[0]
-
-
 def is_full(pipe: int) -> bool:
     """Whether a write would wait: pages count, and small writes leave some of them half empty."""
-    return not select.select([], [pipe], [], 0)[1]
+    return not ready([pipe], 0, WRITE)
 
 
 @pytest.mark.parametrize(
@@ -206,15 +198,16 @@ def test_last_words_are_heard_out(dsrun: Dsrun, two_ranks: tuple[str, ...], tmp_
             signal.pause()
         """,
     )
-    running = dsrun.start(*two_ranks, "--prefix", "{rank}| ", work)
-    for rank in (0, 1):
-        running.wait_for_output(rf"{rank}\| ready")
-    running.process.send_signal(signal.SIGTERM)
-    done = running.wait()
+    shown = tmp_path / "shown"  # a file reads at any time, a busy test may not
+    with shown.open("wb") as file:
+        running = dsrun.start(*two_ranks, "--prefix", "{rank}| ", work, stdout=file)
+        wait_for(lambda: shown.read_text().count("| ready\n") == 2, "both ranks")
+        running.process.send_signal(signal.SIGTERM)
+        done = running.wait()
     assert done.returncode == 143
     assert "BrokenPipe" not in done.stderr
     for rank in (0, 1):
-        numbers = re.findall(rf"^{rank}\| (\d{{4}}) x{{95}}$", done.stdout, re.MULTILINE)
+        numbers = re.findall(rf"^{rank}\| (\d{{4}}) x{{95}}$", shown.read_text(), re.MULTILINE)
         assert numbers == [f"{number:04d}" for number in range(1000)]
 
 
@@ -259,16 +252,28 @@ def test_a_reader_that_does_not_read_on_and_a_worker_that_fails(
 
 
 def test_a_slow_reader_gets_everything(dsrun: Dsrun, tmp_path: Path) -> None:
-    work = script(tmp_path, "print(('y' * 99 + '\\n') * 20_000, end='')")
-    with open_pipe() as (read_end, write_end):
+    """While the job runs; what is unread for a second after its end is dropped."""
+    work = script(tmp_path, "print(('y' * 99 + '\\n') * 20_000, end=''); wait_for_file('go')")
+    read_end, write_end = os.pipe()
+    with os.fdopen(read_end, "rb", buffering=0) as pipe:
         running = dsrun.start(*LOCAL, "--num_gpus", "1", "--prefix", "", work, stdout=write_end)
         wait_for(lambda: is_full(write_end), "the pipe to be full")
-        got = 0
-        while got < 2_000_000:
-            got += len(os.read(read_end, 65536))
-        assert running.wait().returncode == 0
-        assert waiting_in(read_end) == 0
+        os.close(write_end)
+        got = read(pipe, 2_000_000)
+        (tmp_path / "go").touch()
+        assert (running.wait().returncode, read(pipe, 1)) == (0, 0)
     assert got == 2_000_000
+
+
+def read(pipe: FileIO, size: int) -> int:
+    """Read so many bytes, fewer if there are no more; returns how many."""
+    got = 0
+    while got < size and ready([pipe.fileno()], HANG):
+        block = pipe.read(65536)
+        if not block:
+            break
+        got += len(block)
+    return got
 
 
 def test_a_reader_that_has_gone(dsrun: Dsrun, tmp_path: Path) -> None:

@@ -87,8 +87,9 @@ def test_an_older_dsrun_a_cut_copy_and_a_planted_link_are_not_used(
     with without_dsrun(n1, n2, n3), bound(n3, older, CHECKOUT / "launcher"):
         assert dsrun(*command).returncode == 0
         before = [kept(host) for host in (n1, n2, n3)]
-        assert len(set(map(len, before))) == 1
-        copy = f"{PACKAGE}/{before[0].split()[1]}"
+        assert [len(one.splitlines()) for one in before] == [1] * 3
+        (name,) = {one.split()[1] for one in before}
+        copy = f"{PACKAGE}/{name}"
         n1.run(["truncate", "--size=100", f"{copy}/launcher/node/run.py"])
         n2.run(
             ["sh", "-c", f"mv {copy} {HOME}/.cache/planted && ln -s {HOME}/.cache/planted {copy}"]

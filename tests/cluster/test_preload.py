@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +18,6 @@ from .jobs import parent
 from .rounds import IMPORT, elastic, node_launcher
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .command import Dsrun
     from .hosts import Cluster, Process
 
@@ -72,6 +71,12 @@ def preloading(cluster: Cluster, host: str) -> list[Process]:
     return sorted(processes, key=is_fork)
 
 
+def kill(process: Process) -> None:
+    """Kill a process, and wait until its parent has seen that."""
+    os.kill(process.pid, signal.SIGKILL)
+    wait_for(lambda: not Path(f"/proc/{process.pid}").exists(), "the end of a process")
+
+
 @pytest.mark.tier("test")
 def test_workers_are_forks_where_that_is_possible(dsrun: Dsrun, tmp_path: Path, work: str) -> None:
     """Not after a module has read LOCAL_RANK or started a thread, nor if it hangs for 10 s."""
@@ -105,9 +110,9 @@ def test_kills(cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str) -> Non
     (preloader,) = preloading(cluster, "n4")
     os.kill(preloader.pid, signal.SIGKILL)
     running.wait_for_output("up 1 0 False")
-    assert "n4: workers import mine themselves: it has ended" in running.stderr
+    running.wait_for_output("n4: workers import mine themselves: it has ended")
     (worker,) = (p for p in cluster.processes() if p.host == "n1" and work in p.argv)
-    assert preloading(cluster, "n1") == []
+    wait_for(lambda: not preloading(cluster, "n1"), "no preloader")
     os.kill(worker.pid, signal.SIGKILL)
     done = running.wait()
     assert done.returncode == 128 + signal.SIGKILL
@@ -125,14 +130,14 @@ def test_the_next_round_is_forked_as_well(
         for label in ("n1:0", "n1:1", "n2:2"):
             running.wait_for_output(rf"(?m)^{label}[|] up {label[-1]} {restarts} True", IMPORT)
         wait_for(lambda: len(preloading(cluster, "n1")) == 3, "forks that wait")
-        os.kill(preloading(cluster, "n1")[1].pid, signal.SIGKILL)
+        kill(preloading(cluster, "n1")[1])
         (tmp_path / f"fail-{2 - restarts}-{restarts}").touch()
     running.wait_for_output(r"(?s)(up \d 2 True.*){3}", IMPORT)
-    os.kill(preloading(cluster, "n1")[0].pid, signal.SIGKILL)
+    kill(preloading(cluster, "n1")[0])
     (tmp_path / "fail-2-2").touch()
     for line in ("n1:0| up 0 3 False", "n1:1| up 1 3 False", "n2:2| up 2 3 True"):
         running.wait_for_output(rf"(?m)^{re.escape(line)}", IMPORT)
-    assert "n1: workers import mine themselves: it has ended" in running.stderr
+    running.wait_for_output("n1: workers import mine themselves: it has ended")
     running.process.send_signal(signal.SIGTERM)
     assert running.wait(IMPORT).returncode == 128 + signal.SIGTERM
 

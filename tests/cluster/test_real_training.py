@@ -24,7 +24,7 @@ def test_a_rank_that_hangs_in_a_training_is_named(
     kinds = HANGS[loader]
     training = Training(dsrun, tmp_path, loader, kinds)
     for number, kind in enumerate(kinds, 1):
-        training.named(kind)
+        training.named(cluster, kind)
         training.release(cluster, kind)
         if number < len(kinds):
             training.goes_on(number)

@@ -12,13 +12,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ..support.limits import wait_for
+from .command import own_lines
 from .scripts import LOCAL, TRACEBACK, Terminal, frozen, hostfile, log_file, script
+from .test_workers import memory_lasts
 
 if TYPE_CHECKING:
     import subprocess
 
     from .command import Dsrun
     from .hosts import Cluster
+
+__all__ = ["memory_lasts"]
+
+pytestmark = pytest.mark.usefixtures("memory_lasts")
 
 BOOM = """
     print("pid", os.getpid(), flush=True)
@@ -192,7 +198,7 @@ def test_a_job_that_ends_well_says_nothing(dsrun: Dsrun, cluster: Cluster, tmp_p
     hosts = hostfile(cluster, tmp_path, 2, 1)
     done = dsrun(*hosts, "--report_file", REPORT, work)
     assert (done.returncode, done.stdout) == (0, "")
-    (opening,) = done.stderr.splitlines()
+    (opening,) = own_lines(done.stderr)
     assert opening.startswith("dsrun: 2 nodes from hostfile ")
     assert "/hosts over ssh; job " in opening
     found = read_report(tmp_path)
@@ -200,16 +206,15 @@ def test_a_job_that_ends_well_says_nothing(dsrun: Dsrun, cluster: Cluster, tmp_p
     assert (found["cause"], found["exit_code"], found["first_failure"]) == ("none", 0, None)
     assert (found["world_size"], found["failures"], found["stopped"]) == (3, [], 0)
     assert dsrun(*hosts, "--quiet", work).stderr == ""
-    assert dsrun("--num_gpus", "2", "--accelerator", "cpu", work).stderr == ""
+    assert own_lines(dsrun("--num_gpus", "2", "--accelerator", "cpu", work).stderr) == []
 
 
 def test_cpu_workers_in_place_of_devices_are_told_of(dsrun: Dsrun, tmp_path: Path) -> None:
     done = dsrun("--num_gpus", "2", script(tmp_path, "pass"))
     assert done.returncode == 0
-    assert done.stderr == (
-        "dsrun: no accelerator found: workers run on the CPU"
-        " (--accelerator cpu hides this message)\n"
-    )
+    assert own_lines(done.stderr) == [
+        "dsrun: no accelerator found: workers run on the CPU (--accelerator cpu hides this message)"
+    ]
 
 
 @pytest.mark.parametrize("options", [("--quiet",), ("--log_level", "critical"), ()])

@@ -29,7 +29,7 @@ finite = "loss"
 name = "stuck"
 expect = "step"
 within = 1000
-every = 4
+every = 10
 ranks = "2"
 then = "stop"
 
@@ -37,7 +37,7 @@ then = "stop"
 name = "well"
 expect = "step"
 within = 1000
-every = 4
+every = 10
 ranks = "3"
 """
 
@@ -79,7 +79,9 @@ def test_ranks_that_break_rules_are_named_and_others_are_not(dsrun: Dsrun, tmp_p
     assert done.returncode == 77, done.stderr
     silent = "rule silent: no line has matched 'step' within 1.0 s of the start of the workers"
     number = "rule number: loss of rank 1 (n1) is nan: 'loss nan'"
-    stuck = "rule stuck: no line has matched 'step' for 4.0 s; the last was 'step 0' of rank 2 (n2)"
+    stuck = (
+        "rule stuck: no line has matched 'step' for 10.0 s; the last was 'step 0' of rank 2 (n2)"
+    )
     broken = [line for line in done.stderr.splitlines() if line.startswith("dsrun: rule ")]
     assert sorted(broken) == sorted(
         [f"dsrun: {silent}", f"dsrun: {number}", f"dsrun: {stuck}: stopping the job"]

@@ -38,8 +38,8 @@ CTRL_C, CTRL_Z, CTRL_BACKSLASH = b"\x03", b"\x1a", b"\x1c"
 SHELL = ("sh", "-c", '"$@"; echo the shell goes on', "sh")
 """A script that has dsrun in its foreground, in its own process group."""
 
-LEASE = 3.0
-PAUSE = 1.2 * LEASE
+LEASE = 6.0
+PAUSE = 1.1 * LEASE
 LEASED = ("--heartbeat_timeout", f"{LEASE}")
 
 COUNT = """
