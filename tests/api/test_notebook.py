@@ -12,6 +12,7 @@ import pytest
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 from nbformat import NotebookNode
+from traitlets.config import Config
 
 from ..support.checkout import IMPORTABLE
 from ..support.limits import HANG, wait_for
@@ -78,7 +79,12 @@ def notebook() -> Iterator[Notebook]:
     patch = pytest.MonkeyPatch()
     patch.setenv("PYTHONPATH", IMPORTABLE["PYTHONPATH"])
     book = NotebookNode(nbformat.v4.new_notebook())  # type: ignore[no-untyped-call]
-    client = NotebookClient(book, timeout=HANG, kernel_name="python3")
+    # With TCP, ports are chosen before the kernel binds them, and others may have them by then.
+    config = Config(KernelManager={"transport": "ipc"})
+    limits: dict[str, Any] = dict.fromkeys(
+        ("timeout", "iopub_timeout", "startup_timeout"), int(HANG)
+    )
+    client = NotebookClient(book, kernel_name="python3", config=config, **limits)
     with client.setup_kernel():
         one = Notebook(client)
         one.run(FIRST)

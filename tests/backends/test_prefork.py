@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from dsrun.launcher.common.readiness import ready
 
 from ..support.checkout import BIN, IMPORTABLE
 from ..support.limits import HANG
@@ -142,8 +143,7 @@ def dsrun(
             **options,
         )
         os.close(given)
-        ended, _, _ = select.select([held], [], [], HANG)
-        return ran, bool(ended) and os.read(held, 1) == b""
+        return ran, bool(ready([held], HANG)) and os.read(held, 1) == b""
     finally:
         os.close(held)
 
@@ -202,9 +202,11 @@ def test_what_is_refused_once_it_is_forked_leaves_nothing(tmp_path: Path) -> Non
 def test_a_signal_to_all_as_it_forks_leaves_nothing(
     tmp_path: Path, side: str, number: signal.Signals
 ) -> None:
+    # The runner waits for the child's signal, and does not begin to look after it.
+    waits = ", after_in_parent=signal.pause" if side == "after_in_child" else ""
     hook = f"""
-        import os
-        os.register_at_fork({side}=lambda: os.killpg(0, {int(number)}))
+        import os, signal
+        os.register_at_fork({side}=lambda: os.killpg(0, {int(number)}){waits})
     """
     words = ["--num_gpus", "1", "--no_python", "sleep", "1200"]
     ran, gone = dsrun(tmp_path, *words, hook=hook, start_new_session=True)

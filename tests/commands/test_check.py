@@ -17,6 +17,9 @@ from ..support.limits import HANG
 if TYPE_CHECKING:
     from pathlib import Path
 
+SPACE = {"shm", "space-low"}
+"""Findings that depend on what other programs have on this machine's disks."""
+
 
 class Check:
     """The command in a folder with a script."""
@@ -62,7 +65,8 @@ def test_json_has_a_schema_and_the_facts(dsrun_check: Check) -> None:
     (node,) = value["nodes"]
     assert (node["node"], node["facts"]["file_count"]) == ("localhost", 1)
     assert len(node["facts"]["script"]) == 64
-    assert (value["findings"], value["full"]) == ([], None)
+    assert [one for one in value["findings"] if one["code"] not in SPACE] == []
+    assert value["full"] is None
 
 
 def test_a_problem_is_an_error(dsrun_check: Check) -> None:

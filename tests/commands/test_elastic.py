@@ -12,6 +12,7 @@ import pytest
 
 from dsrun.launcher.resources.world_info import encode
 
+from ..cluster.command import own_lines
 from ..support import schemas
 from ..support.checkout import BIN, IMPORTABLE
 from ..support.limits import HANG
@@ -184,7 +185,7 @@ def test_a_size_that_the_nodes_tell_is_refused_before_the_start(folder: Path) ->
     five = {"DSRUN_ACCELERATOR": "cuda", "CUDA_VISIBLE_DEVICES": "0,1,2,3,4"}
     done = run(folder, "dsrun", "x.py", DSRUN_ELASTIC_CONFIG="small.json", **five)
     assert (done.returncode, done.stdout) == (69, "")
-    assert done.stderr.splitlines() == [
+    assert own_lines(done.stderr) == [
         "dsrun: the job cannot start, nothing was left running:",
         "dsrun:   DSRUN_ELASTIC_CONFIG: world size 5 is not in the elastic plan: min_gpus is 1,"
         " max_gpus is 4; nearest valid: 4",

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 __all__ = ["own_names"]
 
+pytestmark = pytest.mark.usefixtures("own_names")
+
 
 class Ran:
     """A job that is served, and the command that is run against it."""
@@ -100,7 +102,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_read, "read", partial(job_read.read, patience=HANG))
 
 
-@pytest.mark.usefixtures("own_names", "patient")
+@pytest.mark.usefixtures("patient")
 @pytest.mark.parametrize("words", [(), ("list",)])
 def test_jobs_are_listed(one: Ran, words: tuple[str, ...]) -> None:
     code, out, err = one.run(*words)
@@ -111,7 +113,7 @@ def test_jobs_are_listed(one: Ran, words: tuple[str, ...]) -> None:
     assert re.search(r"running +2 +4 +\w+ +train.py --lr 1 +0\| step 7$", row)
 
 
-@pytest.mark.usefixtures("own_names", "patient", "hold")
+@pytest.mark.usefixtures("own_names", "patient", "hold")  # in this order
 def test_jobs_are_listed_as_json(one: Ran) -> None:
     code, out, _ = one.run("--json")
     assert code == 0

@@ -16,10 +16,15 @@ from dsrun.launcher.head.stacks import wire
 
 from ..support import schemas
 from ..support.local_control import serving
+from ..support.own_names import own_names
 from ..support.stacks import LOAD, ranks, view
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["own_names"]
+
+pytestmark = pytest.mark.usefixtures("own_names")
 
 VIEWS = ranks(view(0), view(1), view(2, LOAD))
 SENTENCE = "ranks 0-1 wait in all_reduce (train.py:41); rank 2 (n1) is in load_batch (data.py:88)"

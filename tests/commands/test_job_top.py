@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -18,6 +17,7 @@ import pytest
 from dsrun.launcher.commands import job_top
 from dsrun.launcher.commands.job_names import Place
 from dsrun.launcher.commands.job_top import Jobs, once
+from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.control import local
 
 from ..support import schemas
@@ -92,12 +92,12 @@ class Terminal:
     def __init__(self, *words: str) -> None:
         self.line, theirs = pty.openpty()
         termios.tcsetwinsize(self.line, (30, 100))
+        self.before = termios.tcgetattr(theirs)
         environ = {**os.environ, "TERM": "xterm"}
         argv = [sys.executable, str(BIN / "dsrun-job"), *words]
         self.process = subprocess.Popen(
             argv, stdin=theirs, stdout=theirs, stderr=theirs, env=environ, start_new_session=True
         )
-        self.before = termios.tcgetattr(theirs)
         self.theirs = theirs
         self.text = ""
 
@@ -105,8 +105,7 @@ class Terminal:
         """Read until this has been shown."""
         end = time.monotonic() + HANG
         while text not in self.text:
-            ready, _, _ = select.select([self.line], [], [], max(0.0, end - time.monotonic()))
-            assert ready, self.text[-2000:]
+            assert ready([self.line], end - time.monotonic()), self.text[-2000:]
             self.text += os.read(self.line, 65536).decode(errors="replace")
 
     def close(self) -> None:

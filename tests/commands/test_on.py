@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Iterator
 
+WAITING = "dsrun: waiting for the hold to answer; it is starting, or stopped\n"
+
 
 @pytest.fixture
 def hold(tmp_path: Path) -> Iterator[FakeHold]:
@@ -41,8 +43,9 @@ def running(
 
 
 def ended(client: subprocess.Popen[bytes]) -> tuple[int, str, str]:
+    """How a client has ended, and what it has printed but for a hold that answers slowly."""
     out, err = client.communicate(timeout=HANG)
-    return client.returncode, out.decode(), err.decode()
+    return client.returncode, out.decode(), err.decode().removeprefix(WAITING)
 
 
 def stopped(pid: int) -> bool:
@@ -147,7 +150,7 @@ def test_a_hold_that_is_still_starting_is_waited_for(hold: FakeHold, tmp_path: P
     hold.starting = True
     with hold.start("train.py", folder=tmp_path) as client:
         assert client.stderr
-        assert client.stderr.readline().startswith(b"dsrun: waiting for the hold to answer")
+        assert client.stderr.readline().decode() == WAITING
         hold.ready()
         hold.requests.get(timeout=HANG)
         hold.end(0)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.control import local
 
 from ..support.checkout import BIN, IMPORTABLE
@@ -257,11 +258,12 @@ def test_a_hold_in_the_background_of_the_clients_terminal(held: OnHold) -> None:
 
 def shown(terminal: int, shell: subprocess.Popen[bytes]) -> bytes:
     """What a terminal shows until its shell has ended, or for as long as that should take."""
-    seen, deadline = b"", time.monotonic() + HANG
-    while shell.poll() is None and time.monotonic() < deadline:
-        if select.select([terminal], [], [], 0.1)[0]:
-            try:
+    seen, deadline, runs = b"", time.monotonic() + HANG, True
+    with suppress(OSError):  # nobody has it open any more
+        while time.monotonic() < deadline:
+            runs = shell.poll() is None  # what it has shown by now is there to be read
+            if ready([terminal], 0.1 if runs else 0.0):
                 seen += os.read(terminal, 4096)
-            except OSError:
-                break  # nobody has it open any more
+            elif not runs:
+                break
     return seen

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -100,7 +102,9 @@ def test_ranks_to_be_debugged_that_are_not_there() -> None:
     assert SPEC._replace(debug=DebugPolicy()).misfit(PLAN, bare=False) == ""
 
 
-def test_ids_are_unlike() -> None:
+def test_ids_are_unlike(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = itertools.count()
+    monkeypatch.setattr(os, "urandom", lambda size: next(numbers).to_bytes(size, "big"))
     assert len({new_job_id() for _ in range(99)}) == 99
 
 

@@ -24,7 +24,7 @@ from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.connection import Connection
 from dsrun.launcher.specs.program import Program
 
-from ...support.limits import HANG, NEVER
+from ...support.limits import HANG, NEVER, wait_for
 from ...support.listeners import Runner, runner
 from .copies import DIGEST, placed
 
@@ -161,7 +161,8 @@ def test_only_the_same_version_is_used_as_installed(
     venv.create(tmp_path / "venv", symlinks=True, with_pip=False)
     (packages,) = (tmp_path / "venv").glob("lib/python3*/site-packages")
     installed = packages / "dsrun"
-    shutil.copytree(f"{ROOT}/launcher", installed / "launcher")
+    others_write_it = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(f"{ROOT}/launcher", installed / "launcher", ignore=others_write_it)
     (installed / "launcher/__init__.py").write_text(f'__version__ = "{version}"\n')
     (installed / "accelerator").symlink_to(f"{ROOT}/accelerator")
     if metadata:
@@ -247,7 +248,13 @@ def test_a_copy_with_another_manifest_does_not_count(tmp_path: Path, manifest: s
 def test_a_file_that_was_written_again_does_not_count(tmp_path: Path) -> None:
     folder = placed(tmp_path)
     file = Path(folder, "launcher/node/run.py")
-    file.write_text(file.read_text().upper())
+    before, text = file.stat().st_mtime_ns, file.read_text().upper()
+
+    def has_another_time() -> bool:
+        file.write_text(text)
+        return file.stat().st_mtime_ns != before
+
+    wait_for(has_another_time, "the next tick of the kernel's clock")
     assert bootstrap.intact(str(tmp_path), DIGEST) == ""
 
 

@@ -13,7 +13,8 @@ from dsrun.launcher.control.command_messages import CommandExit
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.debug_policy import DebugPolicy
 
-from ...support.limits import HANG
+from ...support.limits import wait_for
+from .loopback import connect, on_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,11 +44,25 @@ class Desk:
 
     def connect(self) -> socket.socket:
         """Sit down."""
-        line = socket.create_connection(("127.0.0.1", self.port))
-        line.settimeout(HANG)
+        line = connect(self.port)
         self.editors.append(line)
         self.job.step()
         return line
+
+    def says(self, line: socket.socket, data: bytes) -> None:
+        """Have an editor send something."""
+        line.sendall(data)
+        self._step_after(line)
+
+    def leaves(self, line: socket.socket) -> None:
+        """Have an editor go."""
+        line.shutdown(socket.SHUT_WR)
+        self._step_after(line)
+        line.close()
+
+    def _step_after(self, line: socket.socket) -> None:
+        wait_for(lambda: not on_the_way(line), "what an editor has sent to arrive")
+        self.job.step()
 
     def sent(self) -> list[Any]:
         """What the node was sent about commands: [kind, value]."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,8 +11,10 @@ from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.debug.door import Door
 
 from ...support.local_control import NOBODY, needs_root
+from .loopback import connect
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
 
 
@@ -31,7 +32,7 @@ class Guarded:
         self.refused += 1
 
     def knock(self) -> None:
-        self.outside.append(socket.create_connection(("127.0.0.1", self.door.port)))
+        self.outside.append(connect(self.door.port))
 
     def run(self) -> int:
         """Let happen what happens at once; return how many are inside."""

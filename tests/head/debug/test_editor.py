@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.control import frames
+from dsrun.launcher.head.debug.editor import BLOCK
 from dsrun.launcher.head.fleet.commands import WINDOW
+
+from ...support.limits import wait_for
+from .loopback import on_the_way
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +35,7 @@ def inputs(desk: Desk) -> int:
 def test_bytes_go_both_ways(desk_of: DeskOf) -> None:
     desk = desk_of()
     line = desk.connect()
-    line.sendall(b"ask")
+    desk.says(line, b"ask")
     assert inputs(desk) == 3
     desk.prints(1, b"answer")
     assert line.recv(10) == b"answer"
@@ -47,15 +53,17 @@ def test_no_more_is_read_from_an_editor_than_the_program_takes(desk_of: DeskOf) 
     desk = desk_of()
     line = desk.connect()
     line.setblocking(False)
-    sent = 0
-    for _ in range(64):
-        try:
-            sent += line.send(bytes(64 * 1024))
-        except BlockingIOError:
-            break
-        desk.job.step()
-    first = inputs(desk)
-    assert WINDOW <= first < sent
+    sent = first = 0
+
+    def more_has_arrived() -> bool:
+        nonlocal sent, first
+        with suppress(BlockingIOError):
+            sent += line.send(bytes(WINDOW + 2 * BLOCK - sent))
+        first += inputs(desk)
+        return first >= WINDOW and sent - on_the_way(line) > first
+
+    wait_for(more_has_arrived, "more than the program takes")
+    assert (inputs(desk), first < WINDOW + BLOCK) == (0, True)
     desk.job.node("n0").says(frames.pack_exec_count(frames.EXEC_TOOK, 1, first))
     desk.job.step()
     assert inputs(desk) > 0
@@ -76,11 +84,17 @@ def test_a_slow_editor_holds_the_program_back_and_gets_everything(desk_of: DeskO
     else:
         raise AssertionError("credit without end")
     got = 0
-    while got < printed:
-        data = line.recv(1 << 20)
-        assert data, "hung up"
-        got += len(data)
+
+    def all_is_read() -> bool:
+        nonlocal got
         desk.job.step()
+        if ready([line.fileno()], 0.0):
+            data = line.recv(1 << 20)
+            assert data, "hung up"
+            got += len(data)
+        return got >= printed
+
+    wait_for(all_is_read, "everything")
     assert desk.run.phase.name == "RUNNING"
 
 
@@ -91,8 +105,7 @@ def test_a_program_that_fails_is_told_unless_its_editor_has_gone(
     desk = desk_of()
     line = desk.connect()
     if leaves:
-        line.close()
-        desk.job.step()
+        desk.leaves(line)
     desk.prints(1, b"cannot answer", stream=2)
     desk.exits(1, 1)
     assert any("cannot answer" in said for said in desk.job.said()) is not leaves
@@ -100,8 +113,7 @@ def test_a_program_that_fails_is_told_unless_its_editor_has_gone(
 
 def test_a_program_that_does_not_end_after_its_editor_is_stopped(desk_of: DeskOf) -> None:
     desk = desk_of()
-    desk.connect().close()
-    desk.job.step()
+    desk.leaves(desk.connect())
     desk.sent()
     desk.job.go(4.0)
     assert [kind for kind, _ in desk.sent()] == ["EXEC_STOP"]

@@ -31,10 +31,9 @@ def test_the_next_one_waits_until_the_one_before_has_left(desk_of: DeskOf) -> No
     desk.connect()
     desk.sent()
     second = desk.connect()
-    second.sendall(b"second")
+    desk.says(second, b"second")
     assert desk.sent() == []
-    desk.editors[0].close()
-    desk.job.step()
+    desk.leaves(desk.editors[0])
     assert [kind for kind, _ in desk.sent()] == ["EXEC_INPUT"], "the end of the first one's"
     desk.exits(1)
     desk.job.step()
@@ -45,16 +44,13 @@ def test_the_next_one_waits_until_the_one_before_has_left(desk_of: DeskOf) -> No
 def test_a_rank_is_awaited_until_an_editor_lets_it_begin(desk_of: DeskOf) -> None:
     desk = desk_of()
     line = desk.connect()
-    line.sendall(b'{"command":"initialize"}')
-    line.close()
-    desk.job.step()
+    desk.says(line, b'{"command":"initialize"}')
+    desk.leaves(line)
     desk.exits(1)
     assert desk.run.debugging == {1}
     line = desk.connect()
-    line.sendall(b'{"command": "configurationDone"}')
-    desk.job.step()
-    line.close()
-    desk.job.step()
+    desk.says(line, b'{"command": "configurationDone"}')
+    desk.leaves(line)
     desk.exits(2)
     assert desk.run.debugging == set()
 

@@ -9,6 +9,7 @@ import pytest
 from dsrun.launcher.cli.options import Options
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.elastic import host_watch
+from dsrun.launcher.node import processes
 from dsrun.launcher.planning.elastic import elastic_policy
 from dsrun.launcher.planning.hosts import host_updates
 from dsrun.launcher.planning.inventory import find_hosts
@@ -18,6 +19,7 @@ from dsrun.launcher.resources.hostfile import parse_hostfile
 from dsrun.launcher.resources.select import read_update
 
 from ...support.clock import Clock
+from ...support.limits import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,13 +163,16 @@ def test_a_program_that_takes_too_long_is_stopped_with_what_it_has_started(tmp_p
         found.append(wrong)
         clock.loop.stop()
 
-    command = program(tmp_path, "echo n1; sleep 600; echo n2")
+    pid = tmp_path / "pid"
+    command = program(tmp_path, f"echo n1; sleep 600 & echo $! > {pid}; wait; echo n2")
     host_watch.of_program(command, clock.loop)(answer)
+    wait_for(lambda: pid.exists() and pid.read_text().endswith("\n"), "its child")
     clock.go(discovery.PATIENCE - 1)
     assert not found
     clock.now += 1
     clock.loop.run()
     assert found == [f"{command}: took longer than 60 s; stopped"]
+    wait_for(lambda: not processes.started(int(pid.read_text())), "its child to be gone")
 
 
 def test_a_program_that_there_is_not(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from ...support.fake_hosts import fake_ssh
 from ...support.leaks import open_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from dsrun.launcher.head.exec.events import HostEvent
 
@@ -35,6 +35,14 @@ def log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(config_reader, "files", lambda _: ())
     config_reader.reader.cache_clear()
     return fake_ssh(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _limit() -> Iterator[None]:
+    """Restore the limit of open files, which is raised for every list of hosts."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 class Ran:
@@ -164,7 +172,6 @@ def test_as_many_files_as_allowed_may_be_open() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, hard, 100), hard))
     allow_files()
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == hard
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 def test_stopping_ends_every_command_and_starts_no_more(monkeypatch: pytest.MonkeyPatch) -> None:

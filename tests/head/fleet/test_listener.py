@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.control import auth, frames, messages, tls
 from dsrun.launcher.control.stream import StreamClosed
 from dsrun.launcher.head.fleet.authentication import SecretVerifier, TokenVerifier
@@ -128,6 +129,11 @@ def test_an_engine_cannot_announce_what_is_no_number() -> None:
 # -- how many they are --------------------------------------------------------------------------
 
 
+def await_caller(listener: Listener) -> None:
+    """Wait until there is somebody to accept; who has connected may not have arrived yet."""
+    assert ready([one.fileno() for one in listener._sockets], HANG)
+
+
 def test_a_process_without_descriptors_waits_for_some() -> None:
     looks: list[float] = []
 
@@ -146,6 +152,7 @@ def test_a_process_without_descriptors_waits_for_some() -> None:
     with closing(listener), socket.create_connection(("127.0.0.1", listener.port), 10) as stranger:
         with socket.socket() as free:
             lowest = free.fileno()
+        await_caller(listener)
         resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
         try:
             loop.call_later(0.05, loop.stop)
@@ -288,7 +295,9 @@ def test_who_says_nothing_loses_its_connection_in_time() -> None:
     listener = Listener(
         clock.loop, context, HERE, 0, verifier, lambda source, why: rejected.append((source, why))
     )
-    with closing(listener), socket.create_connection(("127.0.0.1", listener.port), 10) as silent:
+    address = ("127.0.0.1", listener.port)
+    with closing(listener), socket.create_connection(address, HANG) as silent:
+        await_caller(listener)
         clock.go(0.0)
         clock.go(PATIENCE - 0.01)
         assert rejected == []
@@ -307,7 +316,8 @@ def test_more_callers_than_places_cost_one_its_place() -> None:
     with closing(listener), ExitStack() as crowd:
         for number in range(PLACES + 1):
             address = ("127.0.0.1", listener.port)
-            crowd.enter_context(socket.create_connection(address, 10))
+            crowd.enter_context(socket.create_connection(address, HANG))
+            await_caller(listener)
             clock.go(0.0)
             assert len(rejected) == max(0, number + 1 - PLACES)
 

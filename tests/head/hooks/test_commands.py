@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.head.hooks import commands
 from dsrun.launcher.head.hooks.commands import CommandQueue, EventCommands
 from dsrun.launcher.head.run.events import JobEnded
@@ -67,15 +68,25 @@ def test_a_command_that_reads_nothing_and_prints_much_does_not_wait(tmp_path: Pa
 def test_a_command_that_hangs_is_killed_with_what_it_has_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(commands, "LIMIT", 0.3)
-    one, problems = queue('sleep 600 & echo $! > "$FOLDER/pid"; wait', tmp_path)
+    files = [tmp_path / "start", tmp_path / "end"]
+    limits: list[float] = []
+
+    def late(fds: list[int], seconds: float) -> list[int]:
+        """Let the time be over once the command has said what it has started."""
+        file = files[len(limits)]
+        wait_for(lambda: file.exists() and file.read_text().endswith("\n"), "its child", WAIT)
+        limits.append(seconds)
+        return ready(fds, 0.0)
+
+    monkeypatch.setattr(commands, "ready", late)
+    one, problems = queue('sleep 600 & echo $! > "$FOLDER/$DSRUN_EVENT"; wait', tmp_path)
     one.put({"event": "start"})
     one.put({"event": "end"})
-    wait_for(lambda: bool(problems), "the first to be killed", WAIT)
     one.close(WAIT)
-    assert problems == ["--on_event for start: was killed after 0.3 s"]
-    pid = int((tmp_path / "pid").read_text())
-    wait_for(lambda: not processes.started(pid), "its child to be gone", WAIT)
+    assert problems == ["--on_event for start: was killed after 30 s"]
+    assert limits == [commands.LIMIT] * 2
+    pids = [int(file.read_text()) for file in files]
+    wait_for(lambda: not any(map(processes.started, pids)), "its children to be gone", WAIT)
 
 
 def test_the_end_of_the_job_waits_only_a_moment(tmp_path: Path) -> None:
@@ -99,9 +110,10 @@ def test_of_too_many_values_the_oldest_are_left_out(
     wait_for((tmp_path / "began").exists, "the first to begin", WAIT)
     for number in range(1, 6):
         one.put({"event": str(number)})
-    gate.write_text("")  # it waits for the reader, and ends its input
-    gate.unlink()
+    fd = os.open(gate, os.O_WRONLY)  # it waits for the reader
+    gate.unlink()  # before that one goes on, as the next would open it too
     gate.write_text("")
+    os.close(fd)
     one.close(WAIT)
     assert [(value["event"], value["left_out"]) for value in told(tmp_path)] == [
         *(("0", 0), ("4", 3), ("5", 0)),

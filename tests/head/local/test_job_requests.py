@@ -18,6 +18,7 @@ from dsrun.launcher.head.stacks.view import RankView
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 
 from ...support.asked_run import AskedRun, chunks, events, new_job_id
+from ...support.own_names import own_names
 from ...support.stacks import LOAD, process, thread
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from ...support.fake_fleet import FakeFleet
 
     AskedOf = Callable[..., AskedRun]
+
+__all__ = ["own_names"]
+
+pytestmark = pytest.mark.usefixtures("own_names")
 
 
 def test_status_is_told_with_or_without_ranks(asked: AskedOf) -> None:

@@ -19,11 +19,17 @@ from dsrun.launcher.control import frames, local
 from dsrun.launcher.head.local import server
 from dsrun.launcher.head.local.server import Caller, LocalServer
 
+from ...support.clock import Clock
 from ...support.leaks import open_files
 from ...support.local_control import NOBODY, Served, ended, needs_root, received, request
+from ...support.own_names import own_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+__all__ = ["own_names"]
+
+pytestmark = pytest.mark.usefixtures("own_names")
 
 BIG = b"x" * (8 << 20)
 """More than a socket's buffers hold."""
@@ -201,12 +207,21 @@ def test_who_leaves_in_the_middle_is_no_matter(served: Served, verbs: Verbs) -> 
     verbs.callers[0].chunk(b"", lambda: pytest.fail("nobody has read it"))
 
 
-def test_who_sends_nothing_is_dropped(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "PATIENCE", 0.05)
-    with served.call() as silent, served.call() as slow, served.call() as busy:
+def test_who_sends_nothing_is_dropped(verbs: Verbs) -> None:
+    clock = Clock()
+    served = Served(verbs.table(), loop=clock.loop)
+    with (
+        closing(served.server),
+        served.call() as silent,
+        served.call() as slow,
+        served.call() as busy,
+    ):
         slow.sendall(request(do="echo")[:7])
         busy.sendall(request(do="later"))
-        served.run(0.2)
+        clock.settle()
+        clock.go(server.PATIENCE - 0.01)
+        assert len(served.server.callers) == 3
+        clock.go(0.01)
         assert (ended(silent), ended(slow)) == (True, True)
         assert served.serve(busy, request(do="echo", text="here"))[0][1]["text"] == "here"
 

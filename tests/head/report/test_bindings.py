@@ -19,7 +19,8 @@ from dsrun.launcher.head.report import bindings
 from dsrun.launcher.node.binding.topology import numa_nodes, read_topology
 
 from ...support.bindings import numactl
-from ...support.checkout import BIN
+from ...support.checkout import BIN, IMPORTABLE
+from ...support.limits import HANG
 from ...support.needs import need
 
 __all__ = ["numactl"]
@@ -149,13 +150,13 @@ seen = {
 }
 with open(f"seen-{seen['rank']}", "w") as file:
     json.dump(seen, file)
-late = time.monotonic() + 20
+late = time.monotonic() + LATE
 while "TITLE" not in Path("errors").read_text():
     if time.monotonic() > late:
         sys.exit("no table came")
     time.sleep(0.01)
 sys.exit(int(os.environ.get("END", "0")))
-""".replace("TITLE", bindings.TITLE)
+""".replace("TITLE", bindings.TITLE).replace("LATE", f"{HANG}")
 """A worker's program: it ends when the table is there, as nothing is known of one that ended."""
 
 
@@ -182,7 +183,7 @@ def run(
     ours = ("DSRUN_", "DS_", "CUDA_", "OMP_", "SLURM_")
     kept = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     return subprocess.run(
-        [sys.executable, str(BIN / command), *words], cwd=folder, text=True, timeout=60,
+        [sys.executable, str(BIN / command), *words], cwd=folder, text=True, timeout=2 * HANG,
         env={**kept, "DSRUN_ACCELERATOR": "cpu", **environ}, check=False,
         stdout=subprocess.PIPE, stderr=stderr,
     )  # fmt: skip
@@ -278,18 +279,32 @@ def test_devices_are_told_by_the_names_of_the_mask(tmp_path: Path) -> None:
     assert (unknown in outcome.errors) == (numa_nodes(read_topology()) > 1)
 
 
-def test_the_report_waits_for_the_workers_own_program(tmp_path: Path, numactl: str) -> None:
+@pytest.fixture
+def patient(tmp_path: Path) -> dict[str, Any]:
+    """Variables with which a node waits for workers' own programs for as long as they take."""
+    folder = tmp_path / "patient"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(  # the node is a fork of what reads it
+        "from dsrun.launcher.node.workers import observed_affinity\n"
+        f"observed_affinity.PATIENCE = {HANG}\n"
+    )
+    return {"PYTHONPATH": f"{folder}:{IMPORTABLE['PYTHONPATH']}"}
+
+
+def test_the_report_waits_for_the_workers_own_program(
+    tmp_path: Path, numactl: str, patient: dict[str, Any]
+) -> None:
     """Until then, each has what dsrun gave it."""
     need("taskset")
     cpu = max(CPUS)
     words = f"sleep 0.2; taskset -cp {cpu} $$ >&2; exec {sys.executable} see.py"
-    outcome = report(tmp_path, "--bind_to", "core", "--no_python", numactl, "-c", words)
+    outcome = report(tmp_path, "--bind_to", "core", "--no_python", numactl, "-c", words, **patient)
     assert outcome.code == 0, outcome.errors
     assert [one["cpus"] for one in outcome.seen] == [[cpu]] * BOTH
     agree(outcome)
 
 
-def test_the_report_tells_the_real_numactls_memory(tmp_path: Path) -> None:
+def test_the_report_tells_the_real_numactls_memory(tmp_path: Path, patient: dict[str, Any]) -> None:
     need("numactl")
     node = str(min(read_topology().memory_nodes))
     probe = subprocess.run(["numactl", "-m", node, "true"], capture_output=True, check=False)
@@ -297,7 +312,7 @@ def test_the_report_tells_the_real_numactls_memory(tmp_path: Path) -> None:
         pytest.skip("set_mempolicy(2) is forbidden here, as in a container without CAP_SYS_NICE")
     cpu = max(CPUS)
     words = ("--no_python", "numactl", "-m", node, "-C", f"{cpu}", "--", sys.executable, "see.py")
-    outcome = report(tmp_path, *words)
+    outcome = report(tmp_path, *words, **patient)
     assert outcome.code == 0, outcome.errors
     assert [(row["cpus"], row["memory"]) for row in outcome.table] == [
         (f"{cpu}", f"bind:{node}")

@@ -16,7 +16,10 @@ import pytest
 
 from dsrun.launcher.common import output_file
 from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.head.report import file
+
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,7 +145,10 @@ def test_a_terminal_or_null_takes_a_report(capsys: pytest.CaptureFixture[str]) -
         output_file.check("--report_file", path)
         file.write(path, REPORT)
     assert stat.S_ISCHR(os.fstat(line).st_mode)
-    assert b'"exit_code": 7' in os.read(keyboard, 4096)
+    shown = b""
+    while b'"exit_code": 7' not in shown:
+        assert ready([keyboard], HANG), shown
+        shown += os.read(keyboard, 4096)
     os.close(line)
     os.close(keyboard)
     assert capsys.readouterr().err == ""

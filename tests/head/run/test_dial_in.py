@@ -28,7 +28,7 @@ from ...support.clock import Clock
 from ...support.limits import HANG
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from dsrun.launcher.control.stream import FrameStream
 
@@ -211,12 +211,21 @@ def test_a_run_is_launched_while_its_nodes_can_dial(monkeypatch: pytest.MonkeyPa
     assert (report, launched) == ("report", [(job.run, job.parts)])
 
 
+@pytest.fixture
+def kept_port() -> Iterator[int]:
+    """A port that nobody is given meanwhile, and that a job can still listen on (socket(7))."""
+    with socket.socket() as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        one.bind(("", 0))
+        yield one.getsockname()[1]
+
+
 @pytest.mark.parametrize(("secret", "said"), [("", [("warning", WARNING)]), ("open sesame", [])])
 def test_nodes_that_share_a_secret_enter_at_the_known_port(
-    monkeypatch: pytest.MonkeyPatch, secret: str, said: list[tuple[str, str]]
+    monkeypatch: pytest.MonkeyPatch, kept_port: int, secret: str, said: list[tuple[str, str]]
 ) -> None:
     monkeypatch.setenv("DSRUN_TOKEN", secret)
-    job = Job(HERE, "b", dial_in=DialIn(port=free(), first=HERE))
+    job = Job(HERE, "b", dial_in=DialIn(port=kept_port, first=HERE))
     looked: list[tuple[Any, str]] = []
     monkeypatch.setattr(dial_in, "look_for_another", lambda *given: looked.append(given))
 
@@ -236,11 +245,3 @@ def test_nodes_that_share_a_secret_enter_at_the_known_port(
     assert report == "report"
     assert (job.admitted, job.called_off) == ([1], [])
     assert job.said == said
-
-
-def free() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as one:
-        one.bind((HERE, 0))
-        port: int = one.getsockname()[1]
-        return port

@@ -33,6 +33,7 @@ from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 
 from ...support.fake_fleet import losses, story
+from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -124,7 +125,7 @@ class Played:
 def run(instead: int, says: bytes, *, leaves: bool = False) -> Report:
     """How a job ends whose second node says this instead of answering that frame."""
     loop = Loop()
-    late = loop.call_later(20.0, loop.stop)
+    late = loop.call_later(HANG, loop.stop)
     console = Console(loop, level="critical")
     fleet = Fleet(PLAN.nodes, loop, console.log, SPEC.supervision.heartbeat_timeout)
     part = Part(Played(instead, says, leaves=leaves), PLAN.nodes)  # type: ignore[arg-type]
