@@ -13,7 +13,7 @@ from dsrun.launcher.control import local
 
 from ..support.limits import NEVER, wait_for
 from .command import CHECKOUT, Running
-from .jobs import AT_ONCE, options, parent
+from .jobs import AT_ONCE, launchers, options
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,9 +36,10 @@ for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     signal.signal(number, lambda got, _: os._exit(0))
 print("is up", os.getpid(), flush=True)
 signal.signal(signal.SIGALRM, lambda *_: None)
+signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
 while not os.path.exists(sys.argv[1]):
-    signal.setitimer(signal.ITIMER_REAL, 0.01)
     signal.pause()
+signal.setitimer(signal.ITIMER_REAL, 0)
 """
 
 
@@ -121,11 +122,7 @@ class Held:
 
     def launchers(self, host: str) -> tuple[int, int]:
         """Return the pids of the guard and of the node launcher on a host, the first of several."""
-        found = self._cluster.processes()
-        pids = {p.pid for p in found if p.host == host and p.argv[1:4] == ("-E", "-S", "-c")}
-        guards = [pid for pid in sorted(pids) if parent(pid) not in pids]
-        launcher = next(pid for pid in sorted(pids) if parent(pid) == guards[0])
-        return guards[0], launcher
+        return launchers(self._cluster, host)[0]
 
     def workers(self) -> list[int]:
         """Return the pids of all workers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +31,7 @@ LOST = 75
 AT_ONCE = ("--heartbeat_timeout", f"{NEVER:g}", "--grace", f"{NEVER:g}")
 """Options with which neither silence nor SIGKILL ends a job that a test waits for."""
 
-GRACE = 2.0
+GRACE = 5.0
 """Seconds for deaf workers, long enough to hear a signal on a busy machine."""
 
 HEAD = """
@@ -153,10 +154,8 @@ class Job:
 
     def launchers(self, host: str) -> tuple[int, int]:
         """The pids of the guard and of the node launcher on a host."""
-        found = self._cluster.processes()
-        pids = {p.pid for p in found if p.host == host and p.argv[1:4] == ("-E", "-S", "-c")}
-        (launcher,) = [pid for pid in pids if parent(pid) in pids]
-        return parent(launcher), launcher
+        (both,) = launchers(self._cluster, host)
+        return both
 
     def wait(self) -> tuple[int, str]:
         """The exit code and the error output of dsrun, once it has ended."""
@@ -185,6 +184,23 @@ def options(launcher: str) -> tuple[str, ...]:
         return "--launcher", launcher
     engine.need()
     return engine.options
+
+
+def launchers(cluster: Cluster, host: str) -> list[tuple[int, int]]:
+    """The pids of each guard on a host and of its node launcher, in the order of the pids.
+
+    A fork of the node launcher has the same command line for a moment, but not the same parent.
+    """
+    parents = {}
+    for process in cluster.processes():
+        if process.host == host and process.argv[1:4] == ("-E", "-S", "-c"):
+            with suppress(OSError):  # it has ended
+                parents[process.pid] = parent(process.pid)
+    return sorted(
+        (above, pid)
+        for pid, above in parents.items()
+        if above in parents and parents[above] not in parents
+    )
 
 
 def parent(pid: int) -> int:

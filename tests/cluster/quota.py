@@ -28,13 +28,16 @@ FORMS = {
 host that has a quota uses it up, and the others do not wait, however busy the machine is."""
 
 
-def _is_emptied(group: Path) -> bool:
-    """Move out what is in a group; return whether nothing was."""
-    found = (group / "cgroup.procs").read_text().split()
-    for pid in found:
+def _is_removed(group: Path) -> bool:
+    """Move out what is in a group, and remove it; return whether that was possible."""
+    for pid in (group / "cgroup.procs").read_text().split():
         with suppress(OSError):  # it has ended
             (group.parent / "cgroup.procs").write_text(pid)
-    return not found
+    try:
+        group.rmdir()
+    except OSError:  # something has come meanwhile, or is not gone yet: a process that dies
+        return False
+    return True
 
 
 @contextmanager
@@ -53,8 +56,7 @@ def cpu_cgroup(name: str, cores: float) -> Iterator[Path]:
                 yield group
                 return
         finally:
-            wait_for(partial(_is_emptied, group), "an empty cgroup")
-            group.rmdir()
+            wait_for(partial(_is_removed, group), "an empty cgroup")
     pytest.skip("no control group with a CPU quota can be made here")
 
 

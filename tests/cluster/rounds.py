@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..support.limits import HANG
-from .jobs import parent
+from .jobs import launchers
 from .scripts import TRACEBACK
 
 if TYPE_CHECKING:
@@ -35,17 +34,21 @@ import os, signal, sys, time
 folder = os.path.dirname(sys.argv[0])
 names = ("RANK", "WORLD_SIZE", "GROUP_RANK", "LOCAL_RANK", "TORCHELASTIC_RESTART_COUNT",
          "TORCHELASTIC_MAX_RESTARTS", "MASTER_ADDR")
-print("up", *(os.environ[name] for name in names), os.getpid(), flush=True)
+where = f"{folder}/alive-{os.uname().nodename}-{os.environ['LOCAL_RANK']}"
 
 def stop(number, frame):
     print("hears", signal.Signals(number).name, flush=True)
     os._exit(0)
 
-signal.signal(signal.SIGTERM, stop)
-where = f"{folder}/alive-{os.uname().nodename}-{os.environ['LOCAL_RANK']}"
-while not os.path.exists(f"{folder}/end"):
+def live():
     with open(where, "a") as file:
         file.write(f"{time.monotonic()}\\n")
+
+signal.signal(signal.SIGTERM, stop)
+live()
+print("up", *(os.environ[name] for name in names), os.getpid(), flush=True)
+while not os.path.exists(f"{folder}/end"):
+    live()
     if os.path.exists("-".join((f"{folder}/fail", os.environ[names[0]], os.environ[names[4]]))):
         os._exit(7)
     time.sleep(0.02)
@@ -82,17 +85,8 @@ def ended(running: Running, folder: Path, code: int = 0) -> str:
 
 
 def node_launcher(cluster: Cluster, host: str) -> int:
-    """The node launcher on a host, not its guard, of which it is a child."""
-    found = {
-        p.pid for p in cluster.processes() if p.host == host and p.argv[1:4] == ("-E", "-S", "-c")
-    }
-
-    def is_child(pid: int) -> bool:
-        with suppress(OSError):  # it has ended
-            return parent(pid) in found
-        return False
-
-    return max(filter(is_child, found), default=max(found))
+    """The node launcher on a host, the last of several: a lost one may not have ended yet."""
+    return launchers(cluster, host)[-1][1]
 
 
 def torch_agent(cluster: Cluster, host: str) -> int:

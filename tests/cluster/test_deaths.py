@@ -76,7 +76,8 @@ FAULTS = {
         """,
         139,
         "unknown",
-        r"native code has crashed, called by launch \(work.py:\d+\)",
+        r"native code has crashed"
+        r"(, called by launch \(work.py:\d+\)| in libc\.so\.6 \(segfault\))",
     ),
     "a port in use": Fault(
         """
@@ -95,9 +96,11 @@ FAULTS = {
 }
 
 LISTENER = (
-    "import socket, sys; one = socket.create_server(('127.0.0.1', 0));"
-    " open('port', 'w').write(str(one.getsockname()[1])); sys.stdin.read()"
+    "import socket, os, sys; one = socket.create_server(('127.0.0.1', 0));"
+    " open('number', 'w').write(str(one.getsockname()[1])); os.rename('number', 'port');"
+    " sys.stdin.read()"
 )
+"""The file `port` has the number as soon as it is there."""
 
 
 @pytest.mark.parametrize(

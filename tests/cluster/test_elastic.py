@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..support.limits import wait_for
-from .command import Dsrun
+from .command import Dsrun, own_lines
 from .jobs import AT_ONCE, LOST, options
 from .reaching import UNUSABLE, ssh_file
 from .rounds import (
@@ -247,7 +247,7 @@ def test_a_torch_that_does_not_do_is_refused(
     (tmp_path / "torch.py").write_text(torch)
     where = ("--host", "n1:1,n2:1", "--accelerator", "cpu", "--nnodes", "1:2")
     done = dsrun(*where, work, env={"PYTHONPATH": str(tmp_path)})
-    first, last = done.stderr.splitlines()[1:]
+    first, last = own_lines(done.stderr)[1:]
     assert done.returncode == UNUSABLE
     assert re.match(rf"dsrun: lost n\d: .*{said}.*; going on without it$", first)
     assert re.match(rf"dsrun: n\d: .*{said}", last)
@@ -372,7 +372,9 @@ def test_a_cable_is_cut_and_mended(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, shorter: bool
 ) -> None:
     """A short cut is no event; after a long one the node is back, and never was there twice."""
-    running = elastic(dsrun, work, "n1:1,n2:1", "--elastic_training")
+    lease = 20 if shorter else 6
+    beats = ("--heartbeat_timeout", f"{lease}")
+    running = elastic(dsrun, work, "n1:1,n2:1", "--elastic_training", *beats)
     up(running, 2, 2)
     cut = time.monotonic()
     with cluster.host("n2").unplugged():
@@ -383,7 +385,7 @@ def test_a_cable_is_cut_and_mended(
     mended = time.monotonic()
     if not shorter:
         running.wait_for_output(r"(?s)(n2:1\| up 1 2 .*){2}", IMPORT)
-    goes_on(tmp_path, mended + 6 if shorter else mended)
+    goes_on(tmp_path, mended + lease if shorter else mended)
     said = ended(running, tmp_path)
     assert ("lost" in said) != shorter
     assert running.stdout.count("n2:1| up 1 2 ") == (1 if shorter else 2)

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import sys
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,7 +54,8 @@ class Exec:
         """Kill the processes with this argument."""
         for one in self.cluster.processes():
             if word in one.argv:
-                os.kill(one.pid, signal.SIGKILL)
+                with suppress(ProcessLookupError):  # its session has ended it
+                    os.kill(one.pid, signal.SIGKILL)
 
     def close(self) -> None:
         for running in self._started:
@@ -98,7 +99,7 @@ def test_commands_and_files_over_ssh(execute: Exec, cluster: Cluster) -> None:
     assert done.stderr == "dsrun: n3: exit code 1\n"
     copy_and_fetch(execute, *ALL)
     with ssh_file(cluster, "known_hosts", known(cluster, "login n1 n3 n4")):
-        options = ("--connect_timeout", "5", "--host", "n1,n2,blackhole")
+        options = ("--connect_timeout", "15", "--host", "n1,n2,blackhole")
         done = execute(*options, "hostname")
     assert (done.returncode, done.stdout) == (69, "n1: n1\n")
     assert re.search("dsrun: n2: unknown host key", done.stderr)

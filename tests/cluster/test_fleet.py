@@ -13,7 +13,7 @@ import pytest
 
 from ..support.limits import wait_for
 from .command import CHECKOUT, Running
-from .jobs import BY_NAME, options, parent
+from .jobs import BY_NAME, launchers, options
 from .traces import Traces
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ class Runs:
 
     def kill_launcher(self, host: str) -> None:
         """Kill the node launcher of a host, not its guard."""
-        found = self._cluster.processes()
-        pids = {p.pid for p in found if p.host == host and p.argv[1:4] == ("-E", "-S", "-c")}
-        (launcher,) = [pid for pid in pids if parent(pid) in pids]
+        ((_, launcher),) = launchers(self._cluster, host)
         os.kill(launcher, signal.SIGKILL)
 
     def ends(self) -> dict[str, tuple[int, str]]:

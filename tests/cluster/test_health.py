@@ -53,15 +53,15 @@ def check(tmp_path: Path) -> None:
 def test_nodes_that_fail_or_hang_are_named_or_left_out(dsrun: Dsrun, tmp_path: Path) -> None:
     (tmp_path / "bad-n1").write_text(BUS)
     (tmp_path / "hang-n2").touch()
-    common = ("--host", "n1:1,n2:1,n3:1", *HEALTH, "--health_timeout", "3")
+    common = ("--host", "n1:1,n2:1,n3:1", *HEALTH, "--health_timeout", "8")
     refused = dsrun(*common, "show.py")
     assert refused.returncode == 69
     assert f"dsrun:   n1: {BAD}\n" in refused.stderr
-    assert "dsrun:   n2: --health_command failed (stopped after 3 s): hangs\n" in refused.stderr
+    assert "dsrun:   n2: --health_command failed (stopped after 8 s): hangs\n" in refused.stderr
     done = dsrun(*common, "--exclude_unhealthy", "--min_elastic_nodes", "1", "show.py")
     assert (done.returncode, done.stdout.count("shows 0 1")) == (0, 1)
     assert f"dsrun: n1: {BAD}\ndsrun: n2: --health" in done.stderr
-    assert "(stopped after 3 s): hangs; starting without them\n" in done.stderr
+    assert "(stopped after 8 s): hangs; starting without them\n" in done.stderr
 
 
 @pytest.mark.tier("ci")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
+import select
 import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,14 +20,21 @@ from ..support.limits import HANG, wait_for
 from ..support.needs import need
 from .command import CHECKOUT, Running
 from .hosts import Cluster, Process
-from .machines import BLACKHOLE, HOME, UNREACHABLE
+from .machines import BLACKHOLE, HOME, PRIVATE, UNREACHABLE
 from .traces import Traces, nothing_left
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from .machines import Machine
 
 SCRIPT = [sys.executable, str(Path(__file__).with_name("hosts.py"))]
 WATCHFUL_SSH = ["ssh", "-o", "ServerAliveInterval=1", "-o", "ServerAliveCountMax=2"]
+MOUNTS = re.compile(
+    f" (/proc|/etc|/run|/run/(netns|shared|etc)/.*|{'|'.join(PRIVATE)}|/proc/.*/boot_id) "
+    "|dsrun-cluster-"
+)
+"""What a cluster has mounted, and where, in `/proc/self/mountinfo`."""
 COUNT = """
 cd {folder}; i=0
 until [ -e enough ]; do
@@ -54,11 +64,12 @@ def start(cluster: Cluster, *command: str) -> Running:
 
 
 def footprint() -> tuple[str, ...]:
-    """What of the real machine a cluster could have changed."""
+    """What of the real machine a cluster could have changed, and other tests beside it do not."""
     links = subprocess.run(["ip", "-brief", "link"], capture_output=True, text=True, check=True)
     home = Path(pwd.getpwuid(os.getuid()).pw_dir)
-    texts = [Path(path).read_text() for path in ("/proc/self/mountinfo", "/etc/hosts")]
-    return (links.stdout, *texts, *sorted(map(str, [*home.iterdir(), *home.glob(".ssh/*")])))
+    mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+    keys = sorted(map(str, [*home.glob(".ssh"), *home.glob(".ssh/*")]))
+    return (links.stdout, Path("/etc/hosts").read_text(), *filter(MOUNTS.search, mounts), *keys)
 
 
 def members(name: str) -> list[str]:
@@ -200,15 +211,29 @@ def test_a_short_cut_loses_nothing(cluster: Cluster, name: str, tmp_path: Path) 
     assert session.wait().stdout == "".join(f"line {i}\n" for i in range(written()))
 
 
+@contextmanager
+def ends_of(pids: Iterable[int]) -> Iterator[list[select.poll]]:
+    """A poll for the end of each of these processes, but for those that have ended."""
+    with ExitStack() as handles:
+        polls = []
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                handle = os.pidfd_open(pid)
+                handles.callback(os.close, handle)
+                polls.append(select.poll())
+                polls[-1].register(handle, select.POLLIN)
+        yield polls
+
+
 def test_a_power_cut_is_silent_and_takes_every_process(cluster: Cluster) -> None:
     n4 = cluster.host("n4")
     session = start(cluster, *WATCHFUL_SSH, "n4", "echo connected; exec setsid sleep 600")
     session.wait_for_output("connected")
     assert n4.run(["touch", "/tmp/lost"]).returncode == 0
     boot_id = n4.run(["cat", "/proc/sys/kernel/random/boot_id"]).stdout
-    running = [p.pid for p in cluster.processes() if p.host == "n4"]
-    with n4.powered_off():
-        assert [pid for pid in running if Path(f"/proc/{pid}").exists()] == []
+    pids = [p.pid for p in cluster.processes() if p.host == "n4"]
+    with ends_of(pids) as ends, n4.powered_off():
+        assert all(one.poll(HANG * 1000) for one in ends), "a process has outlived its host"
         ended = session.wait()
     assert (ended.returncode, "not responding" in ended.stderr) == (255, True)
     assert not (n4.root / "tmp/lost").exists()
@@ -308,8 +333,16 @@ def test_what_is_left_behind_is_seen_and_removed(cluster: Cluster, what: str, na
     command, complaint = LEFTOVERS[what]
     traces = Traces(cluster)
     with pytest.raises(AssertionError, match=f"{name}: {complaint}"), nothing_left(cluster, 0.3):
-        assert machine.run(["sh", "-c", command]).returncode == 0
+        leave(cluster, machine, command)
     wait_for(lambda: traces.leftovers() == [], "a clean cluster")
+
+
+def leave(cluster: Cluster, machine: Machine, command: str) -> None:
+    """Run a command that leaves something behind; a process is no shell any more."""
+    assert machine.run(["sh", "-c", command]).returncode == 0
+    if "sleep" in command:
+        sleeper = (machine.name, ("sleep", "600"))
+        wait_for(lambda: sleeper in [(p.host, p.argv) for p in cluster.processes()], "the process")
 
 
 def test_a_listener_left_behind_is_seen(cluster: Cluster) -> None:
@@ -359,7 +392,7 @@ def test_nothing_is_left_of_a_cluster() -> None:
     assert sleeper.wait(HANG) == -signal.SIGKILL
     sleeper.communicate()
     assert footprint() == before
-    assert members(name) == []
+    wait_for(lambda: members(name) == [], "the end of every process of the cluster")
 
 
 @pytest.fixture

@@ -206,7 +206,7 @@ def test_causes_of_every_kind_are_told_together(
         ssh_file(cluster, "known_hosts", known(cluster, "login n1 n2 n3")),
     ):
         hosts = "n1 n2 n3 n4 nobody blackhole"
-        found = causes(dsrun(*on(hosts, launcher, "--connect_timeout", "8"), path))
+        found = causes(dsrun(*on(hosts, launcher, "--connect_timeout", "15"), path))
     assert list(found) == ["n2", "n3", "n4", "nobody", "blackhole"]
     assert "unknown host key" in found["n4"]
 

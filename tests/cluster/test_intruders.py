@@ -14,7 +14,7 @@ import pytest
 
 from ..support.limits import wait_for
 from ..support.needs import need
-from .command import Running
+from .command import Running, own_lines
 from .intruder import QUICK, WAYS
 from .reaching import UNUSABLE, on, script
 
@@ -103,7 +103,7 @@ def test_strangers_while_an_elastic_job_runs(
     go.touch()
     ended = running.wait()
     assert sorted(re.findall(".*and done", ended.stdout)) == ["n1:0| and done", "n2:1| and done"]
-    told = ended.stderr.splitlines()[1:]
+    told = own_lines(ended.stderr)[1:]
     assert (ended.returncode, bool(told)) == (0, True), ended.stderr
     pattern = "dsrun: rejected \\d+ connections? from [0-9.]+ in the last second: no proof"
     assert not [line for line in told if not re.fullmatch(pattern, line)]

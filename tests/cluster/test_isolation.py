@@ -172,7 +172,7 @@ def demoted(dsrun: Dsrun, tmp_path: Path, launcher: str) -> tuple[Running, str]:
     """A job whose worker has become another user and does not mind signals."""
     path = script(tmp_path, DEMOTED)
     running = dsrun.start(*target(launcher), path)
-    running.wait_for_output("is up", 30)
+    running.wait_for_output("is up")
     return running, path
 
 
@@ -211,7 +211,7 @@ def test_a_process_that_looks_like_a_worker_is_left_alone(
         assert alike.stdout
         assert alike.stdout.readline() == "is up\n"
         running = dsrun.start(*on("n1", launcher), path)
-        running.wait_for_output("is up", 30)
+        running.wait_for_output("is up")
         running.process.send_signal(signal.SIGINT)
         assert running.wait().returncode == 128 + signal.SIGINT
         assert alike.poll() is None
