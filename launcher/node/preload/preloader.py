@@ -254,6 +254,8 @@ class Preloader:
         try:
             for first in range(0, lacking, BATCH):
                 self._ask_for(min(BATCH, lacking - first))
+        except ConnectionError:
+            self.give_up(self._last_words())
         except OSError as error:
             self.give_up(f"it was not asked to fork: {error}")
 

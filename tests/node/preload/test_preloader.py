@@ -217,6 +217,13 @@ def test_a_module_that_is_not_found_does_not(history: History) -> None:
     assert history.one.phase is Phase.READY
 
 
+def test_one_that_is_asked_before_its_end_was_seen_has_ended(history: History) -> None:
+    history.imports()
+    history.fake.line.close()
+    history.when_ready(1)
+    assert (history.calls, history.one.problem) == (["ready"], "it has ended")
+
+
 @pytest.mark.parametrize("ready", [False, True])
 def test_whoever_waits_does_not_wait_for_one_that_has_died(history: History, ready: bool) -> None:
     if ready:
