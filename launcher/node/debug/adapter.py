@@ -27,6 +27,8 @@ def main() -> None:
     # It would open ports where it has none yet; a socket that is not bound has the port 0.
     servers.listener = socket.socket()
     clients.listener = None
+    # It would tell its editor of its ports, also one that has said goodbye and gone.
+    sessions.report_sockets = lambda: None
     clients.Client("stdio")
     servers.Connection(line)
     sessions.wait_until_ended()
