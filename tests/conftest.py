@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import resource
 import signal
 import sys
+import traceback
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +18,7 @@ import pytest
 from .support import tiers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
 
 def _installed() -> bool:
@@ -62,6 +64,21 @@ def _handlers() -> Iterator[None]:
     for number, handler in before.items():
         if signal.getsignal(number) is not handler:
             signal.signal(number, handler)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    call: pytest.CallInfo[None],
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Drop what a failed test has in its frames: it would be dropped, and told of, in the next."""
+    report = yield
+    if call.excinfo is not None and report.failed:
+        for frame, _ in traceback.walk_tb(call.excinfo.tb):
+            with suppress(RuntimeError):  # it still runs
+                frame.clear()
+            _locals = frame.f_locals  # before Python 3.13 a copy, made anew whenever it is read
+        gc.collect()
+    return report
 
 
 def _children() -> set[int]:

@@ -25,14 +25,38 @@ def test_that_has_no_children():
 """
 
 
+DROPS = """
+import gc, socket
+
+def test_that_fails_with_a_socket():
+    left = socket.socketpair()
+    assert left is None
+
+def test_after_it():
+    gc.collect()
+"""
+
+
+def pytest(folder: Path, tests: str, *options: str) -> str:
+    """What pytest prints of these tests, with our conftest."""
+    file = folder / "test_x.py"
+    file.write_text(tests)
+    ours = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-c", "/dev/null", *options]
+    command = [sys.executable, "-m", "pytest", "-q", *ours, f"--rootdir={folder}", str(file)]
+    return subprocess.run(
+        command, cwd=CHECKOUT, stdout=subprocess.PIPE, text=True, check=False
+    ).stdout
+
+
 def test_a_process_that_a_test_leaves_is_its_own_fault_and_nobody_elses(tmp_path: Path) -> None:
-    file = tmp_path / "test_x.py"
-    file.write_text(TESTS)
-    ours = ["-p", "tests.conftest", "-p", "no:cacheprovider", "-c", "/dev/null"]
-    command = [sys.executable, "-m", "pytest", "-q", *ours, f"--rootdir={tmp_path}", str(file)]
-    ran = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
-    assert "2 passed, 1 error" in ran.stdout
-    assert re.findall("^ERROR .*::(\\w+)", ran.stdout, re.MULTILINE) == [
-        "test_that_leaves_something"
-    ]
-    assert "kill -STOP" in ran.stdout.partition("processes that the test has left running")[2]
+    shown = pytest(tmp_path, TESTS)
+    assert "2 passed, 1 error" in shown
+    assert re.findall("^ERROR .*::(\\w+)", shown, re.MULTILINE) == ["test_that_leaves_something"]
+    assert "kill -STOP" in shown.partition("processes that the test has left running")[2]
+
+
+def test_what_a_failed_test_drops_does_not_fail_the_next(tmp_path: Path) -> None:
+    shown = pytest(tmp_path, DROPS, "-W", "error")
+    assert set(re.findall("^(?:ERROR|FAILED) .*::(\\w+)", shown, re.MULTILINE)) == {
+        "test_that_fails_with_a_socket"
+    }
