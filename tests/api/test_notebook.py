@@ -34,7 +34,8 @@ up = pathlib.Path({path!r} + ".rank")
 def work(path):
     print("up", flush=True)
     pathlib.Path(path).touch()
-    signal.pause()
+    while True:
+        time.sleep(0.02)
 def tell():
     while not up.exists() or signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         time.sleep(0.01)

@@ -160,7 +160,7 @@ def stop(number, frame):
     os._exit(0)
 signal.signal(signal.SIGTERM, stop)
 os.write(1, b'\\n')
-while True: signal.pause()
+while True: time.sleep(0.02)
 """
     one = command.run(*python(text))
     one.line_of_output(), one.line_of_output()
