@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -81,7 +82,8 @@ def notebook() -> Iterator[Notebook]:
     patch.setenv("PYTHONPATH", IMPORTABLE["PYTHONPATH"])
     book = NotebookNode(nbformat.v4.new_notebook())  # type: ignore[no-untyped-call]
     # With TCP, ports are chosen before the kernel binds them, and others may have them by then.
-    config = Config(KernelManager={"transport": "ipc"})
+    folder = tempfile.TemporaryDirectory()  # the sockets' names begin with this path
+    config = Config(KernelManager={"transport": "ipc", "ip": f"{folder.name}/kernel"})
     limits: dict[str, Any] = dict.fromkeys(
         ("timeout", "iopub_timeout", "startup_timeout"), int(HANG)
     )
@@ -90,6 +92,7 @@ def notebook() -> Iterator[Notebook]:
         one = Notebook(client)
         one.run(FIRST)
         yield one
+    folder.cleanup()
     patch.undo()
 
 
