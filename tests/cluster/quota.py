@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.control_groups import removed
 from ..support.limits import wait_for
 
 if TYPE_CHECKING:
@@ -33,11 +34,7 @@ def _is_removed(group: Path) -> bool:
     for pid in (group / "cgroup.procs").read_text().split():
         with suppress(OSError):  # it has ended
             (group.parent / "cgroup.procs").write_text(pid)
-    try:
-        group.rmdir()
-    except OSError:  # something has come meanwhile, or is not gone yet: a process that dies
-        return False
-    return True
+    return removed(group)  # not if something has come meanwhile, or is dying still
 
 
 @contextmanager

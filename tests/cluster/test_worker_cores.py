@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +14,7 @@ import pytest
 from dsrun.launcher.common.cpu_list import format_cpus
 from dsrun.launcher.node.binding.topology import read_topology
 
+from ..support.control_groups import removed
 from ..support.limits import wait_for
 from ..support.needs import need
 from . import tell
@@ -268,13 +269,6 @@ def test_where_one_node_has_memory_numactl_is_not_asked(
 
 
 # A part of the machine
-
-
-def removed(group: Path) -> bool:
-    """Remove a control group, unless a process is still in it; whether it is gone."""
-    with suppress(OSError):
-        group.rmdir()
-    return not group.exists()
 
 
 @contextmanager

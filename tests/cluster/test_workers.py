@@ -7,13 +7,14 @@ import os
 import re
 import signal
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ..support.control_groups import removed
 from ..support.limits import wait_for
 from .command import COMMAND
 from .jobs import BY_NAME, DEAF, GRACE, OBEDIENT, Job, everywhere, here_and_there, options, state
@@ -107,13 +108,6 @@ def test_last_words_are_in_the_report(
     report = errors[errors.rindex("dsrun: rank 2 (n2, local rank 0, pid") :]
     assert words in report
     assert f"\n    {last}" in report
-
-
-def removed(group: Path) -> bool:
-    """Remove a control group, unless a process is still in it; whether it is gone."""
-    with suppress(OSError):
-        group.rmdir()
-    return not group.exists()
 
 
 @contextmanager
