@@ -22,7 +22,10 @@ class Printer:
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
 
     def label(self, rank: int, text: str, streams: Sequence[int]) -> None:
-        """Show these streams of a rank, with `text` before each line."""
+        """Show these streams of a rank, with `text` before each line, and no others."""
+        for stream in (1, 2):
+            if before := self._labellers.pop((rank, stream), None):
+                show(stream, before.end())
         for stream in streams:
             self._labellers[rank, stream] = Labeller(text.encode("utf-8", "surrogateescape"))
             self._sanitizers[rank, stream] = Sanitizer()

@@ -81,7 +81,11 @@ class Console:
         self._folded: dict[int, Folded] = {}
 
     def label(self, rank: int, text: str, streams: Collection[int]) -> None:
-        """Print these streams (1, 2) of a rank, with `text` before each line."""
+        """Print these streams (1, 2) of a rank, with `text` before each line, and no others."""
+        for stream in self._sinks:
+            if before := self._labellers.pop((rank, stream), None):
+                self._settle()
+                self._screen.finish(self._sinks[stream], before)
         for stream in streams:
             self._labellers[rank, stream] = Labeller(self._in_colour(rank, text, stream))
             self._sanitizers[rank, stream] = Sanitizer()

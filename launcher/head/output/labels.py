@@ -11,11 +11,8 @@ import re
 LONGEST = 64 * 1024
 """Bytes of a line beyond which it is printed in pieces; later pieces have a plus for the bar."""
 
-# Line ends of terminals and of Windows, also doubled.
-_ENDS = re.compile(rb"\r+\n")
-
-# What a progress bar overwrites: everything up to the last carriage return within a line.
-_OVERWRITTEN = re.compile(rb"[^\n]*\r")
+# The beginning of a UTF-8 character whose rest has not come yet.
+_CUT_OFF = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
 
 # The patterns below are for terminals only, and are compiled when first used.
 
@@ -66,19 +63,24 @@ class Sanitizer:
 
 
 class Labeller:
-    """Splits one stream of one rank into lines, and labels them.
+    """Splits one stream of one rank into lines, and labels them. No byte is returned twice.
+
+    A line of which a part has been returned goes on with a plus for the bar in its label. A
+    carriage return overwrites what stands before it in its line; but if a part of that has been
+    returned, it ends it like a line.
 
     Attributes:
-        carry: the line that has not ended yet, without its label.
-        moving: whether a carriage return has overwritten it; the reader of this flag resets it.
+        carry: what has not been returned of the line that has not ended, without its label.
+        open: whether the last part that was returned has no line end; reset by who prints one.
     """
 
     def __init__(self, label: bytes) -> None:
         self.label = label
         self.carry = b""
-        self.moving = False
+        self.open = False
         self._continued = label.replace(b"|", b"+", 1)
-        self._piece = False
+        self._part = False
+        self._state = b""
 
     def feed(self, data: bytes) -> bytes:
         """Add a block; return the labelled lines that are now whole, each with its line end."""
@@ -87,53 +89,94 @@ class Labeller:
     def split(self, data: bytes) -> bytes:
         """Add a block; return the lines that are now whole, without labels, with their ends."""
         data = self.carry + data
+        if b"\r" in data:
+            return self._overwrite(data.split(b"\n"))
         cut = data.rfind(b"\n") + 1
-        whole, self.carry = data[:cut], data[cut:]
-        if b"\r" in whole:
-            whole = _OVERWRITTEN.sub(b"", _ENDS.sub(b"\n", whole))
-        if b"\r" in self.carry:
-            self.carry, self.moving = _latest(self.carry), True
-        return whole
+        self.carry = data[cut:]
+        if cut:
+            self._state = b""
+        return data[:cut]
+
+    def _overwrite(self, lines: list[bytes]) -> bytes:
+        """Do the same with lines in which there are carriage returns."""
+        if self._part:
+            first, _, then = lines[0].partition(b"\r")
+            if then := then.lstrip(b"\r"):
+                lines[:1] = first, then
+        last = lines.pop()
+        if lines:
+            self._state = b""
+        body = last.rstrip(b"\r")
+        before, _, latest = body.rpartition(b"\r")
+        self._state = _latest(before) or self._state
+        self.carry = latest + last[len(body) :][:1]
+        return b"".join(_latest(line) + b"\n" for line in lines)
 
     def labelled(self, whole: bytes) -> bytes:
         """Return what `split` has returned with labels, and pieces of an endless line."""
         lines = self._labelled(whole) if whole else b""
-        return lines + self._pieces() if len(self.carry) > LONGEST else lines
+        if len(self.carry) <= LONGEST:
+            return lines
+        piece = self._labelled(self._take() + b"\n")
+        self._part = True
+        return lines + piece
 
     @property
     def in_pieces(self) -> bool:
         """Whether a line is printed in pieces: `labelled` must be given what `split` returned."""
-        return self._piece or len(self.carry) > LONGEST
+        return self._part or len(self.carry) > LONGEST
 
     @property
     def unfinished(self) -> bytes:
-        """The line that has not ended yet, labelled; its last carriage return is left out."""
-        return self._next_label + self.carry.rstrip(b"\r")
+        """The line that has not ended yet; its last carriage return is left out."""
+        return self.carry.rstrip(b"\r")
 
-    @property
-    def _next_label(self) -> bytes:
-        return self._continued if self._piece else self.label
+    def state(self) -> bytes:
+        """Return the newest whole state of a progress bar, without its label, or b""."""
+        if self.carry.endswith(b"\r") and not self._part and (state := self.unfinished):
+            self.carry, self._state, self._part = b"\r", b"", True
+            return state
+        state, self._state = self._state, b""
+        return state
+
+    def part(self) -> bytes:
+        """Return the line so far, labelled, without a line end; b"" if there is nothing of it."""
+        text = self._take()
+        if not text:
+            return b""
+        label = b"" if self.open else self._next_label
+        self._part = self.open = True
+        return label + text
 
     def end(self) -> bytes:
         """Return the last line, which had no line end, with one."""
-        line, self.carry = self.carry.rstrip(b"\r"), b""
-        return self._labelled(line + b"\n") if line else b""
+        line, self.carry = self.unfinished, b""
+        return self._labelled(line + b"\n") if line or self._part else b""
+
+    @property
+    def _next_label(self) -> bytes:
+        return self._continued if self._part else self.label
+
+    def _take(self) -> bytes:
+        """Take what may be printed of the line so far: whole characters, and no carriage return."""
+        text = self.unfinished
+        if cut := _CUT_OFF.search(text, max(len(text) - 3, 0)):
+            text = text[: cut.start()]
+        self.carry, self._state = self.carry[len(text) :], b""
+        return text
 
     def _labelled(self, whole: bytes) -> bytes:
-        if not self.label:
-            return whole
         first = self._next_label
-        self._piece = False
+        if self.open:
+            first, self.open = b"", False
+        elif self._part and whole.startswith(b"\n"):  # the part has its line end
+            first, whole = self.label, whole[1:]
+        self._part = False
+        if not self.label or not whole:
+            return whole
         return first + whole[:-1].replace(b"\n", b"\n" + self.label) + b"\n"
 
-    def _pieces(self) -> bytes:
-        """Return the line so far as a piece, so that an endless line does not fill the memory."""
-        piece = self._labelled(self.carry + b"\n")
-        self.carry, self._piece = b"", True
-        return piece
 
-
-def _latest(carry: bytes) -> bytes:
-    """Return what a terminal would show of a line, with its last carriage return."""
-    body = carry.rstrip(b"\r")
-    return body.rpartition(b"\r")[2] + (b"\r" if len(body) < len(carry) else b"")
+def _latest(line: bytes) -> bytes:
+    """Return what a terminal would show of a line."""
+    return line.rstrip(b"\r").rpartition(b"\r")[2]

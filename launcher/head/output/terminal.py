@@ -1,9 +1,9 @@
 """Writes lines to a terminal, with a live area at the bottom, or to a file or pipe.
 
 On a terminal the unfinished line of every rank (a progress bar, a prompt) stays at the bottom and
-is redrawn in place. A file cannot be redrawn: there, a progress bar is written at most once a
-second. A line that only waits for its end is written after a second, and continued if no other
-line has come between.
+is redrawn in place. A file cannot be redrawn: there, the newest whole state of a progress bar is
+written once a second. A line that only waits for its end is written after a second, and goes on in
+place, or with a plus in its label if another line has come between.
 """
 
 from __future__ import annotations
@@ -55,27 +55,24 @@ class StreamOutput:
     def __init__(self, loop: Loop, write: Write, _width: Callable[[], int] = int) -> None:
         self._loop = loop
         self._write = write
-        self._waiting: dict[Key, Labeller] = {}
+        self._waiting: dict[Labeller, Key] = {}
         self._timer = False
-        self._open: dict[int, bytes] = {}
+        self._open: dict[int, Labeller] = {}
         self.folded: Mapping[int, Folded] = {}
 
     def show(self, stream: int, lines: bytes, written: Callable[[], None] | None) -> None:
-        """Write whole lines."""
-        if lines and stream in self._open:
-            lines = self._continued(self._open.pop(stream), lines)
+        """Write whole lines, behind the end of a line that stands open and does not go on."""
+        if lines and (labeller := self._open.pop(stream, None)) and labeller.open:
+            labeller.open = False
+            lines = b"\n" + lines
         self._write(stream, lines, written)
-
-    def _continued(self, shown: bytes, lines: bytes) -> bytes:
-        """Continue the line that was written without an end, or end it if another line comes."""
-        return lines[len(shown) :] if lines.startswith(shown) else b"\n" + lines
 
     def open_line(self, key: Key, labeller: Labeller) -> None:
         """Keep a rank's unfinished line to show it."""
         if not labeller.carry:
-            self._waiting.pop(key, None)
+            self._waiting.pop(labeller, None)
             return
-        self._waiting[key] = labeller
+        self._waiting[labeller] = key
         if not self._timer:
             self._timer = True
             self._loop.call_later(LATEST, self._tick)
@@ -85,16 +82,20 @@ class StreamOutput:
         waiting, self._waiting = self._waiting, {}
         for folded in self.folded.values():
             folded.settle()
-        moving = {key: one for key, one in waiting.items() if one.moving}
-        for stream, text in _unfinished(moving, self.folded):
+        states = {one: state for one in waiting if (state := one.state())}
+        for stream, text in _once(states, waiting, self.folded):
             self.show(stream, text + b"\n", None)
-        for labeller in moving.values():
-            labeller.moving = False
-        if len(waiting) == 1 and not moving:
-            (((_, stream), labeller),) = waiting.items()
-            if stream not in self._open:
-                self._open[stream] = labeller.unfinished
-                self._write(stream, self._open[stream], None)
+        for labeller in states:
+            self.open_line(waiting[labeller], labeller)
+        if len(waiting) == 1 and not states:
+            self._leave_open(*waiting.popitem())
+
+    def _leave_open(self, labeller: Labeller, key: Key) -> None:
+        """Write a line that waits for its end, unless that of another rank stands open."""
+        stream = key[1]
+        if self._open.get(stream, labeller) is labeller and (text := labeller.part()):
+            self._open[stream] = labeller
+            self._write(stream, text, None)
 
     def status(self, text: str) -> None:
         """Do nothing: a file cannot show a status line."""
@@ -122,7 +123,7 @@ class TerminalOutput:
         self._write = write
         self._width = width
         self.folded: Mapping[int, Folded] = {}
-        self._lines: dict[Key, Labeller] = {}
+        self._lines: dict[Labeller, Key] = {}
         self._status = b""
         self._drawn = 0
         self._timer = False
@@ -137,9 +138,9 @@ class TerminalOutput:
     def open_line(self, key: Key, labeller: Labeller) -> None:
         """Keep a rank's unfinished line to show it."""
         if labeller.carry:
-            self._lines[key] = labeller
+            self._lines[labeller] = key
             self._redraw_soon()
-        elif self._lines.pop(key, None) is not None:
+        elif self._lines.pop(labeller, None) is not None:
             self._redraw_soon()
 
     def status(self, text: str) -> None:
@@ -176,27 +177,27 @@ class TerminalOutput:
     def _picture(self) -> bytes:
         """Return the live area: the latest unfinished lines and the status, cut to the width."""
         width = self._width()
-        newest = _unfinished(self._lines, self.folded)[-ROWS:]
+        texts = {one: one.unfinished for one in self._lines if one.carry}
+        newest = _once(texts, self._lines, self.folded)[-ROWS:]
         rows = [_cut(text, width) for _, text in newest]
         rows += [_cut(self._status, width)] if self._status else []
         self._drawn = len(rows)
         return b"\n".join(rows)
 
 
-def _unfinished(
-    lines: Mapping[Key, Labeller], folded: Mapping[int, Folded]
+def _once(
+    texts: Mapping[Labeller, bytes], keys: Mapping[Labeller, Key], folded: Mapping[int, Folded]
 ) -> list[tuple[int, bytes]]:
-    """Return stream and text of unfinished lines; where lines are folded, equal ones once."""
-    same: dict[tuple[int, bytes], list[int]] = {}
-    for (rank, stream), one in lines.items():
-        if one.carry:
-            what = one.carry.rstrip(b"\r") if stream in folded else b"%d" % rank
-            same.setdefault((stream, what), []).append(rank)
+    """Return stream and text of lines, labelled; where lines are folded, equal ones once."""
+    same: dict[tuple[int, bytes, Labeller | None], list[Labeller]] = {}
+    for one, text in texts.items():
+        stream = keys[one][1]
+        same.setdefault((stream, text, None if stream in folded else one), []).append(one)
     return [
-        (stream, lines[ranks[0], stream].unfinished)
-        if len(ranks) == 1
-        else (stream, folded[stream].label(sorted(ranks)) + text)
-        for (stream, text), ranks in same.items()
+        (stream, group[0].label + text)
+        if len(group) == 1
+        else (stream, folded[stream].label(sorted({keys[one][0] for one in group})) + text)
+        for (stream, text, _), group in same.items()
     ]
 
 

@@ -440,6 +440,16 @@ def test_bars_of_several_ranks_are_one_line_in_a_file_behind_the_lines_before(
     assert lines[:3] == ["n:0| saved", "n:0| 11%|#", "n:1-2| 10%|#"]
 
 
+def test_the_last_line_of_a_rank_is_printed_before_it_gets_another_label(capfd: Shown) -> None:
+    console = Console(Loop())
+    for label in ("n1:0| ", "n2:0| "):
+        console.label(0, label, {1})
+        console.feed(0, 1, b"last", nothing)
+    console.label(0, "", {2})
+    console.close()
+    assert capfd.readouterr() == ("n1:0| last\nn2:0| last\n", "")
+
+
 def test_equal_bars_of_several_ranks_are_one_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal(monkeypatch) as both:
         monkeypatch.setenv("COLUMNS", "100")

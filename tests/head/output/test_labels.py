@@ -10,6 +10,8 @@ import pytest
 
 from dsrun.launcher.head.output.labels import LONGEST, Labeller, Sanitizer
 
+from ...support.cost import LINEAR, growth
+
 LABEL = b"w:0| "
 
 
@@ -77,17 +79,36 @@ def test_plain_lines_are_labelled_one_by_one() -> None:
         assert labelled(cut(data, chance), b"") == data
 
 
-def test_an_unfinished_line_is_kept_and_known_to_move() -> None:
+def test_an_unfinished_line_is_kept_and_its_former_states_are_known() -> None:
     labeller = Labeller(LABEL)
     assert labeller.feed(b"a\nloss") == b"w:0| a\n"
-    assert (labeller.carry, labeller.moving) == (b"loss", False)
-    assert labeller.feed(b" 1\r") == b""
-    assert (labeller.carry, labeller.moving) == (b"loss 1\r", True)
-    labeller.moving = False
-    assert labeller.feed(b"loss 2") == b""
-    assert (labeller.carry, labeller.moving) == (b"loss 2", True)
-    assert labeller.end() == b"w:0| loss 2\n"
+    assert (labeller.carry, labeller.state()) == (b"loss", b"")
+    assert labeller.feed(b" 1\rloss 2\rlo") == b""
+    assert (labeller.carry, labeller.state(), labeller.state()) == (b"lo", b"loss 2", b"")
+    assert labeller.feed(b"ss 3\r") == b""
+    assert (labeller.state(), labeller.state()) == (b"loss 3", b"")
+    assert labeller.feed(b"loss 4\rloss 5") == b""
+    assert labeller.end() == b"w:0| loss 5\n"
     assert labeller.end() == b""
+
+
+def test_a_state_that_was_overwritten_is_not_one_of_the_next_line() -> None:
+    """Or a number of ten thousand would be printed twice."""
+    labeller = Labeller(LABEL)
+    assert labeller.feed(b"1\r2") == b""
+    assert labeller.feed(b"\nnext") == b"w:0| 2\n"
+    assert labeller.state() == b""
+
+
+def test_a_part_of_a_line_goes_on_in_place_or_with_a_plus() -> None:
+    labeller = Labeller(LABEL)
+    assert labeller.feed("né".encode()[:2]) == b""
+    assert labeller.part() == b"w:0| n"
+    assert labeller.part() == b""
+    assert labeller.feed("é?".encode()[1:]) == b""
+    assert labeller.part() == "é?".encode()
+    labeller.open = False
+    assert labeller.feed(b" yes\rno\n") == b"w:0+  yes\nw:0| no\n"
 
 
 def test_a_line_without_end_is_shown_in_pieces() -> None:
@@ -100,12 +121,24 @@ def test_a_line_without_end_is_shown_in_pieces() -> None:
     assert labeller.feed(b"z") == b"w+0|3| " + half + half + b"z\n"
     assert labeller.feed(b"rest\nnew\n") == b"w+0|3| rest\nw|0|3| new\n"
     assert labeller.feed(half + half + b"y") == b"w|0|3| " + half + half + b"y\n"
-    assert labeller.feed(b"\nnew\n") == b"w+0|3| \nw|0|3| new\n"
+    assert labeller.feed(b"\nnew\n") == b"w|0|3| new\n"
 
 
 def test_a_long_line_in_one_block_stays_one_line() -> None:
     line = b"x" * (3 * LONGEST)
     assert labelled([line + b"\n"]) == LABEL + line + b"\n"
+
+
+@pytest.mark.parametrize(
+    "line", ["x\r{a}\n", "{r}x\n", "{r}", "x\r{a}\r", "x\r{a}", "{a}{r}\n"], ids=repr
+)
+def test_lines_are_split_in_linear_time(line: str) -> None:
+    def feed(size: int) -> None:
+        data = line.format(a="A" * size, r="\r" * size).encode()
+        for _ in range(20):
+            Labeller(LABEL).feed(data)
+
+    assert growth(feed, 60_000) < LINEAR
 
 
 # -- what a terminal is not told ----------------------------------------------------------------

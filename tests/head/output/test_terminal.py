@@ -77,13 +77,13 @@ def test_a_file_gets_a_moving_line_once_a_second(written: Written) -> None:
         screen.open_line((0, 2), bar)
     assert written == []
     clock.go(0.01)
-    assert written == [(2, b"w:0| 49%\n")]
+    assert written == [(2, b"w:0| 48%\n")]
     clock.go(LATEST)
-    assert len(written) == 1
+    assert written[1:] == [(2, b"w:0| 49%")]
     screen.show(2, bar.feed(b"\r100%\n"), None)
     screen.open_line((0, 2), bar)
     clock.go(LATEST)
-    assert written[1:] == [(2, b"w:0| 100%\n")]
+    assert written[2:] == [(2, b"\nw:0| 100%\n")]
 
 
 def test_a_line_that_has_moved_and_now_waits_is_left_open(written: Written) -> None:
@@ -94,7 +94,7 @@ def test_a_line_that_has_moved_and_now_waits_is_left_open(written: Written) -> N
         line.feed(more)
         screen.open_line((0, 1), line)
         clock.go(LATEST)
-    assert written == [(1, b"w:0| 1%\n"), (1, b"w:0| 1%, continue?")]
+    assert written == [(1, b"w:0| 1%"), (1, b", continue?")]
 
 
 def test_a_file_gets_a_line_that_waits_and_its_end_later(written: Written) -> None:
@@ -129,7 +129,7 @@ def test_a_line_between_ends_the_one_that_stands_open(written: Written) -> None:
     clock.go(LATEST)
     screen.show(1, b"w:1| other\n", None)
     screen.show(1, prompt.feed(b"x\n"), None)
-    assert b"".join(data for _, data in written) == b"w:0| name? \nw:1| other\nw:0| name? x\n"
+    assert b"".join(data for _, data in written) == b"w:0| name? \nw:1| other\nw:0+ x\n"
 
 
 def test_a_file_gets_the_last_line_with_an_end(written: Written) -> None:
@@ -320,17 +320,31 @@ def test_a_moving_line_is_written_once_a_second_however_often_it_moves(written: 
     screen = StreamOutput(clock.loop, writer(written))
     bar = unfinished(b"\r1%")
     for percent in (1, 2):
-        bar.feed(b"\r%d%%" % percent)
+        bar.feed(b"\r%d%%\r" % percent)
         screen.open_line((0, 2), bar)
         clock.go(LATEST / 2)
     assert written == [(2, b"w:0| 2%\n")]
     clock.go(LATEST / 4)
-    bar.feed(b"\r3%")
+    bar.feed(b"\r3%\r")
     screen.open_line((0, 2), bar)
-    clock.go(LATEST * 0.99)
+    clock.go(LATEST * 0.74)
     assert len(written) == 1
     clock.go(LATEST / 100)
     assert written[1:] == [(2, b"w:0| 3%\n")]
+    screen.finish(2, bar)
+    assert len(written) == 2
+
+
+def test_both_streams_of_a_rank_in_one_file_are_lines_of_their_own(written: Written) -> None:
+    clock = Clock()
+    screen = StreamOutput(clock.loop, writer(written))
+    prompt, error = unfinished(b"name? "), unfinished(b"war")
+    screen.open_line((0, 1), prompt)
+    screen.open_line((0, 1), error)
+    screen.show(1, error.feed(b"ning\n"), None)
+    screen.open_line((0, 1), error)
+    clock.go(LATEST)
+    assert written == [(1, b"w:0| warning\n"), (1, b"w:0| name? ")]
 
 
 @pytest.mark.parametrize("stream", [1, 2])
