@@ -96,7 +96,8 @@ class Fleet:
         self._backends: dict[int, Backend] = {}
         self._dial: Dial | None = None
         self._watching = self._closing = False
-        self._suspension = Suspension(loop, lambda: self.connections)
+        self._beat_due = 0.0
+        self._suspension = Suspension(loop, lambda: self.connections, self._reset_silence)
         self._runs: list[Callable[[FleetEvent], None]] = []
         self._lanes: Lanes | None = None
         if shares:
@@ -330,12 +331,14 @@ class Fleet:
         """Send heartbeats to all nodes from now on, and check that theirs arrive."""
         if not self._watching:
             self._watching = True
+            self._beat_due = self.loop.clock()
             self._beat()
 
     def _beat(self) -> None:
         if self._closing:
             return
         now = self.loop.clock()
+        self._forgive(now - self._beat_due)
         for node in self.connections:
             node.reset_notes()
             heard = node.heard()
@@ -346,7 +349,21 @@ class Fleet:
         last = [heard for node in self.connections if (heard := node.heard()) is not None]
         due = min(last, default=now) + self.lease - now
         wait = min(self.lease / messages.BEATS, due) if due > 0 else self.lease / messages.BEATS
+        self._beat_due = now + wait
         self.loop.call_later(wait, self._beat)
+
+    def _forgive(self, late: float) -> None:
+        """Count the silence of the nodes anew if this process was late itself, in seconds."""
+        if late >= self.lease / 2:
+            text = f"dsrun itself was busy or stopped for {late:.0f} s; nodes have their time again"
+            self._log(text, "warning")
+            self._reset_silence()
+
+    def _reset_silence(self) -> None:
+        """Treat every node as heard from just now: what it has sent may not have been read."""
+        self._beat_due = self.loop.clock()
+        for node in self.connections:
+            node.reset_silence(self._beat_due)
 
     def _lose_silent(self, node: NodeConnection, seconds: float) -> None:
         node.close(f"no heartbeat for {seconds:.0f} s")

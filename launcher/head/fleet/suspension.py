@@ -24,10 +24,16 @@ HOLD_TIMEOUT = 0.5
 class Suspension:
     """Stops this process once all nodes have acknowledged it, or `HOLD_TIMEOUT` has passed."""
 
-    def __init__(self, loop: Loop, nodes: Callable[[], Collection[NodeConnection]]) -> None:
-        """Suspend the `nodes` that there are at that time."""
+    def __init__(
+        self,
+        loop: Loop,
+        nodes: Callable[[], Collection[NodeConnection]],
+        resumed: Callable[[], None],
+    ) -> None:
+        """Suspend the `nodes` that there are at that time; call `resumed` after it."""
         self._loop = loop
         self._nodes = nodes
+        self._resumed = resumed
         self._awaited: set[NodeConnection] | None = None
         self._timer: Timer | None = None
 
@@ -54,6 +60,6 @@ class Suspension:
         self._timer.cancel()  # or it would shorten the wait of the next suspension
         self._awaited = None
         os.kill(os.getpid(), signal.SIGSTOP)
+        self._resumed()
         for node in self._nodes():
-            node.reset_silence(self._loop.clock())
             node.send(frames.pack(frames.LEASE, b"count"))

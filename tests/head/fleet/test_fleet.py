@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -281,6 +282,45 @@ def test_a_silent_node_is_lost_after_the_lease_and_not_before(fleet_of: FleetOf)
     job.go(60, silent=["n2"])
     assert job.fleet.nodes[2].connected, "it was not started, so its silence is no sign"
     assert job.said() == []
+
+
+def test_a_runner_that_was_busy_itself_counts_the_silence_anew(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0", lease=16.0)
+    job.listen("n0")
+    node = job.fleet.nodes[0]
+    job.fleet.expect_beats(node)
+    job.fleet.watch()
+    job.go(2.0, silent=["n0"])
+    job.clock.go(21.0)
+    assert node.connected
+    busy = "dsrun itself was busy or stopped for 20 s; nodes have their time again"
+    assert job.said("warning") == [busy]
+    job.go(15.5, silent=["n0"])
+    assert node.connected
+    job.go(0.5, silent=["n0"])
+    assert node.lost == "no heartbeat for 16 s"
+    assert job.said("warning") == []
+
+
+def test_silence_counts_from_the_end_of_a_suspension(
+    fleet_of: FleetOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = fleet_of("n0", lease=16.0)
+    job.listen("n0")
+    node = job.fleet.nodes[0]
+    job.fleet.expect_beats(node)
+    job.fleet.watch()
+
+    def sleep(_pid: int, _number: int) -> None:
+        job.clock.now += 1000.0
+
+    monkeypatch.setattr(os, "kill", sleep)
+    job.fleet.suspend()
+    job.go(1.0, silent=["n0"])
+    assert job.clock.now > 1000.0
+    job.go(15.0, silent=["n0"])
+    assert node.connected
+    assert job.said("warning") == []
 
 
 def test_a_held_node_that_makes_the_checks_of_a_job_may_be_silent(fleet_of: FleetOf) -> None:
