@@ -52,7 +52,7 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 _SWITCHES = "voluntary_ctxt_switches", "nonvoluntary_ctxt_switches"
 
-_THREAD = re.compile(r"(?:Current thread|Thread) (?:0x[0-9a-f]+)(?: \[(.*?)\])?.* \(most recent")
+_THREAD = re.compile(r"(?:Current thread|Thread) 0x[0-9a-f]+(?: \[([^\]]*)\])?.* \(most recent")
 _FRAME = re.compile(r'  File "(.*)", line (\d+|\?\?\?) in (.*)')
 
 

@@ -11,6 +11,8 @@ from dsrun.launcher.control.stack_messages import ThreadStack
 from dsrun.launcher.node import hook
 from dsrun.launcher.node.stacks import faults
 
+from ...support.cost import LINEAR, growth
+
 TEXT = """\
 Thread 0x00007f9a3c7fe640 (most recent call first):
   File "/usr/lib/python3.11/threading.py", line 324 in wait
@@ -65,3 +67,13 @@ def test_which_signals_have_a_handler() -> None:
         signal.signal(signal.SIGUSR2, before)
     assert not faults.handles(os.getpid(), signal.SIGUSR2)
     assert not faults.handles(os.getpid(), 64)
+
+
+@pytest.mark.parametrize("line", ["Thread 0x1 [{}", "Thread 0x1{}", '  File "{}'])
+@pytest.mark.parametrize("part", ["]", " (", '", line 1', "[", '"'])
+def test_stacks_are_read_in_linear_time(line: str, part: str) -> None:
+    def read(size: int) -> None:
+        text = "Thread 0x1 (most recent call first):\n" + line.format(part * size)
+        list(faults.parse(1, text))
+
+    assert growth(read, 4000) < LINEAR
