@@ -56,6 +56,18 @@ def script(folder: Path, text: str, name: str = "work.py") -> str:
     return str(path)
 
 
+def lines_by_rank(shown: str) -> dict[int, list[str]]:
+    """The lines that were printed with the prefix "{rank}| ", those in pieces joined."""
+    found: dict[int, list[str]] = {}
+    for rank, bar, text in re.findall(r"(?m)^(\d+)([|+]) (.*)$", shown):
+        lines = found.setdefault(int(rank), [])
+        if bar == "|":
+            lines.append(text)
+        else:
+            lines[-1] += text
+    return found
+
+
 def hostfile(cluster: Cluster, folder: Path, *slots: int) -> tuple[str, str]:
     """Write a hostfile of the first hosts, so many slots each; returns the options for dsrun."""
     path = folder / "hosts"

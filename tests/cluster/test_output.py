@@ -24,6 +24,7 @@ from .scripts import (
     TRACEBACK,
     has_stopped_writing,
     hostfile,
+    lines_by_rank,
     log_file,
     node_launchers,
     open_pipe,
@@ -384,12 +385,36 @@ def test_lines_are_whole_and_in_order(
     shown = tmp_path / "shown"
     with shown.open("wb") as file:
         assert dsrun(*hosts, "--prefix", "{rank}| ", work, stdout=file).returncode == 0
-    by_rank: dict[str, list[str]] = {str(rank): [] for rank in range(8)}
-    for line in shown.read_text().splitlines():
-        rank, _, text = line.partition("| ")
-        by_rank[rank].append(text)
+    by_rank = lines_by_rank(shown.read_text())
+    assert sorted(by_rank) == [*range(8)]
     for rank, texts in by_rank.items():
         assert texts == [f"<{rank}:{n}:{'-' * (n * 7 % 300)}>" for n in range(10_000)]
+
+
+@pytest.mark.tier("test")
+@pytest.mark.parametrize("where", ["local", "ssh"])
+def test_bars_and_long_lines_lose_double_and_delay_nothing(
+    dsrun: Dsrun, cluster: Cluster, tmp_path: Path, where: str
+) -> None:
+    """What is printed of carriage returns takes no longer than other output: no node is lost."""
+    work = script(
+        tmp_path,
+        """
+        for number in range(12):
+            os.write(1, b"x\\r" + b"%d" % number + b"A" * 60_000 + b"\\n")
+            os.write(1, b"\\r" * 65_000 + b"<%d>\\n" % number)
+        """,
+    )
+    hosts = (*LOCAL, "--num_gpus", "4")
+    if where != "local":
+        hosts = (*options(where), *hostfile(cluster, tmp_path, 2, 2))
+    shown = tmp_path / "shown"
+    with shown.open("wb") as file:
+        assert dsrun(*hosts, "--prefix", "{rank}| ", work, stdout=file).returncode == 0
+    expected = [text for n in range(12) for text in (f"{n}{'A' * 60_000}", f"<{n}>")]
+    by_rank = lines_by_rank(shown.read_text())
+    for rank in range(4):
+        assert [text for text in by_rank[rank] if text != "x"] == expected
 
 
 @pytest.mark.tier("test")

@@ -55,7 +55,7 @@ class StreamOutput:
     def __init__(self, loop: Loop, write: Write, _width: Callable[[], int] = int) -> None:
         self._loop = loop
         self._write = write
-        self._waiting: dict[Labeller, Key] = {}
+        self._waiting: dict[Labeller, tuple[Key, float]] = {}
         self._timer = False
         self._open: dict[int, Labeller] = {}
         self.folded: Mapping[int, Folded] = {}
@@ -69,33 +69,41 @@ class StreamOutput:
 
     def open_line(self, key: Key, labeller: Labeller) -> None:
         """Keep a rank's unfinished line to show it."""
-        if not labeller.carry:
+        if labeller.carry:
+            self._waiting[labeller] = key, self._loop.clock()
+            self._wake()
+        else:
             self._waiting.pop(labeller, None)
-            return
-        self._waiting[labeller] = key
+
+    def _wake(self) -> None:
         if not self._timer:
             self._timer = True
             self._loop.call_later(LATEST, self._tick)
 
     def _tick(self) -> None:
         self._timer = False
-        waiting, self._waiting = self._waiting, {}
         for folded in self.folded.values():
             folded.settle()
-        states = {one: state for one in waiting if (state := one.state())}
-        for stream, text in _once(states, waiting, self.folded):
+        keys = {one: key for one, (key, _) in self._waiting.items()}
+        states = {one: state for one in keys if (state := one.state())}
+        for stream, text in _once(states, keys, self.folded):
             self.show(stream, text + b"\n", None)
-        for labeller in states:
-            self.open_line(waiting[labeller], labeller)
-        if len(waiting) == 1 and not states:
-            self._leave_open(*waiting.popitem())
+        if not states:
+            self._leave_open()
+        self._waiting = {one: since for one, since in self._waiting.items() if one.unfinished}
+        if self._waiting:
+            self._wake()
 
-    def _leave_open(self, labeller: Labeller, key: Key) -> None:
-        """Write a line that waits for its end, unless that of another rank stands open."""
-        stream = key[1]
-        if self._open.get(stream, labeller) is labeller and (text := labeller.part()):
-            self._open[stream] = labeller
-            self._write(stream, text, None)
+    def _leave_open(self) -> None:
+        """Write the only line of a stream that waits for its end, if no other stands open."""
+        by_stream: dict[int, list[tuple[Labeller, float]]] = {}
+        for labeller, ((_, stream), fed) in self._waiting.items():
+            by_stream.setdefault(stream, []).append((labeller, fed))
+        for stream, ((labeller, fed), *others) in by_stream.items():
+            free = not others and self._open.get(stream, labeller) is labeller
+            if free and self._loop.clock() >= fed + LATEST and (text := labeller.part()):
+                self._open[stream] = labeller
+                self._write(stream, text, None)
 
     def status(self, text: str) -> None:
         """Do nothing: a file cannot show a status line."""

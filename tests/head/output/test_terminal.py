@@ -108,6 +108,32 @@ def test_a_file_gets_a_line_that_waits_and_its_end_later(written: Written) -> No
     assert written[1:] == [(1, b"x\n")]
 
 
+def test_a_line_that_comes_slowly_waits_until_nothing_more_comes(written: Written) -> None:
+    clock = Clock()
+    screen = StreamOutput(clock.loop, writer(written))
+    slow = Labeller(LABEL)
+    for part in (b"a", b"b", b"c", b"d"):
+        slow.feed(part)
+        screen.open_line((0, 1), slow)
+        clock.go(LATEST * 0.9)
+    assert written == []
+    clock.go(2 * LATEST)
+    assert written == [(1, b"w:0| abcd")]
+
+
+def test_a_line_that_waits_is_shown_once_the_others_have_ended(written: Written) -> None:
+    clock = Clock()
+    screen = StreamOutput(clock.loop, writer(written))
+    prompt, other = unfinished(b"name? "), unfinished(b"x", b"w:1| ")
+    screen.open_line((0, 1), prompt)
+    screen.open_line((1, 1), other)
+    clock.go(3 * LATEST)
+    screen.show(1, other.feed(b"\n"), None)
+    screen.open_line((1, 1), other)
+    clock.go(LATEST)
+    assert written == [(1, b"w:1| x\n"), (1, b"w:0| name? ")]
+
+
 def test_a_long_line_that_waits_between_two_pieces_is_shown_once(written: Written) -> None:
     clock = Clock()
     screen = StreamOutput(clock.loop, writer(written))
@@ -327,7 +353,7 @@ def test_a_moving_line_is_written_once_a_second_however_often_it_moves(written: 
     clock.go(LATEST / 4)
     bar.feed(b"\r3%\r")
     screen.open_line((0, 2), bar)
-    clock.go(LATEST * 0.74)
+    clock.go(LATEST * 0.99)
     assert len(written) == 1
     clock.go(LATEST / 100)
     assert written[1:] == [(2, b"w:0| 3%\n")]
