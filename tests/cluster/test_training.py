@@ -159,6 +159,7 @@ def test_a_loss_costs_no_more_than_the_steps_since_the_checkpoint(
     os.kill(worker if lost == "rank" else node_launcher(cluster, "n2"), signal.SIGKILL)
     ran = running.wait(TIMEOUT)
     assert ran.returncode == 0, ran.stderr
-    world = 2 if lost == "rank" else 1
-    assert re.search(rf"world size {world}, gloo, [1-9]\d* steps done before", ran.stdout)
+    # A lost node may be back before rank 0 has ended, and then the next round has it again.
+    size = "2" if lost == "rank" else "[12]"
+    assert re.search(rf"world size {size}, gloo, [1-9]\d* steps done before", ran.stdout)
     assert losses(ran.stdout) == pytest.approx(alone, abs=1e-4)
