@@ -78,6 +78,24 @@ def test_no_constructor_takes_more_than_seven_arguments() -> None:
     assert [at for at, one in constructors if arguments(one) > 1 + 7] == []
 
 
+def repeated(tree: ast.Module) -> list[str]:
+    """Return the names of a module that are given a value at its top more than once."""
+    names = [
+        name.id
+        for one in tree.body
+        if isinstance(one, ast.Assign)
+        for name in one.targets
+        if isinstance(name, ast.Name)
+    ]
+    return [name for at, name in enumerate(names) if name in names[:at]]
+
+
+def test_no_module_gives_one_name_to_two_values() -> None:
+    """The second takes the place of the first wherever that is meant."""
+    assert repeated(ast.parse("ONE = 1\nTWO = 2\nONE = 3")) == ["ONE"]
+    assert {path: names for path in MODULES if (names := repeated(parsed(path)))} == {}
+
+
 def mirrored(path: Path) -> Path:
     return TESTS / path.relative_to(LAUNCHER).parent / f"test_{path.name}"
 

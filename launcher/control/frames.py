@@ -51,7 +51,7 @@ WELCOME = 10  # the runner's own proof of the shared secret (`--no_ssh`)
 ROUND = 11  # an elastic job: this node's place in the next round
 CHANGE = 12  # an elastic job: stop the workers of this round, another one follows
 NOTICE = 13  # an elastic job: a CHANGE follows soon
-ANSWER = 14  # the answer of a shard queue to a worker; an empty one closes its connection
+SHARD_ANSWER = 14  # the answer of a shard queue to a worker; an empty one closes its connection
 LANE = 15  # bytes for a further node launcher on this node; an empty body closes its line
 EXEC = 16  # start this command, whatever else runs here
 EXEC_INPUT = 17  # bytes for a command's standard input; an empty body is its end
@@ -193,18 +193,18 @@ def unpack_ask(body: bytes) -> tuple[int, int, int, bytes]:
 
 
 def pack_answer(line: int, text: bytes) -> bytes:
-    """Return an ANSWER frame for one of a node's connections."""
-    return pack(ANSWER, _ANSWER.pack(line) + text)
+    """Return a SHARD_ANSWER frame for one of a node's connections."""
+    return pack(SHARD_ANSWER, _ANSWER.pack(line) + text)
 
 
 def unpack_answer(body: bytes) -> tuple[int, bytes]:
-    """Return (line, answer) of an ANSWER frame's body.
+    """Return (line, answer) of a SHARD_ANSWER frame's body.
 
     Raises:
         BadFrame: the body is too short.
     """
     if len(body) < _ANSWER.size:
-        raise BadFrame("ANSWER is too short")
+        raise BadFrame("SHARD_ANSWER is too short")
     return _ANSWER.unpack_from(body)[0], body[_ANSWER.size :]
 
 

@@ -156,7 +156,7 @@ class NodeRun:
             self._group.grant(frames.unpack_count(body))
         elif kind == frames.INPUT:
             self._feed(body)
-        elif kind == frames.ANSWER:
+        elif kind == frames.SHARD_ANSWER:
             self._services.answer(*frames.unpack_answer(body))
 
     @property

@@ -38,7 +38,7 @@ START_TIMEOUT = 600.0
 ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 """Signals of a scheduler that end this node's part of the job."""
 
-OWN_FRAMES = frames.PROBE, frames.REACH, frames.CREDIT, frames.INPUT, frames.ANSWER
+OWN_FRAMES = frames.PROBE, frames.REACH, frames.CREDIT, frames.INPUT, frames.SHARD_ANSWER
 RUN_FRAMES = (*OWN_FRAMES, *ROUND_FRAMES)
 """Frames that the run handles itself."""
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import random
+import re
+from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from dsrun.launcher.control import frames
+
+from ..support.checkout import CHECKOUT
 
 
 def test_frames_cut_anywhere_come_out_the_same() -> None:
@@ -85,16 +91,29 @@ def test_a_beat_carries_the_very_clock() -> None:
     assert frames.unpack_beat(b"0.30000000000000004") == 0.1 + 0.2
 
 
-def test_kinds_are_all_different() -> None:
-    kinds = [
-        value
-        for name, value in vars(frames).items()
-        if name.isupper()
-        and isinstance(value, int)
-        and value < 256
-        and name not in {"VERSION", "DIGITS"}
+def kinds_of_the_module() -> list[tuple[int, str]]:
+    """Every kind as it stands in the source, where a name that is given twice is seen twice.
+
+    A kind is a number without a docstring, which constants of other kinds have.
+    """
+    body = ast.parse(Path(frames.__file__).read_text(encoding="utf-8")).body
+    return [
+        (one.value.value, name.id)
+        for one, after in pairwise(body)
+        if isinstance(one, ast.Assign) and isinstance(one.value, ast.Constant)
+        if type(one.value.value) is int and not isinstance(after, ast.Expr)
+        for name in one.targets
+        if isinstance(name, ast.Name)
     ]
-    assert len(kinds) == len(set(kinds)) >= 19
+
+
+def test_every_kind_has_one_number_and_one_name_which_the_architecture_tells() -> None:
+    kinds = kinds_of_the_module()
+    numbers, names = zip(*kinds, strict=True)
+    assert (len(set(numbers)), len(set(names))) == (len(kinds), len(kinds))
+    page = (CHECKOUT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    told = re.findall(r"(?<=\| )(\d+) ([A-Z_]+)(?= \|)", page)
+    assert {*kinds} == {(int(number), name) for number, name in told}
 
 
 # -- messages -----------------------------------------------------------------------------------
@@ -118,7 +137,7 @@ def test_questions_and_answers_come_back() -> None:
     ((kind, body),) = frames.Decoder().feed(frames.pack_ask(7, 3, 12, b"{}"))
     assert (kind, frames.unpack_ask(body)) == (frames.ASK, (7, 3, 12, b"{}"))
     ((kind, body),) = frames.Decoder().feed(frames.pack_answer(12, b"{}"))
-    assert (kind, frames.unpack_answer(body)) == (frames.ANSWER, (12, b"{}"))
+    assert (kind, frames.unpack_answer(body)) == (frames.SHARD_ANSWER, (12, b"{}"))
 
 
 def test_an_empty_question_ends_a_line_and_a_short_one_is_refused() -> None:
@@ -126,7 +145,7 @@ def test_an_empty_question_ends_a_line_and_a_short_one_is_refused() -> None:
     assert frames.unpack_answer(bytes(4)) == (0, b"")
     with pytest.raises(frames.BadFrame, match=r"^ASK is too short$"):
         frames.unpack_ask(bytes(11))
-    with pytest.raises(frames.BadFrame, match=r"^ANSWER is too short$"):
+    with pytest.raises(frames.BadFrame, match=r"^SHARD_ANSWER is too short$"):
         frames.unpack_answer(bytes(3))
 
 

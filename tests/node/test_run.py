@@ -277,7 +277,7 @@ def test_workers_ask_the_queues(make: Callable[..., Played]) -> None:
     (body,) = (body for kind, body in played.received if kind == frames.ASK)
     rank, generation, line, question = frames.unpack_ask(body)
     assert (rank, generation, question) == (3, 2, b'"question"')
-    played.run.receive(frames.ANSWER, line.to_bytes(4, "big") + b'"answer"')
+    played.run.receive(frames.SHARD_ANSWER, line.to_bytes(4, "big") + b'"answer"')
     played.prints("answer")
     played.run.abandon("nobody answers any more")
     played.prints("b''")
@@ -428,7 +428,7 @@ def test_after_the_end_nothing_happens(make: Callable[..., Played]) -> None:
     played.run.start(START)
     played.done()
     said = played.received[:]
-    for kind in (frames.CREDIT, frames.INPUT, frames.ANSWER, frames.ROUND, frames.CHANGE):
+    for kind in (frames.CREDIT, frames.INPUT, frames.SHARD_ANSWER, frames.ROUND, frames.CHANGE):
         played.run.receive(kind, b"")
     played.run.stop(signal.SIGTERM, 0.0, reason="late")
     played.run.abandon("late")

@@ -167,7 +167,7 @@ def test_what_comes_for_a_run_that_is_over_is_too_late(runner: FakeRunner) -> No
         yield from ran(r, "exit 0")
         r.sends(frames.CREDIT, (1 << 20).to_bytes(8, "big"))
         r.sends(frames.INPUT, b"text")
-        r.sends(frames.ANSWER, bytes(4))
+        r.sends(frames.SHARD_ANSWER, bytes(4))
         r.sends(frames.SIGNAL, bytes([signal.SIGUSR1]))
         r.stop(grace=0.0)
         yield from running(r)

@@ -26,7 +26,7 @@ class Node:
 
     def send(self, frame: bytes) -> None:
         ((kind, body),) = frames.Decoder().feed(frame)
-        assert kind == frames.ANSWER
+        assert kind == frames.SHARD_ANSWER
         line, text = frames.unpack_answer(body)
         self.answers.append((line, json.loads(text) if text else None))
 
