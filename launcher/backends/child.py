@@ -115,13 +115,13 @@ class Child:
             signal.pidfd_send_signal(self._pidfd, number)
 
     def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for its end, outside the loop; return whether it has ended."""
-        if self.code is not None:
-            return True
-        if not ready([self._pidfd], seconds):
-            return False
-        self._reap()
-        return True
+        """Wait up to `seconds` for its end, outside the loop; return whether it has ended.
+
+        The loop may go on: what is still to be read and to be told of it, is then.
+        """
+        if self.code is None and ready([self._pidfd], seconds):
+            self._ended()
+        return self.code is not None
 
     def signal_children(self, number: int) -> None:
         """Signal its own child processes, which may be in other sessions."""
@@ -153,13 +153,10 @@ class Child:
 
     def _ended(self) -> None:
         self._loop.remove(self._pidfd)
-        self._reap()
-        self._loop.call_later(STDERR_TIMEOUT, self._give_up_reading)
-        self._report_end()
-
-    def _reap(self) -> None:
         _, status = os.waitpid(self.pid, 0)
         self.code = os.waitstatus_to_exitcode(status)
+        self._loop.call_later(STDERR_TIMEOUT, self._give_up_reading)
+        self._report_end()
 
     def _give_up_reading(self) -> None:
         if self._stderr >= 0:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from dsrun.launcher.common.loop import Loop
 from ..support.limits import HANG
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from dsrun.launcher.backends.base import Backend
     from dsrun.launcher.backends.events import BackendEvent
@@ -28,20 +30,34 @@ def install(folder: Path, name: str, text: str) -> None:
     program.chmod(0o755)
 
 
+def nothing_left(loop: Loop) -> bool:
+    """Return whether a loop waits for nothing more."""
+    return not loop._calls and all(timer.call is None for _, _, timer in loop._timers)
+
+
+def go_on(loop: Loop, done: Callable[[], bool] | None = None) -> None:
+    """Run a loop until something holds: by default, until it waits for nothing more."""
+    holds = done or partial(nothing_left, loop)
+    end = time.monotonic() + HANG
+
+    def look() -> None:
+        assert time.monotonic() < end, "it goes on for ever"
+        if holds():
+            loop.stop()
+        else:
+            loop.call_later(0.003, look)
+
+    loop.call_later(0.0, look)
+    loop.run()
+
+
 def events(backend: Backend, *starts: Sequence[Node], ends: int = 1) -> list[BackendEvent]:
-    """Return what a backend emits until this many sessions or engines have ended."""
+    """Return what a backend emits until this many sessions or engines have ended, and then."""
     loop = Loop()
     found: list[BackendEvent] = []
-
-    def emit(event: BackendEvent) -> None:
-        found.append(event)
-        if sum(isinstance(one, SessionEnded | EngineEnded) for one in found) == ends:
-            loop.stop()
-
-    late = loop.call_later(HANG, loop.stop)
     for nodes in starts:
-        backend.start(nodes, loop, emit, DIAL)
-    loop.run()
+        backend.start(nodes, loop, found.append, DIAL)
+    go_on(loop, lambda: sum(isinstance(one, SessionEnded | EngineEnded) for one in found) >= ends)
     backend.close()
-    assert late.call is not None, f"nothing has ended: {found}"
+    go_on(loop)
     return found

@@ -13,6 +13,7 @@ from dsrun.launcher.backends.child import KEPT, Child, spawn
 from dsrun.launcher.common.loop import Loop
 
 from ..support.limits import HANG
+from .commands import go_on
 
 
 def ended(text: str, *, on_errors: list[bytes] | None = None) -> tuple[int, str]:
@@ -59,6 +60,22 @@ def test_whoever_holds_its_standard_error_does_not_hold_up_its_end() -> None:
 def test_it_has_the_environment_it_is_given_alone_and_a_session_of_its_own() -> None:
     code, errors = ended('echo "$A$HOME" >&2; [ $(cut -d" " -f6 /proc/$$/stat) = $$ ]')
     assert (code, errors) == (0, "b\n")
+
+
+@pytest.mark.parametrize("silent", [False, True])
+def test_whoever_has_waited_for_its_end_may_let_the_loop_go_on(*, silent: bool) -> None:
+    """It is reaped once and told once, and nothing of it stays open."""
+    loop, found = Loop(), list[tuple[int, str]]()
+    started = spawn(["/bin/sh", "-c", "exec 2>&-; read go; exit 7"], {})
+    child = Child(started, loop, lambda code, errors: found.append((code, errors)))
+    if silent:
+        go_on(loop, lambda: not loop.has_reader(started.stderr))
+    os.close(started.stdin)
+    assert child.wait(HANG)
+    assert child.wait(0.0)
+    go_on(loop)
+    assert (child.code, found) == (7, [(7, "")])
+    os.close(started.stdout)
 
 
 def test_what_cannot_be_started_leaves_no_descriptor_behind() -> None:

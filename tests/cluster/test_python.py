@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import closing
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +14,7 @@ import pytest
 from ..support.checkout import IMPORTABLE
 from ..support.limits import wait_for
 from .command import Running
+from .jobs import options
 from .traces import Traces
 
 if TYPE_CHECKING:
@@ -103,6 +106,24 @@ print(json.dumps(told))
     assert told["nodes"] == [["n1", "free"], ["n2", "free"]]
     assert told["runs"] == [{str(n): [hosts[n], n * by] for n in range(4)} for by in (1, 2)]
     assert told["halves"] == [{"0": [f"n{n}", 0], "1": [f"n{n}", n]} for n in (1, 2)]
+
+
+@pytest.mark.parametrize("launcher", ["ssh", "pdsh", "openmpi5", "mpich4", "slurm"])
+@pytest.mark.parametrize("code", [0, 7])
+def test_a_job_over_any_launcher_ends_in_silence(
+    site: Cluster, tmp_path: Path, launcher: str, code: int
+) -> None:
+    """The process behind it lives on until the program has its report."""
+    words = options(launcher)
+    over = {name.removeprefix("--"): value for name, value in pairwise(words) if "--" in name}
+    with closing(Programs(site, tmp_path)) as programs:
+        ran = programs.start(f"""
+job = launch(lambda: os._exit({code} * (os.environ["RANK"] == "1")), **four, **{over!r})
+print(job.wait().exit_code)
+""").wait()
+    assert (ran.returncode, ran.stdout.split()[-1:]) == (0, [str(code)]), ran
+    assert "Traceback" not in ran.stderr
+    assert "bug in dsrun" not in ran.stderr
 
 
 def test_a_lost_node_is_an_event_and_an_error(programs: Programs, cluster: Cluster) -> None:

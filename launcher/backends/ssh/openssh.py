@@ -37,6 +37,7 @@ class OpenSSH:
         self._settings = settings
         self._overrides: dict[str, tuple[str, ...]] = {}
         self._children: dict[int, Child] = {}
+        self._closed = False
         self._options = _options(settings)
 
     @cached_property
@@ -86,7 +87,8 @@ class OpenSSH:
             self._start(node, loop, emit, Retries(loop.clock))
 
     def close(self) -> None:
-        """End the clients that still run."""
+        """End the clients that still run, and start no more."""
+        self._closed = True
         for child in self._children.values():
             child.send_signal(signal.SIGTERM)
 
@@ -112,6 +114,8 @@ class OpenSSH:
             if key:
                 emit(BackendWarning(key))
 
+        if self._closed:
+            return
         try:
             child = Child(spawn(self.argv(node.host), os.environ), loop, on_end, on_errors)
         except OSError as error:

@@ -39,6 +39,7 @@ class Pdsh:
         self._settings = settings
         self._first: tuple[str, ...] = ()
         self._runs: list[_Run] = []
+        self._closed = False
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
@@ -106,7 +107,9 @@ class Pdsh:
         self.run(nodes, _Start(loop, emit, dial, retries.Retries(loop.clock)))
 
     def run(self, nodes: Sequence[Node], start: _Start) -> None:
-        """Run pdsh once."""
+        """Run pdsh once, unless this is closed."""
+        if self._closed:
+            return
         try:
             self._runs.append(_Run(self, nodes, start))
         except OSError as error:
@@ -114,7 +117,8 @@ class Pdsh:
                 start.emit(SessionEnded(node.rank, f"pdsh: {reason(error)}"))
 
     def close(self) -> None:
-        """End every pdsh and its ssh clients, which would otherwise run on."""
+        """End every pdsh and its ssh clients, which would otherwise run on; start no more."""
+        self._closed = True
         for run in self._runs:
             run.close()
 
