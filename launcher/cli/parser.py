@@ -26,13 +26,14 @@ class Command(NamedTuple):
 
     Attributes:
         options: the value of every option.
-        program: the script and everything after it, unchanged.
+        program: the script and everything after it; only a `--` directly behind it is dropped.
         given: names of the options that the user set, on the command line or by a variable.
         help: the page of the help to print, as `help/pages` names it, or "".
         version: whether to print the version.
         notes: messages to the user about options and variables that have no effect.
         joined: why this command is known to run on every node, and which node this is; or "".
         rendezvous: set if torch's rendezvous is used; the command is then for this machine only.
+        words: how many words of the command line are options and their values.
     """
 
     options: Options
@@ -43,6 +44,7 @@ class Command(NamedTuple):
     notes: tuple[str, ...] = ()
     joined: str = ""
     rendezvous: Rendezvous | None = None
+    words: int = 0
 
     @property
     def like_torchrun(self) -> bool:
@@ -60,7 +62,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
     """Parse a command line; options that it lacks may be set by DSRUN_* or PET_* variables.
 
     The first word that is not an option is the script, and everything after it is passed to the
-    script. `--` ends the options as well.
+    script. `--` ends the options as well; without it, one directly behind the script is dropped.
 
     Raises:
         UsageError: an option is unknown or not supported, or has an invalid value.
@@ -76,10 +78,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
     at = 0
     while at < len(argv):
         word = argv[at]
-        if word == "--":
-            at += 1
-            break
-        if not word.startswith("-") or word == "-":
+        if word in {"-", "--"} or not word.startswith("-"):
             break
         if word == "-h" or word.partition("=")[0] == "--help":
             return Command(Options(), (), frozenset(), help=_page(word, argv[at + 1 : at + 2]))
@@ -87,8 +86,18 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
             return Command(Options(), (), frozenset(), version=True)
         at += take(word, argv[at + 1 : at + 2], names, values)
     template = {"prefix": prefix_of(environ[TEMPLATE])} if environ.get(TEMPLATE) else {}
-    options, program = _options({**template, **values}), tuple(argv[at:])
-    return Command(options, program, frozenset(values), notes=_notes(values, environ, names))
+    options, program = _options({**template, **values}), _program(tuple(argv[at:]))
+    notes = _notes(values, environ, names)
+    return Command(options, program, frozenset(values), notes=notes, words=at)
+
+
+def _program(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what follows the options without its first `--`, before or behind the script.
+
+    torchrun and deepspeed do so: argparse gives their script the first `--` that touches it.
+    """
+    at = next((at for at in (0, 1) if words[at : at + 1] == ("--",)), len(words))
+    return words[:at] + words[at + 1 :]
 
 
 def _page(word: str, following: Sequence[str]) -> str:

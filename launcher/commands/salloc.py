@@ -55,10 +55,8 @@ def argv(words: Sequence[str], command: Command, environ: Mapping[str, str]) -> 
         given = shlex.split(options.launcher_args)
     except ValueError as error:
         raise UsageError(f"--launcher_args {options.launcher_args!r}: {error}") from None
-    before = len(words) - len(command.program)
-    before -= words[before - 1 : before] == ["--"]
     emptied = ["--launcher_args="] if given else []
-    again = [*words[:before], *emptied, *words[before:]]
+    again = [*words[: command.words], *emptied, *words[command.words :]]
     computed = [*_size(options), *_gpus(options, environ)]
     return [_tool(options.launcher_path), *computed, *given, *_own_command(len(words)), *again]
 

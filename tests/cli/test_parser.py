@@ -88,6 +88,11 @@ def test_every_option_by_every_name_and_both_spellings() -> None:
     ("argv", "program"),
     [
         (["train.py", "--num_gpus", "2", "-h", "--", "-q"], None),
+        (["train.py", "--", "--depth=12"], ("train.py", "--depth=12")),
+        (["train.py", "--", "--", "x", "--"], ("train.py", "--", "x", "--")),
+        (["train.py", "--"], ("train.py",)),
+        (["-m", "pkg.mod", "--", "--depth=12"], ("pkg.mod", "--depth=12")),
+        (["-q", "--", "train.py", "--", "x"], ("train.py", "--", "x")),
         (["--", "--odd.py", "--", "x"], ("--odd.py", "--", "x")),
         (["-q", "--", "train.py"], ("train.py",)),
         (["-q", "--"], ()),
@@ -105,6 +110,19 @@ def test_everything_after_the_script_is_passed_to_it(
     assert command.program == (tuple(argv) if program is None else program)
     assert not command.help
     assert not command.given - {"quiet", "module"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "s.py -- --x", "s.py -- -- --x", "s.py --", "s.py a -- b", "s.py --x -- b", "-- s.py -- b",
+        "-- s.py", "-m mod -- --x", "--no-python cmd -- -x",
+    ],
+)  # fmt: skip
+def test_two_dashes_mean_what_they_mean_for_torchrun(words: str) -> None:
+    run = pytest.importorskip("torch.distributed.run")
+    peer = run.get_args_parser().parse_args(words.split())
+    assert parse(words.split(), {}).program == (peer.training_script, *peer.training_script_args)
 
 
 @pytest.mark.parametrize(

@@ -66,6 +66,14 @@ def test_no_gpus_are_asked_for_where_devices_are_cpus(tool: str) -> None:
             ["--launcher_args", "-p", "-q", "--", "--", "-"],
             ["--launcher_args", "-p", "-q", "--launcher_args=", "--", "--", "-"],
         ),
+        (
+            ["--launcher_args", "-p", "x.py", "--", "--lr"],
+            ["--launcher_args", "-p", "--launcher_args=", "x.py", "--", "--lr"],
+        ),
+        (
+            ["--launcher_args", "-p", "--role", "--", "x.py"],
+            ["--launcher_args", "-p", "--role", "--", "--launcher_args=", "x.py"],
+        ),
     ],
 )
 def test_the_same_command_runs_inside_without_what_salloc_has_got(
