@@ -219,6 +219,7 @@ MISTAKES = [
     (("--no_restart_codes", "2"), "--no_restart_codes: only in an elastic job"),
     (("--export", "A,B"), "--export A,B: takes one variable; write --export A --export B"),
     (("--workdir", "nope"), "/nope: no such folder"),
+    (("--local_rank", "--use_env"), "--local_rank and --no_local_rank; give one"),
     (("--rdzv_backend", ""), "--rdzv_backend '': expected static, c10d, etcd, etcd-v2 or a plugin"),
     (("--rdzv_endpoint", "http://h:1"), "'http://h:1': expected HOST:PORT, with a port from 1 to "),
     (("--local_addr", "a b"), "--local_addr 'a b': expected a host name or an address"),
@@ -442,6 +443,23 @@ def test_workers_on_cpus_that_nobody_asked_for_are_told_of(
     done = dsrun(folder, *words, "x.py")
     assert done.returncode == 0
     assert own_lines(done.stderr) == ([f"dsrun: {NO_DEVICES}"] if told else [])
+
+
+def test_a_script_of_torch_distributed_launch_gets_the_same_arguments(folder: Path) -> None:
+    pytest.importorskip("torch")
+    (folder / "x.py").write_text(
+        "import os, sys; open(os.environ['RANK'], 'w').write(repr(sys.argv[1:]))\n"
+    )
+    ranks = folder / "0", folder / "1"
+    words = ("--nproc_per_node=2", "x.py", "--", "--lr", "1")
+    launch = (sys.executable, "-W", "ignore", "-m", "torch.distributed.launch", *words)
+    subprocess.run(launch, cwd=folder, check=True, capture_output=True, timeout=HANG)
+    expected = [rank.read_text() for rank in ranks]
+    assert expected == [f"['--local-rank={rank}', '--lr', '1']" for rank in range(2)]
+    for rank in ranks:
+        rank.unlink()
+    assert dsrun(folder, "--local_rank", *words).returncode == 0
+    assert [rank.read_text() for rank in ranks] == expected
 
 
 def test_help_of_a_script_is_the_scripts(folder: Path) -> None:

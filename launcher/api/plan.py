@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     Target = str | os.PathLike[str] | Callable[..., Any]
 
+FOR_SCRIPTS = ("module", "no_python", "run_path", "local_rank")
+"""Options that make no sense for a function."""
+
 SCHEDULED = "--launcher slurm: only inside a Slurm job; start the program with salloc or sbatch"
 
 EVERYWHERE = "{place}: this program already runs on every node; start it on one of them"
@@ -56,7 +59,7 @@ def plan(
             raise LaunchError("kwargs: only for a function; a script takes a list of arguments")
         return planned([*words(options), "--", os.fspath(target), *arguments(args)])
     payload = payload_of(target, tuple(args), dict(kwargs or {}))
-    fixed = [name for name in ("module", "no_python", "run_path") if options.get(name)]
+    fixed = [name for name in FOR_SCRIPTS if options.get(name)]
     if fixed:
         raise LaunchError(f"{fixed[0]}: only for a script, not for a function")
     # The name is for people who list jobs; workers are not given it.

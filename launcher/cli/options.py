@@ -67,6 +67,7 @@ class Options:
     workdir: str | None = option(None, "str", "DIR")
     sync: str | None = option(None, "str", "DIR")
     sync_limit: str = option("1GB", "str", "SIZE")
+    local_rank: bool = option(False, "bool")
     no_local_rank: bool = option(False, "bool", also=("use_env",))
     start_method: str = option("", "str", "NAME", choices=("spawn", "fork", "forkserver"))
     venv_script: str = option("", "str", "FILE")

@@ -21,6 +21,7 @@ from ..planning.planner import (
     backend_settings,
     check_rank_per_task,
     elastic_plan,
+    passes_local_rank,
 )
 from ..resources import world_info
 from ..specs.dial_in import DEFAULT_MASTER_PORT
@@ -100,7 +101,7 @@ def _plan(command: Command, text: str) -> Plan:
             options.module,
             options.no_python,
             interpreter(options),
-            not options.no_local_rank,
+            passes_local_rank(options, default=True),
         ),
         launcher=LOCAL,
         master_addr=options.master_addr or "127.0.0.1",

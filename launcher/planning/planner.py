@@ -12,7 +12,7 @@ from ..resources import source
 from ..specs.backend import BackendSettings
 from ..specs.origin import Origin
 from ..specs.plan import Plan, by_task, lay_out
-from ..specs.program import Program
+from ..specs.program import DEEPSPEEDS_RANK_OPTION, TORCHS_RANK_OPTION, Program
 from . import host_lists, launcher, master
 from .binding import binds
 from .elastic import grows, is_elastic
@@ -213,16 +213,29 @@ def _program(command: Command, *, several: bool) -> Program:
     script, *args = command.program
     if options.module and options.no_python:
         raise conflict("--module", "--no_python")
+    torchs = options.local_rank and command.like_torchrun
     return Program(
         script=script,
         args=tuple(args),
         module=options.module,
         no_python=options.no_python,
         python=interpreter(options),
-        local_rank=not (options.no_local_rank or command.like_torchrun),
+        local_rank=passes_local_rank(options, default=not command.like_torchrun),
         # DeepSpeed 0.19 (runner.py) does so for several nodes, torchrun never.
         folder_first=several and not command.like_torchrun,
+        rank_option=TORCHS_RANK_OPTION if torchs else DEEPSPEEDS_RANK_OPTION,
     )
+
+
+def passes_local_rank(options: Options, *, default: bool) -> bool:
+    """Return whether the script is passed its local rank; `default` if no option says so.
+
+    Raises:
+        UsageError: two options contradict each other.
+    """
+    if options.local_rank and options.no_local_rank:
+        raise conflict("--local_rank", "--no_local_rank")
+    return options.local_rank or (default and not options.no_local_rank)
 
 
 def elastic_plan(options: Options, size: int | None) -> BatchPlan | None:

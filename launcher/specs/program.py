@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from ..common.values import NamedTuple
 
+DEEPSPEEDS_RANK_OPTION = "--local_rank"
+TORCHS_RANK_OPTION = "--local-rank"
+"""What torch.distributed.launch passes (torch 2.13)."""
+
 
 class Program(NamedTuple):
     """The program that every worker runs.
@@ -12,8 +16,9 @@ class Program(NamedTuple):
         script: a path, a module name (`module`) or any executable (`no_python`).
         args: the script's own arguments, byte for byte.
         python: the interpreter on the nodes; None for the one the node launcher runs on.
-        local_rank: pass `--local_rank=N` before the arguments, as DeepSpeed does.
+        local_rank: pass the local rank before the arguments, as DeepSpeed does.
         folder_first: put the workers' folder at the front of PYTHONPATH.
+        rank_option: the option that passes the local rank.
     """
 
     script: str
@@ -23,11 +28,12 @@ class Program(NamedTuple):
     python: str | None = None
     local_rank: bool = True
     folder_first: bool = False
+    rank_option: str = DEEPSPEEDS_RANK_OPTION
 
     def argv(self, python: str, local_rank: int) -> list[str]:
         """Return one worker's command; `python` is the interpreter on its node."""
         start = [] if self.no_python else [python, "-u", *(["-m"] if self.module else [])]
-        flag = [f"--local_rank={local_rank}"] if self.local_rank else []
+        flag = [f"{self.rank_option}={local_rank}"] if self.local_rank else []
         # Python would take a file whose name begins with a dash for an option.
         dashed = self.script.startswith("-") and not (self.module or self.no_python)
         return [*start, f"./{self.script}" if dashed else self.script, *flag, *self.args]

@@ -133,6 +133,7 @@ def test_planning_changes_nothing_here(tmp_path: Path, capfd: pytest.CaptureFixt
         ("none.py", {"hostfile": str(tmp_path / "x"), "hosts": None}, "--hostfile "),
         ("none.py", {"hostfil": "x"}, "--hostfil: unknown option"),
         (print, {"module": True}, "module: only for a script, not for a function"),
+        (print, {"local_rank": True}, "local_rank: only for a script, not for a function"),
         (print, {"output": "file"}, "output: expected "),
     ]
     for target, options, text in wrong:

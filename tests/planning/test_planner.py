@@ -119,6 +119,7 @@ def test_a_plan_is_a_value() -> None:
         (Program("p.m", module=True), ["py", "-u", "-m", "p.m", "--local_rank=3"]),
         (Program("sh", ("-c", ""), no_python=True), ["sh", "--local_rank=3", "-c", ""]),
         (Program("sh", no_python=True, local_rank=False), ["sh"]),
+        (Program("t.py", rank_option="--local-rank"), ["py", "-u", "t.py", "--local-rank=3"]),
     ],
 )
 def test_a_workers_command(program: Program, argv: list[str]) -> None:
@@ -132,6 +133,9 @@ def test_a_workers_command(program: Program, argv: list[str]) -> None:
         (["--no_local_rank"], Program("train.py", local_rank=False)),
         (["--nproc_per_node=1"], Program("train.py", local_rank=False)),
         (["--standalone"], Program("train.py", local_rank=False)),
+        (["--local_rank"], Program("train.py")),
+        # As torch.distributed.launch, whose other options are torchrun's.
+        (["--nproc_per_node=1", "--local-rank"], Program("train.py", rank_option="--local-rank")),
         (["-m"], Program("train.py", module=True)),
         (["--no_python", "--python", "py3"], Program("train.py", no_python=True, python="py3")),
     ],

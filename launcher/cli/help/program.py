@@ -27,6 +27,10 @@ OPTIONS = {
         default="nothing is copied",
     ),
     "sync_limit": Description("The most that --sync copies to a node: 500MB, 2GB, 1.5GiB."),
+    "local_rank": Description(
+        "Pass the local rank to the script although options of torchrun are used, with a dash as"
+        " torch.distributed.launch does. Without them, --local_rank=N is passed anyway."
+    ),
     "no_local_rank": Description(
         "Do not pass --local_rank=N to the script; LOCAL_RANK is set in any case. Implied by"
         " --nproc_per_node, --nnodes, --standalone and --rdzv_*, as torchrun passes none."

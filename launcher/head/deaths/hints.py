@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from ...specs.program import TORCHS_RANK_OPTION
 from ...specs.verdict import FailureClass, Retry, Verdict
 
 TYPE_CHECKING = False
@@ -19,6 +20,12 @@ LOCAL_RANK = Verdict(
     Retry.NO,
     "the script does not accept --local_rank",
     "give --no_local_rank (LOCAL_RANK is set anyway)",
+)
+
+TORCHS_LOCAL_RANK = LOCAL_RANK._replace(
+    sentence="the script does not accept --local-rank",
+    advice="leave --local_rank out (LOCAL_RANK is set anyway), or give --num_gpus instead of"
+    " torchrun's options, which passes --local_rank",
 )
 
 NO_INPUT = Verdict(
@@ -74,7 +81,10 @@ def _local_rank(failure: Failure, program: Program | None, _folder: str) -> Verd
     complains = (named and any(map(_is_unknown, output.split("\n")))) or (
         executable and re.search(_UNNAMED, output, re.IGNORECASE)
     )
-    return LOCAL_RANK if complains else None
+    if not complains:
+        return None
+    torchs = program is not None and program.rank_option == TORCHS_RANK_OPTION
+    return TORCHS_LOCAL_RANK if torchs else LOCAL_RANK
 
 
 def _is_unknown(line: str) -> bool:

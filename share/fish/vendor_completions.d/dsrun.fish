@@ -55,6 +55,8 @@ complete -c dsrun -n __dsrun_options -l workdir -x -a '(__fish_complete_director
 complete -c dsrun -n __dsrun_options -l sync -x -a '(__fish_complete_directories)' -d 'Copy the folder DIR, which contains the workers\' folder, to the ...'
 complete -c dsrun -n __dsrun_options -l sync_limit -x -d 'The most that --sync copies to a node: 500MB, 2GB, 1.5GiB'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l sync-limit -x -d 'The most that --sync copies to a node: 500MB, 2GB, 1.5GiB'
+complete -c dsrun -n __dsrun_options -l local_rank -d 'Pass the local rank to the script although options of torchrun are ...'
+complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l local-rank -d 'Pass the local rank to the script although options of torchrun are ...'
 complete -c dsrun -n __dsrun_options -l no_local_rank -l use_env -d 'Do not pass --local_rank=N to the script; LOCAL_RANK is set in any case'
 complete -c dsrun -n '__dsrun_options; and __dsrun_dashes' -l no-local-rank -l use-env -d 'Do not pass --local_rank=N to the script; LOCAL_RANK is set in any case'
 complete -c dsrun -n __dsrun_options -l start_method -x -a 'spawn fork forkserver' -d 'Accepted for compatibility with torchrun; has no effect'

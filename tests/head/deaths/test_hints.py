@@ -104,6 +104,15 @@ def test_an_executable_that_takes_no_local_rank(
         assert hints(failure(stderr), Program("x"), "") == [], "a script may mean something else"
 
 
+def test_a_script_that_does_not_take_what_torch_distributed_launch_passes() -> None:
+    program = Program("x.py", rank_option="--local-rank")
+    (text,) = hints(failure("x.py: error: unrecognized arguments: --local-rank=0"), program, "")
+    assert text == (
+        "the script does not accept --local-rank: leave --local_rank out (LOCAL_RANK is set"
+        " anyway), or give --num_gpus instead of torchrun's options, which passes --local_rank"
+    )
+
+
 def test_a_module_that_lies_in_the_workers_folder(tmp_path: Path) -> None:
     folder = tmp_path / "my work"
     (folder / "models").mkdir(parents=True)
