@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -414,3 +415,19 @@ def test_an_ssh_client_is_killed(cluster: Cluster, dsrun: Dsrun, tmp_path: Path,
     said = ended(running, tmp_path)
     assert "lost n2" in said
     assert "n2 is back" in said
+
+
+def test_the_last_failure_is_told_with_its_words(dsrun: Dsrun, tmp_path: Path) -> None:
+    """There is no other round, though more than the least number of nodes are there."""
+    work = tmp_path / "missing.py"
+    failing = "import os, time\nif os.environ['RANK'] == '1':\n    import not_there\n"
+    work.write_text(failing + "time.sleep(300)\n")
+    running = elastic(
+        *(dsrun, str(work), "n1:1,n2:1,n3:1", "--elastic_training", "--max_restarts", "0"),
+        *("--report_file", "report.json"),
+    )
+    done = running.wait(IMPORT)
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert (done.returncode, "next round" in done.stderr) == (1, False), done.stderr
+    assert "No module named 'not_there'" in report["first_failure"]["stderr"]
+    assert "2 other ranks stopped" in done.stderr

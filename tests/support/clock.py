@@ -11,11 +11,20 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """A clock that goes when told, and a loop on it."""
+    """A clock that goes when told, and a loop on it.
+
+    Attributes:
+        step: the seconds by which it goes on whenever it is read, as a real one does.
+    """
 
     def __init__(self) -> None:
         self.now = 50.0
-        self.loop = Loop(lambda: self.now)
+        self.step = 0.0
+        self.loop = Loop(self._read)
+
+    def _read(self) -> float:
+        self.now += self.step
+        return self.now
 
     def settle(self) -> None:
         """Have all happen that can without time: what is read may lead to more."""

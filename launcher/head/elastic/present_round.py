@@ -6,7 +6,9 @@ from enum import Enum
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from ...common.loop import Loop
 
 
 class RoundPhase(Enum):
@@ -27,19 +29,34 @@ class PresentRound:
     """One round.
 
     Attributes:
+        began: when it began.
         nodes: all that were in it when it began.
         finished: those of them whose workers have all ended with code 0.
         failed: a failure in it was counted.
+        shrunk: it has lost a node.
+        undecided: how many failures in it end the job, unless it has lost a node.
         watched: it is checked whether nodes that were in none get ready.
     """
 
-    def __init__(self, nodes: Sequence[int] = ()) -> None:
+    def __init__(self, nodes: Sequence[int] = (), began: float = 0.0) -> None:
+        self.began = began
         self.nodes = frozenset(nodes)
         self.finished: set[int] = set()
         self.phase = RoundPhase.RUNNING
-        self.failed = self.watched = False
+        self.failed = self.shrunk = self.watched = False
+        self.undecided = 0
 
     @property
     def complete(self) -> bool:
         """Whether all of its work is done."""
         return bool(self.nodes) and len(self.finished) == len(self.nodes)
+
+    def await_losses(self, loop: Loop, seconds: float, known: Callable[[], None]) -> None:
+        """Call `known` when all losses are known that were there when a worker of it has failed."""
+        self.undecided += 1
+
+        def settle() -> None:
+            self.undecided -= 1
+            known()
+
+        loop.call_later(seconds, settle)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Loop
     from ...specs.elastic_policy import ElasticPolicy
     from .node_table import NodeTable
     from .round_actions import RoundAction
@@ -67,15 +67,13 @@ class Rounds:
         self._failures = Failures(limits, loop.clock, table.name, self._say)
         self.gain = GainDelay(loop, limits.gain_delay, self._consider, self._say)
         self.meeting = Meeting(loop, limits.patience, table, self._do, self._give_up)
-        self._began = self._held = 0.0
+        self._held = 0.0
         self._nodes = NodeStates(nodes)
         self._retiring: set[int] = set()
         self._leaving: set[int] = set()
         self._giving_up: set[int] = set()
         self._present = PresentRound()
-        self._shrunk = -1
         self._shortage = Shortage(loop, limits, self._say, lambda: self._do(TooFew()))
-        self._next: Timer | None = None
         self._ending = self._closed = self.over = False
         self.generation = 0
         self.members: set[int] = set()
@@ -123,7 +121,7 @@ class Rounds:
             return self.over
         if was_in:
             self._shrink()
-        if self.alive < self._limits.least and not self._wait():
+        if self.alive < self._limits.least and not self._shortage.wait(len(self._choose())):
             return False
         if was_in:
             self._change()
@@ -204,7 +202,7 @@ class Rounds:
 
     def _doubt(self) -> None:
         if not self._present.finished:
-            self._failures.doubt(self._loop.clock() - self._began)
+            self._failures.doubt(self._loop.clock() - self._present.began)
 
     def _end_if_complete(self) -> None:
         if self._present.complete and not self.over:
@@ -221,7 +219,7 @@ class Rounds:
         """
         if self._present.phase is RoundPhase.ENDING:
             return True
-        lasted = self._loop.clock() - self._began
+        lasted = self._loop.clock() - self._present.began
         done = final or self._ending or self._closed
         if done or not self._failures.survive(what, code, lasted):
             return False
@@ -231,24 +229,33 @@ class Rounds:
         self._change(but=node)
         return True
 
-    def may_be_loss(self) -> bool:
-        """Return whether the loss of a node may be the cause of a failure, and be survived."""
+    def decide(self, seconds: float, decided: Callable[[bool], None]) -> None:
+        """Call `decided` for a failure that is not survived: was it the loss of a node?
+
+        If it may have been, that is known after `seconds`, and no round is formed until then.
+        Nothing is called once the job is being stopped.
+        """
+
+        def known() -> None:
+            if not self._closed:
+                decided(self._present.shrunk)
+                self.look()
+
         enough = self.alive > self._limits.least or self._limits.wait > 0
-        return enough and len(self.members) > 1 and not self._ending
+        if enough and len(self.members) > 1 and not self._ending:
+            self._present.await_losses(self._loop, seconds, known)
+        else:
+            decided(False)
 
     def hold(self, seconds: float) -> None:
         """Form no round for so long, whatever happens."""
         self._held = max(self._held, self._loop.clock() + seconds)
 
-    def shrunk(self, generation: int) -> bool:
-        """Return whether that round has lost a node."""
-        return self._shrunk == generation
-
     def _shrink(self) -> None:
         """Count nothing for a failure that the loss of a node has caused."""
-        if self._present.failed and not self.shrunk(self.generation):
+        if self._present.failed and not self._present.shrunk:
             self._failures.take_back()
-        self._shrunk = self.generation
+        self._present.shrunk = True
 
     # -- changes ----------------------------------------------------------------------------
 
@@ -332,20 +339,15 @@ class Rounds:
         nodes = self._nodes
         if self._closed or nodes.running or self._giving_up or not nodes:
             return
-        if self._leaving & self._present.nodes or self.meeting.pending:
+        if self._leaving & self._present.nodes or self._present.undecided or self.meeting.pending:
             return
         wait = max(self._failures.not_before, self._held) - self._loop.clock()
         if self._nodes.late and not self.members:
             self._await_late()
         elif wait > 0:
-            self._look_again(wait)
+            self._loop.call_later(wait, self.look)
         else:
             self._form()
-
-    def _look_again(self, seconds: float) -> None:
-        if self._next is not None:
-            self._next.cancel()
-        self._next = self._loop.call_later(seconds, self.look)
 
     def _form(self) -> None:
         members = self.meeting.members or self._choose()
@@ -359,12 +361,11 @@ class Rounds:
 
     def _begin(self, members: Sequence[int], address: str) -> None:
         self._shortage.end()
-        self._began = self._loop.clock()
         self.generation += 1
         self.members = set(members)
         self._nodes.begin(self.members)
         self.meeting.cancel()
-        self._present = PresentRound(members)
+        self._present = PresentRound(members, self._loop.clock())
         self.gain.begin()
         self._do(Form(tuple(members), address, self.restarts))
         if self._nodes.ready:
@@ -383,7 +384,7 @@ class Rounds:
         """Wait for nodes that are there, then for others, with too few for a round."""
         if self._nodes.late:
             self._await_late()
-        elif not self._wait():
+        elif not self._shortage.wait(len(self._choose())):
             self._do(TooFew())
 
     def _await_late(self) -> None:
@@ -392,7 +393,3 @@ class Rounds:
             self._present.watched = True
             why = f"it was not ready for a round within {NEWCOMERS:g} s"
             self._watch(NEWCOMERS, self._nodes.late, why)
-
-    def _wait(self) -> bool:
-        """Wait for more nodes; return whether there is any time for that."""
-        return self._shortage.wait(len(self._choose()))

@@ -234,17 +234,16 @@ class RunnerRounds:
 
     def _end_for(self, node: RunNode, ended: messages.Exit) -> None:
         """End the run for a failure, unless it turns out to be the loss of a node."""
-        if not self._rounds.may_be_loss():
-            self._run.fail(node, ended)
-            return
-        generation = self._rounds.generation
-        self._rounds.hold(SETTLE)
+        record = self._run.record
+        record.exited(node, ended)
 
-        def settle() -> None:
-            if self._run.phase is not Phase.RUNNING or not self._rounds.shrunk(generation):
-                self._run.fail(node, ended)
+        def decided(lost: bool) -> None:
+            if lost:
+                record.forget_exits()
+            else:
+                self._run.stop(signal.SIGTERM)
 
-        self._loop.call_later(SETTLE, settle)
+        self._rounds.decide(SETTLE, decided)
 
     def restart(self, why: str) -> bool:
         """Form another round of the same nodes for this reason, if there is a restart left."""

@@ -222,17 +222,51 @@ def test_what_fails_behind_a_loss_is_not_counted() -> None:
 
 def test_a_failure_beyond_the_budget_may_be_a_loss() -> None:
     job = running(3, restarts=0)
-    generation = job.rounds.generation
     assert not job.rounds.failed("rank 1 exited 1", 1, 1)
-    assert job.rounds.may_be_loss()
-    assert not job.rounds.shrunk(generation)
-    job.rounds.hold(1.0)
+    losses: list[bool] = []
+    job.rounds.decide(1.0, losses.append)
     job.join(1, 2)
     assert job.leave(0)
-    assert job.rounds.shrunk(generation)
+    job.go(0.5)
+    assert (len(job.formed), losses) == (1, [])
+    job.go(0.5)
+    assert (job.formed[1:], losses) == ([[1, 2]], [True])
+
+
+def test_a_failure_beyond_the_budget_begins_no_other_round() -> None:
+    """All are ready for one when it is decided, and it took time to note the failure."""
+    job = running(3, restarts=0)
+    job.clock.step = 1e-3
+    assert not job.rounds.failed("rank 1 exited 1", 1, 1)
+    job.rounds.decide(1.0, lambda _lost: job.rounds.close())
+    job.clock.step = 0.0
+    job.join(0, 1, 2)
+    job.go(2)
     assert len(job.formed) == 1
-    job.go(1)
-    assert job.formed[1:] == [[1, 2]]
+
+
+def test_the_later_of_two_failures_beyond_the_budget_is_decided_as_well() -> None:
+    job = running(4, restarts=0)
+    losses: list[bool] = []
+    for node in (1, 2):
+        assert not job.rounds.failed(f"rank {node} exited 1", 1, node)
+        job.rounds.decide(1.0, losses.append)
+        job.go(0.25)
+    assert job.leave(3)
+    job.join(0, 1, 2)
+    job.go(0.5)
+    assert (len(job.formed), losses) == (1, [True])
+    job.go(0.5)
+    assert (job.formed[1:], losses) == ([[0, 1, 2]], [True, True])
+
+
+def test_nothing_is_decided_once_the_job_is_stopped() -> None:
+    job = running(2, restarts=0)
+    losses: list[bool] = []
+    job.rounds.decide(1.0, losses.append)
+    job.rounds.close()
+    job.go(2)
+    assert losses == []
 
 
 def test_what_fails_before_a_loss_does_not_shorten_a_hold() -> None:
@@ -248,9 +282,10 @@ def test_what_fails_before_a_loss_does_not_shorten_a_hold() -> None:
 
 
 def test_where_no_node_may_be_lost_a_failure_is_one() -> None:
-    assert not running(2, least=2).rounds.may_be_loss()
-    assert not running(1).rounds.may_be_loss()
-    assert running(2, least=2, wait=5.0).rounds.may_be_loss()
+    for job in (running(2, least=2), running(1), running(2, least=2, wait=5.0)):
+        losses: list[bool] = []
+        job.rounds.decide(1.0, losses.append)
+        assert losses == ([] if job.limits.wait else [False])
 
 
 # -- nodes that do not answer ---------------------------------------------------------------------

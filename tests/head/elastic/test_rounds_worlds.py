@@ -30,6 +30,8 @@ class World(Job):
         finished: those of them whose workers have ended well.
         wanted: those that were told to leave it.
         failing: the node whose failure was counted in it, which leaves it by itself.
+        failed: the nodes whose failures were not, and which leave it by themselves.
+        shrunk: it has lost a node.
         over: nothing more can come.
     """
 
@@ -52,7 +54,8 @@ class World(Job):
         self.finished: set[int] = set()
         self.wanted: set[int] = set()
         self.failing: int | None = None
-        self.over = False
+        self.failed: set[int] = set()
+        self.shrunk = self.over = False
 
     # -- what the rounds want done --------------------------------------------------------------
 
@@ -65,9 +68,11 @@ class World(Job):
         assert not set(self.released) & self.round
         assert self.least <= len(members) <= self.rounds._most
         assert restarts == self.rounds.restarts <= self.limits.restarts
+        assert self.shrunk or not self.failed, "after the failure that ends the job"
         self.round, self.whole = set(members), set(members)
         self.joined -= self.round
         self.finished, self.wanted, self.failing = set(), set(), None
+        self.failed, self.shrunk = set(), False
 
     def act(self, action: Any) -> None:
         before = len(self.called)
@@ -80,6 +85,7 @@ class World(Job):
             assert self.wanted == self.round - self.joined - {self.failing}
 
     def lose_one(self, node: int, reason: str) -> None:
+        self.shrunk |= node in self.round
         self.forget(node)
         super().lose_one(node, reason)
         self.over |= not self.survives
@@ -110,7 +116,7 @@ class World(Job):
     def come(self) -> None:
         """A node gets ready: it has started, or it was told to leave its round."""
         late = self.here - self.joined
-        able = late - self.round | (late & (self.wanted | {self.failing}))
+        able = late - self.round | (late & (self.wanted | self.failed | {self.failing}))
         if able:
             node = self.chance.choice(sorted(able))
             self.joined.add(node)
@@ -118,10 +124,10 @@ class World(Job):
 
     def work(self) -> None:
         """A worker prints something, fails or ends well."""
-        able = sorted(self.round - self.joined - self.finished - self.wanted - {self.failing})
+        able = self.working - self.finished
         if not able:
             return
-        node = self.chance.choice(able)
+        node = self.chance.choice(sorted(able))
         self.chance.choice((self.finish_one, self.fail, self.fail, self.print_one))(node)
 
     def finish_one(self, node: int) -> None:
@@ -140,12 +146,21 @@ class World(Job):
             assert self.rounds.restarts == before + (not ending)
         else:
             assert before == self.limits.restarts
+            self.failing = None
+            self.failed.add(node)
+            self.rounds.decide(1.0, self.decided)
+
+    def decided(self, lost: bool) -> None:
+        assert lost == self.shrunk
+        if not lost:
             self.over = True
+            self.rounds.close()
 
     def lose(self) -> None:
         spare = len(self.here) > self.least or self.limits.wait or self.chance.random() < 0.1
         if self.here and spare:
             node = self.chance.choice(sorted(self.here))
+            self.shrunk |= node in self.round
             self.forget(node)
             goes_on = self.leave(node)
             assert goes_on or len(self.here) < self.least
@@ -179,7 +194,7 @@ class World(Job):
         """Time passes, and what was released has ended after it."""
         self.go(self.chance.choice([1.0, PROBE, NOTICE, GAIN]))
         for node in set(self.released):
-            if self.rounds.is_leaving(node):
+            if self.rounds.is_leaving(node) and not self.over:
                 assert self.done(node) or len(self.here) < self.least
                 self.over |= len(self.here) < self.least and not self.limits.wait
 
@@ -191,7 +206,7 @@ class World(Job):
         assert self.rounds.alive == len(self.here)
         ready = self.round & self.joined or self.whole - self.here
         if ready and self.finished != self.whole:
-            assert self.round <= self.wanted | self.joined | {self.failing}, "others wait for it"
+            assert not self.working, "others wait for it"
 
     def drain(self) -> None:
         """Let everybody do as told: a round must be formed, or the job be over."""
@@ -209,7 +224,7 @@ class World(Job):
     @property
     def working(self) -> set[int]:
         """The members whose workers run, and are to go on."""
-        return self.round - self.joined - self.wanted - {self.failing}
+        return self.round - self.joined - self.wanted - self.failed - {self.failing}
 
 
 @pytest.mark.parametrize("seed", range(20))

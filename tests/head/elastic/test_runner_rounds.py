@@ -160,6 +160,25 @@ def test_where_no_node_is_lost_it_was_a_failure(fleet_of: FleetOf) -> None:
     assert story(job.run)["exit_code"] == 5
 
 
+def test_the_last_failure_begins_no_other_round(fleet_of: FleetOf) -> None:
+    """All nodes are ready for one when it is decided, and it took time to note the failure."""
+    job = started(fleet_of("n0", "n1", "n2"), restarts=0)
+    job.fleet.clock.step = 1e-3
+    job.fleet.node("n1").exits(2, 5)
+    job.fleet.node("n1").exits(3, -15, told=True)
+    job.fleet.step()
+    job.fleet.clock.step = 0.0
+    job.join("n1", "n0", "n2")
+    job.fleet.go(SETTLE + 0.5)
+    assert [job.fleet.kinds(name) for name in ("n0", "n1")] == [["CHANGE", "STOP"], ["STOP"]]
+    assert job.fleet.said() == []
+    for name in ("n0", "n1", "n2"):
+        job.fleet.node(name).done()
+    job.fleet.step()
+    end = story(job.run)
+    assert (end["exit_code"], [one["rank"] for one in end["failures"]]) == (5, [2])
+
+
 def test_a_stop_while_that_is_waited_for_ends_with_the_failure(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"), restarts=0)
     job.fleet.node("n0").exits(0, 5)
@@ -170,6 +189,22 @@ def test_a_stop_while_that_is_waited_for_ends_with_the_failure(fleet_of: FleetOf
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()
     assert story(job.run)["exit_code"] == 5
+
+
+def test_nothing_is_sent_to_the_nodes_of_a_job_that_is_over(fleet_of: FleetOf) -> None:
+    """They may be those of a hold, and run another job by then."""
+    job = started(fleet_of("n0", "n1"), restarts=0)
+    job.fleet.node("n0").exits(0, 5)
+    job.fleet.step()
+    job.run.stop(15)
+    job.fleet.node("n0").stops(1)
+    job.fleet.node("n1").stops(2, 3)
+    job.fleet.step()
+    end = story(job.run)
+    assert (end["exit_code"], [one["rank"] for one in end["failures"]]) == (5, [0])
+    job.fleet.news("n1")
+    job.fleet.go(2 * SETTLE)
+    assert job.fleet.kinds("n1") == []
 
 
 # -- a loss ---------------------------------------------------------------------------------------
