@@ -77,7 +77,7 @@ def find(job_id: str) -> Iterator[Found]:
 
 def launchers(found: Iterable[Found]) -> list[Found]:
     """Return the node launchers of these processes that are still running."""
-    owners = {leftovers.launcher_of(str(one.pid)) for one in found} - {None}
+    owners = {leftovers.launcher_of(one.pid) for one in found} - {None}
     started = dict(owner for owner in owners if owner is not None)
     return list(_held(list(started), lambda pid: processes.started(pid) == started[pid]))
 
@@ -87,25 +87,20 @@ def _held(pids: list[int], holds: Callable[[int], bool]) -> Iterator[Found]:
     for pid in pids:
         with suppress(OSError):
             one = Found(pid)
-            if holds(pid) and _is_mine(pid):
+            if holds(pid) and processes.is_own(pid):
                 yield one
             else:
                 one.close()
 
 
 def _belongs(pid: int, job_id: bytes) -> bool:
-    name = str(pid)
     return (
-        leftovers.variable(name, b"DSRUN_JOB_ID") == job_id
-        and leftovers.launcher_of(name) is not None
-        and _is_mine(pid)
-        and leftovers.numbered_as_here(name)
+        leftovers.variable(pid, b"DSRUN_JOB_ID") == job_id
+        and leftovers.launcher_of(pid) is not None
+        and processes.is_own(pid)
+        and leftovers.numbered_as_here(pid)
         and processes.started(pid) != 0
     )
-
-
-def _is_mine(pid: int) -> bool:
-    return processes.uids(pid) == {os.getuid()}
 
 
 def _line_of(pid: int) -> set[int]:
@@ -197,7 +192,7 @@ class Ending:
     def _wake_guards(self) -> None:
         for launcher in self._launchers:
             guard = processes.parent(launcher.pid)
-            for one in _held([guard] if guard > 1 else [], _is_mine):
+            for one in _held([guard] if guard > 1 else [], processes.is_own):
                 one.send(signal.SIGCONT)
                 one.close()
 

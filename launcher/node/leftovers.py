@@ -3,28 +3,44 @@
 from __future__ import annotations
 
 import os
+import re
 
 from . import processes
 
 LAUNCHER = b"DSRUN_NODE_LAUNCHER"
-"""The variable by which every worker knows its node launcher: pid and start time."""
+"""The variable by which every worker knows its node launcher and the guard: `identity` of each."""
+
+_OWNERS = re.compile(rb"(\d{1,9}):(\d{1,20})(?:,(\d{1,9}):(\d{1,20}))?")
+"""As many digits as the kernel's numbers have: anything else is nobody's."""
+
+
+def identity(pid: int) -> str:
+    """Return a process as the variable has it: pid and start time."""
+    return f"{pid}:{processes.started(pid)}"
 
 
 def leftovers() -> list[str]:
-    """Return a text for each process of this user whose node launcher is gone.
+    """Return a text for each process of this user whose node launcher and guard are gone.
 
-    Every worker has the pid and start time of its node launcher in its environment. If that process
-    no longer exists, the worker was left behind by a job whose guard was killed as well.
+    Such a process was left behind by a job. While the guard runs, it ends what a dead node launcher
+    has left.
     """
-    texts = []
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        owner = launcher_of(name)
-        if owner and processes.started(owner[0]) != owner[1] and numbered_as_here(name):
-            texts.append(f"pid {name} of a dsrun job that has ended")
-    return texts
+    return [f"pid {pid} of a dsrun job that has ended" for pid in processes.pids() if _is_left(pid)]
 
 
-def numbered_as_here(pid: str) -> bool:
+def _is_left(pid: int) -> bool:
+    began = processes.started(pid)
+    return (
+        bool(owners := owners_of(pid))
+        and processes.is_own(pid)
+        and not any(processes.started(one) == start for one, start in owners)
+        and numbered_as_here(pid)
+        # A node launcher ends after its workers, of which this may have been one.
+        and began == processes.started(pid) != 0
+    )
+
+
+def numbered_as_here(pid: int) -> bool:
     """Return whether a process has the pid namespace of this one; those in containers do not."""
     try:
         return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
@@ -32,15 +48,26 @@ def numbered_as_here(pid: str) -> bool:
         return False
 
 
-def launcher_of(pid: str) -> tuple[int, int] | None:
+def launcher_of(pid: int) -> tuple[int, int] | None:
     """Return pid and start time of the node launcher that has started a process, if one has."""
-    launcher, _, start = variable(pid, LAUNCHER).partition(b":")
-    return (int(launcher), int(start)) if launcher.isdigit() and start.isdigit() else None
+    return next(iter(owners_of(pid)), None)
 
 
-def variable(pid: str, name: bytes) -> bytes:
-    """Return a variable that a process was started with; b"" without it, or if it is unreadable."""
+def owners_of(pid: int) -> list[tuple[int, int]]:
+    """Return the same of the node launcher and of its guard, as far as they are named."""
+    found = _OWNERS.fullmatch(variable(pid, LAUNCHER))
+    numbers = [int(one) for one in found.groups() if one] if found else []
+    return [*zip(numbers[::2], numbers[1::2], strict=True)]
+
+
+def variable(pid: int, name: bytes) -> bytes:
+    """Return a variable that a process was started with; b"" without it, or if it is unreadable.
+
+    Nothing is read of other users' processes: they decide how long it is (PR_SET_MM in prctl(2)).
+    """
     try:
+        if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+            return b""
         with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
             environ = b"\0" + file.read()
     except OSError:

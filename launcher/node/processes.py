@@ -127,6 +127,11 @@ def uids(pid: int) -> set[int]:
     return {int(uid) for row in rows if row[:1] == ["Uid:"] for uid in row[1:]}
 
 
+def is_own(pid: int) -> bool:
+    """Return whether a process is this user's with all its user ids, and no set-uid program."""
+    return uids(pid) == {os.getuid()}
+
+
 def parent(pid: int) -> int:
     """Return the pid of a process's parent, 0 if it is gone."""
     try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..support.limits import wait_for
+from ..support.local_control import NOBODY
 from .jobs import DEAF, GRACE, LOST, OBEDIENT, Job, everywhere, here_and_there, parent
 
 if TYPE_CHECKING:
@@ -154,6 +155,43 @@ def test_both_halves_are_killed_at_once(
     if launcher == "local":  # other tests may have left something on this machine, too
         found = [pid for pid in found if pid in started]
     assert sorted(found) == sorted(named)
+
+
+def test_what_a_guard_has_still_to_end_is_not_left_over(
+    cluster: Cluster, tmp_path: Path, dsrun: Dsrun
+) -> None:
+    with Job(cluster, tmp_path, WITH_SESSION) as job:
+        guard, node_launcher = job.launchers("n2")
+        workers = {pid for pid in job.pids("n2") if parent(pid) == node_launcher}
+        os.kill(guard, signal.SIGSTOP)
+        kill(job.running.pid, node_launcher)
+        wait_for(lambda: not workers & set(job.pids("n2")), "the workers' end")
+        left = job.pids("n2")
+        later = dsrun("--host", "n2:1", "--no_python", "true")
+        os.kill(guard, signal.SIGCONT)
+        job.clean()
+    assert left
+    assert (later.returncode, left_over(later.stderr)) == (0, [])
+
+
+@pytest.mark.parametrize("owners", ["4000000:1", f"{'9' * 5000}:1"], ids=["gone", "nines"])
+def test_what_other_users_pretend_keeps_no_job_from_starting(
+    cluster: Cluster, dsrun: Dsrun, owners: str
+) -> None:
+    """Anybody can start a process with the variable of the workers."""
+    argv = ["setpriv", f"--reuid={NOBODY}", "--clear-groups", "sleep", "1000"]
+    with cluster.host("n2").popen(argv, env={"DSRUN_NODE_LAUNCHER": owners}):
+        wait_for(lambda: others(cluster), "the process")
+        ran = dsrun("--host", "n2:1", "--no_python", "true")
+        for pid in others(cluster):
+            os.kill(pid, signal.SIGKILL)
+    assert (ran.returncode, left_over(ran.stderr)) == (0, [])
+
+
+def others(cluster: Cluster) -> list[int]:
+    """The processes of another user on n2."""
+    found = [p for p in cluster.processes() if (p.host, p.argv) == ("n2", ("sleep", "1000"))]
+    return [p.pid for p in found if Path(f"/proc/{p.pid}").stat().st_uid == NOBODY]
 
 
 def left_over(errors: str) -> list[int]:

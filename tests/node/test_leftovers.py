@@ -4,49 +4,98 @@ from __future__ import annotations
 
 import os
 import subprocess
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
 
 from dsrun.launcher.node import leftovers, processes
 
 from ..support.launcher_name import NAME
+from ..support.local_control import NOBODY, needs_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GONE = "999999999:5"
+"""A process that is gone."""
+
+
+def alive() -> str:
+    """This process, as others are named in the variable."""
+    return leftovers.identity(os.getpid())
+
+
+@contextmanager
+def started(owners: str, *before: str) -> Iterator[int]:
+    """Start a process with this variable, by the command `before`; yield its pid."""
+    # Its environment can be read once it runs, shortly after its start.
+    argv = [*before, "sh", "-c", "echo; read -r _"]
+    environ, pipe = {"PATH": os.environ["PATH"], NAME: owners}, subprocess.PIPE
+    with subprocess.Popen(argv, env=environ, stdin=pipe, stdout=pipe) as child:
+        assert child.stdout
+        child.stdout.readline()
+        yield child.pid
+        child.kill()
+
+
+def is_found(pid: int) -> bool:
+    return f"pid {pid} of a dsrun job that has ended" in leftovers.leftovers()
 
 
 @pytest.mark.parametrize(
-    ("launcher", "left"),
-    [("1:0", True), ("999999999:5", True), ("self", False), ("none", False), ("1", False)],
+    ("owners", "left"),
+    [
+        ("1:0", True),
+        (GONE, True),
+        (f"{GONE},{GONE}", True),
+        ("{alive}", False),
+        # The guard of a node launcher that was killed is just ending what is below it.
+        (f"{GONE},{{alive}}", False),
+        ("none", False),
+        ("1", False),
+        (f"{GONE},x", False),
+        (f"{'9' * 5000}:1", False),
+        (f"1:{'9' * 5000}", False),
+        (f"{'9' * 10}:1", False),
+    ],
+    ids=lambda value: str(value)[:20],
 )
-def test_what_a_dead_job_has_left_is_found(launcher: str, left: bool) -> None:
-    me = f"{os.getpid()}:{processes.started(os.getpid())}"
-    environ = {
-        "PATH": os.environ["PATH"],
-        NAME: me if launcher == "self" else launcher,
-    }
-    # Its environment can be read once it runs, shortly after its start.
-    up = ["sh", "-c", "echo; read -r _"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(up, env=environ, stdin=pipe, stdout=pipe) as child:
-        assert child.stdout
-        child.stdout.readline()
-        found = f"pid {child.pid} of a dsrun job that has ended" in leftovers.leftovers()
-        child.kill()
-    assert found is left
+def test_what_a_dead_job_has_left_is_found(owners: str, left: bool) -> None:
+    with started(owners.format(alive=alive())) as pid:
+        assert is_found(pid) is left
+
+
+@needs_root
+@pytest.mark.parametrize("owners", [GONE, f"{'9' * 5000}:1"], ids=["gone", "nines"])
+def test_what_other_users_have_in_their_environment_does_not_count(owners: str) -> None:
+    """Anybody can start a process with this variable."""
+    with started(owners, "setpriv", f"--reuid={NOBODY}", "--clear-groups") as pid:
+        assert not is_found(pid)
+        assert leftovers.variable(pid, NAME.encode()) == b""
+
+
+def test_what_ends_meanwhile_is_not_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A node launcher ends after its workers, one of which was just read."""
+    with started(GONE) as pid:
+
+        def end_before(asked: int) -> int:
+            if asked == int(GONE.partition(":")[0]):
+                os.kill(pid, 9)
+                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+            return begun(asked)
+
+        begun = processes.started
+        monkeypatch.setattr(processes, "started", end_before)
+        assert not is_found(pid)
 
 
 def test_who_counts_pids_otherwise_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container the same number is another process."""
-    environ = {"PATH": os.environ["PATH"], NAME: "1:0"}
     namespaces = {"/proc/self/ns/pid": "pid:[1]"}
     monkeypatch.setattr(os, "readlink", lambda path: namespaces.get(path, "pid:[2]"))
-    # Its environment can be read once it runs, shortly after its start.
-    up = ["sh", "-c", "echo; read -r _"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(up, env=environ, stdin=pipe, stdout=pipe) as child:
-        assert child.stdout
-        child.stdout.readline()
-        found = leftovers.leftovers()
-        child.kill()
-    assert not [text for text in found if str(child.pid) in text]
+    with started("1:0") as pid:
+        assert not is_found(pid)
 
 
 def test_a_process_of_which_nothing_can_be_read_is_not_judged(
@@ -57,5 +106,5 @@ def test_a_process_of_which_nothing_can_be_read_is_not_judged(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "readlink", forbid)
-        assert not leftovers.numbered_as_here("1")
-    assert leftovers.numbered_as_here(str(os.getpid()))
+        assert not leftovers.numbered_as_here(1)
+    assert leftovers.numbered_as_here(os.getpid())

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 
 from ...specs import environment
-from .. import hook
-from .. import processes as kernel
+from .. import hook, leftovers
 from ..binding import apply
 from ..elastic import agent_environment
 from ..hook import variables as hook_variables
@@ -144,10 +143,10 @@ class WorkerSpecs:
 
     def _place(self, slots: Sequence[Slot], local: int) -> dict[str, str]:
         """Return the variables that follow from a worker's place on this node."""
-        setup, launcher = self._setup, f"{os.getpid()}:{kernel.started(os.getpid())}"
+        setup, owners = self._setup, map(leftovers.identity, (os.getpid(), os.getppid()))
         variables = self._mask(slots, local)
         variables |= self._equipment.variables(local, {**setup.base, **setup.task.env})
-        return variables | {"DSRUN_NODE_LAUNCHER": launcher}
+        return variables | {"DSRUN_NODE_LAUNCHER": ",".join(owners)}
 
     def _mask(self, slots: Sequence[Slot], local: int) -> dict[str, str]:
         """Return the variables that show a worker the devices of this node, or only its own."""

@@ -84,8 +84,8 @@ def test_every_worker_has_its_command_and_its_place(
         assert restarts == ["1", "3"]
         elastic = variables(spec, "TORCHELASTIC_USE_AGENT_STORE", "TORCHELASTIC_RUN_ID")
         assert elastic == ["False", "j"]
-        me = f"{os.getpid()}:{processes.started(os.getpid())}"
-        assert variables(spec, "DSRUN_NODE_LAUNCHER") == [me]
+        owners = [f"{pid}:{processes.started(pid)}" for pid in (os.getpid(), os.getppid())]
+        assert variables(spec, "DSRUN_NODE_LAUNCHER") == [",".join(owners)]
 
 
 def test_one_worker_may_be_enough(make: Callable[..., WorkerSpecs]) -> None:
