@@ -11,7 +11,7 @@ import signal
 import sys
 
 from ..common import entry, signals
-from ..common.errors import DsrunError, LostError
+from ..common.errors import DsrunError, LostError, refusal_json
 from ..common.loop import Loop
 from ..control import frames, holds
 from ..control.local_client import checked
@@ -87,8 +87,7 @@ def _report(spec: JobSpec, run: ClientRun) -> int:
         answer = run.wait()
         code, report = answer["code"], answer["report"]
     except DsrunError as error:
-        refusal = {"job_id": spec.job_id, "exit_code": error.exit_code, "error": str(error)}
-        _write(spec, refusal)
+        _write(spec, refusal_json(spec.job_id, error))
         raise
     _write(spec, report)
     return int(code)

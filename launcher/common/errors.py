@@ -1,5 +1,7 @@
 """Exit codes and exceptions. Every message says what is wrong, where, and what to do about it."""
 
+from __future__ import annotations
+
 USAGE = 2
 """Exit code: the command line, a hostfile or an environment file is not usable as written."""
 NODE_UNUSABLE = 69
@@ -56,6 +58,11 @@ class LostError(DsrunError):
     """The connection to a node, or to the runner, ended before the job did."""
 
     exit_code = LOST
+
+
+def refusal_json(job_id: str, error: DsrunError) -> dict[str, object]:
+    """Return the report on a job that this error has kept from running, for --report_file."""
+    return {"job_id": job_id, "exit_code": error.exit_code, "error": str(error)}
 
 
 def reason(error: OSError) -> str:

@@ -11,6 +11,9 @@ from .errors import UsageError
 STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 """Streams that are already open: opening them again would truncate a file behind them."""
 
+OWN_DESCRIPTORS = ("/dev/fd", "/proc/self/fd")
+"""Folders in which every process finds its own descriptors (proc(5))."""
+
 
 def check(option: str, path: str) -> None:
     """Check that a file can be written, as far as that can be known in advance.
@@ -23,6 +26,18 @@ def check(option: str, path: str) -> None:
     problem = _problem(path)
     if problem:
         raise UsageError(f"{option} {path}: {problem}")
+
+
+def from_elsewhere(path: str) -> str:
+    """Return the path by which another process of this machine writes the same file.
+
+    `/dev/fd/N` and `/proc/self/fd/N` are descriptors of whoever opens them; STREAMS stay as they
+    are.
+    """
+    folder, name = os.path.split(path)
+    if folder in OWN_DESCRIPTORS:
+        return f"/proc/{os.getpid()}/fd/{name}"
+    return path if path in STREAMS else os.path.abspath(path)
 
 
 def _problem(path: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from .. import __version__
+from ..common import output_file
 from ..common.errors import NodeError, UsageError
 from ..common.values import NamedTuple
 from ..resources.select import choose
@@ -120,7 +121,15 @@ def held_job(command: Command, held: HeldNodes) -> JobSpec:
     notes = (*origin.notes, *_lost_note(held), *_mask_notes(hosts))
     planned = planned._replace(origin=origin._replace(notes=notes), backend=held.settings)
     spec = job_spec(planned, command.options)
-    return spec._replace(held=True, environ=dict(os.environ))
+    return _from_the_hold(spec)._replace(held=True, environ=dict(os.environ))
+
+
+def _from_the_hold(spec: JobSpec) -> JobSpec:
+    """Return a job whose report the hold can write, which has another current folder."""
+    path = spec.output.report_file
+    if path is None:
+        return spec
+    return spec._replace(output=spec.output._replace(report_file=output_file.from_elsewhere(path)))
 
 
 def _present(options: Options, inventory: Source, held: HeldNodes) -> list[Host]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import threading
@@ -75,6 +76,39 @@ def test_jobs_that_cannot_run(fleet: Fleet, tmp_path: Path) -> None:
         refused = fleet.run(print, wait=False, output=None)
         with pytest.raises(LaunchError, match=f"slots are in use by job {job.id}"):
             refused.wait(HANG)
+
+
+def test_the_report_and_the_metrics_of_a_job_are_in_their_files(
+    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though nobody waits for the job; a relative path is one of the program, not of the fleet."""
+    monkeypatch.chdir(tmp_path)
+    report, metrics = tmp_path / "r.json", tmp_path / "m.prom"
+
+    def threads() -> int:
+        return len(list(Path(f"/proc/{fleet.pid}/task").iterdir()))
+
+    before = threads()
+    for _ in range(3):
+        report.unlink(missing_ok=True)
+        job = fleet.run(
+            int, ["7"], output=None, report_file="r.json", metrics_file="m.prom", on_event=":"
+        )
+        wait_for(lambda: report.exists() and report.read_text().endswith("}\n"), "the report")
+        assert "dsrun_exit_code" in metrics.read_text()
+        ended = job.wait(HANG)
+        assert json.loads(report.read_text())["job_id"] == ended.job_id == job.id
+        wait_for(lambda: threads() == before, "the end of the threads of the job")
+
+
+def test_a_report_file_that_goes_away_is_a_line(
+    fleet: Fleet, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "reports"
+    folder.mkdir()
+    job = fleet.run(folder.rmdir, num_gpus=1, report_file=folder / "r.json")
+    assert job.wait(HANG).exit_code == 0
+    assert f"--report_file {folder}/r.json: no such file or directory\n" in capfd.readouterr().err
 
 
 def test_stop_with_a_grace_of_its_own(fleet: Fleet) -> None:

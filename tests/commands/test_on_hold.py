@@ -18,7 +18,7 @@ from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.control import local
 
 from ..support.checkout import BIN, IMPORTABLE
-from ..support.limits import HANG
+from ..support.limits import HANG, wait_for
 from ..support.local_control import NOBODY, needs_root, new_name
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class OnHold:
 
     def start(self, argv: list[str], **more: Any) -> subprocess.Popen[str]:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(argv, cwd=self.folder, env=environ(), **pipes | more)
+        usual: dict[str, Any] = {"cwd": self.folder, "env": environ(), **pipes}
+        return subprocess.Popen(argv, **usual | more)
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +125,28 @@ def test_a_failure_is_reported_as_without_a_hold(held: OnHold) -> None:
     assert reports[0].keys() == reports[1].keys()
     for name in ("cause", "exit_code", "world_size", "hosts"):
         assert reports[0][name] == reports[1][name], name
+
+
+def test_a_command_that_is_killed_has_a_report_too(held: OnHold, tmp_path: Path) -> None:
+    words = ("--report_file=r.json", "--no_local_rank", str(held.folder / "wait.py"))
+    with held.start(held.on(*words), cwd=tmp_path) as client:
+        assert client.stdout
+        assert "is up" in client.stdout.readline()
+        client.kill()
+    path = tmp_path / "r.json"
+    wait_for(lambda: path.exists() and path.read_text().endswith("}\n"), "the report")
+    report = json.loads(path.read_text())
+    assert (report["exit_code"], report["cause"]) == (128 + signal.SIGHUP, "signal")
+
+
+def test_a_report_goes_to_a_descriptor_of_the_command(held: OnHold) -> None:
+    """As `>(...)` of a shell names one."""
+    read, write = os.pipe()
+    with os.fdopen(read) as reader:
+        words = (f"--report_file=/dev/fd/{write}", "--no_local_rank", "--no_python", "true")
+        ran = held.run(held.on(*words), pass_fds=[write])
+        os.close(write)
+        assert (ran.returncode, json.load(reader)["exit_code"]) == (0, 0), ran.stderr
 
 
 def test_input_is_that_of_the_command(held: OnHold) -> None:

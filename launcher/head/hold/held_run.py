@@ -8,13 +8,16 @@ import signal
 import time
 
 from ...common import signals
-from ...common.errors import DsrunError
+from ...common.errors import DsrunError, refusal_json
+from ...common.output_file import STREAMS
 from ..local.relay import Relay
 from ..local.run_control import send, stop
 from ..output.console import Console
+from ..report import file
 from ..report.report import as_json, words
 from ..run.job_socket import JobSocket
 from ..run.lifecycle import open_console, program_of
+from .aside import aside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from .hold import Hold
 
     Streams = tuple[int, ...]
+    End = DsrunError | dict[str, Any]
 
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 """Signals that end a run even if the job names others: the client is gone, or the hold ends."""
@@ -161,13 +165,35 @@ class HeldRun:
             self._console.print_report(text)
         self._close({"code": report.exit_code, "report": as_json(report), "text": text})
 
-    def _close(self, end: DsrunError | dict[str, Any]) -> None:
-        """Let the slots go, and answer once all output is written."""
+    def _close(self, end: End) -> None:
+        """Let the slots go, and answer once others have been told and all output is written."""
         self._hold.free(self)
         os.close(self._streams[0])
-        self._console.finish(lambda: self._answer(end))
+        works = [*self.run.before_exit] if self.run is not None else []
+        if self.spec.output.report_file is not None:
+            works.append(lambda: self._write_report(end))
+        aside(self._loop, works, lambda: self._console.finish(lambda: self._answer(end)))
 
-    def _answer(self, end: DsrunError | dict[str, Any]) -> None:
+    def _write_report(self, end: End) -> None:
+        """Write --report_file, in a thread, unless the client does it and still can.
+
+        By the name of a stream this process has one of its own, and not that of a client that has
+        gone.
+        """
+        path = self.spec.output.report_file
+        program = self._request.get("relay") is True
+        if path is None or (not program and (self.caller.open or path in STREAMS)):
+            return
+        if isinstance(end, DsrunError):
+            end = {"report": refusal_json(self.job_id, end)}
+        file.write(path, end["report"], self._on_unwritten)
+
+    def _on_unwritten(self, path: str, why: str) -> None:
+        """Tell the client of its report, from the thread that cannot write it."""
+        text = f"--report_file {path}: {why}"
+        self._loop.call_soon_threadsafe(lambda: self._console.log(text, "warning"))
+
+    def _answer(self, end: End) -> None:
         if isinstance(end, DsrunError):
             self.caller.refuse(end, self._request)
         else:

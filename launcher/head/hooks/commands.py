@@ -65,10 +65,11 @@ class EventCommands:
 
     def _warn(self, text: str) -> None:
         """Print a warning, from the thread of the queue."""
-        if self._run.ending:  # the loop may not run any more
+        run = self._run
+        if run.ending and not run.spec.held:  # the loop may not run any more
             sys.stderr.write(f"dsrun: {plain(text)}\n")
         else:
-            self._run.loop.call_soon_threadsafe(lambda: self._run.warn(text))
+            run.loop.call_soon_threadsafe(lambda: run.warn(text))
 
 
 class CommandQueue:

@@ -15,14 +15,26 @@ from ...common.text import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 PATIENCE = 5.0
 """Seconds for the reader of a pipe to read the report."""
 
 
-def write(path: str, report: Mapping[str, object]) -> None:
-    """Write a report; an error is only printed, so that the job keeps its exit code."""
+def _tell(path: str, why: str) -> None:
+    sys.stderr.write(f"dsrun: --report_file {plain(path)}: {why}\n")
+
+
+def write(
+    path: str, report: Mapping[str, object], tell: Callable[[str, str], None] = _tell
+) -> None:
+    """Write a report; an error is only told, so that the job keeps its exit code.
+
+    Args:
+        path: of the file.
+        report: what is written.
+        tell: called with the path and with why it cannot be written; prints that by default.
+    """
     text = json.dumps(report, indent=2) + "\n"
     try:
         if path in output_file.STREAMS:
@@ -33,7 +45,7 @@ def write(path: str, report: Mapping[str, object]) -> None:
     except OSError as error:
         unread = error.errno == errno.ENXIO
         why = "the pipe has no reader" if unread else reason(error)
-        sys.stderr.write(f"dsrun: --report_file {plain(path)}: {why}\n")
+        tell(path, why)
 
 
 def _opened(path: str, _flags: int) -> int:

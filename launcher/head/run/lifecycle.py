@@ -6,7 +6,7 @@ import signal
 
 from ...backends import BACKENDS
 from ...common import signals
-from ...common.errors import DsrunError
+from ...common.errors import DsrunError, refusal_json
 from ...common.loop import Loop
 from ..fleet.fleet import Fleet
 from ..output.console import Console
@@ -78,8 +78,7 @@ def conduct(
         on_run(program)
         report = _run(program, start, console)
     except DsrunError as error:
-        refusal = {"job_id": spec.job_id, "exit_code": error.exit_code, "error": str(error)}
-        _write_report(spec, refusal)
+        _write_report(spec, refusal_json(spec.job_id, error))
         raise
     except Exception as error:
         _write_report(spec, crash_json(spec.job_id, error))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import signal
 import threading
 from typing import TYPE_CHECKING
@@ -10,12 +12,15 @@ import pytest
 
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.control.local_client import running
+from dsrun.launcher.specs.hook_policy import HookPolicy
+from dsrun.launcher.specs.output_policy import OutputPolicy
 
 from ...support.leaks import open_files
 from ...support.local_control import new_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ...support.fake_hold import Client, FakeHold
 
@@ -66,6 +71,114 @@ def test_each_run_leaves_neither_threads_nor_descriptors(hold_of: HoldOf) -> Non
         fake.wait_for(lambda: threads.issuperset(threading.enumerate()))
         first = first or len(open_files())
         assert len(open_files()) == first + reads * (number - 1)
+
+
+def test_what_is_told_of_a_run_is_told_before_the_answer_and_leaves_no_thread(
+    hold_of: HoldOf, tmp_path: Path
+) -> None:
+    """While the last command runs, the slots are free, and the hold serves others."""
+    fake = hold_of("n0").ready()
+    client, other = fake.client(), fake.client()
+    threads, gate = set(threading.enumerate()), tmp_path / "gate"
+    os.mkfifo(gate)
+    command = f"[ $DSRUN_EVENT = start ] || {{ cat {gate}; echo no >&2; exit 3; }}"
+    hooks = HookPolicy(str(tmp_path / "m.prom"), command)
+    client.run("job", ALL, hooks=hooks)
+    run = fake.run_of("job")
+    fake.job.ready(run)
+    fake.job.end_well(run)
+    fake.job.go(1)
+    assert client.answer_to(1) is None
+    described = other.ask("describe")
+    assert described is not None
+    assert described["hosts"][0]["state"] == "free"
+    gate.write_text("")
+    assert client.wait(1)["code"] == 0
+    assert "dsrun_exit_code" in (tmp_path / "m.prom").read_text()
+    assert "dsrun: --on_event for end: exit code 3: no\n" in client.printed()
+    fake.wait_for(lambda: threads.issuperset(threading.enumerate()))
+
+
+def test_the_report_file_of_a_program_is_written_before_the_answer(
+    hold_of: HoldOf, tmp_path: Path
+) -> None:
+    fake = hold_of("n0").ready()
+    client, path = fake.client(), tmp_path / "r.json"
+    client.run("job", ALL, relay=0, output=OutputPolicy(report_file=str(path)))
+    run = fake.run_of("job")
+    fake.job.ready(run)
+    fake.job.end_well(run)
+    answer = client.wait(1)
+    assert json.loads(path.read_text()) == answer["report"]
+
+
+def test_a_program_hears_of_a_report_file_that_cannot_be_written(
+    hold_of: HoldOf, tmp_path: Path
+) -> None:
+    fake = hold_of("n0").ready()
+    client, path = fake.client(), tmp_path / "no" / "r.json"
+    client.run("job", ALL, relay=0, output=OutputPolicy(report_file=str(path)))
+    run = fake.run_of("job")
+    fake.job.ready(run)
+    fake.job.end_well(run)
+    assert client.wait(1)["code"] == 0
+    logged = [one["text"] for kind, one in client.got if kind == frames.EVENT and "text" in one]
+    assert f"--report_file {path}: no such file or directory" in logged
+
+
+def test_a_command_writes_its_report_file_itself_unless_it_is_killed(
+    hold_of: HoldOf, tmp_path: Path
+) -> None:
+    fake = hold_of("n0").ready()
+    for path, leaves in ((tmp_path / "lives", False), (tmp_path / "killed", True)):
+        client = fake.client()
+        client.run(path.name, ALL, output=OutputPolicy(report_file=str(path)))
+        run = fake.run_of(path.name)
+        fake.job.ready(run)
+        if leaves:
+            client.leave()
+            fake.job.step()
+            fake.job.node("n0").stops(0, 1)
+            fake.wait_for(path.exists)
+        else:
+            fake.job.end_well(run)
+            assert client.wait(1)["code"] == 0
+    fake.wait_for(lambda: not fake.hold.runs)
+    assert not (tmp_path / "lives").exists()
+    assert json.loads((tmp_path / "killed").read_text())["exit_code"] == 128 + signal.SIGHUP
+
+
+def test_a_program_that_leaves_before_its_turn_has_a_report_file(
+    hold_of: HoldOf, tmp_path: Path
+) -> None:
+    fake = hold_of("n0").ready()
+    first, second = fake.client(), fake.client()
+    started(fake, first)
+    second.run("other", ALL, relay=0, output=OutputPolicy(report_file=str(tmp_path / "r")))
+    second.leave()
+    fake.wait_for((tmp_path / "r").exists)
+    fake.wait_for(lambda: (tmp_path / "r").read_text().endswith("}\n"))
+    report = json.loads((tmp_path / "r").read_text())
+    assert report == {
+        "job_id": "other",
+        "exit_code": 128 + signal.SIGHUP,
+        "error": "stopped by SIGHUP before it began",
+    }
+
+
+def test_nothing_is_written_to_streams_of_a_command_that_is_gone(
+    hold_of: HoldOf, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """By the same name the hold has streams of its own."""
+    fake = hold_of("n0").ready()
+    client = fake.client()
+    client.run("job", ALL, output=OutputPolicy(report_file="/dev/stdout"))
+    fake.job.ready(fake.run_of("job"))
+    client.leave()
+    fake.job.step()
+    fake.job.node("n0").stops(0, 1)
+    fake.wait_for(lambda: not fake.hold.runs and not fake.hold._users)
+    assert capfd.readouterr().out == ""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

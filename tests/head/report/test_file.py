@@ -139,6 +139,17 @@ def test_a_stream_that_is_a_file_goes_on_behind_what_is_there(tmp_path: Path) ->
     assert (before, json.loads(rest)) == ("before", REPORT)
 
 
+def test_another_process_is_named_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert output_file.from_elsewhere("r") == str(tmp_path / "r")
+    assert output_file.from_elsewhere("/a/r") == "/a/r"
+    assert output_file.from_elsewhere("/dev/stderr") == "/dev/stderr"
+    for folder in ("/dev/fd", "/proc/self/fd"):
+        assert output_file.from_elsewhere(f"{folder}/5") == f"/proc/{os.getpid()}/fd/5"
+
+
 def test_a_terminal_or_null_takes_a_report(capsys: pytest.CaptureFixture[str]) -> None:
     keyboard, line = os.openpty()
     for path in ("/dev/null", os.ttyname(line)):
