@@ -64,7 +64,7 @@ def _global_ipv6() -> list[tuple[str, str]]:
     """Return the global IPv6 addresses, each with the name of its interface."""
     addresses = []
     for line in lines_of("/proc/net/if_inet6"):
-        digits, _index, _prefix, scope, _flags, name = line.split()
+        digits, _index, _prefix, scope, _flags, name = line.split(None, 5)
         if scope == "00":
             packed = bytes.fromhex(digits)
             addresses.append((socket.inet_ntop(socket.AF_INET6, packed), name))
@@ -72,10 +72,13 @@ def _global_ipv6() -> list[tuple[str, str]]:
 
 
 def lines_of(path: str) -> list[str]:
-    """Return the lines of a file in /proc or /sys, [] if it cannot be read."""
+    """Return the lines of a file in /proc or /sys, [] if it cannot be read.
+
+    Only a line feed ends a line: the kernel escapes no other character in names that users give.
+    """
     try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().splitlines()
+        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+            return [line.removesuffix("\n") for line in file]
     except OSError:
         return []
 

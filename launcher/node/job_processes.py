@@ -13,6 +13,7 @@ import signal
 from contextlib import suppress
 from functools import partial
 
+from ..common.network import lines_of
 from ..control.job_messages import EndedJob
 from . import leftovers, processes
 
@@ -112,9 +113,8 @@ def _line_of(pid: int) -> set[int]:
 
 
 def _name(pid: int) -> str:
-    with suppress(OSError), open(f"/proc/{pid}/comm", errors="surrogateescape") as file:
-        return f" ({file.read().strip()})"
-    return ""
+    words = " ".join(lines_of(f"/proc/{pid}/comm"))
+    return f" ({words})" if words else ""
 
 
 class Ending:

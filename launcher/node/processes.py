@@ -121,6 +121,19 @@ def stat(pid: int) -> list[str]:
         return file.read().rpartition(b")")[2].decode("ascii").split()
 
 
+def command(pid: int, longest: int) -> str:
+    """Return the beginning of a command line, of at most so many characters; "" if it is unknown.
+
+    No more is read: a process decides itself how long it is (PR_SET_MM in prctl(2)).
+    """
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
+            words = file.read(4 * longest).decode("utf-8", "replace").split("\0")
+    except OSError:
+        return ""
+    return " ".join(words).strip()[:longest]
+
+
 def uids(pid: int) -> set[int]:
     """Return all user ids of a process (real, effective, saved), none if it is gone (proc(5))."""
     rows = [line.split() for line in lines_of(f"/proc/{pid}/status")]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from dsrun.launcher.node import processes
+from dsrun.launcher.node.stacks import family
 
 from ..support.limits import wait_for
 
@@ -38,6 +40,30 @@ def test_the_last_pid_is_that_of_a_child_at_the_latest() -> None:
         assert child.pid in processes.newest_first()
         assert processes.last_pid() > 0
         child.kill()
+
+
+@pytest.mark.parametrize("end", ["\x0b", "\x0c", "\r", "\x85"], ids=ascii)
+def test_users_are_not_read_from_the_name_of_a_process(end: str) -> None:
+    """It may have all that ends a line but a line feed, which the kernel escapes (proc(5))."""
+    name = f"{end}Uid: x"
+    named = f"import ctypes; ctypes.CDLL(None).prctl(15, {name.encode()!r})"
+    argv, pipe = [sys.executable, "-ISc", f"{named}; print(flush=True); input()"], subprocess.PIPE
+    with subprocess.Popen(argv, stdin=pipe, stdout=pipe) as child:
+        assert child.stdout
+        child.stdout.readline()
+        assert processes.uids(child.pid) == {os.getuid()}
+        assert family.status(child.pid)["Name"] == name.strip()
+        child.kill()
+
+
+def test_of_a_command_line_only_the_beginning_is_told() -> None:
+    lines, long = "é\n" * 9, "x" * 1000
+    with subprocess.Popen(["sh", "-c", "read -r _", lines, long], stdin=-1) as child:
+        words = f"sh -c read -r _ {lines} {long}"
+        wait_for(lambda: processes.command(child.pid, 60) == words[:60], "the command")
+        assert processes.command(child.pid, 2000) == words
+        child.kill()
+    assert processes.command(child.pid, 60) == ""
 
 
 def test_a_process_that_does_not_end_is_described() -> None:

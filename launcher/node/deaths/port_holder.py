@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ...common.network import lines_of
-from .. import ports
+from .. import ports, processes
 
 IN_USE = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 
@@ -49,5 +49,4 @@ def _user(uid: int) -> str:
 
 
 def _command(pid: str) -> str:
-    words = " ".join(lines_of(f"/proc/{pid}/cmdline")).replace("\0", " ").strip() if pid else ""
-    return words[:LONGEST] or "another program"
+    return (processes.command(int(pid), LONGEST) if pid else "") or "another program"

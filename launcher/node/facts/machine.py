@@ -6,6 +6,7 @@ import os
 import resource
 
 from ....accelerator.hardware import sysfs
+from ...common.network import lines_of
 from ...control.facts import Space
 
 TYPE_CHECKING = False
@@ -60,7 +61,7 @@ def cpus(root: str = "/") -> float:
 
 def cgroups(controller: str, root: str) -> Iterator[str]:
     """Yield the folders of this process's cgroup with a controller, and of those above it."""
-    for line in sysfs.text(f"{root}proc/self/cgroup").splitlines():
+    for line in lines_of(f"{root}proc/self/cgroup"):
         _, controllers, path = line.split(":", 2)
         if controllers and controller not in controllers.split(","):
             continue

@@ -7,6 +7,7 @@ from contextlib import suppress
 from itertools import islice
 
 from ...common.values import NamedTuple
+from ..processes import command
 from ..usage import by_parent, family, read_processes
 
 TYPE_CHECKING = False
@@ -62,7 +63,7 @@ def _member(rank: int, pid: int) -> Member:
         pid=pid,
         parent=int(facts["PPid"]),
         # Reading the command line of a process in D state may take as long as that state.
-        command=facts["Name"] if state in "DZ" else _command(pid) or facts["Name"],
+        command=facts["Name"] if state in "DZ" else command(pid, SHOWN) or facts["Name"],
         state=state,
         waits_in=_waits_in(pid),
         python=_is_python(pid),
@@ -73,14 +74,8 @@ def _member(rank: int, pid: int) -> Member:
 def status(pid: int) -> dict[str, str]:
     """Return what the kernel says of a process (/proc/PID/status in proc(5)), {} if it is gone."""
     with open(f"/proc/{pid}/status", "rb", buffering=0) as file:
-        lines = file.read().decode("utf-8", "replace").splitlines()
+        lines = file.read().decode("utf-8", "replace").split("\n")
     return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
-
-
-def _command(pid: int) -> str:
-    with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
-        words = file.read(4 * SHOWN).decode("utf-8", "replace").split("\0")
-    return " ".join(words).strip()[:SHOWN]
 
 
 def _waits_in(pid: int) -> str:

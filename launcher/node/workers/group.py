@@ -381,13 +381,4 @@ class WorkerGroup:
 
 
 def _names(pids: list[int]) -> str:
-    return ", ".join(f"{_command(pid)} (pid {pid})" for pid in pids[:5])
-
-
-def _command(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            words = file.read().decode("utf-8", "replace").split("\0")
-    except OSError:
-        return "?"
-    return " ".join(words).strip()[:60] or "?"
+    return ", ".join(f"{processes.command(pid, 60) or '?'} (pid {pid})" for pid in pids[:5])

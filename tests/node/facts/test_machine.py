@@ -55,6 +55,13 @@ def test_memory_is_that_of_the_machine(tmp_path: Path) -> None:
         ({"proc__self__cgroup": "0::/\n", "sys__fs__cgroup__memoryDOTmax": f"{GIB}\n"}, GIB),
         (
             {
+                "proc__self__cgroup": "0::/a\x0bb\n",
+                "sys__fs__cgroup__a\x0bb__memoryDOTmax": f"{GIB}\n",
+            },
+            GIB,
+        ),
+        (
+            {
                 "proc__self__cgroup": "2:cpu,cpuacct:/y\n4:memory:/x\n",
                 "sys__fs__cgroup__memory__x__memoryDOTlimit_in_bytes": f"{GIB}\n",
                 "sys__fs__cgroup__memory__memoryDOTlimit_in_bytes": f"{(1 << 63) - 4096}\n",
