@@ -23,7 +23,7 @@ from .stream import StreamClosed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any, TypeAlias
 
     Message: TypeAlias = dict[str, Any]
@@ -185,20 +185,25 @@ def connect(kind: str, name: str, seconds: float = PATIENCE) -> LocalClient | No
 
 
 def running(kind: str) -> list[str]:
-    """Return the names of this user's runners or holds on this machine, in order.
-
-    Source: proc_net(5); an abstract name is shown after an `@`.
-    """
-    pattern = re.compile(rf" @{re.escape(local.address(kind))}({local.NAME})$")
-    with open("/proc/net/unix", encoding="ascii", errors="replace") as file:
-        rows = [
-            (line.split(None, 4)[3], found[1]) for line in file if (found := pattern.search(line))
-        ]
-    names = {name for flags, name in rows if int(flags, 16) & LISTENS}
+    """Return the names of this user's runners or holds on this machine, in order."""
+    with open("/proc/net/unix", encoding="ascii", errors="replace", newline="\n") as file:
+        names = listening(file, kind)
     lines = _connect_all(kind, sorted(names), LOOK)
     for line in lines.values():
         line.close()
     return sorted(lines)
+
+
+def listening(table: Iterable[str], kind: str) -> set[str]:
+    """Return the names of such sockets that listen, from the lines of /proc/net/unix. Pure.
+
+    A name may have line feeds, so anybody can make lines: those that are no rows are nobody's.
+    Source: proc_net(5); an abstract name is shown after an `@`.
+    """
+    name = rf"@{re.escape(local.address(kind))}({local.NAME})"
+    row = re.compile(rf"\S+: [0-9A-F]{{8}} [0-9A-F]{{8}} ([0-9A-F]{{8}}) \S+ \S+ +\d+ {name}\n?")
+    found = [match for line in table if (match := row.fullmatch(line))]
+    return {match[2] for match in found if int(match[1], 16) & LISTENS}
 
 
 def _connect_all(kind: str, names: Sequence[str], seconds: float) -> dict[str, socket]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import socket
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 
 from dsrun.launcher.common.errors import DsrunError, LostError, NodeError, UsageError
 from dsrun.launcher.control import frames, local, local_client
-from dsrun.launcher.control.local_client import LocalClient, connect, running
+from dsrun.launcher.control.local_client import LocalClient, connect, listening, running
 
 from ..support.clock import Pauses
 from ..support.leaks import open_files
@@ -283,6 +284,36 @@ def test_another_user_who_has_the_name_is_nobody(pauses: Pauses) -> None:
     assert process.returncode == 0
     with closing(local.listener(local.HOLD, names[0])):
         assert names[0] in running(local.HOLD)
+
+
+@pytest.mark.usefixtures("own_names")
+def test_names_that_make_lines_of_their_own_hide_nothing() -> None:
+    """Any user can give a socket such a name: the kernel writes it into the table as it is."""
+    made_up = f" @{local.address(local.HOLD, 'fake')}"
+    whole = f"0: 00000002 00000000 00010000 0001 01 7{made_up}"
+    with ExitStack() as stack:
+        served = stack.enter_context(serving(VERBS, local.HOLD))
+        for place, line in enumerate(
+            (made_up, f"x{made_up}", f"0 0 0 zzz 0 0 0{made_up}", whole, f"{'9' * 50}{made_up}")
+        ):
+            for end in ("\n", "\r", "\x0b", "\x85"):
+                stranger = stack.enter_context(closing(socket.socket(socket.AF_UNIX)))
+                stranger.bind(f"\0{os.getpid()}.{place}{end}{line}"[:100])
+                stranger.listen()
+        assert running(local.HOLD) == [served.name]
+
+
+def test_lines_of_the_table_are_ours_or_not() -> None:
+    """Whatever is in them: what ours is made of, in any order, cut anywhere."""
+    chance = random.Random(1)
+    name = new_name()
+    ours = f"ffff8881: 00000002 00000000 00010000 0001 01 7 @{local.address(local.JOB, name)}"
+    words = [*ours.split(" "), "", " ", "\t", "00000000", "9" * 5000, "é", "-1", "@"]
+    lines = [ours[: chance.randrange(len(ours))] for _ in range(300)]
+    lines += [" ".join(chance.choices(words, k=chance.randrange(10))) for _ in range(5000)]
+    assert all(name.startswith(one) for one in listening(lines, local.JOB))
+    assert name in listening([*lines, ours], local.JOB)
+    assert listening([ours.replace("00010000", "00000000")], local.JOB) == set()
 
 
 FLOOD = """
