@@ -81,6 +81,23 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.fixture(autouse=True)
+def unexpected_faults() -> Iterator[list[Exception]]:
+    """Fail a test in which a boundary has caught what no reader has named; it may clear the list.
+
+    The exceptions are dropped: their frames hold what the test has used.
+    """
+    from dsrun.launcher.common import boundary
+
+    found: list[Exception] = []
+    boundary.observers.append(found.append)
+    yield found
+    boundary.observers.remove(found.append)
+    texts = ["".join(traceback.format_exception(error)) for error in found]
+    found.clear()
+    assert texts == [], "faults of dsrun that data from outside has caused"
+
+
 def _children() -> set[int]:
     """Return the processes that this one has started and not waited for."""
     found: set[int] = set()

@@ -100,7 +100,7 @@ def _fetch(command: ToolCommand, hosts: Sequence[str]) -> Task:
     names = fetch.names(command.rest)
 
     def receive(execution: Execution) -> Finish:
-        fetched = fetch.Fetched(folder, names, hosts)
+        fetched = fetch.Fetched(folder, names, hosts, execution.console.log)
         execution.receive(fetched.receivers)
         return lambda: fetched.finish(execution.results)
 

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ...common.boundary import Log
     from .results import HostResult
 
 FAILED = 1
@@ -57,9 +58,9 @@ class Fetched:
         receivers: who takes the standard output of each host.
     """
 
-    def __init__(self, folder: str, names: Sequence[str], hosts: Sequence[str]) -> None:
+    def __init__(self, folder: str, names: Sequence[str], hosts: Sequence[str], log: Log) -> None:
         """Prepare to unpack each host's files into a folder of its own below `folder`."""
-        self._unpackers = {host: Unpacker(os.path.join(folder, host), names) for host in hosts}
+        self._unpackers = {host: Unpacker(os.path.join(folder, host), names, log) for host in hosts}
         self.receivers = {(host, 1): one for host, one in self._unpackers.items()}
 
     def finish(self, results: Mapping[str, HostResult]) -> None:
@@ -67,6 +68,6 @@ class Fetched:
         for host, unpacker in self._unpackers.items():
             problem = unpacker.close()
             if not problem and unpacker.skipped:
-                problem = f"{unpacker.skipped[0]!r} is neither a file nor a folder"
+                problem = f"{unpacker.skipped!r} is neither a file nor a folder"
             if problem and not results[host].exit_code:
                 results[host].fail(problem, FAILED)

@@ -1,7 +1,8 @@
 """Unpacks a tar archive that arrives in pieces from a host, for `--fetch`.
 
 What a host sends is not trusted: nothing is written outside the folder, links are not followed, and
-only files and folders are made.
+only files and folders are made. Of the headers only the kind, the name, the size, the permissions
+and the time are used.
 """
 
 from __future__ import annotations
@@ -11,22 +12,39 @@ import re
 import tarfile
 from contextlib import suppress
 
+from ...common.boundary import unexpected
 from ...common.errors import reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ...common.boundary import Log
+
 LONGEST = 1 << 16
 """Bytes of a long name, or of a member's other attributes, at most."""
+
+LONGEST_PATH = 4096
+"""Bytes of a path (PATH_MAX of Linux)."""
+
+MOST = 1 << 62
+"""The size of a file, and its time before or after 1970 in seconds, are less."""
 
 PART = ".dsrun-part"
 """The name of a file that is not complete."""
 
 _SIZE = tarfile.BLOCKSIZE
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _FILES = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
+_META = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE)
+_BODILESS = (
+    *(tarfile.LNKTYPE, tarfile.SYMTYPE, tarfile.DIRTYPE),
+    *(tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.FIFOTYPE),
+)
+"""Kinds whose size is not that of a body (POSIX, ustar); any other, known or not, has one."""
+
+_RECORD = re.compile(rb"([0-9]{1,9}) ([^=]+)=")
 
 
 class BadArchive(Exception):
@@ -37,15 +55,16 @@ class Unpacker:
     """One host's archive.
 
     Attributes:
-        skipped: the names of members that are neither files nor folders.
+        skipped: the name of the first member that is neither a file nor a folder, or "".
     """
 
-    def __init__(self, folder: str, names: Sequence[str]) -> None:
+    def __init__(self, folder: str, names: Sequence[str], log: Log) -> None:
         """Prepare to unpack; the folder is made with the first member.
 
         Args:
             folder: where to write.
             names: the only names that members may have, or begin with as a folder.
+            log: prints what went wrong here because of the archive.
         """
         self._folder = folder
         self._names = frozenset(names)
@@ -56,7 +75,8 @@ class Unpacker:
         self._finish: Callable[[], None] = _nothing
         self._file = self._parent = -1
         self._problem = ""
-        self.skipped: list[str] = []
+        self._log = log
+        self.skipped = ""
 
     def add(self, data: bytes) -> None:
         """Take the next piece of the archive."""
@@ -68,8 +88,10 @@ class Unpacker:
                 pass
         except OSError as error:
             self._problem = f"{error.filename or self._folder}: {reason(error)}"
-        except (BadArchive, ValueError, tarfile.TarError) as error:
+        except (BadArchive, tarfile.TarError) as error:
             self._problem = f"its archive is not valid: {error}"
+        except Exception as error:
+            self._problem = f"its archive is not valid: {unexpected(error, self._log)}"
 
     def close(self) -> str:
         """Finish; return why something is missing, or ""."""
@@ -77,7 +99,8 @@ class Unpacker:
         if self._file >= 0:
             with suppress(OSError):
                 os.unlink(PART, dir_fd=self._parent)
-            self._close_file()
+            with suppress(OSError):
+                self._close_file()
         return self._problem or ("its archive is not complete" if unfinished else "")
 
     # -- the archive ------------------------------------------------------------------------
@@ -103,9 +126,7 @@ class Unpacker:
         return bool(self._data)
 
     def _on_header(self, info: tarfile.TarInfo) -> None:
-        if info.size < 0:
-            raise BadArchive("a negative size")
-        if info.type in {tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK, tarfile.XHDTYPE}:
+        if info.type in _META:
             self._expect_meta(info)
             return
         meta, self._meta = self._meta, {}
@@ -113,15 +134,15 @@ class Unpacker:
             _apply(meta[tarfile.XHDTYPE], info)
         if tarfile.GNUTYPE_LONGNAME in meta:
             info.name = os.fsdecode(meta[tarfile.GNUTYPE_LONGNAME].rstrip(b"\0"))
+        _check_numbers(info)
         self._take, self._finish = _drop, _nothing
         if info.type in _FILES:
             self._begin_file(info)
         elif info.type == tarfile.DIRTYPE:
             os.close(self._open_folder(self._parts(info.name)))
         elif info.type != tarfile.XGLTYPE:
-            self.skipped.append(info.name)
-        # The size of a link or a folder is not that of a body (POSIX, ustar).
-        self._expect(info.size if info.type in {*_FILES, tarfile.XGLTYPE} else 0)
+            self.skipped = self.skipped or info.name[:LONGEST_PATH]
+        self._expect(0 if info.type in _BODILESS else info.size)
         if info.type in _FILES and not info.size:
             self._finish()
 
@@ -129,6 +150,7 @@ class Unpacker:
         self._left, self._padding = size, -size % _SIZE
 
     def _expect_meta(self, info: tarfile.TarInfo) -> None:
+        _check_numbers(info)
         if info.size > LONGEST:
             raise BadArchive("a name is too long")
         body = bytearray()
@@ -147,8 +169,11 @@ class Unpacker:
         Raises:
             BadArchive: it was not asked for, or leads out of the folder.
         """
+        if len(name.encode("utf-8", "surrogateescape")) > LONGEST_PATH:
+            raise BadArchive("a name is too long")
         parts = [part for part in name.removeprefix("./").rstrip("/").split("/") if part != "."]
-        if not all(parts) or ".." in parts or "\0" in name or parts[0] not in self._names:
+        bad = not all(parts) or ".." in parts or "\0" in name
+        if bad or not self._names.intersection(parts[:1]):
             raise BadArchive(f"it contains {name!r}, which was not asked for")
         return parts
 
@@ -169,6 +194,8 @@ class Unpacker:
     def _begin_file(self, info: tarfile.TarInfo) -> None:
         *folders, name = self._parts(info.name)
         self._parent = self._open_folder(folders)
+        with suppress(FileNotFoundError):
+            os.unlink(PART, dir_fd=self._parent)  # whatever it is: opening a pipe might wait
         self._file = os.open(PART, _NEW, 0o600, dir_fd=self._parent)
 
         def finish() -> None:
@@ -185,9 +212,22 @@ class Unpacker:
             view = view[os.write(self._file, view) :]
 
     def _close_file(self) -> None:
-        os.close(self._file)
-        os.close(self._parent)
+        file, parent = self._file, self._parent
         self._file = self._parent = -1
+        os.close(parent)
+        os.close(file)  # a file system over the network may only now say that there is no room
+
+
+def _check_numbers(info: tarfile.TarInfo) -> None:
+    """Check those that are used.
+
+    Raises:
+        BadArchive: no file has them.
+    """
+    if not 0 <= info.size < MOST:
+        raise BadArchive(f"a size of {info.size:.3g} bytes")
+    if not -MOST < info.mtime < MOST:
+        raise BadArchive(f"a time of {info.mtime:.3g} s")
 
 
 def _apply(attributes: bytes, info: tarfile.TarInfo) -> None:
@@ -196,17 +236,25 @@ def _apply(attributes: bytes, info: tarfile.TarInfo) -> None:
     Raises:
         BadArchive: a record is not valid.
     """
-    while attributes:
-        match = re.match(rb"([0-9]{1,9}) ([^=]+)=", attributes)
-        length = int(match[1]) if match else 0
-        if match is None or not match.end() < length <= len(attributes):
+    at = 0
+    while at < len(attributes):
+        match = _RECORD.match(attributes, at)
+        end = at + int(match[1]) if match else 0
+        if match is None or not match.end() < end <= len(attributes):
             raise BadArchive("an invalid attribute")
-        value = attributes[match.end() : length - 1]
+        value, at = attributes[match.end() : end - 1], end
         if match[2] == b"path":
             info.name = os.fsdecode(value)
         elif match[2] == b"size":
-            info.size = int(value)
-        attributes = attributes[length:]
+            info.size = _number(value)
+        elif match[2].startswith(b"GNU.sparse."):
+            raise BadArchive("a sparse file")
+
+
+def _number(digits: bytes) -> int:
+    if not re.fullmatch(rb"[0-9]{1,19}", digits):
+        raise BadArchive("an invalid size")
+    return int(digits)
 
 
 def _drop(data: bytes) -> None:

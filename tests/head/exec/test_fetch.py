@@ -20,7 +20,7 @@ def fetched(to: Path, *paths: str) -> tuple[int, HostResult]:
     done = subprocess.run(pack_argv(paths), capture_output=True, check=False)
     result = HostResult("n1")
     result.code = done.returncode
-    both = Fetched(str(to), names(paths), ["n1"])
+    both = Fetched(str(to), names(paths), ["n1"], lambda _text, _level: None)
     both.receivers["n1", 1].add(done.stdout)
     both.finish({"n1": result})
     return done.returncode, result
@@ -57,8 +57,8 @@ def test_what_cannot_be_written_here_is_a_failure(tmp_path: Path) -> None:
 def test_what_is_no_file_is_named(tmp_path: Path) -> None:
     result = HostResult("n1")
     result.code = 0
-    both = Fetched(str(tmp_path), ["x"], ["n1"])
-    both.receivers["n1", 1].skipped.append("x/pipe")
+    both = Fetched(str(tmp_path), ["x"], ["n1"], lambda _text, _level: None)
+    both.receivers["n1", 1].skipped = "x/pipe"
     both.finish({"n1": result})
     assert (result.exit_code, result.cause) == (1, "'x/pipe' is neither a file nor a folder")
 
