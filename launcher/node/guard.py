@@ -4,7 +4,8 @@ The guard is the process that the backend started. The node launcher is its chil
 the job starts is below that. Both adopt orphans. When the node launcher dies for any reason, its
 descendants become the guard's children and are killed. When the guard dies, the node launcher sees
 it and ends the job. A node launcher that shows no sign of life (stopped, or stuck) is killed by the
-guard. The guard reports signals from a scheduler to the node launcher.
+guard, with its descendants: if it waits for a disk, it neither ends nor leaves them. The guard
+reports signals from a scheduler to the node launcher.
 """
 
 from __future__ import annotations
@@ -147,7 +148,7 @@ class _Watch:
         self._count(seconds)
 
     def run(self) -> int:
-        """Wait until the node launcher has ended; return the exit code for this process."""
+        """Wait for the end of the node launcher, or cause it; return this process's exit code."""
         self._loop.run()
         return self._verdict([] if self._may_stay else descendants.sweep(self._spared))
 
@@ -190,18 +191,21 @@ class _Watch:
     def _check(self) -> None:
         """Count checks, not seconds: the time for which this process is stopped does not count."""
         if self._missed >= SIGNS:
+            # It may not end before a disk answers, and its children are not ours until then.
             self._killed_by_us = processes.send(self._launcher, signal.SIGKILL)
+            self._loop.stop()
             return
         self._missed += 1
         self._timer = self._loop.call_later(self._every, self._check)
 
     def _verdict(self, left: list[int]) -> int:
         code = os.waitstatus_to_exitcode(self._status)
-        if code >= 0:
-            return code
-        why = f"was killed by {signal.Signals(-code).name}"
         if self._killed_by_us:
             why = f"showed no sign of life for {self._every * SIGNS:g} s, and was killed"
+        elif code < 0:
+            why = f"was killed by {signal.Signals(-code).name}"
+        else:
+            return code
         named = "".join(f"; could not be ended: {processes.stuck(pid)}" for pid in left)
         sys.stderr.write(f"the node launcher {why}; {SWEPT}{named}\n")
         sys.stderr.flush()

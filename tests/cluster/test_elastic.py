@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ..support.limits import wait_for
+from ..support.unkillable import unkillable
 from .command import Dsrun, own_lines
 from .jobs import AT_ONCE, LOST, options
 from .reaching import UNUSABLE, ssh_file
@@ -224,6 +225,24 @@ def test_a_node_that_stands_still_has_no_workers_in_the_next_round(
     assert float((tmp_path / "alive-n2-0").read_text().splitlines()[-1]) < formed
     assert sorted(up(running, 4, 2)[-2:]) == placed("n1", "n2")
     assert "dsrun: n2 is back" in ended(running, tmp_path)
+
+
+def test_a_node_launcher_that_cannot_end_has_no_workers_in_the_next_round(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str
+) -> None:
+    """It waits for a dead disk: its workers do not become its guard's, which ends them at once."""
+    running = elastic(dsrun, work, "n1:1,n2:1", "--nnodes", "1:2")
+    up(running, 2, 2)
+    (worker,) = [p.pid for p in cluster.processes() if p.host == "n2" and work in p.argv]
+    launcher = node_launcher(cluster, "n2")
+    with unkillable(launcher):
+        os.kill(launcher, signal.SIGSTOP)
+        up(running, 1, 1)
+        formed = time.monotonic()
+        wait_for(lambda: worker not in [p.pid for p in cluster.processes()], "no old worker on n2")
+        assert steps(tmp_path, "n2")[-1] < formed
+        assert sorted(up(running, 4, 2)[-2:]) == placed("n1", "n2")
+        assert "dsrun: n2 is back" in ended(running, tmp_path)
 
 
 @torchs_agent

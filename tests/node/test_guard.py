@@ -18,8 +18,9 @@ from dsrun.launcher.node import processes
 from dsrun.launcher.node.guard import Guard
 
 from ..support.clock import Clock
-from ..support.limits import HANG, NEVER
+from ..support.limits import HANG, NEVER, wait_for
 from ..support.specs import bomb
+from ..support.unkillable import unkillable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,6 +108,24 @@ def test_a_node_launcher_is_missed_before_it_has_shown_any_sign_of_life() -> Non
     with guarded(STILL, first=PATIENCE) as (guard, _):
         errors = guard.communicate(timeout=HANG)[1]
     assert (guard.returncode, errors) == (LOST, SILENT)
+
+
+def below(*pids: int) -> list[int]:
+    """Return the children of these processes that still run."""
+    return [p for p in processes.pids() if processes.parent(p) in pids and processes.started(p)]
+
+
+def test_the_workers_of_a_node_launcher_that_cannot_end_are_ended_at_once() -> None:
+    """It waits for a disk that does not answer: neither it nor its children reach the guard."""
+    family = ("sh", "-c", "sleep 600 & wait")
+    with guarded(LIVE, family, patience=LONG_PATIENCE) as (guard, launcher):
+        with unkillable(launcher):
+            assert below(launcher)
+            os.kill(launcher, signal.SIGSTOP)
+            wait_for(lambda: not below(launcher, *below(launcher)), "the end of the workers")
+            assert processes.started(launcher)
+        errors = guard.communicate(timeout=HANG)[1]
+    assert (guard.returncode, errors) == (LOST, SILENT.replace(f"{PATIENCE}", "2"))
 
 
 def test_a_fork_bomb_is_ended_with_its_node_launcher(tmp_path: Path) -> None:
