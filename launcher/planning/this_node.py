@@ -1,7 +1,8 @@
 """Fill in options from the environment if the same command already runs on every node.
 
 In a task of srun or mpirun, or in a pod of Kubeflow or of an indexed Job, each dsrun becomes its
-node's launcher, as with --no_ssh, --node_rank and --master_addr.
+node's launcher, as with --no_ssh, --node_rank and --master_addr. A line that says all this itself,
+for a job of more nodes, means it: something else starts it on each node, such as one srun for each.
 """
 
 from __future__ import annotations
@@ -20,6 +21,11 @@ if TYPE_CHECKING:
     from ..cli.parser import Command
     from ..resources.cluster_environment import ClusterEnvironment
 
+TOGETHER = (
+    "start the nodes of the job together, or give each of them --nnodes, --node_rank and"
+    " --master_addr"
+)
+
 
 def apply(command: Command, environ: Mapping[str, str]) -> Command:
     """Return the command with its node's place in the job, if the environment says it.
@@ -37,6 +43,8 @@ def apply(command: Command, environ: Mapping[str, str]) -> Command:
     )
     if place is None or not _applies(place, options):
         return command
+    if _says_all(options) and place.nodes not in {None, _given_nodes(options)}:
+        return command._replace(options=options.changed(no_ssh=True))
     _check(place, options)
     _warn_of_node_rank(place, options)
     given = {
@@ -70,6 +78,16 @@ def _applies(place: ClusterEnvironment, options: Options) -> bool:
     return bool(nodes) and not (place.nodes == 1 and named)
 
 
+def _given_nodes(options: Options) -> int | None:
+    return bounds(options.nnodes)[0] if options.nnodes else options.num_nodes
+
+
+def _says_all(options: Options) -> bool:
+    """Return whether the options give a node's whole place in a job of several nodes."""
+    placed = options.node_rank is not None and options.master_addr is not None
+    return placed and (_given_nodes(options) or 0) > 1
+
+
 def _nodes(place: ClusterEnvironment, options: Options) -> str | None:
     if options.nnodes or options.num_nodes:
         return options.nnodes
@@ -95,13 +113,16 @@ def _check(place: ClusterEnvironment, options: Options) -> None:
     Raises:
         UsageError: they disagree.
     """
+    overridden = place.task and place.nodes != 1
     pairs = (
-        ("--node_rank", None if place.task else options.node_rank, place.node_rank),
-        ("--nnodes", options.nnodes and bounds(options.nnodes)[0], place.nodes),
+        ("--nnodes", bounds(options.nnodes)[0] if options.nnodes else None, place.nodes),
         ("--num_nodes", options.num_nodes, place.nodes),
+        ("--node_rank", None if overridden else options.node_rank, place.node_rank),
     )
     for flag, given, expected in pairs:
-        if given is not None and expected is not None and given != expected:
-            raise UsageError(
-                f"{flag} {given}: this is {place.words}, which sets {expected}; leave {flag} out"
-            )
+        if given is None or expected is None or given == expected:
+            continue
+        # Without the option, nodes that were started one by one would be jobs of their own.
+        apart = place.nodes == 1 or (flag != "--node_rank" and given > expected)
+        advice = TOGETHER if apart else f"leave {flag} out"
+        raise UsageError(f"{flag} {given}: this is {place.words}, which sets {expected}; {advice}")

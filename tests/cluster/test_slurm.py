@@ -135,6 +135,35 @@ def test_srun_starts_one_dsrun_a_node_and_they_find_each_other(
     assert [host for host, _ in places(ended.output)] == ["n1", "n1", "n2", "n2", "n3", "n3"]
 
 
+LOOP = """
+export DSRUN_TOKEN=secret
+for at in 0 1; do
+    srun --nodes=1 --ntasks=1 --nodelist=n$((at + 1)) --overlap \\
+        {dsrun} --nnodes=2 --node_rank=$at {address} --nproc_per_node=2 {place} &
+    started="$started $!"
+done
+for one in $started; do wait $one || exit; done
+"""
+
+
+@pytest.mark.tier("test")
+def test_one_srun_for_each_node_is_one_job(slurm: Slurm, tmp_path: Path, place: str) -> None:
+    script = LOOP.format(dsrun=DSRUN, place=place, address="--master_addr=n1")
+    ended = batch(slurm, tmp_path, script, "--nodes=2")
+    assert ended.code == 0, ended.output
+    at = re.findall(r"(?m)^node-\d:\d\| at (\d \d 4 \d) ", ended.output)
+    assert sorted(at) == ["0 0 4 0", "1 1 4 0", "2 0 4 1", "3 1 4 1"], ended.output
+
+
+def test_one_srun_for_each_node_is_no_job_of_its_own(
+    slurm: Slurm, tmp_path: Path, place: str
+) -> None:
+    ended = batch(slurm, tmp_path, LOOP.format(dsrun=DSRUN, place=place, address=""), "--nodes=2")
+    assert ended.code == 2, ended.output
+    assert "| at " not in ended.output
+    assert "give each of them --nnodes, --node_rank and --master_addr" in ended.output
+
+
 def test_several_tasks_a_node_are_told_the_fix(slurm: Slurm, tmp_path: Path, place: str) -> None:
     script = f"srun {DSRUN} {place}"
     ended = batch(slurm, tmp_path, script, "--nodes=2", "--ntasks-per-node=2")

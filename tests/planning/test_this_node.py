@@ -1,0 +1,70 @@
+"""A line that is started once for each node by something else than one srun for all of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dsrun.launcher.cli.parser import Command, parse
+from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.planning import rendezvous, this_node
+from dsrun.launcher.planning.planner import make_plan
+
+STEP = (
+    "SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-4] SLURM_STEP_ID={node} SLURM_STEP_NODELIST={hosts}"
+    " SLURM_STEP_NUM_NODES={nodes} SLURM_STEP_NUM_TASKS={nodes} SLURM_NODEID=0 SLURM_PROCID=0"
+)
+ALONE = [STEP.format(node=node, hosts=f"n{node + 1}", nodes=1) for node in range(2)]
+PAIR = STEP.format(node=0, hosts="n[1-2]", nodes=2)
+PET = "PET_NODE_RANK=0 PET_NNODES=2 PET_MASTER_ADDR=h"
+TOGETHER = "; start the nodes of the job together, or give each of them --nnodes, --node_rank and"
+
+
+def placed(words: str, environ: str) -> Command:
+    variables = dict(word.split("=", 1) for word in environ.split())
+    command = rendezvous.apply(parse([*words.split(), "train.py"], variables))
+    return this_node.apply(command, variables)
+
+
+@pytest.mark.parametrize(
+    "address", ["--master_addr=h1", "--rdzv_endpoint=h1:29500", "--master_addr h1 --no_ssh"]
+)
+@pytest.mark.parametrize("count", ["--nnodes=2", "--num_nodes=2"])
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_line_that_says_nodes_rank_and_address_means_them_in_a_step_of_its_own(
+    address: str, count: str, rank: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ALONE[rank].split():
+        monkeypatch.setenv(*variable.split("=", 1))
+    plan = make_plan(placed(f"{count} --node_rank={rank} {address}", ALONE[rank])).plan
+    assert [node.host.name for node in plan.nodes] == ["node-0", "node-1"]
+    assert (plan.launcher, plan.master_addr) == ("none", "h1")
+
+
+@pytest.mark.parametrize("environ", [PET, PAIR])
+def test_it_means_them_wherever_the_environment_has_another_number_of_nodes(environ: str) -> None:
+    options = placed("--nnodes=4 --node_rank=3 --master_addr=h1", environ).options
+    assert (options.no_ssh, options.nnodes, options.node_rank) == (True, "4", 3)
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "said"),
+    [
+        ("--nnodes=2", ALONE[0], f"task of srun (step 1.0, SLURM_NODEID), which sets 1{TOGETHER}"),
+        ("--num_nodes=2 --node_rank=1", ALONE[1], f"--num_nodes 2: this is a task{{}}1{TOGETHER}"),
+        ("--nnodes=2 --master_addr=h", ALONE[1], TOGETHER),
+        ("--node_rank=1 --master_addr=h --nnodes=1", ALONE[1], f"--node_rank 1: {{}}0{TOGETHER}"),
+        ("--node_rank=1 --nnodes=1:2 --master_addr=h", ALONE[1], TOGETHER),
+        ("--nnodes=4 --node_rank=1", PAIR, TOGETHER),
+        ("--nnodes=4", PET, TOGETHER),
+        ("--nnodes=1", PAIR, "which sets 2; leave --nnodes out"),
+        ("--node_rank=1", PET, "which sets 0; leave --node_rank out"),
+    ],
+)
+def test_no_advice_parts_a_job(words: str, environ: str, said: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        placed(words, environ)
+    start, _, end = said.rpartition("{}")
+    text = str(caught.value)
+    assert start in text
+    assert end in text
+    assert "\n" not in text
