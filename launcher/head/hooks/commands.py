@@ -7,11 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
+from contextlib import suppress
 
+from ...common.boundary import unexpected
 from ...common.errors import reason
 from ...common.readiness import ready
 from ...common.text import plain
@@ -20,9 +21,10 @@ from .event_json import event_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import IO
 
+    from ...common.boundary import Log
     from ..output.console import Console
     from ..run.events import RunEvent
     from ..run.run import Run
@@ -43,11 +45,12 @@ MOST = 100
 class EventCommands:
     """Runs the command for the events of one run."""
 
-    def __init__(self, run: Run, _console: Console) -> None:
+    def __init__(self, run: Run, console: Console) -> None:
         """Observe a run."""
         self._run = run
+        self._console = console
         run.loop.open_to_threads()
-        self._queue = CommandQueue(run.spec.hooks.on_event, self._environ(), self._warn)
+        self._queue = CommandQueue(run.spec.hooks.on_event, self._environ(), self._log)
         run.observe(self._on_event)
         run.before_exit.append(lambda: self._queue.close(LAST_WAIT))
 
@@ -63,25 +66,25 @@ class EventCommands:
         if type(event) is JobEnded:
             self._queue.end()
 
-    def _warn(self, text: str) -> None:
-        """Print a warning, from the thread of the queue."""
+    def _log(self, text: str, level: str) -> None:
+        """Print a message, from the thread of the queue."""
         run = self._run
-        if run.ending and not run.spec.held:  # the loop may not run any more
-            sys.stderr.write(f"dsrun: {plain(text)}\n")
-        else:
-            run.loop.call_soon_threadsafe(lambda: run.warn(text))
+        if run.spec.held or not run.ending:
+            run.loop.call_soon_threadsafe(lambda: run.log(text, level))
+        elif self._console.shows(level):  # the loop may not run any more
+            with suppress(OSError):
+                sys.stderr.write("".join(f"dsrun: {line}\n" for line in plain(text).split("\n")))
 
 
 class CommandQueue:
     """Runs one command for each of some values, in their order, in a thread of its own."""
 
-    def __init__(
-        self, command: str, environ: Mapping[str, str], warn: Callable[[str], None]
-    ) -> None:
-        """Begin with none; `warn` is called from the thread, for the first failure."""
+    def __init__(self, command: str, environ: Mapping[str, str], log: Log) -> None:
+        """Begin with none; `log` is called from the thread, with a warning of the first failure."""
         self._command = command
         self._environ = environ
-        self._warn: Callable[[str], None] | None = warn
+        self._log = log
+        self._failed = False
         self._values: deque[Mapping[str, object]] = deque()
         self._left_out = 0
         self._ended = self._closed = False
@@ -118,10 +121,10 @@ class CommandQueue:
 
     def _work(self) -> None:
         while (value := self._take()) is not None:
-            problem = self._run_for(value)
-            if problem and self._warn is not None:
-                self._warn(f"--on_event for {value['event']}: {problem}")
-                self._warn = None
+            problem = self._problem(value)
+            if problem and not self._failed:
+                self._failed = True
+                self._log(f"--on_event for {value['event']}: {problem}", "warning")
 
     def _take(self) -> dict[str, object] | None:
         """Wait for the next value; return None at the end."""
@@ -134,22 +137,28 @@ class CommandQueue:
             value = dict(self._values.popleft())
             return {**value, "left_out": left_out}
 
+    def _problem(self, value: Mapping[str, object]) -> str:
+        """Run the command for a value; return what went wrong, in words.
+
+        Whatever it is, the command is tried for the next value, too.
+        """
+        try:
+            return self._run_for(value)
+        except OSError as error:
+            return f"cannot start sh: {reason(error)}"
+        except Exception as error:
+            return unexpected(error, self._log)
+
     def _run_for(self, value: Mapping[str, object]) -> str:
-        """Run the command for a value; return what went wrong, in words."""
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
+        with _in_memory() as given, _in_memory() as errors:
             given.write(json.dumps(value).encode() + b"\n")
             given.seek(0)
-            try:
-                process = self._start(str(value["event"]), given, errors)
-            except OSError as error:
-                return f"cannot start sh: {reason(error)}"
-            code = self._wait(process)
+            code = self._wait(self._start(str(value["event"]), given, errors))
             if self._closed:
                 return "still ran some seconds after the end of the job, and was killed"
             if code is None:
                 return f"was killed after {LIMIT:g} s"
-            errors.seek(0)
-            last = errors.read()[-LONGEST:].decode("utf-8", "replace").strip().rpartition("\n")[2]
+            last = _end(errors).decode("utf-8", "replace").strip().rpartition("\n")[2]
         return f"exit code {code}{f': {last}' if last else ''}" if code else ""
 
     def _start(self, event: str, given: IO[bytes], errors: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -167,17 +176,37 @@ class CommandQueue:
 
     def _wait(self, process: subprocess.Popen[bytes]) -> int | None:
         """Wait for its end; return its exit code, None if it had to be ended."""
-        fd = os.pidfd_open(process.pid)
-        in_time = bool(ready([fd], LIMIT))
-        os.close(fd)
-        with self._ready:
-            if not in_time:
-                self._kill()
-            self._process = None
-        code = process.wait()
+        in_time = False
+        try:
+            in_time = _has_ended(process.pid, LIMIT)
+        finally:
+            with self._ready:
+                if not in_time:
+                    self._kill()
+                self._process = None
+            code = process.wait()
         return code if in_time else None
 
     def _kill(self) -> None:
         """End the command, with all of its process group; it is not reaped before."""
         if self._process is not None:
             os.killpg(self._process.pid, signal.SIGKILL)
+
+
+def _in_memory() -> IO[bytes]:
+    """Return a file that needs no room on a disk."""
+    return open(os.memfd_create("on_event"), "w+b")
+
+
+def _end(file: IO[bytes]) -> bytes:
+    fd = file.fileno()
+    return os.pread(fd, LONGEST, max(0, os.fstat(fd).st_size - LONGEST))
+
+
+def _has_ended(pid: int, seconds: float) -> bool:
+    """Wait for the end of a child; return whether it came within so many seconds."""
+    fd = os.pidfd_open(pid)
+    try:
+        return bool(ready([fd], seconds))
+    finally:
+        os.close(fd)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import resource
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,8 +22,7 @@ from dsrun.launcher.specs.hook_policy import HookPolicy
 from ...support.limits import HANG, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
     from ...support.fake_fleet import FakeFleet
 
@@ -31,7 +34,7 @@ WAIT = HANG
 def queue(command: str, folder: Path) -> tuple[CommandQueue, list[str]]:
     problems: list[str] = []
     environ = {"PATH": os.environ["PATH"], "FOLDER": str(folder)}
-    return CommandQueue(command, environ, problems.append), problems
+    return CommandQueue(command, environ, lambda text, _level: problems.append(text)), problems
 
 
 def told(folder: Path) -> list[dict[str, Any]]:
@@ -63,6 +66,63 @@ def test_a_command_that_reads_nothing_and_prints_much_does_not_wait(tmp_path: Pa
     one.put({"event": "start", "text": "x" * 300_000})
     one.close(WAIT)
     assert problems == []
+
+
+def test_no_room_for_temporary_files_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    one, problems = queue('cat >> "$FOLDER/all"; echo no >&2; exit 3', tmp_path)
+    one.put({"event": "start"})
+    one.put({"event": "end"})
+    one.close(WAIT)
+    assert problems == ["--on_event for start: exit code 3: no"]
+    assert [value["event"] for value in told(tmp_path)] == ["start", "end"]
+
+
+@contextmanager
+def descriptors_left(count: int) -> Iterator[None]:
+    """Let this process open only so many more files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max(int(link.name) for link in Path("/proc/self/fd").iterdir())
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    while held[-1] < most:
+        held.append(os.open(os.devnull, os.O_RDONLY))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(held[-1], most) + 1 + count, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for fd in held:
+            os.close(fd)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 4])
+def test_without_descriptors_it_fails_in_one_line_and_the_next_is_tried(
+    count: int, tmp_path: Path
+) -> None:
+    one, problems = queue('cat >> "$FOLDER/all"', tmp_path)
+    with descriptors_left(count):
+        one.put({"event": "start"})
+        wait_for(lambda: problems, "the first to fail")
+    one.put({"event": "end"})
+    one.close(WAIT)
+    assert problems == ["--on_event for start: cannot start sh: too many open files"]
+    assert [value["event"] for value in told(tmp_path)] == ["end"]
+
+
+def test_what_nobody_has_foreseen_is_one_line_too(
+    tmp_path: Path, unexpected_faults: list[Exception]
+) -> None:
+    one, problems = queue('cat >> "$FOLDER/all"', tmp_path)
+    one.put({"event": "start\0"})
+    one.put({"event": "end"})
+    one.close(WAIT)
+    traceback, line = problems
+    assert traceback.startswith("Traceback (most recent call last):\n")
+    assert line == "--on_event for start\0: ValueError: embedded null byte"
+    assert [value["event"] for value in told(tmp_path)] == ["end"]
+    unexpected_faults.clear()
 
 
 def test_a_command_that_hangs_is_killed_with_what_it_has_started(
