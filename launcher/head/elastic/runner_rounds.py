@@ -56,6 +56,9 @@ ISOLATED = 1 / 8
 """Of the time after which a silent node is lost, what the next round waits for beyond it. A node
 that is cut off stops its workers after 15/16 of that time, with 1/16 for their grace."""
 
+CUT_OFF = 1 / 8
+"""Of that time, for how long a node is silent that may not hear of the end of its connection."""
+
 
 class RunnerRounds:
     """Forms rounds of the nodes that are there, and replaces those that are lost."""
@@ -204,6 +207,9 @@ class RunnerRounds:
 
     def _give_up(self, node: RunNode, reason: str, *, for_good: bool) -> None:
         """Close a node's connection: without one it ends its workers itself."""
+        silent = self._loop.clock() - (node.connection.heard() or self._loop.clock())
+        if silent > CUT_OFF * self._run.lease and node.number in self._rounds.members:
+            self._rounds.hold((1 + ISOLATED) * self._run.lease - silent)
         node.connection.close(reason)
         self._run.lose(node, reason)
         if for_good:

@@ -246,6 +246,23 @@ def test_a_silent_node_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
     assert job.fleet.kinds("n0") == ["ROUND"]
 
 
+def test_a_node_that_is_given_up_while_it_is_cut_off_has_that_time_as_well(
+    fleet_of: FleetOf,
+) -> None:
+    """It does not hear that it is given up, and its workers run until it misses the runner."""
+    job = started(fleet_of("n0", "n1", lease=64.0), patience=12.0)
+    job.run.lease = 64.0
+    job.fleet.go(10.0, silent=["n1"])
+    job.fleet.node("n0").exits(0, 1)
+    job.join("n0")
+    job.fleet.go(12.5, silent=["n1"])
+    assert not job.fleet.node("n1").open
+    job.fleet.go(64.0 * (1 + ISOLATED) - 23.0)
+    assert "ROUND" not in job.fleet.kinds("n0")
+    job.fleet.go(1.0)
+    assert job.fleet.kinds("n0") == ["ROUND"]
+
+
 def test_a_silent_spare_holds_nobody_up(fleet_of: FleetOf) -> None:
     job = Job(fleet_of("n0", "n1", lease=16.0), most=1)
     job.ready()
