@@ -73,7 +73,7 @@ class Rounds:
         self._leaving: set[int] = set()
         self._giving_up: set[int] = set()
         self._present = PresentRound()
-        self._shortage = Shortage(loop, limits, self._say, lambda: self._do(TooFew()))
+        self._shortage = Shortage(loop, limits, self._say, self._end_wait)
         self._ending = self._closed = self.over = False
         self.generation = 0
         self.members: set[int] = set()
@@ -175,9 +175,7 @@ class Rounds:
         """
         if generation != self.generation or node not in self._nodes.running:
             return
-        self._doubt()
-        self._present.finished.add(node)
-        self._end_if_complete()
+        self._finish(node)
 
     def done(self, node: int) -> bool:
         """Record that a node has ended by itself; return whether the job goes on.
@@ -187,12 +185,9 @@ class Rounds:
         """
         if node in self._leaving:
             return self.left(node)
-        self._doubt()
         self._ending = True
         self._forget(node)
-        if node in self._present.nodes:
-            self._present.finished.add(node)
-        self._end_if_complete()
+        self._finish(node)
         waits = not self.over and bool(self._nodes.ready & self.members)
         if waits and self.alive < self._limits.least:
             return False
@@ -200,11 +195,11 @@ class Rounds:
             self.look()
         return True
 
-    def _doubt(self) -> None:
+    def _finish(self, node: int) -> None:
+        """End the job if the work of this node was the last of the round."""
         if not self._present.finished:
             self._failures.doubt(self._loop.clock() - self._present.began)
-
-    def _end_if_complete(self) -> None:
+        self._present.finished |= {node} & self._present.nodes
         if self._present.complete and not self.over:
             self.over = True
             self._do(Finish())
@@ -393,3 +388,10 @@ class Rounds:
             self._present.watched = True
             why = f"it was not ready for a round within {NEWCOMERS:g} s"
             self._watch(NEWCOMERS, self._nodes.late, why)
+
+    def _end_wait(self) -> None:
+        """Give up, unless there are enough nodes by now for a round that may not begin yet."""
+        if self.alive < self._limits.least:
+            self._do(TooFew())
+        else:
+            self.look()

@@ -20,26 +20,32 @@ class Shortage:
         loop: Loop,
         limits: ElasticPolicy,
         warn: Callable[[str], None],
-        too_few: Callable[[], None],
+        over: Callable[[], None],
     ) -> None:
-        """Call `too_few` when a wait has been in vain."""
+        """Call `over` at the end of the time; there is no more of it before there was a round."""
         self._loop = loop
         self._limits = limits
         self._warn = warn
-        self._too_few = too_few
+        self._tell = over
         self._timer: Timer | None = None
+        self._over = False
 
     def wait(self, have: int) -> bool:
-        """Wait for more than these nodes; return whether there is any time for that."""
+        """Wait for more than these nodes; return whether there is time for that."""
         least, wait = self._limits.least, self._limits.wait
         if wait and self._timer is None:
             text = f"{counted(have, 'node')} left for a round of at least {least}"
             self._warn(f"{text}: waiting {wait:g} s for more")
-            self._timer = self._loop.call_later(wait, self._too_few)
-        return self._timer is not None
+            self._timer = self._loop.call_later(wait, self._end_time)
+        return self._timer is not None and not self._over
+
+    def _end_time(self) -> None:
+        self._over = True
+        self._tell()
 
     def end(self) -> None:
         """Stop waiting: there is a round."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+            self._over = False

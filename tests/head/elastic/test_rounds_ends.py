@@ -231,3 +231,36 @@ def test_even_without_any_node_the_job_waits() -> None:
     assert job.leave(0)
     job.arrive(0)
     assert job.formed == [[0], [0]]
+
+
+def test_nodes_that_come_in_time_are_waited_for_until_they_may_begin() -> None:
+    """The health command takes its time, or a round is held for a node that was silent."""
+    job = running(2, least=2, wait=30.0)
+    assert job.leave(1)
+    job.join(0)
+    job.go(29)
+    job.unchecked = {1}
+    job.arrive(1)
+    job.go(29)
+    assert not job.short
+    job.unchecked = set()
+    job.rounds.look()
+    job.go(0)
+    assert (job.formed[1:], job.short) == ([[0, 1]], False)
+    assert job.leave(1)
+    job.join(0)
+    job.go(29)
+    assert not job.short, "another wait"
+    job.go(1)
+    assert job.short
+
+
+def test_a_node_that_comes_in_time_and_cannot_begin_was_in_vain() -> None:
+    job = running(2, least=2, wait=30.0)
+    assert job.leave(1)
+    job.join(0)
+    job.go(29)
+    job.unchecked = {1}
+    job.arrive(1)
+    job.go(29)
+    assert not job.leave(1)

@@ -95,6 +95,7 @@ class World(Job):
             nodes.discard(node)
 
     def give_up(self) -> None:
+        assert len(self.here) < self.least
         super().give_up()
         self.over = True
 
