@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from .field_types import Id, Pid, Rank
+from .field_types import Id, Pid, Rank, Size
 from .messages import allow_rows
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
+
+
+CLIENTS, CLIENT, CONNECTION = "clients", "client", "connection"
+"""What a thread waits for on the network: that somebody connects, more from somebody who has, or
+something on a connection that its own side has made."""
+
+NETWORK_UNKNOWN = "unknown"
+"""It is not known what a thread waits for on the network, or whether it does."""
 
 
 class StacksAsk(NamedTuple):
@@ -73,6 +81,26 @@ class ThreadStack(NamedTuple):
     frames: tuple[str, ...]
 
 
+class NetworkUse(NamedTuple):
+    """What a process does on the network, over TCP, in a row of STACKS.
+
+    Attributes:
+        pid: the process.
+        awaits: what its main thread waits for there, as above; "" for nothing.
+        others: the same of its other threads, the first of these words that fits one; without those
+            of torch, which wait for other ranks.
+        received: bytes that its open connections have received.
+        from_ranks: those of them from other ranks through gloo; 0 if that is not known.
+    """
+
+    rank: Rank
+    pid: Pid
+    awaits: str
+    others: str
+    received: Size
+    from_ranks: Size
+
+
 class Collective(NamedTuple):
     """A collective operation of a rank, in a row of STACKS: of each group the newest few.
 
@@ -106,6 +134,7 @@ class Stacks(NamedTuple):
     Attributes:
         number: of the question.
         saved: the folder on the node where they are in files, "" for nowhere.
+        network: what the processes that run Python do there, as far as it is known.
     """
 
     number: Id
@@ -113,6 +142,7 @@ class Stacks(NamedTuple):
     threads: tuple[ThreadStack, ...]
     collectives: tuple[Collective, ...]
     saved: str = ""
+    network: tuple[NetworkUse, ...] = ()
 
 
 def restored(stacks: Stacks) -> Stacks:
@@ -121,6 +151,7 @@ def restored(stacks: Stacks) -> Stacks:
         processes=tuple(ProcessState(*row) for row in stacks.processes),
         threads=tuple(ThreadStack(*row[:4], tuple(row[4])) for row in stacks.threads),
         collectives=tuple(_collective(*row) for row in stacks.collectives),
+        network=tuple(NetworkUse(*row) for row in stacks.network),
     )
 
 
@@ -129,5 +160,5 @@ def _collective(*row: Any) -> Collective:
     return whole._replace(members=tuple(whole.members))
 
 
-for shape in (ProcessState, ThreadStack, Collective):
+for shape in (ProcessState, ThreadStack, Collective, NetworkUse):
     allow_rows(shape)

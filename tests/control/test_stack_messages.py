@@ -8,7 +8,9 @@ import pytest
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.stack_messages import (
+    CLIENTS,
     Collective,
+    NetworkUse,
     ProcessState,
     Stacks,
     StacksAsk,
@@ -22,7 +24,10 @@ COLLECTIVE = Collective(
     *(3, "default_pg", (0, 1, 2, 3), 17, "all_reduce", "[[10]]", "Float", "started", 62.5),
     "main (/a.py:9)",
 )
-STACKS = Stacks(7, (PROCESS,), (THREAD, THREAD._replace(frames=())), (COLLECTIVE,))
+NETWORK = NetworkUse(3, 4003, CLIENTS, "", 1 << 40, 0)
+STACKS = Stacks(
+    7, (PROCESS,), (THREAD, THREAD._replace(frames=())), (COLLECTIVE,), network=(NETWORK,)
+)
 BODY = messages.pack(frames.STACKS, STACKS)[5:]
 
 
@@ -42,6 +47,7 @@ def test_a_question_comes_back_as_it_was() -> None:
         ({"processes": [list(PROCESS)[1:]]}, "processes: expected"),
         ({"threads": [[4003, "x", True, False, [1]]]}, "threads: expected"),
         ({"threads": [[4003, "x", 1, False, []]]}, "threads: expected"),
+        ({"network": [[*NETWORK[:4], -1, 0]]}, "network: expected"),
         ({"collectives": [[*COLLECTIVE[:2], [-1], *COLLECTIVE[3:]]]}, "collectives: expected"),
     ],
 )

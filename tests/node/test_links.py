@@ -12,15 +12,12 @@ import pytest
 from dsrun.launcher.control import field_types
 from dsrun.launcher.control.activity_messages import LinkActivity
 from dsrun.launcher.node import links
+from dsrun.launcher.node.sock_diag import TcpSocket, tcp_sockets
 
 from ..support.limits import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-PORTS = 4
-"""Where both ports are in `struct inet_diag_msg`."""
 
 
 def own_address() -> str:
@@ -40,13 +37,13 @@ def to(peer: str) -> LinkActivity | None:
 def test_bytes_to_another_address_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     here, size = own_address(), 300_000
     with socket.create_server((here, 0)) as server, socket.socket() as ours:
-        ask, port = links._ask, server.getsockname()[1]
+        port = server.getsockname()[1]
 
-        def asked(family: int) -> Iterator[bytes]:
+        def of_ours(family: int, states: int) -> Iterator[TcpSocket]:
             """Leave out the connections of others, which come and go."""
-            return (one for one in ask(family) if port in struct.unpack_from("!HH", one, PORTS))
+            return (one for one in tcp_sockets(family, states) if port in (one.port, one.peer_port))
 
-        monkeypatch.setattr(links, "_ask", asked)
+        monkeypatch.setattr(links, "tcp_sockets", of_ours)
         assert to(here) is None
         ours.connect(server.getsockname())
         theirs, _ = server.accept()
@@ -70,18 +67,14 @@ def test_what_stays_on_this_machine_is_left_out() -> None:
         assert to("127.0.0.1") is None
 
 
-def made(family: int, peer: bytes, uid: int, sent: int) -> bytes:
-    """A message of the kernel about one connection."""
+def made(peer: bytes, uid: int, sent: int) -> TcpSocket:
+    """A connection as the kernel tells of it."""
     info = bytearray(232)
     struct.pack_into("=I", info, 68, 2000)
     struct.pack_into("=I", info, 100, 3)
     struct.pack_into("=Q", info, 120, sent)
     struct.pack_into("=QQ", info, 168, 1_500_000, 500_000)
-    head = bytes([family, 1, 0, 0]).ljust(24, b"\0") + peer.ljust(16, b"\0") + bytes(24)
-    socket_part = bytearray(head.ljust(72, b"\0"))
-    struct.pack_into("=I", socket_part, 64, uid)
-    other = struct.pack("=HHI", 6, 5, 0)  # a byte, and three to align the next one
-    return bytes(socket_part) + other + struct.pack("=HH", 4 + len(info), 2) + info
+    return TcpSocket(4000, 5000, peer, uid, 1, bytes(info))
 
 
 def test_connections_to_one_machine_are_summed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,17 +82,17 @@ def test_connections_to_one_machine_are_summed(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(os, "getuid", lambda: 7)
     answers = {
         four: [
-            made(four, bytes([10, 0, 0, 2]), 7, 100),
-            made(four, bytes([10, 0, 0, 3]), 7, 5000),
-            made(four, bytes([10, 0, 0, 4]), 8, 100),
-            made(four, bytes([127, 0, 0, 1]), 7, 100),
+            made(bytes([10, 0, 0, 2]), 7, 100),
+            made(bytes([10, 0, 0, 3]), 7, 5000),
+            made(bytes([10, 0, 0, 4]), 8, 100),
+            made(bytes([127, 0, 0, 1]), 7, 100),
         ],
         six: [
-            made(six, bytes(10) + b"\xff\xff\x0a\0\0\2", 7, 11),
-            made(six, bytes(15) + b"\1", 7, 11),
+            made(bytes(10) + b"\xff\xff\x0a\0\0\2", 7, 11),
+            made(bytes(15) + b"\1", 7, 11),
         ],
     }
-    monkeypatch.setattr(links, "_ask", answers.__getitem__)
+    monkeypatch.setattr(links, "tcp_sockets", lambda family, _states: answers[family])
     assert links.links() == (
         LinkActivity("10.0.0.3", 5000, 1.0, 3, 0.002),
         LinkActivity("10.0.0.2", 111, 2.0, 6, 0.002),
@@ -107,7 +100,8 @@ def test_connections_to_one_machine_are_summed(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_kernel_that_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    four = socket.AF_INET
     monkeypatch.setattr(os, "getuid", lambda: 7)
-    monkeypatch.setattr(links, "_ask", lambda _family: [made(four, b"\x0a\0\0\2", 7, 1)[:150]])
+    cut = made(b"\x0a\0\0\2", 7, 1)
+    cut = cut._replace(info=cut.info[:100])
+    monkeypatch.setattr(links, "tcp_sockets", lambda _family, _states: [cut])
     assert links.links() == ()

@@ -79,4 +79,5 @@ def _view(worker: Worker, stacks: Stacks) -> RankView:
         threads=tuple(one for one in stacks.threads if one.pid in pids),
         collectives=tuple(one for one in stacks.collectives if one.rank == worker.rank),
         saved=stacks.saved,
+        network=tuple(one for one in stacks.network if one.pid in pids),
     )

@@ -6,7 +6,7 @@ from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ...control.stack_messages import Collective, ProcessState, ThreadStack
+    from ...control.stack_messages import Collective, NetworkUse, ProcessState, ThreadStack
 
 
 class RankView(NamedTuple):
@@ -21,6 +21,8 @@ class RankView(NamedTuple):
         idle: seconds for which it has done nothing, 0.0 if that is not known.
         problem: why nothing is known of it, in words, or "".
         saved: the folder on its node where its stacks were written to a file, or "".
+        network: what its processes do on the network, as far as it is known.
+        still: seconds for which it has read, written and printed nothing; it may have computed.
     """
 
     rank: int
@@ -32,6 +34,8 @@ class RankView(NamedTuple):
     idle: float = 0.0
     problem: str = ""
     saved: str = ""
+    network: tuple[NetworkUse, ...] = ()
+    still: float = 0.0
 
     @property
     def worker(self) -> ProcessState | None:

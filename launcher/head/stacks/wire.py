@@ -59,7 +59,12 @@ def ask(client: LocalClient, request: Message, patience: float) -> dict[int, Ran
 def _received(message: Message) -> RankView:
     """Return the view in an event."""
     view = RankView(*message["view"])
-    stacks = restored(Stacks(0, view.processes, view.threads, view.collectives))
+    stacks = restored(
+        Stacks(0, view.processes, view.threads, view.collectives, network=view.network)
+    )
     return view._replace(
-        processes=stacks.processes, threads=stacks.threads, collectives=stacks.collectives
+        processes=stacks.processes,
+        threads=stacks.threads,
+        collectives=stacks.collectives,
+        network=stacks.network,
     )

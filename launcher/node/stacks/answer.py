@@ -6,7 +6,7 @@ import os
 import time
 
 from ...control.stack_messages import ProcessState, Stacks
-from . import faults, files, flight, py_spy
+from . import faults, files, flight, network, py_spy
 from .family import families
 from .limits import fitting
 from .py_spy import Reading
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...control.stack_messages import StacksAsk
+    from ...control.stack_messages import NetworkUse, StacksAsk
     from ..workers.spawn import Process
     from .family import Member
 
@@ -27,12 +27,14 @@ def answer(ask: StacksAsk, workers: Sequence[Process], seconds: float) -> Stacks
         os.open(os.devnull, os.O_RDWR)
     members = families([(one.spec.rank, one.pid) for one in workers], children=ask.children)
     asked = flight.ask(workers) if ask.collectives else {}
+    uses = _network(workers, members)
     readings = _read(ask, workers, members, until)
     stacks = Stacks(
         number=ask.number,
         processes=tuple(_state(one, readings[one.pid]) for one in members),
         threads=tuple(thread for one in members for thread in readings[one.pid].threads),
         collectives=flight.collect(workers, asked, until) if ask.collectives else (),
+        network=uses,
     )
     if ask.save:
         stacks = stacks._replace(saved=files.save(stacks, workers))
@@ -48,6 +50,16 @@ def states(ask: StacksAsk, workers: Sequence[Process], problem: str) -> Stacks:
 
 def _state(member: Member, reading: Reading) -> ProcessState:
     return ProcessState(*member[:6], source=reading.source, problem=reading.problem)
+
+
+def _network(workers: Sequence[Process], members: Sequence[Member]) -> tuple[NetworkUse, ...]:
+    """Return what those processes do on the network that run Python."""
+    known = network.sockets()
+    ports = {one.spec.rank: one.spec.env.get(b"MASTER_PORT", b"") for one in workers}
+    stores = {rank: int(port) if port.isdigit() else 0 for rank, port in ports.items()}
+    pids = {one.pid for one in workers}
+    able = [one for one in members if not _obstacle(one, pids)]
+    return tuple(network.use(one.rank, one.pid, known, stores[one.rank]) for one in able)
 
 
 def _read(

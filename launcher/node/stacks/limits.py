@@ -35,6 +35,7 @@ def fitting(stacks: Stacks) -> Stacks:
     return cut._replace(
         processes=tuple(row for row in cut.processes if row.pid == workers[row.rank]),
         threads=tuple(one for one in cut.threads if one.pid in workers.values()),
+        network=tuple(one for one in cut.network if one.pid in workers.values()),
     )
 
 

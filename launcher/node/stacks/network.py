@@ -1,0 +1,181 @@
+"""What processes wait for on the network, and what they have received, as the kernel has it.
+
+A stack does not say what a call waits for: `accept` may serve clients or the process's own data
+loader, and the loop of asyncio may watch nothing at all. The kernel does: the descriptor is in
+/proc/PID/task/TID/syscall (proc(5)), and sock_diag(7) has the sockets.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+from contextlib import suppress
+from itertools import islice
+
+from ...common.values import NamedTuple
+from ...control.stack_messages import CLIENT, CLIENTS, CONNECTION, NETWORK_UNKNOWN, NetworkUse
+from ..sock_diag import ESTABLISHED, LISTENING, tcp_sockets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+MOST_THREADS, MOST_FILES = 256, 4096
+"""Threads and descriptors of a process that are looked at."""
+
+_RECEIVED = 128
+"""Where `struct tcp_info` has the bytes that have been received."""
+
+_READS, _WAITS = "reads", "waits"
+
+_CALLS = {
+    "x86_64": {
+        **dict.fromkeys((0, 19, 43, 45, 47, 288), _READS),
+        **dict.fromkeys((232, 281, 441), _WAITS),
+    },
+    "aarch64": {
+        **dict.fromkeys((63, 65, 202, 207, 212, 242), _READS),
+        **dict.fromkeys((22, 441), _WAITS),
+    },
+}.get(os.uname().machine, {})
+"""System calls that read from their first argument, or accept there (read, readv, accept, recvfrom,
+recvmsg, accept4), and those that wait for all that an epoll(7) watches (epoll_wait, epoll_pwait,
+epoll_pwait2)."""
+
+_GLOO = 64, 10
+"""Events and milliseconds of gloo's calls of epoll_wait (`gloo/transport/tcp/loop.cc`)."""
+
+_TORCH = ("pt_", "gloo", "NCCL")
+"""How the threads of torch are named that serve other ranks."""
+
+
+class Sockets(NamedTuple):
+    """The TCP sockets of this machine by their inodes.
+
+    Attributes:
+        listening: the port of each that listens.
+        received: the bytes that each connection has received.
+        accepted: the connections to a port that listens.
+    """
+
+    listening: dict[int, int]
+    received: dict[int, int]
+    accepted: frozenset[int]
+
+
+class _Wait(NamedTuple):
+    """What one thread waits for.
+
+    Attributes:
+        inodes: of sockets.
+        gloo: whether it is gloo's thread.
+        known: whether this could be read.
+    """
+
+    inodes: tuple[int, ...] = ()
+    gloo: bool = False
+    known: bool = True
+
+
+def sockets() -> Sockets:
+    """Return the sockets of this machine; none where the kernel does not tell."""
+    listening: dict[int, int] = {}
+    received: dict[int, int] = {}
+    ports: dict[int, int] = {}
+    with suppress(OSError, struct.error):
+        for family in (socket.AF_INET, socket.AF_INET6):
+            for one in tcp_sockets(family, LISTENING):
+                listening[one.inode] = one.port
+            for one in tcp_sockets(family, ESTABLISHED):
+                ports[one.inode] = one.port
+                received[one.inode] = struct.unpack_from("=Q", one.info, _RECEIVED)[0]
+    served = {*listening.values()}
+    accepted = frozenset(inode for inode, port in ports.items() if port in served)
+    return Sockets(listening, received, accepted)
+
+
+def use(rank: int, pid: int, known: Sockets, store: int) -> NetworkUse:
+    """Return what a process does on the network.
+
+    Args:
+        rank: of its worker.
+        pid: of the process.
+        known: the sockets of this machine.
+        store: the port of torch's store, which is for the ranks alone.
+    """
+    files = dict(islice(_sockets_of(pid), MOST_FILES))
+    clients = {inode for inode in files.values() if known.listening.get(inode, store) != store}
+    waits = dict(_waits(pid, files))
+    main = waits.pop(pid, _Wait(known=False))
+    others = {inode for one in waits.values() if not one.gloo for inode in one.inodes}
+    gloo = {inode for one in waits.values() if one.gloo for inode in one.inodes}
+    return NetworkUse(
+        rank=rank,
+        pid=pid,
+        awaits=_awaits(main.inodes, clients, known) if main.known else NETWORK_UNKNOWN,
+        others=_awaits(others, clients, known),
+        received=sum(known.received.get(inode, 0) for inode in {*files.values()}),
+        from_ranks=sum(known.received.get(inode, 0) for inode in gloo),
+    )
+
+
+def _awaits(inodes: Iterable[int], clients: set[int], known: Sockets) -> str:
+    """Return what threads wait for that wait for these sockets."""
+    found = {*inodes}
+    if found & clients:
+        return CLIENTS
+    if found & known.accepted:
+        return CLIENT
+    return CONNECTION if found & known.received.keys() else ""
+
+
+def _sockets_of(pid: int) -> Iterator[tuple[int, int]]:
+    """Yield the descriptors of a process that are sockets, with their inodes."""
+    folder = f"/proc/{pid}/fd"
+    with suppress(OSError):  # it has ended, or is another user's
+        for name in os.listdir(folder):
+            with suppress(OSError):  # it is closed
+                target = os.readlink(f"{folder}/{name}")
+                if target.startswith("socket:["):
+                    yield int(name), int(target[8:-1])
+
+
+def _waits(pid: int, files: dict[int, int]) -> Iterator[tuple[int, _Wait]]:
+    """Yield what threads of a process wait for, without those with which torch serves ranks."""
+    folder = f"/proc/{pid}/task"
+    with suppress(OSError):  # it has ended
+        for task in islice(os.listdir(folder), MOST_THREADS):
+            with suppress(OSError):  # the thread has ended
+                wait = _wait(pid, _line(f"{folder}/{task}/syscall"), files)
+                if int(task) == pid or wait.gloo or not _of_torch(f"{folder}/{task}/comm"):
+                    yield int(task), wait
+
+
+def _of_torch(comm: str) -> bool:
+    return _line(comm).startswith(_TORCH)
+
+
+def _wait(pid: int, call: str, files: dict[int, int]) -> _Wait:
+    """Return what a thread waits for, given its line of /proc/PID/task/TID/syscall."""
+    words = call.split()
+    if not words or words[0] == "running" or not _CALLS:
+        return _Wait(known=False)
+    does = _CALLS.get(int(words[0]))
+    if does is None:
+        return _Wait()
+    number, _, *more = (int(word, 16) for word in words[1:5])
+    watched = (number,) if does is _READS else _watched(pid, number)
+    inodes = tuple(files[one] for one in watched if one in files)
+    return _Wait(inodes, does is _WAITS and tuple(more) == _GLOO)
+
+
+def _watched(pid: int, number: int) -> tuple[int, ...]:
+    """Return the descriptors that an epoll of a process watches (/proc/PID/fdinfo in proc(5))."""
+    rows = (line.split() for line in _line(f"/proc/{pid}/fdinfo/{number}", 1 << 16).splitlines())
+    return tuple(int(row[1]) for row in rows if len(row) > 1 and row[0] == "tfd:")
+
+
+def _line(path: str, most: int = 256) -> str:
+    with open(path, "rb", buffering=0) as file:
+        return file.read(most).decode("ascii", "replace")

@@ -1,0 +1,126 @@
+"""What real processes wait for on the network."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from dsrun.launcher.control.stack_messages import CLIENT, CLIENTS, CONNECTION
+from dsrun.launcher.node.stacks import network
+
+from ...support.limits import wait_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dsrun.launcher.control.stack_messages import NetworkUse
+
+HEAD = """
+import asyncio, select, socket, sys, threading, time
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+def loop(milliseconds):
+    "Wait as gloo does, but for what does not come, on a connection that somebody has made."
+    taken, _ = server.accept()
+    one = select.epoll()
+    one.register(taken, select.EPOLLPRI)
+    while True:
+        one.poll(milliseconds / 1000, 64)
+async def listen():
+    await asyncio.start_server(lambda reader, writer: None, sock=server)
+    await asyncio.Event().wait()
+"""
+
+
+@contextmanager
+def running(code: str) -> Iterator[tuple[int, int]]:
+    """A process that listens and runs this; its pid, and its port."""
+    argv = [sys.executable, "-c", f"{HEAD}\n{code}"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stdin=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        try:
+            yield process.pid, int(process.stdout.readline())
+        finally:
+            process.kill()
+
+
+def connected(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port))
+
+
+def use(pid: int, store: int = 0) -> NetworkUse:
+    return network.use(3, pid, network.sockets(), store)
+
+
+WAITS = {
+    "server.accept()": CLIENTS,
+    "asyncio.run(listen())": CLIENTS,
+    "asyncio.run(asyncio.Event().wait())": "",
+    "time.sleep(1000)": "",
+}
+
+
+@pytest.mark.parametrize("code", WAITS)
+def test_what_a_main_thread_waits_for(code: str) -> None:
+    with running(code) as (pid, _):
+        wait_for(lambda: use(pid).awaits == WAITS[code], code)
+        assert (use(pid).rank, use(pid).pid) == (3, pid)
+
+
+def test_more_from_a_client() -> None:
+    code = "server.accept()[0].recv(1)"
+    with running(code) as (pid, port), connected(port):
+        wait_for(lambda: use(pid).awaits == CLIENT, code)
+
+
+def test_what_other_threads_wait_for() -> None:
+    code = "threading.Thread(target=server.accept, daemon=True).start(); time.sleep(1000)"
+    with running(code) as (pid, port):
+        wait_for(lambda: use(pid).others == CLIENTS, "the thread")
+        assert use(pid).awaits == ""
+        assert use(pid, store=port).others == ""
+
+
+LOOP = "threading.Thread(target=loop, args=({},), daemon=True).start(); time.sleep(1000)"
+
+
+def test_what_the_thread_of_gloo_receives_comes_from_ranks() -> None:
+    with running(LOOP.format(10)) as (pid, port), connected(port) as ours:
+        ours.sendall(b"x" * 1000)
+        wait_for(lambda: use(pid).from_ranks == 1000, "the bytes")
+        assert use(pid).others == ""
+
+
+def test_another_loop_waits_for_clients() -> None:
+    with running(LOOP.format(1000)) as (pid, port), connected(port):
+        wait_for(lambda: use(pid).others == CLIENT, "the loop")
+        assert use(pid).from_ranks == 0
+
+
+def test_received_bytes_are_counted() -> None:
+    code = "one, _ = server.accept()\nwhile one.recv(1 << 16): pass"
+    with running(code) as (pid, port), connected(port) as ours:
+        before = use(pid).received
+        ours.sendall(b"x" * 100_000)
+        wait_for(lambda: use(pid).received >= before + 100_000, "the bytes")
+
+
+def test_a_connection_of_its_own_side() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with running(f"socket.create_connection(('127.0.0.1', {port})).recv(1)") as (pid, _):
+            taken, _ = server.accept()
+            with taken:
+                wait_for(lambda: use(pid).awaits == CONNECTION, "its wait")
+
+
+def test_a_process_that_is_gone() -> None:
+    with running("pass") as (pid, _):
+        pass
+    gone = use(pid)
+    assert (gone.awaits, gone.others, gone.received, gone.from_ranks) == ("unknown", "", 0, 0)
