@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
-from dsrun.launcher.control.stack_messages import Collective, Stacks
+from dsrun.launcher.control.stack_messages import Collective, Stacks, ThreadStack
 from dsrun.launcher.head.watch.hang import HangWatch
 from dsrun.launcher.specs.watch_policy import WatchPolicy
 
@@ -31,7 +31,9 @@ class Rank:
         works: whether it uses the CPU.
         reads: whether it reads something.
         since: when its node last saw that it had done either.
-        looped: the place is another one in each look.
+        looped: the place is another function in each look.
+        active: whether its main thread runs.
+        threads: the stacks of its other threads.
     """
 
     def __init__(self, number: int, now: float) -> None:
@@ -40,6 +42,7 @@ class Rank:
         self.reads = self.traced = self.looped = False
         self.since = now
         self.place: tuple[str, ...] = ALL_REDUCE
+        self.active, self.threads = False, cast("tuple[tuple[str, ...], ...]", ())
         self.state, self.waits_in = "S", ""
         self.calls: tuple[Collective, ...] = ()
         self.cpu, self.moved, self.looks = 0.0, 0, 0
@@ -60,11 +63,17 @@ class Rank:
             self.number, pid, self.state, self.cpu, 0.0, self.moved, 0, idle, traced
         )
 
+    def stacks(self) -> list[ThreadStack]:
+        """Return its threads, the main one first."""
+        pid = 4000 + self.number
+        more = (thread(pid, frames)._replace(main=False) for frames in self.threads)
+        return [thread(pid, self.frames, active=self.active), *more]
+
     @property
     def frames(self) -> tuple[str, ...]:
         """Its stack now."""
         self.looks += 1
-        inner = (f"step (/work/train.py:{self.looks})",) if self.looped else ()
+        inner = (f"step{self.looks} (/work/train.py:{self.looks})",) if self.looped else ()
         return (*inner, *self.place) if self.place else ()
 
 
@@ -141,7 +150,7 @@ class Watched:
 
     def _stacks(self, number: int, ranks: Sequence[Rank]) -> Stacks:
         states = [process(one.number, 0, one.state, one.waits_in) for one in ranks]
-        threads = [thread(4000 + one.number, one.frames) for one in ranks if one.place]
+        threads = [one for rank in ranks if rank.place for one in rank.stacks()]
         calls = [call for one in ranks for call in one.calls]
         return Stacks(number, tuple(states), tuple(threads), tuple(calls), self.folder)
 

@@ -69,6 +69,7 @@ class Explanation(NamedTuple):
         odd: the ranks that others wait for; () if none can be named.
         waiting: the ranks that wait for other ranks, by their stacks or collectives.
         sure: whether the odd ranks follow from what was seen; otherwise it is only likely.
+        doubt: what it may be instead of a hang, in words, or "".
     """
 
     sentence: str
@@ -76,6 +77,7 @@ class Explanation(NamedTuple):
     odd: tuple[int, ...] = ()
     waiting: tuple[int, ...] = ()
     sure: bool = False
+    doubt: str = ""
 
 
 class Scene(NamedTuple):

@@ -12,11 +12,12 @@ from .tracks import Tracks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Hashable, Mapping
 
     from ..output.console import Console
     from ..run.events import RunEvent
     from ..run.run import Run
+    from ..stacks.culprit import Explanation
     from ..stacks.view import RankView
     from .found import Found
     from .suspicion import Suspicion
@@ -40,6 +41,7 @@ class HangWatch:
         self._ended: dict[int, str] = {}
         self._suspicion: Suspicion | None = None
         self._found: Found | None = None
+        self._answered: set[Hashable] = set()
         self._asked = False
         self._timer = self._loop.call_later(0.0, self._rest)
         self._expected = 0.0
@@ -109,9 +111,8 @@ class HangWatch:
     def _follow(self, now: float) -> None:
         """Look whether a job that hung goes on."""
         assert self._found is not None
-        if self._found.goes_on(self._tracks, now):
-            self._found = None
-            self._forget()
+        if not self._asked and self._found.is_to_see(self._tracks, now):
+            self._ask()
 
     def _due(self, now: float) -> float:
         """Return in how many seconds to look at the stacks; take them if that is now."""
@@ -146,16 +147,32 @@ class HangWatch:
 
     def _on_stacks(self, views: Mapping[int, RankView]) -> None:
         self._asked = False
-        now, suspicion = self._loop.clock(), self._suspicion
-        if suspicion is None or self._excused(now):
+        now = self._loop.clock()
+        if self._excused(now):
             return
         seen = self._with_times(views, now)
-        known = suspicion.look(seen, now)
-        if known is not None:
-            from .found import Found
+        if self._found is not None:
+            self._see_again(self._found, seen, now)
+        elif self._suspicion is not None:
+            known = self._suspicion.look(seen, now)
+            if known is not None:
+                self._take(known, seen, now)
 
-            self._suspicion = None
-            self._found = Found(self._run, known, seen, self._ended, now)
+    def _take(self, known: Explanation, views: Mapping[int, RankView], now: float) -> None:
+        """Tell of a hang; not of what may be none, and has gone on from there before."""
+        from .found import Found, places_of
+
+        if known.doubt and places_of(known, views) in self._answered:
+            return
+        self._suspicion = None
+        self._found = Found(self._run, known, views, self._ended, now)
+
+    def _see_again(self, found: Found, views: Mapping[int, RankView], now: float) -> None:
+        if found.goes_on(views, self._tracks, now):
+            if found.known.doubt:
+                self._answered.add(found.places)
+            self._found = None
+            self._forget()
 
     def _with_times(self, views: Mapping[int, RankView], now: float) -> dict[int, RankView]:
         """Return the views with the time for which each rank has done nothing.
@@ -171,5 +188,5 @@ class HangWatch:
                 problem = f"{view.host} has not answered for {silent:.0f} s"
                 seen[rank] = view._replace(idle=silent, problem=problem)
             else:
-                seen[rank] = view._replace(idle=idle)
+                seen[rank] = view._replace(idle=idle, still=self._tracks.still_of(rank, now))
         return seen

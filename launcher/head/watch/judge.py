@@ -7,11 +7,11 @@ for others may use the CPU for that, or print something in another thread: its s
 
 from __future__ import annotations
 
-import re
-
 from ...common.values import NamedTuple
 from ..stacks.culprit import Reason, explain
-from ..stacks.places import COMPLETED, FOR_OTHERS, PERHAPS_FOR_OTHERS, Kind, place_of
+from ..stacks.places import COMPLETED, FOR_OTHERS, PERHAPS_FOR_OTHERS, Kind, of_process, place_of
+from ..stacks.words import FOR_CHILDREN, culprit_child
+from .outside import Outside, waits_outside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,8 +28,13 @@ ALONE = {Reason.STOPPED, Reason.BLOCKED, Reason.CHILD, Reason.MISMATCH, Reason.B
 WITHIN = {Kind.LOCK, Kind.NATIVE, Kind.THREAD, Kind.QUEUE, Kind.GIL}
 """Waits that only the rank's own processes can end, none of which does anything."""
 
-SERVING = re.compile(r"\b(serve_forever|run_forever|wait_for_termination|accept) \(")
-"""Functions that wait for somebody outside of the job for any time."""
+LOCKED = {Kind.LOCK, Kind.NATIVE}
+"""Waits in a process of a rank that nothing but this process can end."""
+
+RECEIVING = 8192
+"""Bytes a second that a rank which only waits receives at most."""
+
+MAY_BE_A_SERVER = "it may be a server that waits for requests"
 
 
 class Judgement(NamedTuple):
@@ -44,32 +49,51 @@ class Judgement(NamedTuple):
     working: tuple[int, ...] = ()
 
 
-def judge(before: Views, now: Views, timeout: float) -> Judgement:
+def judge(before: Views, now: Views, timeout: float, passed: float) -> Judgement:
     """Return whether a job has hung for so many seconds.
 
     Args:
         before: the ranks at an earlier time.
         now: the ranks; the `idle` of each is the time for which it has done nothing.
         timeout: seconds.
+        passed: seconds from the earlier time to this one.
     """
+    least = RECEIVING * max(passed, 1.0)
     working = tuple(
-        rank for rank, view in sorted(now.items()) if not _stands(before.get(rank), view, timeout)
+        rank
+        for rank, view in sorted(now.items())
+        if not _stands(before.get(rank), view, timeout, least)
     )
     if working or not now or not _is_sure(now, timeout):
         return Judgement(None, working)
     known = explain({rank: view._replace(idle=stood(view)) for rank, view in now.items()})
-    return Judgement(known if _is_hang(known, before, now) else None)
+    if not _is_hang(known, before, now):
+        return Judgement(None)
+    outside = waits_outside(known, now)
+    if outside is Outside.YES:
+        return Judgement(None)
+    return Judgement(known._replace(doubt=MAY_BE_A_SERVER if outside else ""))
 
 
 def stood(view: RankView) -> float:
     """Return for how long a rank has got nowhere, as one that uses the CPU may have."""
-    ages = [one.age for one in view.collectives if one.state != COMPLETED]
-    return max(view.idle, min(ages, default=0.0))
+    return max(view.idle, unfinished(view))
 
 
-def _stands(before: RankView | None, now: RankView, timeout: float) -> bool:
-    """Return whether a rank has got nowhere between the two looks."""
-    if before is None or before.pid != now.pid or _has_moved(before, now):
+def unfinished(view: RankView) -> float:
+    """Return for how long a rank has been in a collective, 0.0 if none is recorded."""
+    ages = (one.age for one in view.collectives if one.state != COMPLETED)
+    return min(ages, default=0.0)
+
+
+def _stands(before: RankView | None, now: RankView, timeout: float, least: float) -> bool:
+    """Return whether a rank has got nowhere between the two looks.
+
+    One that has received at least so many bytes does something.
+    """
+    if before is None or before.pid != now.pid or has_moved(before, now):
+        return False
+    if received(before, now) > least:
         return False
     return now.idle >= timeout or _waits(now)
 
@@ -82,17 +106,34 @@ def _is_sure(now: Views, timeout: float) -> bool:
     return any(one.idle >= timeout for one in now.values()) or all(map(_unfinished, now.values()))
 
 
-def _has_moved(before: RankView, now: RankView) -> bool:
+def has_moved(before: RankView, now: RankView) -> bool:
     """Return whether its main thread, or its collectives, are not where they were."""
-    there, here = _main(before), _main(now)
-    return bool(there and here and there != here) or _calls(before) != _calls(now)
+    there, here = main_frames(before), main_frames(now)
+    moved = bool(there and here and there != here)
+    return moved or calls(before) != calls(now) or _hears(before, now)
 
 
-def _main(view: RankView) -> tuple[str, ...]:
+def main_frames(view: RankView) -> tuple[str, ...]:
+    """Return the stack of a rank's main thread, () if it is not known."""
     return next((one.frames for one in view.threads_of(view.pid) if one.main), ())
 
 
-def _calls(view: RankView) -> dict[str, tuple[int, str]]:
+def received(before: RankView, now: RankView) -> int:
+    """Return how many bytes the connections of a rank have received between two looks."""
+    there, here = (sum(one.received for one in view.network) for view in (before, now))
+    return abs(here - there)
+
+
+def _hears(before: RankView, now: RankView) -> bool:
+    """Return whether other ranks have sent it something through gloo, as far as that is known.
+
+    torch does not record what gloo sends from one rank to another.
+    """
+    there, here = (sum(one.from_ranks for one in view.network) for view in (before, now))
+    return bool(there and here and there != here)
+
+
+def calls(view: RankView) -> dict[str, tuple[int, str]]:
     """Return the newest collective of each group, and how far it is."""
     newest = sorted(view.collectives, key=lambda one: one.sequence)
     return {one.group: (one.sequence, one.state) for one in newest}
@@ -110,18 +151,17 @@ def _unfinished(view: RankView) -> bool:
 
 def _is_hang(known: Explanation, before: Views, views: Views) -> bool:
     """Return whether there is a reason why ranks that do nothing will not go on."""
-    if any(_awaits_somebody_else(views[rank]) for rank in known.odd or views):
-        return False
     if known.reason in ALONE or (known.waiting and known.reason is not Reason.NOBODY):
         return True
     kinds = {rank: place_of(view).kind for rank, view in views.items()}
     for_others = len(views) > 1 and {*kinds.values()} <= FOR_OTHERS | PERHAPS_FOR_OTHERS
     within = (rank for rank, kind in kinds.items() if kind in WITHIN)
     stays = any(place_of(before[rank]).kind is kinds[rank] for rank in within)
-    return for_others or stays or known.reason is Reason.DIFFERENT
+    locked = any(all(map(_has_locked_child, (before[rank], views[rank]))) for rank in views)
+    return for_others or stays or locked or known.reason is Reason.DIFFERENT
 
 
-def _awaits_somebody_else(view: RankView) -> bool:
-    """Return whether a rank waits for a person, a debugger or a client."""
-    frames = (frame for thread in view.threads for frame in thread.frames)
-    return place_of(view).kind is Kind.DEBUGGER or any(map(SERVING.search, frames))
+def _has_locked_child(view: RankView) -> bool:
+    """Return whether a rank waits for a process of its own that waits for a lock in its code."""
+    child = culprit_child(view) if place_of(view).kind in FOR_CHILDREN else None
+    return child is not None and of_process(view, child.pid).kind in LOCKED

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ...common.values import NamedTuple
 from .judge import judge
+from .loops import Loops
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Suspicion:
         self._looks: list[Look] = []
         self._judged: float | None = None
         self._working: tuple[int, ...] = ()
+        self._loops = Loops(self._timeout)
 
     def due(self, tracks: Tracks, idle: float, now: float) -> float:
         """Return in how many seconds to look at the stacks, as far as that is known now.
@@ -65,14 +67,15 @@ class Suspicion:
         return (min(again, over) if over > self._judged else again) - now
 
     def look(self, views: Mapping[int, RankView], now: float) -> Explanation | None:
-        """Take the stacks of all ranks; return who waits for whom if the job hangs.
+        """Take the stacks of all ranks; return who waits for whom if the job hangs, or may do so.
 
         The `idle` of each is the time for which it has done nothing.
         """
         self._looks = [*self._looks, Look(now, views)][-KEPT:]
         if len(self._looks) == 1:
             return None
-        before = [one for one in self._looks if one.at <= now - self._timeout / 4]
-        found = judge((before or self._looks)[-1 if before else 0].views, views, self._timeout)
+        long_ago = [one for one in self._looks if one.at <= now - self._timeout / 4]
+        before = (long_ago or self._looks)[-1 if long_ago else 0]
+        found = judge(before.views, views, self._timeout, now - before.at)
         self._judged, self._working = now, found.working
-        return found.hang
+        return found.hang or self._loops.look(views, found.working, now)

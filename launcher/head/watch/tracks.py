@@ -81,11 +81,14 @@ class Tracks:
         gap, since, still = now - last.at, last.since, last.still
         if self._is_late(gap):
             since = min(since + gap, now)
-        elif not self._by_look(last, row, now):
-            if not row.idle or _waits_for_cpu(last.row, row, gap):
+        else:
+            looked = self._is_by_look(last, row, now)
+            worked = not row.idle or _waits_for_cpu(last.row, row, gap)
+            if worked and not (looked and _is_little(last.row, row, gap)):
                 # It has worked at some time since the last report: half of that ago, on average.
                 since = max(since, now - gap / 2)
-            if abs(row.moved - last.row.moved) > STILL * max(gap, 1.0) or _prints(last.row, row):
+            moved = abs(row.moved - last.row.moved) > STILL * max(gap, 1.0)
+            if not looked and (moved or _prints(last.row, row)):
                 still = now
         traced = row.traced and last.row.traced
         return Track(host, since, still, now, gap, traced, row)
@@ -94,14 +97,12 @@ class Tracks:
         """Return whether a node was stopped, or cut off, for a time that cannot count."""
         return gap > STALE * max(self._interval, DELAY)
 
-    def _by_look(self, last: Track, row: RankActivity, now: float) -> bool:
-        """Return whether a rank has done little, at the time at which its stack was read."""
+    def _is_by_look(self, last: Track, row: RankActivity, now: float) -> bool:
+        """Return whether a rank has moved what it answers, at the time at which it was asked."""
         began, ended = self._read
         return (
             began <= now <= began + LOOK_INTERVALS * self._interval
             and last.at <= ended
-            and row.cpu - last.row.cpu <= max(LOOK_CPU, LOOK_SHARE * (now - last.at))
-            and not _waits_for_cpu(last.row, row, now - last.at)
             and abs(row.moved - last.row.moved) <= LOOK_MOVED
             and not _prints(last.row, row)
         )
@@ -130,6 +131,11 @@ class Tracks:
         """Return the seconds for which some rank has done nothing."""
         return max((self.idle(rank, now) for rank in self.ranks), default=0.0)
 
+    def still_of(self, rank: int, now: float) -> float:
+        """Return the seconds for which a rank has done no more than to compute."""
+        track = self.ranks.get(rank)
+        return now - track.still if track is not None else 0.0
+
     def still(self, now: float) -> float:
         """Return the seconds for which no rank has done more than to compute."""
         return min((now - track.still for track in self.ranks.values()), default=0.0)
@@ -146,6 +152,12 @@ class Tracks:
 
 def _prints(last: RankActivity, row: RankActivity) -> bool:
     return row.printed != last.printed
+
+
+def _is_little(last: RankActivity, row: RankActivity, seconds: float) -> bool:
+    """Return whether a rank has worked as little as to answer takes."""
+    cpu = row.cpu - last.cpu <= max(LOOK_CPU, LOOK_SHARE * seconds)
+    return cpu and not _waits_for_cpu(last, row, seconds)
 
 
 def _waits_for_cpu(last: RankActivity, row: RankActivity, seconds: float) -> bool:

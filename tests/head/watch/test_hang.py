@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.head.run.events import Alarm, AlarmOver
 
-from ...support.stacks import ALL_REDUCE, BARRIER, LOAD, NEXT, collective
+from ...support.stacks import ALL_REDUCE, BARRIER, LIB, LOAD, NEXT, collective
 from ...support.watched import INTERVAL, TIMEOUT, Watched
 
 if TYPE_CHECKING:
@@ -62,12 +62,12 @@ def test_a_rank_for_which_the_others_wait_is_named_in_time(job: Watched) -> None
 def test_it_goes_on_and_hangs_again(job: Watched) -> None:
     odd = hang(job)
     job.go(TIMEOUT + 2)
-    odd.works = True
+    vars(odd).update(works=True, place=ALL_REDUCE)
     (said,) = job.go(2 * INTERVAL)
     assert said in {f"rank 3 goes on after {seconds} s" for seconds in range(21, 27)}
     assert alarms(job)[1:] == [AlarmOver("hang", said)]
     assert 21 <= (job.run.record.hangs[0].lasted or 0) <= 27
-    odd.works = False
+    vars(odd).update(works=False, place=LOAD)
     assert job.go(TIMEOUT - INTERVAL) == []
     assert job.go(2 * INTERVAL)[0].startswith("no progress for 20 s")
     assert len(job.run.record.hangs) == 2
@@ -169,7 +169,7 @@ def test_all_wait_and_none_is_odd(job: Watched) -> None:
     job.all(works=False)
     said = job.go(TIMEOUT + 2)
     assert said[0] == "no progress for 20 s: all 4 ranks wait in all_reduce (train.py:41)"
-    job.all(works=True)
+    job.all(works=True, place=LOAD)
     assert job.go(2 * INTERVAL)[0].startswith("the job goes on after 2")
 
 
@@ -234,3 +234,99 @@ def test_no_watch_goes_on_after_the_end(job: Watched) -> None:
     job.fleet.end_well(job.run)
     job.fleet.said()
     assert job.go(5 * TIMEOUT) == []
+
+
+SERVED = (f"Queue.get ({LIB}/queue.py:171)", *LOAD)
+ACCEPTS = (f"socket.accept ({LIB}/socket.py:294)",)
+DOUBT = "; it may be a server that waits for requests"
+
+
+@pytest.mark.parametrize("on_hang", ["stop", "restart"])
+def test_what_may_be_a_server_is_never_stopped(fleet_of: FleetOf, on_hang: str) -> None:
+    job = Watched(fleet_of("n0", "n1"), on_hang=on_hang)
+    job.go(TIMEOUT)
+    odd = hang(job, place=SERVED, threads=(ACCEPTS,))
+    said = job.go(5 * TIMEOUT)
+    assert said[0].endswith(
+        f"waits for a queue or a result in load_batch (data.py:88) for 20 s{DOUBT}"
+    )
+    assert [one.then for one in alarms(job)] == ["report"]
+    assert not job.run.stopping
+    vars(odd).update(works=True, place=ALL_REDUCE)
+    assert job.go(TIMEOUT)[0].startswith("rank 3 goes on after")
+    vars(odd).update(works=False, place=SERVED)
+    assert job.go(5 * TIMEOUT) == []
+    vars(odd).update(threads=())
+    assert "for 1" in job.go(5 * TIMEOUT)[0]
+    assert [one.then for one in alarms(job)[2:]] == [on_hang]
+
+
+def test_a_hang_is_not_over_while_the_rank_is_where_it_was(job: Watched) -> None:
+    odd = hang(job)
+    assert len(job.go(TIMEOUT + 2)) == 2
+    for _ in range(10):
+        odd.cpu += 0.5  # a timer in another thread
+        assert job.go(TIMEOUT / 2) == []
+    odd.works = True
+    (said,) = job.go(TIMEOUT)
+    assert said.startswith("rank 3 goes on after")
+
+
+def test_a_process_that_was_stopped_goes_on_where_it_was(job: Watched) -> None:
+    odd = hang(job, state="T")
+    assert len(job.go(TIMEOUT + 2)) == 2
+    vars(odd).update(state="S", works=True)
+    (said,) = job.go(2 * INTERVAL)
+    assert said.startswith("rank 3 goes on after")
+
+
+def loop(job: Watched) -> Any:
+    """Let rank 3 compute while the others wait in a collective that it has not called."""
+    job.all(works=False)
+    for rank in job.ranks[:3]:
+        rank.calls = (collective(rank.number, 12),)
+    done = collective(3, 11, "completed")
+    vars(job.ranks[3]).update(works=True, active=True, place=LOAD, calls=(done,))
+    return job.ranks[3]
+
+
+def age(job: Watched, seconds: float) -> list[str]:
+    """Let time pass, and the collectives grow older."""
+    said: list[str] = []
+    for _ in range(int(seconds / INTERVAL)):
+        for rank in job.ranks[:3]:
+            rank.calls = tuple(one._replace(age=one.age + INTERVAL) for one in rank.calls)
+        said += job.go(INTERVAL)
+    return said
+
+
+def test_a_rank_that_computes_for_long_where_it_was_may_be_in_a_loop(fleet_of: FleetOf) -> None:
+    job = Watched(fleet_of("n0", "n1"), on_hang="stop")
+    job.go(TIMEOUT)
+    odd = loop(job)
+    assert age(job, 2.5 * TIMEOUT) == []
+    said = age(job, TIMEOUT)
+    assert said[0].startswith("no progress for 6")
+    assert "rank 3 (n1) is in load_batch (data.py:88), before collective 12" in said[0]
+    assert said[0].endswith("; it may be in a loop that does not end")
+    assert [one.then for one in alarms(job)] == ["report"]
+    assert age(job, 5 * TIMEOUT) == []
+    odd.place = ALL_REDUCE
+    assert age(job, TIMEOUT)[0].startswith("rank 3 goes on after")
+
+
+LONG: dict[str, dict[str, Any]] = {
+    "it reads or writes": {"reads": True},
+    "it calls other functions": {"looped": True},
+    "it waits for its data loader": {"place": NEXT},
+    "its collectives are not recorded": {"unrecorded": True},
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_a_long_computation_is_no_loop(job: Watched, case: str) -> None:
+    odd = loop(job)
+    vars(odd).update(LONG[case])
+    if case == "its collectives are not recorded":
+        job.all(calls=())
+    assert age(job, 6 * TIMEOUT) == []

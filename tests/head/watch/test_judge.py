@@ -21,20 +21,20 @@ def waiting(count: int = 3, **how: Any) -> list[RankView]:
 
 def reason(*views: RankView, before: dict[int, RankView] | None = None) -> Reason | None:
     now = ranks(*views)
-    found = judge(now if before is None else before, now, 20.0)
+    found = judge(now if before is None else before, now, 20.0, 10.0)
     return found.hang.reason if found.hang else None
 
 
 def test_a_rank_that_does_something_else_while_others_wait() -> None:
     assert reason(*waiting(), view(3, LOAD, idle=25.0)) is Reason.OUTSIDE
-    found = judge(ranks(*waiting(4)), ranks(*waiting(), view(3, LOAD, idle=25.0)), 20.0)
+    found = judge(ranks(*waiting(4)), ranks(*waiting(), view(3, LOAD, idle=25.0)), 20.0, 10.0)
     assert (found.hang, found.working) == (None, (3,))
 
 
 @pytest.mark.parametrize("how", [{"idle": 19.0}, {"idle": 0.0, "active": True}])
 def test_a_rank_that_works_speaks_against_it(how: dict[str, Any]) -> None:
     views = ranks(*waiting(), view(3, LOAD, **how))
-    assert judge(views, views, 20.0) == (None, (3,))
+    assert judge(views, views, 20.0, 10.0) == (None, (3,))
 
 
 def test_a_rank_that_was_elsewhere_before_works() -> None:
@@ -45,7 +45,7 @@ def test_a_rank_that_was_elsewhere_before_works() -> None:
         {**now, 3: view(3, LOAD[1:])},
         {**now, 3: view(3, LOAD, collectives=(collective(3, 4),))},
     ):
-        assert judge(before, now, 20.0) == (None, (3,))
+        assert judge(before, now, 20.0, 10.0) == (None, (3,))
 
 
 def test_a_wait_for_others_may_use_the_cpu() -> None:
@@ -110,4 +110,4 @@ def test_a_process_of_its_data_loader_cannot_go_on() -> None:
 
 
 def test_no_ranks() -> None:
-    assert judge({}, {}, 20.0) == (None, ())
+    assert judge({}, {}, 20.0, 10.0) == (None, ())

@@ -1,0 +1,106 @@
+"""Whether ranks compute for ever while the others wait for them. Pure.
+
+From outside an endless loop looks like a long computation. So it takes longer than for other hangs
+until something is said, and nothing but a line follows.
+"""
+
+from __future__ import annotations
+
+from ...common.values import NamedTuple
+from ..stacks.culprit import Reason, explain
+from ..stacks.frames import parsed
+from ..stacks.places import Kind, place_of
+from .judge import calls, main_frames, received, unfinished
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ..stacks.culprit import Explanation
+    from ..stacks.view import RankView
+
+    Views = Mapping[int, RankView]
+
+LONGER = 3
+"""Times of the timeout for which a rank may compute at one place while the others wait for it."""
+
+FOUND = {Reason.BEHIND, Reason.OUTSIDE}
+"""How ranks for which others wait are found. torch records nothing more of a rank that holds the
+interpreter's lock."""
+
+MAY_BE_A_LOOP = "it may be in a loop that does not end"
+
+_RECEIVED = 8192
+"""Bytes that a rank without any input receives at most between two looks."""
+
+
+class _Seen(NamedTuple):
+    """A rank that computes.
+
+    Attributes:
+        since: when it was first seen in these functions.
+        view: as it was last seen.
+    """
+
+    since: float
+    view: RankView
+
+
+class Loops:
+    """The ranks that have computed in the same functions in all looks."""
+
+    def __init__(self, timeout: float) -> None:
+        """Name those that have done so for several times these seconds."""
+        self._timeout = timeout
+        self._seen: dict[int, _Seen] = {}
+
+    def look(self, views: Views, working: Sequence[int], now: float) -> Explanation | None:
+        """Take the stacks of all ranks; return a hang that there may be.
+
+        Args:
+            views: all ranks.
+            working: those that do something.
+            now: the time on the runner's clock.
+        """
+        computing = {rank: views[rank] for rank in working if _computes(views[rank])}
+        self._seen = {rank: self._next(rank, view, now) for rank, view in computing.items()}
+        if len(computing) < len(working) or not all(self._is_due(rank, now) for rank in computing):
+            return None
+        known = explain(
+            {**views, **{rank: one._replace(idle=0.0) for rank, one in computing.items()}}
+        )
+        if known.reason not in FOUND or not {*known.odd} <= computing.keys():
+            return None
+        waited = min((unfinished(views[rank]) for rank in known.waiting), default=0.0)
+        return known._replace(doubt=MAY_BE_A_LOOP) if waited >= LONGER * self._timeout else None
+
+    def _next(self, rank: int, view: RankView, now: float) -> _Seen:
+        last = self._seen.get(rank)
+        stays = last is not None and goes_round(last.view, view)
+        return _Seen(last.since if last is not None and stays else now, view)
+
+    def _is_due(self, rank: int, now: float) -> bool:
+        """Return whether a rank has long computed at one place, as far as looks were taken."""
+        seen = self._seen[rank]
+        return min(now - seen.since, seen.view.still) >= (LONGER - 1) * self._timeout
+
+
+def _computes(view: RankView) -> bool:
+    """Return whether a rank computes in its own code, and reads, writes and prints nothing."""
+    place = place_of(view)
+    return place.kind is Kind.CODE and place.active and place.own
+
+
+def goes_round(before: RankView, now: RankView) -> bool:
+    """Return whether a rank is in the same functions in two looks, and has received nothing."""
+    there, here = (
+        [(one.function, one.file) for one in map(parsed, main_frames(view))]
+        for view in (before, now)
+    )
+    called = calls(before), calls(now)
+    return (
+        before.pid == now.pid
+        and there == here
+        and (called[0] == called[1] or not all(called))
+        and received(before, now) <= _RECEIVED
+    )

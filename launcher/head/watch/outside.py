@@ -1,0 +1,108 @@
+"""Whether a rank waits for somebody outside of the job: a person, a debugger, a client. Pure.
+
+A server that nobody asks anything stands as still as a job that hangs. It is told by what it does:
+its main thread, or another one for which that waits, waits for clients. Many libraries have such
+threads as well, which serve the job's own processes; these do not count.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import IntEnum
+
+from ...control.stack_messages import CLIENT, CLIENTS, CONNECTION, NETWORK_UNKNOWN
+from ..stacks.places import FOR_OTHERS, Kind, of_thread, place_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from ...control.stack_messages import ThreadStack
+    from ..stacks.culprit import Explanation
+    from ..stacks.view import RankView
+
+SERVING = re.compile(r"\b(serve_forever|wait_for_termination|accept|_serve) \(")
+"""Functions that wait for clients for any time."""
+
+EVENT_LOOP = re.compile(r"\brun_forever \(")
+"""Functions that wait for clients or for anything else."""
+
+OWN = re.compile(
+    r"/multiprocessing/(managers|resource_sharer|resource_tracker|forkserver|pool|queues)\.py"
+    r"|/concurrent/futures/process\.py"
+)
+"""Files of threads that serve, or read from, processes of the job: those of managers, of pools, and
+of tensors that are handed over."""
+
+HANDED_OVER = {
+    *(Kind.LOCK, Kind.QUEUE, Kind.THREAD, Kind.NATIVE),
+    *(Kind.SLEEP, Kind.SIGNAL, Kind.IO, Kind.CODE),
+}
+"""How the main thread of a server waits for requests that another thread receives."""
+
+FROM_ONE = re.compile(r"(i?broadcast|scatter|i?recv|batch_isend_irecv).*")
+"""Calls in which ranks wait for what a certain other one sends, as those of a server wait for
+requests."""
+
+
+class Outside(IntEnum):
+    """Whether ranks wait for somebody outside of the job."""
+
+    NO = 0
+    PERHAPS = 1
+    YES = 2
+
+
+def waits_outside(known: Explanation, views: Mapping[int, RankView]) -> Outside:
+    """Return whether those ranks do that stand between the job and its progress."""
+    requests = [place_of(views[rank]) for rank in known.waiting if rank not in known.odd]
+    served = all(one.kind in FOR_OTHERS and FROM_ONE.fullmatch(one.call) for one in requests)
+    found = (_outside(views[rank], served=served) for rank in known.odd or views)
+    return max(found, default=Outside.NO)
+
+
+def _outside(view: RankView, *, served: bool) -> Outside:
+    """Return whether one rank does; `served` says if all that wait for it may await requests."""
+    kind, main, others = place_of(view).kind, _awaits(view), _others_await(view)
+    threads = view.threads_of(view.pid)
+    first, more = next(iter(threads), None), threads[1:]
+    if kind is Kind.DEBUGGER or main == CLIENTS or _serves(first):
+        return Outside.YES
+    if served and main == CLIENT:
+        return Outside.YES
+    if kind in HANDED_OVER and (others & {CLIENTS, CLIENT} or _has_server(view, more)):
+        return Outside.YES if served else Outside.PERHAPS
+    reads = CONNECTION in {main, *others} or kind is Kind.IO or any(map(_reads, more))
+    loops = main == NETWORK_UNKNOWN and _has_frame(first, EVENT_LOOP)
+    return Outside.PERHAPS if loops or (served and reads) else Outside.NO
+
+
+def _awaits(view: RankView) -> str:
+    """Return what the main thread of a rank waits for on the network."""
+    awaits = (one.awaits for one in view.network if one.pid == view.pid)
+    return next(awaits, NETWORK_UNKNOWN)
+
+
+def _others_await(view: RankView) -> set[str]:
+    """Return what its other threads, and the processes below it, wait for there."""
+    below = {one.awaits for one in view.network if one.pid != view.pid}
+    return below | {one.others for one in view.network}
+
+
+def _has_server(view: RankView, more: Iterable[ThreadStack]) -> bool:
+    """Return whether one of them waits for clients by its stack, given the worker's threads."""
+    below = (one for one in view.threads if one.pid != view.pid)
+    return any(map(_serves, (*more, *below)))
+
+
+def _serves(thread: ThreadStack | None) -> bool:
+    return _has_frame(thread, SERVING) and not _has_frame(thread, OWN)
+
+
+def _reads(thread: ThreadStack) -> bool:
+    """Return whether a thread waits for something that no process of the job sends."""
+    return of_thread(thread).kind is Kind.IO and not _has_frame(thread, OWN)
+
+
+def _has_frame(thread: ThreadStack | None, what: re.Pattern[str]) -> bool:
+    return thread is not None and any(map(what.search, thread.frames))

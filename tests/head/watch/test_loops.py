@@ -1,0 +1,66 @@
+"""Ranks that compute while others wait for them; `test_hang.py` has whole histories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from dsrun.launcher.control.stack_messages import NetworkUse
+from dsrun.launcher.head.watch.loops import LONGER, MAY_BE_A_LOOP, Loops, goes_round
+
+from ...support.recorded_stacks import recorded
+from ...support.stacks import FETCH, LOAD, collective, view
+
+if TYPE_CHECKING:
+    from dsrun.launcher.head.stacks.view import RankView
+
+TIMEOUT = 20.0
+
+
+@pytest.mark.parametrize("name", ["train-pyloop", "train-cloop"])
+def test_loops_of_real_ranks(name: str) -> None:
+    loops, views = Loops(TIMEOUT), recorded(name, 0.0)
+    seen = []
+    for half in range(1, 2 * LONGER + 1):
+        now = half * TIMEOUT / 2
+        called = collective(0, 12)._replace(members=(0, 1), age=now)
+        at = {
+            0: views[0]._replace(idle=now, collectives=(called,)),
+            1: views[1]._replace(still=now),
+        }
+        seen.append(loops.look(at, (1,), now))
+    assert seen[:-1] == [None] * (2 * LONGER - 1)
+    assert seen[-1] is not None
+    assert (seen[-1].odd, seen[-1].doubt) == ((1,), MAY_BE_A_LOOP)
+
+
+def received(size: int) -> RankView:
+    return view(3, LOAD)._replace(network=(NetworkUse(3, 4003, "", "", size, 0),))
+
+
+ELSEWHERE: dict[str, tuple[RankView, RankView]] = {
+    "another function": (view(3, LOAD), view(3, FETCH)),
+    "another process": (view(3, LOAD), view(3, LOAD)._replace(pid=7)),
+    "another collective": (
+        view(3, LOAD, collectives=(collective(3, 4),)),
+        view(3, LOAD, collectives=(collective(3, 5),)),
+    ),
+    "it has received something": (received(0), received(1 << 20)),
+}
+
+
+@pytest.mark.parametrize("case", ELSEWHERE)
+def test_a_rank_that_is_elsewhere_does_not_go_round(case: str) -> None:
+    assert not goes_round(*ELSEWHERE[case])
+
+
+SAME: dict[str, dict[str, Any]] = {
+    "another line": {"frames": ("load_batch (/work/data.py:89)", *LOAD[1:])},
+    "its collectives could not be read": {"collectives": (collective(3, 4),)},
+}
+
+
+@pytest.mark.parametrize("case", SAME)
+def test_a_rank_that_goes_round(case: str) -> None:
+    assert goes_round(view(3, LOAD), view(3, **{"frames": LOAD, **SAME[case]}))
