@@ -223,6 +223,7 @@ MISTAKES = [
     (("--rdzv_backend", ""), "--rdzv_backend '': expected static, c10d, etcd, etcd-v2 or a plugin"),
     (("--rdzv_endpoint", "http://h:1"), "'http://h:1': expected HOST:PORT, with a port from 1 to "),
     (("--local_addr", "a b"), "--local_addr 'a b': expected a host name or an address"),
+    (("--host=", "--host", "n2"), "--host: ',n2': an item is empty"),
     (("--num_nodes", "two"), "--num_nodes: expected 1 to the number of hosts (default: all)"),
     (("--node_rank", "a"), "--node_rank: expected 0 to N-1 for N nodes, not 'a'"),
     ((*TWO, "--launcher", "local"), "--launcher local: worker-0 is not this machine"),

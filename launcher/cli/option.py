@@ -28,6 +28,7 @@ class Option(NamedTuple):
         positive: whether a number has to be above 0.
         most: the largest number.
         valid: the valid numbers in words, if there is more to say than the bounds.
+        separator: what joins the values if it is given several times; "" if the last one counts.
     """
 
     default: Any
@@ -39,6 +40,12 @@ class Option(NamedTuple):
     positive: bool = False
     most: int = MOST
     valid: str = ""
+    separator: str = ""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether it may be given several times, and every value counts."""
+        return self.kind == "list" or bool(self.separator)
 
 
 def option(default: Any, kind: str, metavar: str = "", **more: Any) -> Any:

@@ -75,7 +75,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
         ),
         **from_environment("DSRUN_", environ, names),
     }
-    at = 0
+    at, typed = 0, dict[str, list[str]]()
     while at < len(argv):
         word = argv[at]
         if word in {"-", "--"} or not word.startswith("-"):
@@ -84,10 +84,10 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Command:
             return Command(Options(), (), frozenset(), help=_page(word, argv[at + 1 : at + 2]))
         if word in {"-V", "--version"}:
             return Command(Options(), (), frozenset(), version=True)
-        at += take(word, argv[at + 1 : at + 2], names, values)
+        at += take(word, argv[at + 1 : at + 2], names, values, typed)
     template = {"prefix": prefix_of(environ[TEMPLATE])} if environ.get(TEMPLATE) else {}
     options, program = _options({**template, **values}), _program(tuple(argv[at:]))
-    notes = _notes(values, environ, names)
+    notes = (*_notes(values, environ, names), *repeated(typed, names))
     return Command(options, program, frozenset(values), notes=notes, words=at)
 
 
@@ -151,8 +151,17 @@ def take(
     following: Sequence[str],
     names: Mapping[str, tuple[str, Option]],
     values: dict[str, object],
+    typed: dict[str, list[str]],
 ) -> int:
-    """Record the value of the option `word`; return how many words were used."""
+    """Record the value of the option `word`; return how many words were used.
+
+    Args:
+        word: the option, perhaps with its value.
+        following: the word after it, if there is one.
+        names: the options that there are.
+        values: the value of every option that is set so far, which is changed.
+        typed: the values of every option that stands before it, which gets this one.
+    """
     shown, attached, text = _split(word, names)
     name, spec = _find(shown, names)
     if spec.kind == "bool":
@@ -163,8 +172,27 @@ def take(
     if not attached and not following:
         raise UsageError(f"{shown}: expected {spec.metavar} after it")
     value = text if attached else following[0]
-    _record(name, spec, value, shown, values)
+    earlier = typed.setdefault(name, [])
+    _record(name, spec, value, shown, values, again=bool(earlier))
+    earlier.append(value)
     return 1 if attached else 2
+
+
+def repeated(
+    typed: Mapping[str, Sequence[str]], names: Mapping[str, tuple[str, Option]]
+) -> list[str]:
+    """Return a message for each option that was given several values of which one counts.
+
+    Args:
+        typed: the values that every option was given.
+        names: the options that there are.
+    """
+    options = dict(names.values())
+    return [
+        f"--{name} is given {len(values)} times; only the last one counts"
+        for name, values in typed.items()
+        if len({*values}) > 1 and not options[name].repeatable
+    ]
 
 
 def _split(word: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, bool, str]:
@@ -203,12 +231,22 @@ def _nearest(key: str, names: Iterable[str]) -> str:
     return close[0] if close else ""
 
 
-def _record(name: str, spec: Option, text: str, shown: str, values: dict[str, object]) -> None:
+def _record(
+    name: str,
+    spec: Option,
+    text: str,
+    shown: str,
+    values: dict[str, object],
+    *,
+    again: bool = False,
+) -> None:
     if spec.none is not None and text == spec.none:
         values.pop(name, None)
     elif spec.kind == "list":
         earlier = values.get(name, ())
         values[name] = (*(earlier if isinstance(earlier, tuple) else ()), text)
+    elif again and text and spec.separator and name in values:
+        values[name] = f"{values[name]}{spec.separator}{text}"
     else:
         values[name] = _typed(spec, text, shown)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..common.values import NamedTuple
 from .options import Options, table
-from .parser import from_environment, take
+from .parser import from_environment, repeated, take
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ class ToolCommand(NamedTuple):
         given: names of the options that the user set, on the command line or by a variable.
         rest: the words that are not options.
         help: whether the help is requested.
+        notes: messages to the user about options that have no effect; none with --quiet.
     """
 
     own: Mapping[str, Any]
@@ -30,6 +31,7 @@ class ToolCommand(NamedTuple):
     given: frozenset[str] = frozenset()
     rest: tuple[str, ...] = ()
     help: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def parse(
@@ -56,7 +58,7 @@ def parse(
     ours = {name: found for name, found in table().items() if found[0] in shared}
     names = {**ours, **{name: (name, option) for name, option in own.items()}}
     values: dict[str, Any] = dict(from_environment("DSRUN_", environ, ours))
-    at, rest = 0, []
+    at, rest, typed = 0, [], dict[str, list[str]]()
     while at < len(words):
         word = words[at]
         if word in {"-h", "--help"}:
@@ -65,21 +67,25 @@ def parse(
             at += 1
             break
         if word.startswith("-") and word != "-":
-            at += take(word, words[at + 1 : at + 2], names, values)
+            at += take(word, words[at + 1 : at + 2], names, values, typed)
         elif mixing and not values.keys().isdisjoint(mixing):
             rest.append(word)
             at += 1
         else:
             break
-    return _command(own, values, (*rest, *words[at:]))
+    return _command(own, values, (*rest, *words[at:]), repeated(typed, names))
 
 
 def _command(
-    own: Mapping[str, Option], values: Mapping[str, Any], rest: tuple[str, ...]
+    own: Mapping[str, Option],
+    values: Mapping[str, Any],
+    rest: tuple[str, ...],
+    notes: Sequence[str],
 ) -> ToolCommand:
     return ToolCommand(
         own={name: values.get(name, option.default) for name, option in own.items()},
         options=Options(**{name: value for name, value in values.items() if name not in own}),
         given=frozenset(values),
         rest=rest,
+        notes=() if values.get("quiet") else tuple(notes),
     )

@@ -41,6 +41,7 @@ def run(words: list[str]) -> int:
         entry.write(of_tool("dsrun-check"))
         return 0
     _check(command)
+    entry.note(command.notes)
     from .check_run import execute
 
     return execute(command)

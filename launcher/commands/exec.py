@@ -53,6 +53,7 @@ def run(words: list[str]) -> int:
         entry.write(of_tool("dsrun-exec"))
         return 0
     _check(command)
+    entry.note(command.notes)
     from .exec_run import execute
 
     return execute(command)

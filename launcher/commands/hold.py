@@ -42,6 +42,7 @@ def run(words: list[str]) -> int:
             f"dsrun-hold: takes no program, as {command.rest[0][:60]!r}; run programs on the held"
             " nodes with dsrun --on NAME"
         )
+    entry.note(command.notes)
     return _release(command.own["release"]) if command.own["release"] else _hold(command)
 
 

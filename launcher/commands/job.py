@@ -8,7 +8,7 @@ import signal
 
 from ..cli.option import Option
 from ..cli.options import Options, table
-from ..cli.parser import from_environment, take
+from ..cli.parser import from_environment, repeated, take
 from ..common import entry
 from ..common.errors import UsageError
 from ..common.text import plain
@@ -33,7 +33,7 @@ HOSTS = (
 OWN = {
     "json": Option(False, "bool", ""),
     "follow": Option(False, "bool", "", ("-f",)),
-    "ranks": Option("", "str", "RANKS"),
+    "ranks": Option("", "str", "RANKS", separator=","),
     "now": Option(False, "bool", ""),
     "native": Option(False, "bool", ""),
     "all_threads": Option(False, "bool", ""),
@@ -113,15 +113,16 @@ def _parse(words: Sequence[str]) -> Given:
     shared = {name: found for name, found in table().items() if found[0] in (*HOSTS, "grace")}
     names = shared | {f: (n, one) for n, one in OWN.items() for f in (n, *one.also)}
     values: dict[str, Any] = {}
-    rest, at = [], 0
+    rest, at, typed = [], 0, dict[str, list[str]]()
     while at < len(words):
         word = words[at]
         if word[:1] == "-":
-            at += take(word, words[at + 1 : at + 2], names, values)
+            at += take(word, words[at + 1 : at + 2], names, values, typed)
         else:
             rest.append(word)
             at += 1
     _check(verb, rest, values)
+    entry.note(repeated(typed, names))
     own = {name: values.pop(name, option.default) for name, option in OWN.items()}
     known = from_environment("DSRUN_", os.environ, shared)
     return Given(verb, tuple(rest), own, Options(**{**known, **values}), frozenset(values))

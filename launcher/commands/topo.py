@@ -26,6 +26,7 @@ def run(words: list[str]) -> int:
 
         entry.write(of_tool("dsrun-topo"))
         return 0
+    entry.note(command.notes)
     from .topo_plan import survey
 
     entry.write(f"{survey(command.options)}\n")

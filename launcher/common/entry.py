@@ -14,7 +14,7 @@ from .errors import INTERNAL, DsrunError, OutputError, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     Command = Callable[[list[str]], int]
 
@@ -80,6 +80,14 @@ def write(text: str) -> None:
     except OSError as error:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         raise OutputError(f"standard output: {reason(error)}") from None
+
+
+def note(texts: Iterable[str]) -> None:
+    """Print messages to the user of a command on standard error, a line each."""
+    from .text import plain
+
+    for text in texts:
+        sys.stderr.write(f"dsrun: {plain(text)}\n")
 
 
 def _refuse(error: DsrunError) -> int:

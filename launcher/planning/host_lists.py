@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from ..cli.parser import Command
 
-_SEPARATORS = {"host": ",", "include": "@", "exclude": "@"}
-"""Options that list hosts, and the separators of these lists."""
+_LISTS = ("host", "include", "exclude")
+"""Options that list hosts."""
 
 
 def check(command: Command, folder: str) -> None:
@@ -26,7 +26,7 @@ def check(command: Command, folder: str) -> None:
     Raises:
         UsageError: a list is empty or split; the message shows what was probably meant.
     """
-    lists = [name for name in _SEPARATORS if name in command.given]
+    lists = [name for name in _LISTS if name in command.given]
     for name in lists:
         if not getattr(command.options, name):
             raise UsageError(f"--{name} '': names no hosts; leave it out, or list some")
@@ -34,7 +34,10 @@ def check(command: Command, folder: str) -> None:
         return
     hosts = _before_the_script(command.program, folder)
     if hosts:
-        (name, separator) = next((name, _SEPARATORS[name]) for name in lists)
+        from ..cli.options import all_options
+
+        name = lists[0]
+        separator = all_options()[name].separator
         whole = separator.join([getattr(command.options, name).rstrip(separator), *hosts])
         raise UsageError(f"{hosts[0]}: no such script; if these are hosts, write --{name} {whole}")
 

@@ -179,6 +179,69 @@ def test_what_has_no_effect_is_noted(
     ]
 
 
+LISTS = {
+    "host": "n1:2,n2:2", "include": "n1@n2:0", "exclude": "n1@n2:0", "preload": "torch,numpy",
+    "launcher_args": "-t 60", "console_ranks": "0,3", "local_ranks_filter": "0,1",
+    "requeue_on": "3,4", "no_restart_codes": "3,4", "restart_on": "node,network",
+    "warm_modules": "torch,numpy", "bind_core_list": "0-3,5", "debug": "0,3",
+    "rdzv_conf": "timeout=60,join_timeout=5", "signals_to_handle": "SIGTERM,SIGUSR1",
+}  # fmt: skip
+
+
+def test_lists_that_are_given_piece_by_piece_are_joined() -> None:
+    assert {name for name, spec in OPTIONS.items() if spec.separator} == LISTS.keys()
+    for name, whole in LISTS.items():
+        pieces = whole.split(OPTIONS[name].separator)
+        assert len(pieces) > 1
+        command = parsed(*(word for one in pieces for word in (f"--{name}", one)))
+        assert set_by(command) == {name: whole}
+        assert command.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "expected"),
+    [
+        (["--host=n2"], {"DSRUN_HOST": "n1"}, {"host": "n2"}),
+        (["--host=n2", "--host=n3"], {"DSRUN_HOST": "n1"}, {"host": "n2,n3"}),
+        (["-in1", "--include", "n2"], {}, {"include": "n1@n2"}),
+        # A variable that is not set is no reason to train on fewer hosts.
+        (["--host=", "--host=n2"], {}, {"host": ",n2"}),
+        (["--host=n1", "--host="], {}, {"host": ""}),
+        (["--launcher_args=-v", "--launcher_args="], {}, {}),
+        (["--bind_core_list=1", "--bind_core_list=None", "--bind_core_list=3"], {},
+         {"bind_core_list": "3"}),
+    ],
+)  # fmt: skip
+def test_what_a_piece_of_a_list_is_added_to(
+    words: list[str], environ: dict[str, str], expected: dict[str, object]
+) -> None:
+    assert set_by(parsed(*words, **environ)) == expected
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "noted"),
+    [
+        (["--expect=a", "--expect=b"], {}, "--expect is given 2 times; only the last one counts"),
+        (["-Ha", "-Hb", "--hostfile=c"], {}, "--hostfile is given 3 times; only the last one coun"),
+        (
+            ["--num_gpus=2", "--num_accelerators=3"],
+            {},
+            "--num_gpus is given 2 times; only the last",
+        ),
+        (["--num_gpus=2", "--num_gpus=-1"], {}, "--num_gpus is given 2 times; only the last one"),
+        (["--num_gpus=2", "--num-gpus", "2"], {}, ""),
+        (["--num_gpus=2"], {"DSRUN_NUM_GPUS": "3"}, ""),
+        (["--export=A", "--export=B", "-q", "-q"], {}, ""),
+    ],
+)
+def test_an_option_that_counts_once_is_never_dropped_in_silence(
+    words: list[str], environ: dict[str, str], noted: str
+) -> None:
+    notes = parsed(*words, **environ).notes
+    assert len(notes) == bool(noted)
+    assert "".join(notes).startswith(noted)
+
+
 def test_use_env_means_no_local_rank() -> None:
     assert set_by(parsed("--use-env")) == {"no_local_rank": True}
 

@@ -41,6 +41,13 @@ def test_variables_set_shared_options_alone() -> None:
     assert command.own["json"] is False
 
 
+def test_what_is_given_twice_is_joined_or_noted() -> None:
+    command = parse(["--host", "a", "--host=b", "--to=x", "--to", "y"], OWN, ("host",), {})
+    assert (command.options.host, command.own["to"]) == ("a,b", "y")
+    assert command.notes == ("--to is given 2 times; only the last one counts",)
+    assert parse(["-q", "--to=x", "--to", "y"], OWN, ("quiet",), {}).notes == ()
+
+
 def test_help_needs_nothing_else() -> None:
     assert parsed("-H", "hosts", "-h").help
     assert not parsed("ls", "-h").help

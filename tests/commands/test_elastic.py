@@ -131,6 +131,7 @@ def test_help(folder: Path, words: tuple[str, ...]) -> None:
         (("-c",), "-c: expected FILE after it"),
         (("--world_size",), "--world_size: expected N after it"),
         (("small.json",), "dsrun-elastic: unknown option 'small.json'; see dsrun-elastic -h"),
+        (("-c", "a", "--config=b"), "--config: is given twice; give it once"),
         (("--conf", "x"), "dsrun-elastic: unknown option '--conf'; see dsrun-elastic -h"),
         (("--json=1",), "--json: takes no value, not '1'"),
         (("-csmall.json", "-w", "0"), "--world_size: expected 1 or more, not '0'"),

@@ -65,6 +65,14 @@ def test_equal_outputs_are_one(dsrun_exec: Exec) -> None:
     assert err == "dsrun: n1, n2, localhost: exit code 4\n"
 
 
+def test_hosts_that_are_given_one_by_one_are_all_used(dsrun_exec: Exec) -> None:
+    code, out, err = dsrun_exec(
+        "--host", "n1", "--host", "n2", "--shell", "exit 3", "--shell", "id -u"
+    )
+    assert (code, out) == (0, f"n1, n2: {os.getuid()}\n")
+    assert err == "dsrun: --shell is given 2 times; only the last one counts\n"
+
+
 def test_lines_as_they_come(dsrun_exec: Exec) -> None:
     code, out, err = dsrun_exec("-H", "hosts", "--include", "n2", "--no_fold", "echo", "one")
     assert (code, out, err) == (0, "n2| one\n", "")

@@ -59,6 +59,12 @@ def test_what_is_not_valid_is_one_line(
     assert error_of(words, capfd).startswith(f"dsrun: {line}")
 
 
+def test_only_one_hold_is_released_at_a_time(capfd: pytest.CaptureFixture[str]) -> None:
+    noted, refused = error_of(["--release", "a-b", "--release", "no-hold"], capfd).splitlines()
+    assert noted == "dsrun: --release is given 2 times; only the last one counts"
+    assert refused.startswith("dsrun: --release no-hold: no such hold")
+
+
 def test_the_help(capfd: pytest.CaptureFixture[str]) -> None:
     assert entry.main(hold.run, ["-h"]) == 0
     assert "dsrun-hold" in capfd.readouterr().out

@@ -207,6 +207,13 @@ def test_a_bad_command_line_is_refused(
     assert err.startswith(f"dsrun: {why}")
 
 
+def test_what_is_given_twice_is_joined_or_named(capfd: pytest.CaptureFixture[str]) -> None:
+    words = ("kill", "x", "--host", "n1,", "--host", "n2", "--grace=5", "--grace=6")
+    code, _, err = Ran("", capfd).run(*words)
+    assert (code, err.count("\n")) == (2, 2)
+    assert err.startswith("dsrun: --grace is given 2 times; only the last one counts\ndsrun: ")
+
+
 def test_help_is_printed_for_every_verb(capfd: pytest.CaptureFixture[str]) -> None:
     for verb in command.VERBS:
         assert Ran("", capfd).run(verb, "-h")[1].startswith("usage: dsrun-job")

@@ -166,6 +166,11 @@ def test_the_program_of_a_line(words: list[str], program: Program) -> None:
             "hosts: --host; launcher: openssh",
         ),
         (
+            ["--host", "x1:2", "--host=x2:2", "--launcher=pdsh"],
+            [Host("x1", (0, 1), where="--host"), Host("x2", (0, 1), where="--host")],
+            "hosts: --host; launcher: pdsh",
+        ),
+        (
             ["--host", "x1:2,x2:2", "--nnodes=1", "--nproc-per-node", "1", "--launcher=pdsh"],
             [Host("x1", (0,), where="--host")],
             "hosts: --host; launcher: pdsh",

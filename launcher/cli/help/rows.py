@@ -50,7 +50,7 @@ def row(name: str) -> Row:
         default=default(name, option, description),
         choices=option.choices,
         values=description.suggestions(),
-        repeatable=option.kind == "list",
+        repeatable=option.repeatable,
     )
 
 

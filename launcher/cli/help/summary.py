@@ -27,6 +27,8 @@ EXAMPLES = (
 RULES = (
     "Options come before SCRIPT; everything after SCRIPT is passed to it. Option names may be"
     " written with dashes instead of underscores. Flags, which take no value, are off by default.",
+    "An option whose value is a list may be given several times: --host n1 --host n2 is --host"
+    " n1,n2. Of any other option the last value counts, and a line says so if they differ.",
     "DURATION is a number of seconds, or a number with units: 30, 90s, 30m, 2h, 1h30m.",
     "Every option can be set by a variable as well: DSRUN_GRACE=60 is --grace 60. Options of"
     " torchrun can be set by its PET_* variables. An option on the command line takes precedence"
