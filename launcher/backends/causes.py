@@ -12,7 +12,7 @@ class SessionFailed(Exception):
 
 
 CAUSES: tuple[tuple[str, str], ...] = (
-    (r"^dsrun: ((?:cannot get|nowhere to keep) dsrun.*)", "WHAT"),
+    (r"^dsrun: (.{1,400})", "WHAT"),
     (
         r"Unable to run bstrap_proxy",
         "Intel MPI could not reach it and gives no reason; try `ssh HOST true`",
@@ -56,7 +56,10 @@ CAUSES: tuple[tuple[str, str], ...] = (
         "no Python at that path (--python names another)",
     ),
 )
-"""Patterns of what was printed, and what they mean; the first that matches decides."""
+"""Patterns of what was printed, and what they mean; the first that matches decides.
+
+What the node launcher itself has said comes first: it began, so its host was reached.
+"""
 
 TRANSIENT = re.compile(r"kex_exchange_identification|ssh_exchange_identification")
 """What an ssh client prints when sshd refuses for the moment (MaxStartups)."""

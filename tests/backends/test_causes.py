@@ -110,6 +110,11 @@ Connection to 10.0.0.1 port 22 timed out
             " (ssh: connect to host w1 port 22: Connection refused)",
         ),
         (
+            75,
+            "dsrun: cannot reach the runner at 10.0.0.1:7: Connection refused\n",
+            "cannot reach the runner at 10.0.0.1:7: Connection refused",
+        ),
+        (
             255,
             "ssh: connect to host w1 port 22: Connection timed out",
             "no answer: the connection timed out"
