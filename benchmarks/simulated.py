@@ -42,6 +42,8 @@ Answer = Callable[[int, bytes], Iterable[bytes]]
 
 AT_ONCE = 200
 SLOTS = 8
+LABEL = r"\[([0-9]+)\] "
+
 SILENT = 600.0
 """Seconds that nodes may be silent for, since these send no beats."""
 
@@ -80,18 +82,21 @@ class Simulated:
         assert dial is not None
         self._emit = emit
         argv = [sys.executable, self._script, "--simulate", str(len(nodes)), dial.target]
-        self.pid = DialCommand(argv, os.environ, loop, self).child.pid
+        self.pid = DialCommand(argv, os.environ, loop, self, LABEL).child.pid
 
     def close(self) -> None:
         """Nothing to end."""
 
-    def on_token(self, node: str, token: str) -> None:
+    def on_token(self, speaker: str, node: str, token: str) -> None:
         """Pass a token on to the job."""
-        self._emit(TokenAnnounced(node, token))
+        self._emit(TokenAnnounced(int(speaker), node, token))
 
-    def on_line(self, line: str) -> None:
+    def on_line(self, speaker: str, text: str) -> None:
         """Pass any other line on to the benchmark."""
-        self._heard(line)
+        self._heard(text)
+
+    def on_unlabelled(self) -> None:
+        """It does not happen: all tokens have labels."""
 
     def on_end(self, code: int, errors: str) -> None:
         """Show what has gone wrong."""
@@ -153,7 +158,7 @@ async def _be_nodes(count: int, target: str, answers: Mapping[int, Answer]) -> N
     gate = asyncio.Semaphore(AT_ONCE)
     tokens = [auth.new_token() for _ in range(count)]
     for rank, token in enumerate(tokens):
-        print(auth.announcement(f"n{rank}", token))
+        print(f"[{rank}] {auth.announcement(f'n{rank}', token)}")
     sys.stdout.flush()
 
     async def connect(rank: int, token: str) -> None:

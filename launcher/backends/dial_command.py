@@ -1,8 +1,13 @@
-"""A command that starts node launchers, which dial back. Its output is read line by line."""
+"""A command that starts node launchers, which dial back. Its output is read line by line.
+
+The command puts a label before each line that a node prints. A node can print anything, but not
+without its own label, nor directly after that of another.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 
 from ..control import auth
 from .child import Child, spawn
@@ -17,12 +22,16 @@ if TYPE_CHECKING:
     class Owner(Protocol):
         """The object that runs the command."""
 
-        def on_token(self, node: str, token: str) -> None:
+        def on_token(self, speaker: str, node: str, token: str) -> None:
             """Handle a token that a node launcher has announced."""
             ...
 
-        def on_line(self, line: str) -> None:
-            """Handle any other line of either stream."""
+        def on_line(self, speaker: str, text: str) -> None:
+            """Handle any other line of either stream; a speaker of "" is the command itself."""
+            ...
+
+        def on_unlabelled(self) -> None:
+            """Handle that tokens have no label, and so do not count; called once."""
             ...
 
         def on_end(self, code: int, errors: str) -> None:
@@ -34,7 +43,7 @@ BLOCK = 64 * 1024
 """Bytes to read at once: the capacity of a pipe (pipe(7))."""
 
 LONGEST = 64 * 1024
-"""Bytes to keep of an unfinished line: the last ones."""
+"""Bytes to keep of an unfinished line: the first ones, with the label."""
 
 
 class DialCommand:
@@ -45,15 +54,29 @@ class DialCommand:
     """
 
     def __init__(
-        self, argv: Sequence[str], environ: Mapping[str, str], loop: Loop, owner: Owner
+        self,
+        argv: Sequence[str],
+        environ: Mapping[str, str],
+        loop: Loop,
+        owner: Owner,
+        label: str,
     ) -> None:
         """Start it.
+
+        Args:
+            argv: the command.
+            environ: its environment.
+            loop: reads its output.
+            owner: is told of it.
+            label: matches what stands before each line of a node; its group is the speaker.
 
         Raises:
             OSError: it could not be started.
         """
         self._loop = loop
         self._owner = owner
+        self._label = re.compile(label)
+        self._warned = False
         self._rest = {"out": b"", "err": b""}
         self.child = Child(spawn(argv, environ), loop, self._on_end, self._read_errors)
         os.close(self.child.stdin)
@@ -72,12 +95,15 @@ class DialCommand:
             return
         if not data:
             self._close_output()
-        for line in self._lines("out", data):
-            announced = auth.parse_announcement(line)
-            if announced:
-                self._owner.on_token(*announced)
-            else:
-                self._owner.on_line(line)
+        for speaker, text in self._lines("out", data):
+            announced = auth.parse_announcement(text)
+            if not announced:
+                self._owner.on_line(speaker, text)
+            elif speaker:
+                self._owner.on_token(speaker, *announced)
+            elif not self._warned:
+                self._warned = True
+                self._owner.on_unlabelled()
 
     def _close_output(self) -> None:
         if self.child.stdout >= 0:
@@ -86,11 +112,23 @@ class DialCommand:
             self.child.stdout = -1
 
     def _read_errors(self, data: bytes) -> None:
-        for line in self._lines("err", data):
-            self._owner.on_line(line)
+        for speaker, text in self._lines("err", data):
+            self._owner.on_line(speaker, text)
 
-    def _lines(self, stream: str, data: bytes) -> list[str]:
-        """Return the lines that `data` completes."""
+    def _lines(self, stream: str, data: bytes) -> list[tuple[str, str]]:
+        """Return (speaker, text) of each line that `data` completes."""
         *lines, rest = (self._rest[stream] + data).split(b"\n")
-        self._rest[stream] = rest[-LONGEST:]
-        return [line.decode("utf-8", "replace").strip() for line in lines]
+        self._rest[stream] = rest[:LONGEST]
+        return [self._spoken(line.decode("utf-8", "replace").strip()) for line in lines]
+
+    def _spoken(self, line: str) -> tuple[str, str]:
+        label = self._label.match(line)
+        return (label[1], line[label.end() :]) if label else ("", line)
+
+
+def unlabelled(tool: str) -> str:
+    """Return the warning that a command's output does not say which node has printed a line."""
+    return (
+        f"{tool} does not label what the nodes print, so they cannot be told apart; remove options"
+        " about its output from --launcher_args"
+    )

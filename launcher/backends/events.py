@@ -23,9 +23,11 @@ class TokenAnnounced(NamedTuple):
     """A node launcher has announced the token with which it will dial.
 
     Attributes:
+        rank: of the node that has printed it, as the label of the engine's or pdsh's line says.
         node: the name it gives: its host's name, or INDEX@NAME with an engine.
     """
 
+    rank: int
     node: str
     token: str
 

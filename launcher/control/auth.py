@@ -2,8 +2,9 @@
 
 A node launcher started by an engine (or pdsh) makes a token, prints it on its standard output,
 which only the runner reads, and sends the same token over the connection; the runner's certificate
-is pinned. With `--no_ssh` there is no such pipe and no pin: both ends prove that they know a secret
-(`DSRUN_TOKEN`), together with the certificate that they see, which excludes a man in the middle.
+is pinned. The engine's label before the line says which node has printed it. With `--no_ssh` there
+is no such pipe and no pin: both ends prove that they know a secret (`DSRUN_TOKEN`), together with
+the certificate that they see, which excludes a man in the middle.
 """
 
 from __future__ import annotations
@@ -51,9 +52,9 @@ def announcement(node: str, token: str) -> str:
 
 
 def parse_announcement(line: str) -> tuple[str, str] | None:
-    """Return (node, token) if a line of the engine's output announces one; labels may precede."""
-    words = line.partition(ANNOUNCEMENT)[2].split()
-    return (words[0], words[1]) if len(words) == 2 else None
+    """Return (node, token) if a line that a node has printed announces one, and nothing else."""
+    words = line.split()
+    return (words[1], words[2]) if len(words) == 3 and words[0] == ANNOUNCEMENT else None
 
 
 def prove(secret: str, fingerprint: str, who: str) -> str:

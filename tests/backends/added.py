@@ -63,6 +63,7 @@ class Prun(Engine):
     """An engine whose program is `prun`."""
 
     tools = ("prun",)
+    label = "task ([0-9]+): "
 
     def arguments(self, places: Sequence[Placement]) -> list[Argument]:
         """Return one argument: each host with its tasks."""

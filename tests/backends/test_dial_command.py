@@ -8,27 +8,34 @@ from dsrun.launcher.control import auth
 
 from ..support.limits import HANG
 
+LABEL = r"([a-z][0-9]): ?"
+
 
 class Owner:
     """Records the calls."""
 
     def __init__(self, text: str) -> None:
         self.loop = Loop()
-        self.tokens: list[tuple[str, str]] = []
-        self.lines: list[str] = []
+        self.tokens: list[tuple[str, str, str]] = []
+        self.lines: list[tuple[str, str]] = []
+        self.unlabelled = 0
         self.code: int | None = None
-        command = DialCommand(["/bin/sh", "-c", text], {}, self.loop, self)
+        command = DialCommand(["/bin/sh", "-c", text], {}, self.loop, self, LABEL)
         self.loop.call_later(HANG, self.loop.stop)
         self.loop.run()
         assert command.child.code == self.code
 
-    def on_token(self, node: str, token: str) -> None:
+    def on_token(self, speaker: str, node: str, token: str) -> None:
         """Record a token."""
-        self.tokens.append((node, token))
+        self.tokens.append((speaker, node, token))
 
-    def on_line(self, line: str) -> None:
+    def on_line(self, speaker: str, text: str) -> None:
         """Record a line."""
-        self.lines.append(line)
+        self.lines.append((speaker, text))
+
+    def on_unlabelled(self) -> None:
+        """Count it."""
+        self.unlabelled += 1
 
     def on_end(self, code: int, errors: str) -> None:  # noqa: ARG002
         """Stop, once the rest of its output has been read."""
@@ -36,18 +43,36 @@ class Owner:
         self.loop.stop()
 
 
-def test_tokens_are_told_from_lines_whatever_stands_before_them() -> None:
+def test_tokens_are_told_from_lines_and_who_has_printed_them() -> None:
     one, other = auth.announcement("n1", "T1"), auth.announcement("3@n2", "T2")
-    owner = Owner(f"echo motd; echo '{one}'; echo '[1,0] {other}'; echo oops >&2; exit 4")
-    assert owner.tokens == [("n1", "T1"), ("3@n2", "T2")]
-    assert (sorted(owner.lines), owner.code) == (["motd", "oops"], 4)
+    owner = Owner(f"echo motd; echo 'a1: {one}'; echo 'b2:  {other}'; echo 'b2: oops' >&2; exit 4")
+    assert owner.tokens == [("a1", "n1", "T1"), ("b2", "3@n2", "T2")]
+    assert (sorted(owner.lines), owner.code) == ([("", "motd"), ("b2", "oops")], 4)
+    assert owner.unlabelled == 0
+
+
+def test_a_token_counts_only_directly_behind_a_label() -> None:
+    said = auth.announcement("n2", "T")
+    lines = (f"a1: b2: {said}", f"a1: partb2: {said}", f"a1: [b2] {said}", f"a1: {said} more")
+    owner = Owner("\n".join(f"echo '{line}'" for line in lines))
+    assert owner.tokens == []
+    assert owner.lines == [("a1", line.removeprefix("a1: ")) for line in lines]
+
+
+def test_tokens_without_labels_are_told_of_once() -> None:
+    owner = Owner(f"echo '{auth.announcement('n1', 'T')}'; echo '{auth.announcement('n2', 'T')}'")
+    assert (owner.tokens, owner.lines, owner.unlabelled) == ([], [], 1)
 
 
 def test_bytes_that_are_no_text_and_lines_that_come_in_parts() -> None:
     owner = Owner(r"printf 'a\377 '; printf '\tb\r\n'; printf 'no end'")
-    assert owner.lines == ["a\ufffd \tb"]
+    assert owner.lines == [("", "a\ufffd \tb")]
 
 
-def test_a_line_without_an_end_costs_no_memory_and_hides_no_token() -> None:
-    long = f"head -c {4 * LONGEST} /dev/zero; echo ' {auth.announcement('n1', 'T')}'"
-    assert Owner(f"PATH=/usr/bin:/bin; {long}").tokens == [("n1", "T")]
+def test_a_line_without_an_end_costs_no_memory_and_hides_neither_label_nor_token() -> None:
+    forged = f"b2: {auth.announcement('n2', 'F')}"
+    spaces = f"head -c {4 * LONGEST} /dev/zero | tr '\\0' ' '"
+    long = f"printf 'a1: '; {spaces}; printf '{forged}'; {spaces}; echo"
+    owner = Owner(f"PATH=/usr/bin:/bin; {long}; echo 'a1: {auth.announcement('n1', 'T')}'")
+    assert owner.tokens == [("a1", "n1", "T")]
+    assert {speaker for speaker, _ in owner.lines} == {"a1"}

@@ -24,8 +24,9 @@ PLAN = plan("a", "b", "c")
     ("line", "found"),
     [
         (auth.announcement("w0", "tok"), ("w0", "tok")),
-        (f"w0: {auth.announcement('w0', 'tok')}\r", ("w0", "tok")),
-        (f"[1] {auth.announcement('fe80::1', 'a-b_c')}", ("fe80::1", "a-b_c")),
+        (f" {auth.announcement('fe80::1', 'a-b_c')}\r", ("fe80::1", "a-b_c")),
+        (f"w0: {auth.announcement('w0', 'tok')}", None),
+        (f"[1] {auth.announcement('w0', 'tok')}", None),
         ("DSRUN-TOKEN w0", None),
         ("DSRUN-TOKEN w0 tok more", None),
         ("DSRUN w0 tok", None),

@@ -49,6 +49,8 @@ class Engine:
         mark: a text that only its `--version` output contains; "": `--version` is not run.
         tools: names of its program; the first one found that has the mark is used.
         aliases: (another name, the name that `arguments` uses) of its options, without dashes.
+        label: matches what it prints before each line of a task; its group is the task's number.
+            By default nothing, so that no token counts.
         loss_pattern: matches what it prints when it has lost a host and is about to end the others.
     """
 
@@ -56,6 +58,7 @@ class Engine:
     mark = ""
     tools: tuple[str, ...] = ()
     aliases: tuple[tuple[str, str], ...] = ()
+    label = "(?!)"
     loss_pattern = ""
 
     def __init__(self, settings: BackendSettings) -> None:
@@ -71,6 +74,10 @@ class Engine:
     def arguments(self, places: Sequence[Placement]) -> list[Argument]:
         """Return the engine's arguments, without its program and the command to start."""
         raise NotImplementedError
+
+    def tasks(self, nodes: Sequence[Node]) -> Sequence[Node]:
+        """Return these nodes in the order in which it numbers its tasks."""
+        return nodes
 
     def fault_tolerance(self) -> list[Argument]:
         """Return the arguments with which it continues after a task has failed, if it can."""

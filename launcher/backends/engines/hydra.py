@@ -17,10 +17,11 @@ class Hydra(base.Engine):
     """Runs `mpiexec` with the arguments that all MPIs based on Hydra accept."""
 
     tools: tuple[str, ...] = ("mpiexec.hydra", "mpiexec")
+    label = r"\[([0-9]{1,9})\](?: |$)"
     aliases = (
         *(("host", "hosts"), ("f", "hosts"), ("hostfile", "hosts"), ("machinefile", "hosts")),
         *(("np", "n"), ("perhost", "ppn"), ("iface", "localhost"), ("binding", "bind-to")),
-        *(("genvall", "genvnone"), ("genvlist", "genvnone")),
+        *(("genvall", "genvnone"), ("genvlist", "genvnone"), ("l", "prepend-rank")),
     )
 
     def arguments(self, places: Sequence[base.Placement]) -> list[base.Argument]:
@@ -33,7 +34,8 @@ class Hydra(base.Engine):
         """Return the arguments that do not name the hosts; no variables are passed on."""
         addresses = addresses_towards([places[0].host, places[-1].host])[:1]
         control = [self.control_address(address) for address in addresses]
-        return [*control, ("-genvnone",), ("-wdir", "/"), *self.binding_arguments()]
+        own = [("-genvnone",), ("-wdir", "/"), ("-prepend-rank",)]
+        return [*control, *own, *self.binding_arguments()]
 
     def fault_tolerance(self) -> list[base.Argument]:
         """Return what keeps mpiexec going after a process has died (MPICH, "Using the Hydra")."""

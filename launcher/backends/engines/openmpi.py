@@ -8,11 +8,14 @@ import stat
 from contextlib import suppress
 from glob import escape, glob
 
+from ...common.network import same_host
 from . import base as engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from ...specs.plan import Node
 
 TEMPORARY = ("TMPDIR", "TEMP", "TMP")
 """Variables that name Open MPI's temporary folder (`opal_tmp_directory`)."""
@@ -26,6 +29,7 @@ class OpenMpi(engine.Engine):
 
     mark = "open-mpi.org"
     tools = ("mpirun", "mpiexec", "mpirun.openmpi", "orterun")
+    label = r"\[[^\]\s]*,([0-9]{1,9})\]<std(?:out|err)>: ?"
     loss_pattern = r"[OP]RTE (was unable to reliably start|has lost comm)|daemon failed to report"
     aliases = (("H", "host"), ("hostfile", "host"), ("machinefile", "host"))
 
@@ -33,7 +37,13 @@ class OpenMpi(engine.Engine):
         """Return mpirun's arguments."""
         root: list[engine.Argument] = [("--allow-run-as-root",)] if os.getuid() == 0 else []
         hosts = ",".join(f"{place.host}:{place.tasks}" for place in places)
-        return [*root, ("--host", hosts), ("--map-by", "slot"), *self._binding(), ("--wdir", "/")]
+        own = [("--tag-output",), ("--host", hosts), ("--map-by", "slot")]
+        return [*root, *own, *self._binding(), ("--wdir", "/")]
+
+    def tasks(self, nodes: Sequence[Node]) -> Sequence[Node]:
+        """Return these nodes in the order of its tasks: ORTE begins with this machine."""
+        here = os.uname().nodename if "OpenRTE" in self._version else ""
+        return sorted(nodes, key=lambda node: not same_host(node.host.name, here))
 
     def fault_tolerance(self) -> list[engine.Argument]:
         """Return what makes mpirun continue after a process has died, for ORTE or PRRTE."""

@@ -8,7 +8,7 @@ import signal
 
 from ...common.errors import LOST
 from .. import causes
-from ..dial_command import DialCommand
+from ..dial_command import DialCommand, unlabelled
 from ..events import BackendWarning, EngineEnded, EngineOutput, SessionEnded, TokenAnnounced
 
 TYPE_CHECKING = False
@@ -58,12 +58,13 @@ class EngineRun:
         """
         self._engine = engine
         self._nodes = nodes
+        self._tasks = engine.tasks(nodes)
         self._announced = 0
         self._tool = os.path.basename(argv[0])
         self._emit = emit
         self._reported = self._cleaned_up = self._killed_here = False
         self._lines: list[str] = []
-        self._child = DialCommand(argv, engine.environ(), loop, self).child
+        self._child = DialCommand(argv, engine.environ(), loop, self, engine.label).child
 
     def close(self) -> None:
         """Wait for its end; then SIGTERM, which engines pass on, and SIGKILL.
@@ -86,21 +87,30 @@ class EngineRun:
         if child.code:
             self.on_end(child.code, "")
 
-    def on_token(self, node: str, token: str) -> None:
+    def on_token(self, speaker: str, node: str, token: str) -> None:
         """Emit a token."""
-        self._announced += 1
-        self._emit(TokenAnnounced(node, token))
+        for task in self._of(speaker):
+            self._announced += 1
+            self._emit(TokenAnnounced(task.rank, node, token))
 
-    def on_line(self, line: str) -> None:
-        """Keep a line of the engine's own output, unless it is blank or a ruler."""
-        if any(character.isalnum() for character in line):
-            self._lines = [*self._lines, line][-KEPT_LINES:]
-            self._emit(EngineOutput(f"{self._tool}: {line}"))
-            if causes.accepted_key(line):
-                self._emit(BackendWarning(causes.accepted_key(line)))
-            self._look_for_loss(line)
-        if UNREACHABLE.search(line):
-            self._fail_named(line)
+    def on_unlabelled(self) -> None:
+        """Warn of it."""
+        self._emit(BackendWarning(unlabelled(self._tool)))
+
+    def on_line(self, speaker: str, text: str) -> None:
+        """Keep a line, unless it is blank or a ruler; a task speaks for its own node alone."""
+        if any(character.isalnum() for character in text):
+            self._lines = [*self._lines, text][-KEPT_LINES:]
+            self._emit(EngineOutput(f"{self._tool}: {text}"))
+            if not speaker:
+                self._on_own_line(text)
+        if UNREACHABLE.search(text):
+            self._fail_named(text, self._of(speaker) if speaker else self._nodes)
+
+    def _on_own_line(self, line: str) -> None:
+        if causes.accepted_key(line):
+            self._emit(BackendWarning(causes.accepted_key(line)))
+        self._look_for_loss(line)
 
     def on_end(self, code: int, errors: str) -> None:
         """Report how the engine has ended, once."""
@@ -115,13 +125,17 @@ class EngineRun:
         killed = code == -signal.SIGKILL and not self._killed_here
         self._report(cause, self._engine.exit_code(code), killed=killed)
 
+    def _of(self, speaker: str) -> Sequence[Node]:
+        """Return the node of the task with this number, if it is one of the job's."""
+        return self._tasks[int(speaker) : int(speaker) + 1]
+
     def _all_announced(self) -> bool:
         return self._announced >= len(self._nodes)
 
-    def _fail_named(self, line: str) -> None:
-        """Report the nodes whose host is named in a line as failed."""
+    def _fail_named(self, line: str, nodes: Sequence[Node]) -> None:
+        """Report those of these nodes whose host is named in a line as failed."""
         words = set(re.findall(r"[\w.-]+", line))
-        for node in self._nodes:
+        for node in nodes:
             if node.host.name in words:
                 cause = causes.explain(255, line, node.host.name)
                 self._emit(SessionEnded(node.rank, cause))

@@ -32,9 +32,10 @@ class Slurm(engine.Engine):
     """Runs `srun`, with one part for every component of a heterogeneous job."""
 
     tools = ("srun",)
+    label = r"([0-9]{1,9}):(?: |$)"
     aliases = (
         *(("N", "nodes"), ("n", "ntasks"), ("w", "nodelist"), ("D", "chdir")),
-        *(("i", "input"), ("u", "unbuffered"), ("K", "kill-on-bad-exit"), ("m", "distribution")),
+        *(("i", "input"), ("l", "label"), ("K", "kill-on-bad-exit"), ("m", "distribution")),
     )
 
     def __init__(self, settings: BackendSettings) -> None:
@@ -79,11 +80,18 @@ class Slurm(engine.Engine):
             *(_a_rank(hosts, places) if settings.rank_per_task else self._a_node(hosts)),
             *([] if settings.elastic else [("--kill-on-bad-exit=1",)]),
             ("--input=none",),
-            ("--unbuffered",),
+            ("--label",),
             ("--chdir=/",),
             *([("--cpu-bind=none",)] if self._unbinds() else []),
             *([("--overlap",)] if _in_a_step() or self._runs else []),
         ]
+
+    def tasks(self, nodes: Sequence[Node]) -> Sequence[Node]:
+        """Return these nodes in the order of the allocation, in which Slurm numbers its tasks."""
+        if self._settings.rank_per_task or self._held is None:
+            return nodes
+        order = {host.name: at for at, host in enumerate(self._held.hosts)}
+        return sorted(nodes, key=lambda node: order[self._names([node.host.name])[0]])
 
     def fault_tolerance(self) -> list[engine.Argument]:
         """Return what makes the step continue without a task, or a node (srun(1))."""

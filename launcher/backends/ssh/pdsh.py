@@ -1,7 +1,8 @@
 """pdsh: one command for all hosts; the node launchers dial back.
 
 pdsh does not pass on exit codes of signals, long lines or the end of input, so its pipes carry only
-two things: a node launcher's token, and what ssh prints about a host that cannot be reached.
+two things: a node launcher's token, and what ssh prints about a host that cannot be reached. Its
+labels (`n1: `) say which host has printed a line.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import signal
 from ...common.errors import reason
 from ...common.values import NamedTuple
 from .. import base, causes, retries
-from ..dial_command import DialCommand
+from ..dial_command import DialCommand, unlabelled
 from ..events import BackendWarning, SessionEnded, TokenAnnounced
 from . import config_reader
 
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from ..events import Emit
 
 FAN_OUT = 1024
+
+LABEL = r"([^\s:]+):(?: |$)"
+"""What pdsh prints before each line of a host, and before its own: `pdsh@login: `."""
 
 
 class Pdsh:
@@ -67,9 +71,9 @@ class Pdsh:
     def commands(
         self, nodes: Sequence[Node], dial: base.Dial | None
     ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv): the same command for every host."""
-        argv = self.argv(nodes, dial)
-        return [(node.host.name, argv) for node in nodes]
+        """Return (host, argv): the same command for every host, unless two have one label."""
+        groups = [(group, self.argv(group, dial)) for group in _told_apart(nodes)]
+        return [(node.host.name, argv) for group, argv in groups for node in group]
 
     def argv(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[str]:
         """Return pdsh's command; pdsh replaces %h with the name of each host."""
@@ -104,7 +108,9 @@ class Pdsh:
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Run pdsh for all hosts, and again for those whose sshd refused for the moment."""
-        self.run(nodes, _Start(loop, emit, dial, retries.Retries(loop.clock)))
+        begun = _Start(loop, emit, dial, retries.Retries(loop.clock))
+        for group in _told_apart(nodes):
+            self.run(group, begun)
 
     def run(self, nodes: Sequence[Node], start: _Start) -> None:
         """Run pdsh once, unless this is closed."""
@@ -137,32 +143,39 @@ class _Run:
 
     def __init__(self, pdsh: Pdsh, nodes: Sequence[Node], start: _Start) -> None:
         self._pdsh = pdsh
-        self._nodes = {node.host.name: node for node in nodes}
+        self._labels = _by_label(nodes)
+        self._open = {node.rank: node for node in nodes}
         self._start = start
         self._dropped: list[Node] = []
-        self._messages: dict[str, str] = {}
+        self._messages: dict[int, str] = {}
         argv = pdsh.argv(nodes, start.dial)
-        self._child = DialCommand(argv, pdsh.environ(), start.loop, self).child
+        self._child = DialCommand(argv, pdsh.environ(), start.loop, self, LABEL).child
 
     def close(self) -> None:
         """End pdsh and the clients it has started."""
         self._child.signal_children(signal.SIGTERM)
         self._child.send_signal(signal.SIGTERM)
 
-    def on_token(self, node: str, token: str) -> None:
+    def on_token(self, speaker: str, node: str, token: str) -> None:
         """Emit a token."""
-        self._start.emit(TokenAnnounced(node, token))
+        if speaker in self._labels:
+            self._start.emit(TokenAnnounced(self._labels[speaker].rank, node, token))
 
-    def on_line(self, line: str) -> None:
-        """Keep what a host prints, `host: text`; pdsh's own lines have the command's exit code."""
-        own = line.startswith("pdsh@")
-        host, _, text = (line.partition(": ")[2] if own else line).partition(": ")
-        if host not in self._nodes:
+    def on_unlabelled(self) -> None:
+        """Warn of it."""
+        self._start.emit(BackendWarning(unlabelled("pdsh")))
+
+    def on_line(self, speaker: str, text: str) -> None:
+        """Keep what a host prints; pdsh's own lines name a host, and have its exit code."""
+        own = speaker.startswith("pdsh@")
+        host, _, text = text.partition(": ") if own else (speaker, "", text)
+        node = self._labels.get(host)
+        if node is None or node.rank not in self._open:
             return
         if own and "exited with exit code" in text:
-            self._on_host_end(self._nodes[host], int(text.rpartition(" ")[2]))
+            self._on_host_end(node, int(text.rpartition(" ")[2]))
         else:
-            self._messages[host] = f"{self._messages.get(host, '')}{text}\n"[-4096:]
+            self._messages[node.rank] = f"{self._messages.get(node.rank, '')}{text}\n"[-4096:]
             if causes.accepted_key(text):
                 self._start.emit(BackendWarning(causes.accepted_key(text)))
 
@@ -170,23 +183,45 @@ class _Run:
         """Report the end of every session that is still open."""
         last = errors.strip().splitlines()[-1:] or [""]
         cause = f"pdsh ended with exit code {code}: {last[0][:200]}" if code else ""
-        for node in self._nodes.values():
+        for node in self._open.values():
             if node not in self._dropped:
                 self._start.emit(SessionEnded(node.rank, cause))
 
     def _on_host_end(self, node: Node, code: int) -> None:
-        printed = self._messages.get(node.host.name, "")
+        printed = self._messages.get(node.rank, "")
         if causes.is_transient(printed) and self._start.retries.left():
             if not self._dropped:
                 self._start.loop.call_later(self._start.retries.pause(), self._try_again)
             self._dropped.append(node)
             return
-        del self._nodes[node.host.name]
+        del self._open[node.rank]
         cause = causes.explain(code, printed, node.host.name)
         self._start.emit(SessionEnded(node.rank, cause))
 
     def _try_again(self) -> None:
         dropped, self._dropped = self._dropped, []
         for node in dropped:
-            del self._nodes[node.host.name]
+            del self._open[node.rank]
         self._pdsh.run(dropped, self._start)
+
+
+def _by_label(nodes: Sequence[Node]) -> dict[str, Node]:
+    """Return the nodes by what pdsh may call them: it cuts domains off, unless they differ."""
+    short = {_short(node): node for node in nodes}
+    return short | {node.host.name: node for node in nodes}
+
+
+def _told_apart(nodes: Sequence[Node]) -> list[list[Node]]:
+    """Return the nodes in groups, mostly one, within which no two have the same label."""
+    groups: list[dict[str, Node]] = []
+    for node in nodes:
+        group = next((one for one in groups if _short(node) not in one), None)
+        if group is None:
+            groups.append(group := {})
+        group[_short(node)] = node
+    return [[*group.values()] for group in groups]
+
+
+def _short(node: Node) -> str:
+    name, _, domain = node.host.name.partition(".")
+    return f"{name}.{domain}" if name.isdigit() else name

@@ -9,6 +9,7 @@ from ...common.errors import NODE_UNUSABLE
 from ...common.text import plain
 from ...control import auth, frames
 from ...control.stream import StreamClosed
+from .claims import Claim, Claims
 from .match_node import WrongNode, place
 from .rejections import NO_PROOF, Rejected
 
@@ -44,8 +45,8 @@ class TokenVerifier:
         Args:
             nodes: the nodes that dial.
             admit: called with the rank of each node, and its connection.
-            on_misplaced: called with the rank of a node that the engine has started on another
-                host, and the reason.
+            on_misplaced: called with the rank of a node that claims to be another, or that the
+                engine has started on another host, and the reason.
             returns: whether lost nodes may dial again, so that the set is never complete.
         """
         self._nodes = nodes
@@ -53,8 +54,8 @@ class TokenVerifier:
         self._missing = {node.rank for node in nodes}
         self._on_admitted = admit
         self._on_misplaced = on_misplaced
-        self._tokens: dict[str, str] = {}
-        self._ranks: dict[str, int] = {}
+        self._names = {node.rank: node.host.name for node in nodes}
+        self._claims = Claims(len(nodes))
         self.on_token: Callable[[str], None] = lambda _name: None
 
     @property
@@ -62,24 +63,27 @@ class TokenVerifier:
         """Whether no more nodes can connect."""
         return not self._missing and not self._returns
 
-    def announce(self, name: str, token: str) -> None:
-        """Add a token from the engine's output; only the first one of a node counts."""
-        node = self._node(name)
-        if node is None or name in self._tokens:
+    def announce(self, rank: int, name: str, token: str) -> None:
+        """Add a token from the output of a node; only the first one of a node counts."""
+        if self._claims.has(rank):
             return
-        if node.rank in self._ranks.values() or node.rank not in self._missing:
-            self._on_misplaced(node.rank, "the engine has started two node launchers for it")
+        try:
+            node = place(name, self._nodes)
+        except WrongNode as error:
+            self._on_misplaced(rank, str(error))
             return
-        self._ranks[name] = node.rank
-        self._tokens[name] = token
-        self.on_token(name)
+        if node is None:
+            return
+        accepted, refused = self._claims.add(Claim(rank, node.rank, name, token))
+        for claim in accepted:
+            self.on_token(claim.name)
+        for claim, rival in refused:
+            self._on_misplaced(claim.speaker, self._dispute(claim, rival))
 
     def again(self, rank: int) -> None:
         """Expect another token of a node: its node launcher is started again."""
         self._missing.add(rank)
-        for name in [one for one in self._tokens if self._rank(one) == rank]:
-            del self._tokens[name]
-            self._ranks.pop(name, None)
+        self._claims.forget(rank)
 
     def verify(self, credentials: auth.Credentials) -> bool:
         """Return whether a caller has its node's token; False while that has not arrived yet.
@@ -87,36 +91,35 @@ class TokenVerifier:
         Raises:
             Rejected: it has another token, or the node is connected already.
         """
-        token = self._tokens.get(credentials.node)
-        if token is None and self._is_expected(credentials.node):
+        rank = self._rank(credentials.node)
+        claim = self._claims.valid(rank)
+        if rank in self._missing and claim is None:
             return False
-        known = token is not None and auth.same(token, credentials.proof)
-        if not known or credentials.node not in self._ranks:
+        known = claim is not None and auth.same(claim.token, credentials.proof)
+        if rank not in self._missing or not known:
             raise Rejected(NO_PROOF)
         return True
 
     def admit(self, credentials: auth.Credentials, line: TlsStream) -> None:
         """Hand over the connection of a node; its token is not valid again."""
-        rank = self._ranks.pop(credentials.node)
+        rank = self._rank(credentials.node)
         self._missing.discard(rank)
         self._on_admitted(rank, line)
 
+    def _dispute(self, claim: Claim, rival: Claim) -> str:
+        one, other = sorted((claim.speaker, rival.speaker))
+        return (
+            f"two node launchers claim to be {self._names[claim.place]}: those started for"
+            f" {self._names[one]} and {self._names[other]}"
+        )
+
     def _rank(self, name: str) -> int:
-        node = self._node(name)
-        return -1 if node is None else node.rank
-
-    def _is_expected(self, name: str) -> bool:
+        """Return the rank of the node that a caller claims to be, -1 if it is none."""
         try:
-            return place(name, self._nodes) is not None
+            node = place(name, self._nodes)
         except WrongNode:
-            return False
-
-    def _node(self, name: str) -> Node | None:
-        try:
-            return place(name, self._nodes)
-        except WrongNode as error:
-            self._on_misplaced(error.rank, str(error))
-            return None
+            return -1
+        return -1 if node is None else node.rank
 
 
 class SecretVerifier:

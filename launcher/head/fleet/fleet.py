@@ -58,7 +58,7 @@ class Fleet:
         nodes: all nodes, by the rank that their backend knows them by.
         loop: the event loop.
         lease: seconds without a heartbeat after which a node is lost.
-        on_token: called with every (node, token) that a node launcher announces.
+        on_token: called with every (rank, name, token) that a node launcher announces.
         on_idle: called with the events of nodes that no run uses, but not with their frames.
         services: handlers of kinds of frames that are not of runs.
         engine_end: how the engine that had started the nodes has ended; None while it runs.
@@ -87,7 +87,7 @@ class Fleet:
         self.nodes = {node.rank: NodeConnection(node) for node in nodes}
         self._by_host = {_key(node.origin): node for node in self.nodes.values()}
         self.loop = loop
-        self.on_token: Callable[[str, str], None] = lambda _node, _token: None
+        self.on_token: Callable[[int, str, str], None] = lambda _rank, _name, _token: None
         self.on_idle: Callable[[FleetEvent], None] = lambda _event: None
         self.services: dict[int, Callable[[NodeConnection, bytes], None]] = {}
         self.engine_end: EngineEnded | None = None
@@ -229,8 +229,8 @@ class Fleet:
                 self.on_stream(rank, stream)
             case SessionEnded(rank, cause):
                 self.on_session_end(rank, cause)
-            case TokenAnnounced(node, token):
-                self.on_token(node, token)
+            case TokenAnnounced():
+                self.on_token(*event)
             case BackendWarning(text):
                 self._log(text, "warning")
             case EngineEnded():

@@ -26,15 +26,7 @@ _NUMBER = re.compile("[0-9]{1,9}")
 
 
 class WrongNode(Exception):
-    """The engine has started a task on another host than the plan has for it.
-
-    Attributes:
-        rank: of the node that is missing because of it.
-    """
-
-    def __init__(self, rank: int, message: str) -> None:
-        super().__init__(message)
-        self.rank = rank
+    """The engine has started a task on another host than the plan has for it."""
 
 
 def place(identity: str, nodes: Sequence[Node]) -> Node | None:
@@ -61,7 +53,6 @@ def place(identity: str, nodes: Sequence[Node]) -> Node | None:
     if len(known) == 1:
         return known[0]
     raise WrongNode(
-        counted.rank,
         f"the engine started task {number} on {known[0].host.name}, but the plan has it on"
         f" {counted.host.name}; remove options that change the order from --launcher_args",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -53,10 +54,16 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("openmpi", [*ROOT, "--host", "a:1,b:1", "--map-by", "slot", "--bind-to", "none"]),
-        ("mpich", ["-genvnone", "-wdir", "/", "-hosts", "a:1,b:1", "-n", "2"]),
-        ("impi", ["-genvnone", "-wdir", "/", "-hosts", "a,b", "-ppn", "1", "-n", "2"]),
-        ("mvapich", ["-genvnone", "-wdir", "/", "-hosts", "a:1,b:1", "-n", "2"]),
+        (
+            "openmpi",
+            [*ROOT, "--tag-output", "--host", "a:1,b:1", "--map-by", "slot", "--bind-to", "none"],
+        ),
+        ("mpich", ["-genvnone", "-wdir", "/", "-prepend-rank", "-hosts", "a:1,b:1", "-n", "2"]),
+        (
+            "impi",
+            ["-genvnone", "-wdir", "/", "-prepend-rank", "-hosts", "a,b", "-ppn", "1", "-n", "2"],
+        ),
+        ("mvapich", ["-genvnone", "-wdir", "/", "-prepend-rank", "-hosts", "a:1,b:1", "-n", "2"]),
     ],
 )
 def test_one_node_launcher_a_node_however_many_slots(name: str, words: list[str]) -> None:
@@ -66,10 +73,13 @@ def test_one_node_launcher_a_node_however_many_slots(name: str, words: list[str]
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("openmpi", [*ROOT, "--host", "a:2,b:3", "--map-by", "slot", "--wdir", "/"]),
-        ("mpich", ["-genvnone", "-wdir", "/", "-hosts", "a:2,b:3", "-n", "5"]),
-        ("impi", ["-genvnone", "-wdir", "/", "-host", "a", "-n", "2"]),
-        ("mvapich", ["-genvnone", "-wdir", "/", "-hosts", "a:2,b:3", "-n", "5"]),
+        (
+            "openmpi",
+            [*ROOT, "--tag-output", "--host", "a:2,b:3", "--map-by", "slot", "--wdir", "/"],
+        ),
+        ("mpich", ["-genvnone", "-wdir", "/", "-prepend-rank", "-hosts", "a:2,b:3", "-n", "5"]),
+        ("impi", ["-genvnone", "-wdir", "/", "-prepend-rank", "-host", "a", "-n", "2"]),
+        ("mvapich", ["-genvnone", "-wdir", "/", "-prepend-rank", "-hosts", "a:2,b:3", "-n", "5"]),
     ],
 )
 def test_one_task_a_rank_on_uneven_hosts(name: str, words: list[str]) -> None:
@@ -248,9 +258,50 @@ def in_slurm(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 def test_slurm_starts_one_task_a_node() -> None:
     assert own_words("slurm", nodes(n1=2, n2=2, n3=2, n4=2)) == [
         *("--nodes=4", "--ntasks=4", "--ntasks-per-node=1", "--mpi=none"),
-        *("--kill-on-bad-exit=1", "--input=none", "--unbuffered", "--chdir=/", "--cpu-bind=none"),
+        *("--kill-on-bad-exit=1", "--input=none", "--label", "--chdir=/", "--cpu-bind=none"),
     ]
     assert "--nodelist=n3,n1" in own_words("slurm", nodes(n3=2, n1=2))
+
+
+@pytest.mark.usefixtures("in_slurm")
+def test_slurm_numbers_its_tasks_in_its_own_order() -> None:
+    some = nodes(n3=1, n1=1, n4=1)
+    assert [node.host.name for node in engine("slurm").tasks(some)] == ["n1", "n3", "n4"]
+    a_rank = SETTINGS._replace(rank_per_task=True)
+    assert [*engine("slurm", a_rank).tasks(some)] == [*some]
+    assert [*engine("mpich").tasks(some)] == [*some]
+
+
+def test_open_mpi_4_begins_with_this_machine(tmp_path: Path) -> None:
+    here = os.uname().nodename
+    some = lay_out([Host(name, (0,)) for name in ("other1", here, "other2")])
+    for version, hosts in (
+        ("mpirun (OpenRTE) 4.1.4 http://www.open-mpi.org", [here, "other1", "other2"]),
+        (OPEN_MPI, ["other1", here, "other2"]),
+    ):
+        path = program(tmp_path, "mpirun", version)
+        one = engine("openmpi", SETTINGS._replace(path=str(path)))
+        assert not one.problem(some)
+        assert [node.host.name for node in one.tasks(some)] == hosts
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "number"),
+    [
+        ("openmpi", "[1,0]<stdout>:text", "0"),
+        ("openmpi", "[prterun-login-7@1,12]<stderr>: text", "12"),
+        ("openmpi", "[login:07] text", None),
+        ("mpich", "[3] text", "3"),
+        ("impi", "[proxy:0:1@n2] text", None),
+        ("mvapich", "[mpiexec@login] text", None),
+        ("slurm", "11: text", "11"),
+        ("slurm", "srun: error: text", None),
+    ],
+)
+def test_the_label_of_a_task(name: str, line: str, number: str | None) -> None:
+    label = re.match(engine(name).label, line)
+    assert (label and label[1]) == number
+    assert label is None or line[label.end() :] == "text"
 
 
 @pytest.mark.usefixtures("in_slurm")

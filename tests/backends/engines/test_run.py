@@ -33,8 +33,12 @@ if TYPE_CHECKING:
     from dsrun.launcher.backends.events import BackendEvent
 
 NODES = lay_out([Host("n1", (0,)), Host("n2", (0,))])
-TOKENS = "".join(f"echo '{auth.announcement(f'{at}@n{at + 1}', 'T')}'\n" for at in range(2))
-ANNOUNCED: list[BackendEvent] = [TokenAnnounced("0@n1", "T"), TokenAnnounced("1@n2", "T")]
+LABELS = [f"[1,{at}]<stdout>:" for at in range(2)]
+TOKENS = "".join(
+    f"echo '{label}{auth.announcement(f'{at}@n{at + 1}', 'T')}'\n"
+    for at, label in enumerate(LABELS)
+)
+ANNOUNCED: list[BackendEvent] = [TokenAnnounced(0, "0@n1", "T"), TokenAnnounced(1, "1@n2", "T")]
 
 
 @pytest.fixture(autouse=True)
@@ -122,3 +126,40 @@ def test_it_is_stopped_though_it_ignores_what_it_is_told(
     loop.run()
     backend.close()
     assert found[-1] == EngineEnded("mpirun ended (SIGKILL): up", LOST, False)
+
+
+def test_what_a_task_prints_is_about_its_own_node(tmp_path: Path) -> None:
+    """It cannot speak for another task, nor for the engine."""
+    said, refused = auth.announcement("1@n2", "T"), "ssh: connect to host n2: Connection refused"
+    known = "Warning: Permanently added 'n2' (RSA) to the list of known hosts."
+    lost = "ORTE has lost communication with a remote daemon."
+    printed = (said, refused, known, lost, f"{LABELS[1]}{said}", f"x{LABELS[1]}{said}")
+    lines = [f'echo "{LABELS[0]}{line}"' for line in printed]
+    found = events(engine(tmp_path, "\n".join([TOKENS, *lines])), NODES)
+    assert [one for one in found if isinstance(one, TokenAnnounced)] == [
+        *ANNOUNCED,
+        TokenAnnounced(0, "1@n2", "T"),
+    ]
+    others = [one for one in found if not isinstance(one, TokenAnnounced | EngineOutput)]
+    (end,) = others
+    assert isinstance(end, EngineEnded)
+
+
+def test_what_a_task_prints_of_its_own_host_is_its_end(tmp_path: Path) -> None:
+    line = f"{LABELS[1]}[proxy:0:1@n2] HYDU_create_process: execvp error on file /no/python"
+    found = events(engine(tmp_path, f"echo '{line}'; exec sleep 1200"), NODES)
+    assert [one.rank for one in found if isinstance(one, SessionEnded)] == [1]
+
+
+def test_a_task_too_many_is_none_of_the_jobs(tmp_path: Path) -> None:
+    line = f"[1,2]<stdout>:{auth.announcement('2@n3', 'T')}"
+    found = events(engine(tmp_path, f"echo '{line}'"), NODES)
+    assert not [one for one in found if isinstance(one, TokenAnnounced)]
+
+
+def test_labels_that_are_turned_off_are_told_of(tmp_path: Path) -> None:
+    found = events(engine(tmp_path, f"echo '{auth.announcement('0@n1', 'T')}'"), NODES)
+    assert found[0] == BackendWarning(
+        "mpirun does not label what the nodes print, so they cannot be told apart; remove options"
+        " about its output from --launcher_args"
+    )

@@ -44,7 +44,7 @@ def test_what_hosts_print_and_how_they_end(folder: Path) -> None:
         echo 'n2: sh: /no/python: not found' >&2
         echo 'pdsh@login: n2: ssh exited with exit code 127' >&2"""
     found = emitted(folder, text, 2)
-    assert TokenAnnounced("n1", "T") in found
+    assert TokenAnnounced(0, "n1", "T") in found
     assert BackendWarning("n1: accepted its new ED25519 host key") in found
     ends = [event for event in found if isinstance(event, SessionEnded)]
     assert [end.rank for end in ends] == [1, 0]
@@ -66,7 +66,7 @@ def test_hosts_whose_sshd_refuses_for_the_moment_are_tried_again(folder: Path) -
         echo '{refused}' >&2
         echo 'pdsh@login: n2: ssh exited with exit code 255' >&2"""
     found = emitted(folder, text, 2)
-    assert set(found) == {SessionEnded(0, ""), TokenAnnounced("n2", "T"), SessionEnded(1, "")}
+    assert set(found) == {SessionEnded(0, ""), TokenAnnounced(1, "n2", "T"), SessionEnded(1, "")}
 
 
 def test_a_pdsh_that_cannot_be_started(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,3 +78,60 @@ def test_a_pdsh_that_cannot_be_started(folder: Path, monkeypatch: pytest.MonkeyP
     ends: list[object] = []
     backend.start(NODES, Loop(), ends.append, None)
     assert ends == [SessionEnded(0, cause), SessionEnded(1, cause)]
+
+
+def test_who_has_printed_a_token_is_known_by_the_label(folder: Path) -> None:
+    said = auth.announcement("n2", "T")
+    found = emitted(folder, f"echo 'n1: {said}'; echo 'n7: {said}'; echo 'n1: n2: {said}'", 2)
+    assert [one for one in found if isinstance(one, TokenAnnounced)] == [
+        TokenAnnounced(0, "n2", "T")
+    ]
+
+
+def test_labels_that_are_turned_off_are_told_of(folder: Path) -> None:
+    found = emitted(folder, f"echo '{auth.announcement('n1', 'T')}'", 2)
+    assert found[0] == BackendWarning(
+        "pdsh does not label what the nodes print, so they cannot be told apart; remove options"
+        " about its output from --launcher_args"
+    )
+
+
+@pytest.mark.parametrize(
+    ("hosts", "labels"),
+    [
+        (("n1.a.org", "n2.a.org"), ("n1", "n2")),
+        (("n1.a.org", "n1.b.org"), ("n1.a.org", "n1.b.org")),
+        (("10.0.0.1", "n1.b.org"), ("10.0.0.1", "n1.b.org")),
+    ],
+)
+def test_hosts_whose_domain_pdsh_cuts_off(
+    folder: Path, hosts: tuple[str, str], labels: tuple[str, str]
+) -> None:
+    lines = [
+        *(f"echo '{labels[0]}: {auth.announcement(hosts[0], 'T')}'",),
+        *(f"echo '{labels[1]}: sh: /no/python: not found' >&2",),
+        *(f"echo 'pdsh@login: {labels[1]}: ssh exited with exit code 127' >&2",),
+    ]
+    install(folder, "pdsh", "\n".join(lines))
+    backend = backends.load("pdsh", BackendSettings(sys.executable, "/"))
+    found = [*events(backend, lay_out([Host(name, (0,)) for name in hosts]), ends=2)]
+    assert TokenAnnounced(0, hosts[0], "T") in found
+    (end,) = [one for one in found if isinstance(one, SessionEnded) and one.rank == 1]
+    assert end.cause.startswith("no Python at that path")
+
+
+def test_hosts_that_pdsh_would_call_the_same_have_one_each(folder: Path) -> None:
+    """It would print `n1: ` for both."""
+    said = ((name, auth.announcement(name, "T")) for name in ("n1", "n1.b.org", "n2.b.org"))
+    tokens = (f"case ,$3, in *,{name},*) echo '{name[:2]}: {line}';; esac" for name, line in said)
+    install(
+        folder, "pdsh", "\n".join(["while [ $1 != -w ]; do shift; done; set - x x $2", *tokens])
+    )
+    backend = backends.load("pdsh", BackendSettings(sys.executable, "/"))
+    nodes = lay_out([Host(name, (0,)) for name in ("n1", "n1.b.org", "n2.b.org")])
+    found = [*events(backend, nodes, ends=3)]
+    assert {one for one in found if isinstance(one, TokenAnnounced)} == {
+        TokenAnnounced(rank, node.host.name, "T") for rank, node in enumerate(nodes)
+    }
+    lists = {argv[argv.index("-w") + 1] for _, argv in backend.commands(nodes, None)}
+    assert lists == {"n1,n2.b.org", "n1.b.org"}

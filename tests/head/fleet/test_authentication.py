@@ -47,9 +47,9 @@ def test_a_token_counts_once_it_is_announced_and_only_the_first() -> None:
     who = awaited("a", "b")
     credentials = auth.Credentials("a", "token")
     assert verdict(who, credentials) is False
-    who.announce("a", "token")
-    who.announce("a", "forged")
-    who.announce("stranger", "token")
+    who.announce(0, "a", "token")
+    who.announce(0, "a", "forged")
+    who.announce(1, "stranger", "token")
     assert verdict(who, credentials) is True
     assert verdict(who, auth.Credentials("a", "forged")) == NO_PROOF
     assert verdict(who, auth.Credentials("b", "token")) is False
@@ -60,7 +60,7 @@ def test_a_token_counts_once_it_is_announced_and_only_the_first() -> None:
 def test_a_node_enters_once_under_its_rank(name: str) -> None:
     entered: list[tuple[int, object]] = []
     who = awaited("a", "b", entered=entered)
-    who.announce(name, "token")
+    who.announce(1, name, "token")
     assert verdict(who, auth.Credentials(name, "token")) is True
     near, far = socket.socketpair()
     with far, closing(FrameStream(fd := near.detach(), fd)) as line:
@@ -69,13 +69,36 @@ def test_a_node_enters_once_under_its_rank(name: str) -> None:
     assert verdict(who, auth.Credentials(name, "token")) == NO_PROOF
 
 
-def test_an_engine_may_start_one_node_launcher_a_node() -> None:
+TWICE = "two node launchers claim to be a: those started for a and b"
+
+
+@pytest.mark.parametrize("claims", [("0@a", "1@a"), ("a", "a"), ("0@a", "0@a")])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_node_that_claims_the_place_of_another_is_refused_and_both_are_named(
+    claims: tuple[str, str], order: tuple[int, int]
+) -> None:
     refused: list[tuple[int, object]] = []
     who = awaited("a", "b", refused=refused)
-    who.announce("0@a", "token")
-    who.announce("1@a", "another")
-    assert refused == [(0, "the engine has started two node launchers for it")]
-    assert verdict(who, auth.Credentials("1@a", "another")) is False
+    for rank in order:
+        who.announce(rank, claims[rank], f"token {rank}")
+    assert refused == [(1, TWICE)]
+    assert verdict(who, auth.Credentials(claims[0], "token 0")) is True
+    assert verdict(who, auth.Credentials(claims[1], "token 1")) == NO_PROOF
+    assert verdict(who, auth.Credentials("b", "token 1")) is False
+
+
+def test_a_node_waits_for_the_place_of_another_until_all_have_said_who_they_are() -> None:
+    """Open MPI 4 gives the machine where it runs the first task."""
+    refused: list[tuple[int, object]] = []
+    who = awaited("a", "b", "c", refused=refused)
+    who.announce(0, "0@b", "token of b")
+    assert verdict(who, auth.Credentials("0@b", "token of b")) is False
+    who.announce(2, "2@c", "token of c")
+    assert verdict(who, auth.Credentials("0@b", "token of b")) is False
+    who.announce(1, "1@a", "token of a")
+    for name, token in (("0@b", "token of b"), ("1@a", "token of a"), ("2@c", "token of c")):
+        assert verdict(who, auth.Credentials(name, token)) is True
+    assert refused == []
 
 
 NOT_OURS = "its DSRUN_TOKEN is not that of node 0"
@@ -162,7 +185,7 @@ def test_all_are_here_once_each_has_entered() -> None:
     who = awaited("a", "b")
     for name, complete in (("a", False), ("b", True)):
         assert not who.complete
-        who.announce(name, "token")
+        who.announce("ab".index(name), name, "token")
         who.admit(auth.Credentials(name, "token"), Mute())  # type: ignore[arg-type]
         assert who.complete is complete
 
@@ -172,7 +195,7 @@ def test_where_nodes_may_return_never_all_are_here() -> None:
     who = TokenVerifier(
         plan("a").nodes, lambda rank, _line: entered.append(rank), print, returns=True
     )
-    who.announce("a", "token")
+    who.announce(0, "a", "token")
     who.admit(auth.Credentials("a", "token"), Mute())  # type: ignore[arg-type]
     assert (entered, who.complete) == ([0], False)
 
@@ -181,34 +204,33 @@ def test_a_token_that_has_come_is_told_with_its_name() -> None:
     refused: list[tuple[int, object]] = []
     who, told = awaited("a", "b", refused=refused), list[str]()
     who.on_token = told.append
-    who.announce("a", "token")
-    who.announce("a", "again")
-    who.announce("stranger", "token")
-    who.announce("0@a", "another")
-    who.announce("1@b", "token")
+    who.announce(0, "a", "token")
+    who.announce(0, "a", "again")
+    who.announce(1, "stranger", "token")
+    who.announce(1, "1@b", "token")
     assert told == ["a", "1@b"]
-    assert [rank for rank, _ in refused] == [0]
+    assert refused == []
 
 
-def test_a_node_that_has_entered_is_not_started_twice() -> None:
+def test_the_place_of_a_node_that_has_entered_is_taken() -> None:
     refused: list[tuple[int, object]] = []
     who = awaited("a", "b", refused=refused)
-    who.announce("0@a", "token")
+    who.announce(0, "0@a", "token")
     who.admit(auth.Credentials("0@a", "token"), Mute())  # type: ignore[arg-type]
-    who.announce("1@a", "another")
-    assert refused == [(0, "the engine has started two node launchers for it")]
+    who.announce(1, "1@a", "another")
+    assert refused == [(1, TWICE)]
 
 
 def test_a_node_that_is_started_once_more_has_another_token() -> None:
     refused: list[tuple[int, object]] = []
     who = awaited("a", "b", refused=refused)
-    who.announce("a", "old")
-    who.announce("b", "token")
+    who.announce(0, "a", "old")
+    who.announce(1, "b", "token")
     who.admit(auth.Credentials("a", "old"), Mute())  # type: ignore[arg-type]
     who.again(0)
     assert verdict(who, auth.Credentials("a", "old")) is False
     assert verdict(who, auth.Credentials("b", "token")) is True
-    who.announce("a", "new")
+    who.announce(0, "a", "new")
     assert verdict(who, auth.Credentials("a", "old")) == NO_PROOF
     assert verdict(who, auth.Credentials("a", "new")) is True
     assert not who.complete
@@ -217,10 +239,10 @@ def test_a_node_that_is_started_once_more_has_another_token() -> None:
 
 def test_a_token_that_was_not_used_is_forgotten_when_its_node_is_started_once_more() -> None:
     who = awaited("a")
-    who.announce("a", "old")
+    who.announce(0, "a", "old")
     who.again(0)
     assert verdict(who, auth.Credentials("a", "old")) is False
-    who.announce("0@a", "new")
+    who.announce(0, "0@a", "new")
     assert verdict(who, auth.Credentials("0@a", "new")) is True
 
 
@@ -229,9 +251,9 @@ def test_a_node_that_the_engine_has_put_elsewhere_is_named() -> None:
     who = TokenVerifier(plan("a", "b", "c").nodes, print, lambda *told: refused.append(told))
     assert verdict(who, auth.Credentials("0@b,c", "token")) == NO_PROOF
     assert refused == []
-    who.announce("0@b,c", "token")
+    who.announce(1, "0@b,c", "token")
     ((rank, why),) = refused
-    assert rank == 0
+    assert rank == 1, "a node speaks for itself alone"
     assert why.startswith("the engine started task 0 on b, but the plan has it on a")
 
 

@@ -398,16 +398,16 @@ def test_what_an_engine_says_goes_to_every_run_and_what_a_backend_warns_of_to_th
     listen = job.listen("n0")
     first = job.events
     job.listen("n1")
-    tokens: list[tuple[str, str]] = []
-    job.fleet.on_token = lambda node, token: tokens.append((node, token))
+    tokens: list[tuple[int, str, str]] = []
+    job.fleet.on_token = lambda *told: tokens.append(told)
     job.emit(EngineOutput("mpirun: hello"))
-    job.emit(TokenAnnounced("n1", "secret"))
+    job.emit(TokenAnnounced(1, "n1", "secret"))
     job.emit(BackendWarning("a new host key"))
     job.fleet.take_back(listen)
     job.emit(EngineEnded("mpirun exited", 1, False))
     assert first == [EngineOutput("mpirun: hello")]
     assert job.events == [EngineOutput("mpirun: hello"), EngineEnded("mpirun exited", 1, False)]
-    assert tokens == [("n1", "secret")]
+    assert tokens == [(1, "n1", "secret")]
     assert job.said("warning") == ["a new host key"]
 
 

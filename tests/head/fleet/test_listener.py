@@ -121,7 +121,7 @@ def verdict(who: TokenVerifier | SecretVerifier, credentials: auth.Credentials) 
 def test_an_engine_cannot_announce_what_is_no_number() -> None:
     who = TokenVerifier(PLAN.nodes, print, print)
     for name in ("²@n1", "٣@n1", "9" * 5000 + "@n1"):
-        who.announce(name, "token")
+        who.announce(0, name, "token")
         with pytest.raises(Rejected):
             who.verify(auth.Credentials(name, "token"))
 
@@ -364,7 +364,7 @@ def test_a_connection_may_end_at_every_byte(
 def test_every_claim_is_understood_or_refused() -> None:
     chance = random.Random(11)
     announced = TokenVerifier(PLAN.nodes, print, print)
-    announced.announce("n0", "token")
+    announced.announce(2, "n2", "token")
     sharing = SecretVerifier(PLAN, "secret", "pin", print, pytest.fail)
     verdicts: Counter[str] = Counter()
     for body, _ in zip(hostile_claims(chance), range(CLAIMS), strict=False):

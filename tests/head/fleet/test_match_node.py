@@ -49,9 +49,8 @@ def test_one_task_a_rank(who: str, rank: int) -> None:
 
 
 def test_a_rank_on_another_host_than_planned() -> None:
-    with pytest.raises(WrongNode, match="started task 2 on n1, but the plan has") as caught:
+    with pytest.raises(WrongNode, match="started task 2 on n1, but the plan has"):
         place("2@n1", tasks(n1=2, n2=2))
-    assert caught.value.rank == 2
 
 
 @pytest.mark.parametrize(

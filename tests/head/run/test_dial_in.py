@@ -55,7 +55,7 @@ class Job:
         self.misplaced: list[tuple[int, str]] = []
         self.called_off: list[str] = []
         self.said: list[tuple[str, str]] = []
-        self.on_token: Callable[[str, str], None] = lambda _node, _token: None
+        self.on_token: Callable[[int, str, str], None] = lambda _rank, _name, _token: None
         backends: list[Any] = [SimpleNamespace(transport=one) for one in ("dial", "stdio")]
         self.parts = [Part(backends[0], plan.nodes[:-1]), Part(backends[1], plan.nodes[-1:])]
         self.fleet: Any = self
@@ -120,9 +120,9 @@ def test_nodes_enter_with_the_tokens_that_their_engine_shows() -> None:
     job = Job("a", "b", HERE)
     with job.listen() as dial:
         assert dial.target == f"{','.join(addresses_towards(['a', 'b']))}:{port_of(dial.target)}"
-        job.on_token("0@a", "first")
-        job.on_token("1@b", "second")
-        job.on_token("2@127.0.0.1", "of a node that does not dial")
+        job.on_token(0, "0@a", "first")
+        job.on_token(1, "1@b", "second")
+        job.on_token(2, "2@127.0.0.1", "of a node that does not dial")
         for credentials in (("1@b", "second"), ("0@a", "first")):
             knock(job, dial.target, auth.Credentials(*credentials), dial.pin)
     assert job.admitted == [1, 0]
@@ -132,7 +132,7 @@ def test_nodes_enter_with_the_tokens_that_their_engine_shows() -> None:
 def test_who_is_here_before_its_token_waits_for_it() -> None:
     job = Job("a", HERE)
     with job.listen() as dial:
-        job.loop.call_later(1.0, lambda: job.on_token("0@a", "token"))
+        job.loop.call_later(1.0, lambda: job.on_token(0, "0@a", "token"))
         caller = threading.Thread(
             target=knock, args=(Job("x"), dial.target, auth.Credentials("0@a", "token"))
         )
@@ -148,10 +148,10 @@ def test_a_node_that_was_lost_may_come_again_in_an_elastic_job() -> None:
     for elastic, ranks in ((None, [0]), (ElasticPolicy(1, 2, 0), [0, 0])):
         job = Job("a", HERE, elastic=elastic)
         with job.listen() as dial:
-            job.on_token("0@a", "token")
+            job.on_token(0, "0@a", "token")
             knock(job, dial.target, token)
             dial.again(0)
-            job.on_token("0@a", "token")
+            job.on_token(0, "0@a", "token")
             knock(job, dial.target, token)
         assert job.admitted == ranks
 
@@ -161,7 +161,7 @@ def test_a_start_that_fails_tells_of_who_was_rejected() -> None:
 
     def start() -> None:
         with job.listen() as dial:
-            job.on_token("0@a", "token")
+            job.on_token(0, "0@a", "token")
             knock(job, dial.target, auth.Credentials("0@a", "forged"))
             raise NodeError("a: not there")
 
