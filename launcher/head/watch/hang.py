@@ -104,7 +104,7 @@ class HangWatch:
             run.phase is not Phase.RUNNING
             or now - self._expected > LATE
             or bool(run.debugging)
-            or self._tracks.traced
+            or self._tracks.traced(now)
             or run.output.held_up(run.nodes)
         )
 

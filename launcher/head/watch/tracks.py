@@ -123,7 +123,7 @@ class Tracks:
     def idle(self, rank: int, now: float) -> float:
         """Return the seconds for which a rank has done nothing, 0.0 if that is not known."""
         track = self.ranks.get(rank)
-        if track is None or now - track.at > STALE * max(track.gap, self._interval) + DELAY:
+        if track is None or self._is_stale(track, now):
             return 0.0
         return max(now - track.since, 0.0)
 
@@ -144,10 +144,14 @@ class Tracks:
         """Return the seconds for which all of these ranks, as far as they run, do nothing."""
         return min((self.idle(rank, now) for rank in ranks if rank in self.ranks), default=0.0)
 
-    @property
-    def traced(self) -> bool:
-        """Whether a debugger is attached to a process of some rank."""
-        return any(track.traced for track in self.ranks.values())
+    def traced(self, now: float) -> bool:
+        """Return whether a debugger is attached to a process of some rank, as far as is known."""
+        tracks = self.ranks.values()
+        return any(track.traced and not self._is_stale(track, now) for track in tracks)
+
+    def _is_stale(self, track: Track, now: float) -> bool:
+        """Return whether a node has said nothing of a rank for so long that nothing is known."""
+        return now - track.at > STALE * max(track.gap, self._interval) + DELAY
 
 
 def _prints(last: RankActivity, row: RankActivity) -> bool:

@@ -73,8 +73,9 @@ def test_ranks_that_have_ended_are_forgotten() -> None:
 
 def test_a_debugger_is_attached_for_longer_than_what_reads_a_stack() -> None:
     tracks = taken(taken(Tracks(2.0), 100.0, row()), 102.0, row(traced=True))
-    assert not tracks.traced
-    assert taken(tracks, 104.0, row(traced=True)).traced
+    assert not tracks.traced(102.0)
+    assert taken(tracks, 104.0, row(traced=True)).traced(106.0)
+    assert not tracks.traced(120.0), "its node says nothing any more: it may have been frozen then"
 
 
 @pytest.mark.parametrize("how", [{"waited": 0.1}, {"state": "R"}])
