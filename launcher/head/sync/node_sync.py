@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 
+from ...common.boundary import QUOTED
 from ...common.errors import reason
 from ...common.text import plain
 from ...common.values import NamedTuple
 from ...common.wording import counted
+from ...control import frames, sync_answers
+from ...control.sync_answers import Blocked, Failed, ManifestAsked, Needed, Ready, Shared
 from ...control.sync_manifest import FILE
 from ...specs.environment import to_wire
 from ..fleet.commands import WINDOW, CommandEnded, CommandOutput, CommandSpec, InputTaken
@@ -17,8 +20,8 @@ from .scan import shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from typing import Any
 
+    from ...control.sync_answers import Answer
     from ..fleet.commands import CommandEvent, FleetCommands
     from ..fleet.node_connection import NodeConnection
     from .shared import SharedProbe
@@ -48,10 +51,6 @@ class Copy(NamedTuple):
     folder: str
     lock: str = ""
     number: int = 1
-
-
-class _BadAnswer(Exception):
-    """A node has answered what it should not."""
 
 
 class NodeSync:
@@ -121,44 +120,46 @@ class NodeSync:
 
     def _read(self, data: bytes) -> None:
         self._end_probe()
-        self._line += data
-        *lines, rest = self._line.split(b"\n")
-        self._line = rest
+        *lines, rest = data.split(b"\n")
         try:
-            if len(rest) > LINE + 16 * len(self._source.manifest.entries):
-                raise _BadAnswer
             for line in lines:
-                self._on_answer(json.loads(line))
-        except (_BadAnswer, ValueError, RecursionError):
-            self._finish("--sync: the node has sent an invalid answer")
+                self._on_answer(sync_answers.unpack(bytes(self._line) + line))
+                self._line.clear()
+            self._line += rest
+            if len(self._line) > LINE + 16 * len(self._source.manifest.entries):
+                raise frames.BadFrame("a line that is too long")
+        except frames.BadFrame as error:
+            self._line.clear()
+            why = plain(str(error))[:QUOTED]
+            self._finish(f"--sync: the node has sent an invalid answer: {why}")
             self._running.stop()
 
-    def _on_answer(self, answer: Any) -> None:
+    def _on_answer(self, answer: Answer) -> None:
         match answer:
-            case {"shared": True}:
+            case Shared():
                 self._finish(Copy(""))
-            case {"manifest": True}:
+            case ManifestAsked():
                 self._send(self._source.announced())
-            case {"need": [*positions]}:
+            case Needed(positions):
                 self._give(positions)
-            case {"ready": str(folder), "lock": str(lock), "number": int(number)}:
+            case Ready(folder, lock, number):
                 self._finish(Copy(folder, lock, number))
                 self._running.feed(b"")
-            case {"blocked": [*paths], "count": int(count), "copy": str(copy)}:
-                self._finish(_blocked([str(one) for one in paths[:NAMED]], count, copy))
-            case {"failed": str(why)}:
+            case Blocked(paths, count, copy):
+                self._finish(_blocked(paths[:NAMED], count, copy))
+            case Failed(why):
                 self._finish(f"--sync: {plain(why)}")
-            case {"waiting": True}:
-                pass
-            case _:
-                raise _BadAnswer
 
-    def _give(self, positions: list[Any]) -> None:
-        """Send the contents that the node lacks."""
+    def _give(self, positions: Sequence[int]) -> None:
+        """Send the contents that the node lacks.
+
+        Raises:
+            BadFrame: it asks for what is no file of the manifest.
+        """
         entries = self._source.manifest.entries
         for at in positions:
-            if type(at) is not int or not 0 <= at < len(entries) or entries[at].kind != FILE:
-                raise _BadAnswer
+            if not 0 <= at < len(entries) or entries[at].kind != FILE:
+                raise frames.BadFrame(f"there is no file {at} to send")
         size = self._source.size(positions)
         self._log(f"copying {counted(len(positions), 'file')}, {shown(size)} (--sync)")
         self._send(self._source.contents(positions))

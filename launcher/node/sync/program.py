@@ -16,6 +16,15 @@ from ...common.errors import reason
 from ...common.private_folder import cache_root
 from ...common.values import NamedTuple
 from ...control import frames, messages, sync_manifest
+from ...control.sync_answers import (
+    Blocked,
+    Failed,
+    ManifestAsked,
+    Needed,
+    Ready,
+    Shared,
+    Waiting,
+)
 from ...control.sync_manifest import LARGEST, Entry
 from . import commit
 from .changes import changes
@@ -26,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import BinaryIO
 
+    from ...control.sync_answers import Answer
     from .folder import SyncFolder
 
 LONGEST = 64 * 1024
@@ -61,10 +71,10 @@ def main(_arguments: Sequence[str]) -> int:
     except OSError as error:
         path = error.filename
         where = f"{os.fsdecode(path)}: " if isinstance(path, (str, bytes)) else ""
-        talk.tell(failed=f"{where}{reason(error)}")
+        talk.tell(Failed(f"{where}{reason(error)}"))
         return 1
     except (frames.BadFrame, EOFError) as error:
-        talk.tell(failed=str(error))
+        talk.tell(Failed(str(error)))
         return 1
     return 0
 
@@ -76,9 +86,10 @@ class Conversation:
         self._source = source
         self._sink = sink
 
-    def tell(self, **fields: object) -> None:
+    def tell(self, answer: Answer) -> None:
         """Send a line."""
-        self._sink.write(json.dumps(fields, separators=(",", ":")).encode() + b"\n")
+        text = json.dumps(answer._asdict(), separators=(",", ":"))
+        self._sink.write(text.encode() + b"\n")
         self._sink.flush()
 
     def run(self, root: str) -> None:
@@ -91,9 +102,9 @@ class Conversation:
         """
         request = self._request()
         if request.probe and os.path.lexists(_probe(request)):
-            self.tell(shared=True)
+            self.tell(Shared())
             return
-        with all_locked(root, request.name, request.key, lambda: self.tell(waiting=True)):
+        with all_locked(root, request.name, request.key, lambda: self.tell(Waiting())):
             folder, number = choose(root, request.name, request.key, request.digest)
             try:
                 ready = not folder.claimed or self._update(folder, request.digest)
@@ -102,7 +113,7 @@ class Conversation:
                 folder.close()
                 raise
         if ready:
-            self.tell(ready=_wire(folder.copy), lock=_wire(folder.lock), number=number)
+            self.tell(Ready(_wire(folder.copy), _wire(folder.lock), number))
             while self._source.read(LONGEST):
                 pass
         folder.close()
@@ -126,19 +137,19 @@ class Conversation:
         tree = commit.made_copy(folder)
         found = changes(state.placed, wanted, tree)
         if found.blocked:
-            named, count = found.blocked[:NAMED], len(found.blocked)
-            self.tell(blocked=named, count=count, copy=_wire(folder.copy))
+            named, count = tuple(found.blocked[:NAMED]), len(found.blocked)
+            self.tell(Blocked(named, count, _wire(folder.copy)))
             return False
         if found.place or found.folders or found.delete or state.digest != digest:
             incoming = commit.Incoming(folder, tree)
             places = {entry.path: at for at, entry in enumerate(wanted)}
-            self.tell(need=[places[entry.path] for entry in commit.missing(found)])
+            self.tell(Needed(tuple(places[entry.path] for entry in commit.missing(found))))
             received = incoming.take(found, self._source.read)
             commit.commit(folder, digest, found, received)
         return True
 
     def _manifest(self, digest: str) -> Sequence[Entry]:
-        self.tell(manifest=True)
+        self.tell(ManifestAsked())
         (size,) = struct.unpack("!I", self._exactly(4))
         if size > LARGEST:
             raise frames.BadFrame("a manifest that is too large")

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.command_messages import CommandExit
@@ -14,17 +20,28 @@ from dsrun.launcher.head.sync.node_sync import Copy, NodeSync
 from dsrun.launcher.head.sync.shared import SharedProbe
 from dsrun.launcher.head.sync.source import Source
 
+from ...support.cost import LINEAR, growth
+from ...support.fake_fleet import FakeFleet
 from ...support.played_sync import fill, spec
+from ...support.properties import same_examples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from ...support.fake_fleet import FakeFleet
+    from collections.abc import Callable, Iterator
 
     FleetOf = Callable[..., FakeFleet]
 
 LARGE = "x" * (3 * WINDOW)
+
+
+@contextmanager
+def played(*hosts: str) -> Iterator[FakeFleet]:
+    """Nodes for one example of a property."""
+    job = FakeFleet(*hosts)
+    job.connect()
+    try:
+        yield job
+    finally:
+        job.close()
 
 
 class Sync:
@@ -126,7 +143,7 @@ def test_a_node_that_lacks_something_gets_it_as_fast_as_it_takes_it(sync: Sync) 
 
 
 def test_what_a_run_has_written_is_named(sync: Sync) -> None:
-    sync.answers(blocked=["a.py", "b\x1b[2J"], count=9, copy="/there/proj")
+    sync.answers(blocked=["a.py", "b\x1b[2J"], files=9, copy="/there/proj")
     sync.ends(0)
     assert sync.outcomes == [
         "--sync: a run has written or changed 9 files that this folder now has otherwise: a.py,"
@@ -151,18 +168,80 @@ def test_a_program_that_breaks(sync: Sync) -> None:
     [
         *("x", "[]", "{}", '{"ready":1,"lock":"","number":1}', '{"need":[7]}', '{"need":[-1]}'),
         *('{"need":["0"]}', '{"need":[true]}', "[" * 5000),
+        r'{"ready":"/\ud800","lock":"/lock","number":1}',
+        r'{"ready":"/copy","lock":"/\ud800","number":1}',
+        '{"ready":"/copy","lock":"/lock","number":1e3}',
+        '{"ready":"/copy","lock":"/lock","number":' + "9" * 4000 + "}",
+        r'{"blocked":["\ud800"],"files":1,"copy":"/copy"}',
+        '{"blocked":[[]],"files":1,"copy":"/copy"}',
+        r'{"blocked":[],"files":1,"copy":"\ud800"}',
+        '{"blocked":[],"files":-1,"copy":"/copy"}',
+        r'{"failed":"\ud800"}',
+        *('{"shared":1}', '{"manifest":1}', '{"waiting":true,"more":1}'),
     ],
 )
 def test_an_answer_that_is_not_valid(sync: Sync, line: str) -> None:
     sync.prints(line.encode() + b"\n")
-    assert sync.outcomes == ["--sync: the node has sent an invalid answer"]
+    (outcome,) = sync.outcomes
+    assert str(outcome).startswith("--sync: the node has sent an invalid answer: ")
+    assert len(str(outcome)) < 300
     assert frames.EXEC_STOP in dict(sync.sent())
+
+
+TEXTS = st.sampled_from(["/copy", "", "\udcff", "\ud800", "\0", "\x1b[2J", "x" * 300])
+NUMBERS = st.sampled_from([0, 1, 2, -1, 2**31, 2**64, 10**4000, 0.5, float("nan"), True])
+VALUES = st.recursive(
+    st.one_of(st.none(), TEXTS, NUMBERS),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(TEXTS, inner, max_size=2)),
+    max_leaves=4,
+)
+FIELDS = ("shared", "manifest", "need", "ready", "lock", "number", "blocked", "files", "copy")
+ANSWERS = st.dictionaries(st.sampled_from([*FIELDS, "failed", "waiting"]), VALUES, max_size=3)
+
+
+def answer(values: st.SearchStrategy[Any], *names: str) -> st.SearchStrategy[dict[str, Any]]:
+    return st.tuples(*(values for _ in names)).map(
+        lambda found: dict(zip(names, found, strict=True))
+    )
+
+
+LIKELY = st.one_of(
+    answer(VALUES, "ready", "lock", "number"),
+    answer(VALUES, "blocked", "files", "copy"),
+    *(answer(VALUES, name) for name in ("need", "failed", "shared")),
+)
+LINES = st.one_of(st.one_of(ANSWERS, LIKELY).map(lambda one: json.dumps(one).encode()), st.binary())
+
+
+@given(st.lists(LINES, min_size=1, max_size=4), st.sampled_from([50, 1000]))
+@same_examples
+def test_no_answer_raises_and_what_it_tells_can_be_used(lines: list[bytes], size: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, played("n0") as job:
+        sync = Sync(job, fill(Path(folder) / "proj", {"a.py": "one"}))
+        data = b"\n".join(lines) + b"\n"
+        for at in range(0, len(data), size):
+            sync.prints(data[at : at + size])
+        assert not job.fleet.nodes[0].lost
+    for outcome in sync.outcomes:
+        texts = [outcome] if isinstance(outcome, str) else [outcome.folder, outcome.lock]
+        assert all(map(os.fsencode, filter(None, texts)))
+
+
+def test_an_answer_in_many_blocks_costs_no_more_than_its_length(sync: Sync) -> None:
+    block = b"x" * 64
+
+    def work(blocks: int) -> None:
+        for _ in range(blocks):
+            sync.sync._read(block)
+        sync.sync._line.clear()
+
+    assert growth(work, 1000) < LINEAR
 
 
 def test_a_line_without_an_end(sync: Sync) -> None:
     for _ in range(40):
         sync.prints(b"x" * 60_000)
-    assert sync.outcomes == ["--sync: the node has sent an invalid answer"]
+    assert sync.outcomes == ["--sync: the node has sent an invalid answer: a line that is too long"]
 
 
 def test_a_file_that_is_gone_by_then(sync: Sync) -> None:

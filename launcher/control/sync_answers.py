@@ -1,0 +1,82 @@
+"""What a node says of its copy of a folder (`--sync`), a line of JSON each. Pure.
+
+Paths are texts as `environment.to_wire` makes them. The first field of an answer names its shape.
+"""
+
+from __future__ import annotations
+
+from ..common.values import NamedTuple
+from . import frames, messages
+from .field_types import Count, Size
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+
+class Shared(NamedTuple):
+    """The node sees the same folder."""
+
+    shared: bool = True
+
+
+class Waiting(NamedTuple):
+    """Another job changes the copy."""
+
+    waiting: bool = True
+
+
+class ManifestAsked(NamedTuple):
+    """It asks for the manifest."""
+
+    manifest: bool = True
+
+
+class Needed(NamedTuple):
+    """It asks for contents of files, by their positions in the manifest."""
+
+    need: tuple[int, ...]
+
+
+class Ready(NamedTuple):
+    """The copy is what the source is: where it is, the file that a run there locks, its number."""
+
+    ready: str
+    lock: str
+    number: Count
+
+
+class Blocked(NamedTuple):
+    """Files that a run has written are in the way: some of them, how many, and in which copy."""
+
+    blocked: tuple[str, ...]
+    files: Size
+    copy: str
+
+
+class Failed(NamedTuple):
+    """There is no copy, and why."""
+
+    failed: str
+
+
+if TYPE_CHECKING:
+    Answer: TypeAlias = Shared | Waiting | ManifestAsked | Needed | Ready | Blocked | Failed
+
+_SHAPES: dict[str, type[Answer]] = {
+    shape._fields[0]: shape
+    for shape in (Shared, Waiting, ManifestAsked, Needed, Ready, Blocked, Failed)
+}
+
+
+def unpack(line: bytes) -> Answer:
+    """Return the answer in a line.
+
+    Raises:
+        BadFrame: it is none.
+    """
+    fields = frames.unpack_json(line)
+    shape = _SHAPES.get(next(iter(fields), ""))
+    if shape is None:
+        raise frames.BadFrame("no answer about a synced folder")
+    return messages.from_fields(shape, fields)
