@@ -60,6 +60,23 @@ def read(
     raise OSError(errno.EINVAL, f"is {kind(status.st_mode)}, not a file")
 
 
+def open_regular(path: str | bytes) -> int:
+    """Return a descriptor of a regular file, for reading; a link is not followed.
+
+    Whatever has taken the file's place since it was looked at, opening it does not wait.
+
+    Raises:
+        OSError: it cannot be opened, or is something else.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
+    fd = os.open(path, flags)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    raise OSError(errno.EINVAL, f"is {kind(mode)}, not a file", path)
+
+
 def kind(mode: int) -> str:
     """Return what a file is that is not a regular file, such as "a pipe"."""
     kinds = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFDIR: "a folder"}

@@ -7,6 +7,7 @@ import json
 import os
 from contextlib import suppress
 
+from ...common.files import open_regular
 from ...common.private_folder import cache_root, private_folder
 
 TYPE_CHECKING = False
@@ -74,7 +75,7 @@ class Hashes:
 
 def _hashed(path: bytes) -> tuple[int, str]:
     found, size = hashlib.sha256(), 0
-    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+    with open(open_regular(path), "rb") as file:
         while block := file.read(BLOCK):
             found.update(block)
             size += len(block)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import os
+import warnings
 
+from ...common import files
 from ...common.errors import UsageError, reason
 
 TYPE_CHECKING = False
@@ -14,6 +17,9 @@ if TYPE_CHECKING:
 
 FILES = (".gitignore", ".dsrunignore")
 """Their names; in one folder the later one has the last word."""
+
+LIMIT = 1 << 20
+"""Bytes of such a file."""
 
 
 class Ignored:
@@ -51,9 +57,12 @@ def _spec(path: str) -> GitIgnoreSpec:
     from pathspec import GitIgnoreSpec
 
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return GitIgnoreSpec.from_lines(file)
+        data = files.read(path, LIMIT, pipes=False)
+        lines = io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape")
+        with warnings.catch_warnings():  # of `re`, about what the rules of git allow
+            warnings.simplefilter("ignore", FutureWarning)
+            return GitIgnoreSpec.from_lines(lines)
     except OSError as error:
         raise UsageError(f"--sync: {path}: {reason(error)}") from None
-    except ValueError as error:
+    except Exception as error:  # what pathspec and `re` raise is not documented
         raise UsageError(f"--sync: {path}: {error}") from None

@@ -9,6 +9,7 @@ import struct
 import time
 
 from ...common.errors import UsageError, reason
+from ...common.files import open_regular
 from ...control.sync_manifest import FILE, Entry, manifest
 from . import scan
 from .hashes import Hashes
@@ -89,7 +90,7 @@ class Source:
     def _file(self, entry: Entry) -> Iterator[bytes]:
         path = os.path.join(os.fsencode(self.spec.source), _bytes(entry.path))
         left = entry.size
-        with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:
+        with open(open_regular(path), "rb") as file:
             while left and (data := file.read(min(left, BLOCK))):
                 left -= len(data)
                 yield data

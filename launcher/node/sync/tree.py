@@ -6,6 +6,7 @@ import hashlib
 import os
 import stat
 
+from ...common.files import open_regular
 from ...common.values import NamedTuple
 from ...control.sync_manifest import FILE, FOLDER, LINK
 from ...specs.environment import from_wire
@@ -68,7 +69,7 @@ class Tree:
 
     def digest(self, path: str) -> str:
         """Return the SHA-256 of a file."""
-        with open(os.open(self.at(path), os.O_RDONLY | os.O_NOFOLLOW), "rb") as file:
+        with open(open_regular(self.at(path)), "rb") as file:
             found = hashlib.sha256()
             while block := file.read(BLOCK):
                 found.update(block)

@@ -6,6 +6,8 @@ import hashlib
 import os
 from typing import TYPE_CHECKING
 
+import pytest
+
 from dsrun.launcher.head.sync.hashes import FRESH, Hashes
 from dsrun.launcher.head.sync.scan import scan
 
@@ -69,3 +71,12 @@ def test_a_cache_that_is_damaged_or_cannot_be_written_is_none(tmp_path: Path) ->
         assert _digest(folder, cache, FRESH + 1) == _sha("one")
     (cache / "dsrun").chmod(0o755)
     assert _digest(folder, cache, FRESH + 1) == _sha("one")
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("one")
+    (item,) = scan(str(tmp_path)).items
+    (tmp_path / "x").unlink()
+    os.mkfifo(tmp_path / "x")
+    with pytest.raises(OSError, match="is a pipe, not a file"):
+        Hashes(KEY, {"XDG_CACHE_HOME": str(tmp_path)}).of(str(tmp_path), item, 0.0)

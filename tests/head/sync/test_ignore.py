@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dsrun.launcher.common.errors import UsageError
-from dsrun.launcher.head.sync.ignore import Ignored
+from dsrun.launcher.head.sync.ignore import FILES, LIMIT, Ignored
+
+from ...support.properties import same_examples
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 
 def test_without_rules_nothing_is_left_out(tmp_path: Path) -> None:
@@ -48,3 +56,83 @@ def test_rules_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / ".dsrunignore").mkdir()
     with pytest.raises(UsageError, match=r"^--sync: .*\.dsrunignore: is a directory$"):
         Ignored().within(str(tmp_path), "", {".dsrunignore"})
+
+
+def _pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def _endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def _large(path: Path) -> None:
+    path.write_bytes(b"#" * (LIMIT + 1))
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (_pipe, "is a pipe, not a file"),
+        (_endless, "is a device, not a file"),
+        (_large, f"larger than {LIMIT} bytes; not read"),
+    ],
+)
+def test_rules_that_never_end_are_not_waited_for(
+    make: Callable[[Path], None], why: str, name: str, tmp_path: Path
+) -> None:
+    make(tmp_path / name)
+    with pytest.raises(UsageError) as caught:
+        Ignored().within(str(tmp_path), "", {name})
+    assert str(caught.value) == f"--sync: {tmp_path}/{name}: {why}"
+
+
+@pytest.mark.parametrize("rule", ["[z-a]", "[a-\\]", "!", "a\\", "\\"])
+def test_rules_that_are_none(rule: str, tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text(f"*.log\n{rule}\n")
+    with pytest.raises(UsageError, match=r"^--sync: .*/\.gitignore: "):
+        Ignored().within(str(tmp_path), "", {".gitignore"})
+
+
+@pytest.mark.parametrize("rule", ["[[a]", "[a&&b]", "[--a]", "[a||b]"])
+def test_rules_that_python_might_mean_otherwise_one_day(rule: str, tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_text(f"{rule}\n")
+    assert Ignored().within(str(tmp_path), "", {".gitignore"}).has("a")
+
+
+def test_ends_of_lines_are_those_of_any_system(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_bytes(b"one\r\ntwo\rthree\nfo\x0cur\n\xff\n")
+    rules = Ignored().within(str(tmp_path), "", {".gitignore"})
+    names = ("one", "two", "three", "fo\x0cur", "ur", "\udcff")
+    assert [rules.has(name) for name in names] == [True, True, True, True, False, True]
+
+
+TOKENS = (
+    "[",
+    "]",
+    "!",
+    "^",
+    "z-a",
+    "[z-a]",
+    "[[a]",
+    "\\",
+    "*",
+    "?",
+    "/",
+    "a",
+    "&&",
+    "||",
+    "#",
+    " ",
+    "**",
+)
+OTHERS = ("\n", "\r", "\0", "\x85", "\udcff")
+
+
+@given(st.lists(st.sampled_from((*TOKENS, *OTHERS)), max_size=12).map("".join))
+@same_examples
+def test_rules_are_read_or_refused(text: str) -> None:
+    with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
+        Path(folder, ".gitignore").write_text(text, "utf-8", "surrogateescape")
+        assert Ignored().within(folder, "", {".gitignore"}).has("az/a") in {True, False}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -54,3 +55,12 @@ def test_copies_are_named_after_the_folder(tmp_path: Path, name: str, shown: str
     assert source.name == shown
     assert len(source.key) == 12
     assert source.key != _source(fill(tmp_path / "other", {})).key
+
+
+def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    folder = fill(tmp_path / "proj", {"a": "one"})
+    source = _source(folder)
+    (folder / "a").unlink()
+    os.mkfifo(folder / "a")
+    with pytest.raises(OSError, match="is a pipe, not a file"):
+        list(source.contents([0]))
