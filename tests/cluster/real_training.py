@@ -26,7 +26,8 @@ TIMEOUT = 3
 """Seconds, `--hang_timeout`."""
 
 TRAIN = """
-import os, signal, threading, time
+import asyncio, concurrent.futures, http.server, multiprocessing, os, queue, signal, socket
+import threading, time
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -38,7 +39,12 @@ LOADERS = {{
     "none": dict(collate_fn=torch.tensor),
     "lists": dict(collate_fn=list, num_workers=2),
     "tensors": dict(collate_fn=torch.tensor, num_workers=2),
+    "pinned": dict(
+        collate_fn=torch.tensor, num_workers=2, pin_memory=True, persistent_workers=True
+    ),
 }}
+LOADERS["managed"] = LOADERS["tensors"]
+LOADERS["served"] = LOADERS["none"]
 
 class Numbers(Dataset):
     def __len__(self):
@@ -57,6 +63,12 @@ class Hangs(Numbers):
     def __getitem__(self, index):
         if index == 0:
             open("fifo").close()
+        return super().__getitem__(index)
+
+class Locks(Numbers):
+    def __getitem__(self, index):
+        if index == 0:
+            locks()
         return super().__getitem__(index)
 
 class Waits(Numbers):
@@ -89,6 +101,16 @@ def loads():
     os.mkfifo("fifo")
     next(batches(Hangs()))
 
+def deadlocks():
+    next(batches(Locks()))
+
+def awaits():
+    asyncio.run(asyncio.Event().wait())
+
+def loops():
+    while True:
+        pass
+
 def until(step):
     end = time.monotonic() + SECONDS
     while time.monotonic() < end:
@@ -113,6 +135,67 @@ def save():
 
 def saves():
     until(save)
+
+def later(do, *what):
+    "Have another thread do something when this has lasted for long."
+    threading.Timer(SECONDS, do, what).start()
+
+def listen():
+    handler = http.server.BaseHTTPRequestHandler
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+def serves_event():
+    listen()
+    event = threading.Event()
+    later(event.set)
+    event.wait()
+
+def serves_queue():
+    listen()
+    requests = queue.Queue()
+    later(requests.put, "a request")
+    requests.get()
+
+def serves_future():
+    listen()
+    future = concurrent.futures.Future()
+    later(future.set_result, "a request")
+    future.result()
+
+def serves_asyncio():
+    async def serve():
+        async with await asyncio.start_server(print, "127.0.0.1", 0):
+            await asyncio.sleep(SECONDS)
+    asyncio.run(serve())
+
+def serves_client():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        later(client.close)
+        server.accept()[0].recv(1)
+
+def receives():
+    ours, theirs = pair()
+    def feed():
+        until(lambda: (time.sleep(0.1), theirs.sendall(bytes(25_000))))
+        theirs.close()
+    threading.Thread(target=feed).start()
+    while ours.recv(1 << 20):
+        pass
+
+def pair():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return socket.create_connection(server.getsockname()), server.accept()[0]
+
+def pipeline():
+    "Hand over a little now and then."
+    for _ in range(SECONDS * 4):
+        if dist.get_rank() == 1:
+            time.sleep(0.25)
+            dist.send(torch.ones(4), 0)
+        else:
+            dist.recv(torch.ones(4), 1)
 
 class Training:
     def __init__(self):
@@ -147,18 +230,24 @@ if __name__ == "__main__":
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     training = Training()
-    kinds = [kind for kind in KINDS if kind in globals()]
+    if LOADER == "managed":
+        manager = multiprocessing.Manager()
+        shared = manager.dict(rank=dist.get_rank())
+    kinds = [kind for kind in KINDS if kind in globals() and kind != "pipeline"]
     training.run(Numbers(), lambda: do_next(kinds))
     if "waits" in KINDS:
         end = time.monotonic() + SECONDS
         training.run(Waits(), lambda: time.monotonic() < end)
+    if "pipeline" in KINDS:
+        pipeline()
     print("is done", flush=True)
     dist.destroy_process_group()
 """
 """Rank 1 does what its `KINDS` say.
 
 The samples are made in the rank itself ("none"), or by two workers, which hand over lists, or
-tensors in shared memory: torch serves these to the rank in a thread of its own.
+tensors in shared memory: torch serves these to the rank in a thread of its own. "managed" has a
+manager of `multiprocessing` as well. With "served" rank 1 serves requests, which it broadcasts.
 """
 
 SAID = {
@@ -166,14 +255,26 @@ SAID = {
     "locks": "waits for a lock or native code in locks",
     "stops": "is stopped by a signal such as SIGSTOP",
     "loads": "waits for the data loader in loads",
+    "deadlocks": "waits for the data loader in deadlocks.* waits for a lock or native code",
+    "awaits": "waits for a queue or a result in awaits",
+    "loops": "is in loops .* it may be in a loop",
 }
 """How rank 1 hangs, and what is said of it."""
 
-HANGS = {"none": ("sleeps", "locks", "stops"), "lists": ("sleeps", "loads")}
+HANGS = {
+    "none": ("sleeps", "locks", "stops"),
+    "lists": ("sleeps", "loads", "loops"),
+    "tensors": ("sleeps", "deadlocks", "awaits"),
+    "pinned": ("sleeps", "locks", "awaits", "deadlocks"),
+    "managed": ("sleeps", "stops", "loops"),
+}
 """How it hangs with which loader."""
 
 HEALTHY = {
-    "none": ("computes", "saves"),
+    "none": ("computes", "saves", "receives", "pipeline"),
+    "pinned": ("evaluates", "decodes", "waits"),
+    "managed": ("computes", "waits"),
+    "served": ("serves_queue", "serves_asyncio", "serves_client", "serves_event", "serves_future"),
     "lists": ("evaluates", "waits"),
     "tensors": ("evaluates", "decodes", "waits"),
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from .real_training import HANGS, HEALTHY, Training
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from .command import Dsrun
@@ -17,7 +18,13 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.usefixtures("torch_is_here")
 
 
-@pytest.mark.parametrize("loader", HANGS)
+def some(kinds: Iterable[str], *ci: str) -> list[Any]:
+    """Leave all but these to the last tier: each takes half a minute."""
+    late = pytest.mark.tier("all")
+    return [one if one in ci else pytest.param(one, marks=late) for one in kinds]
+
+
+@pytest.mark.parametrize("loader", some(HANGS, "none", "tensors"))
 def test_a_rank_that_hangs_in_a_training_is_named(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, loader: str
 ) -> None:
@@ -32,11 +39,7 @@ def test_a_rank_that_hangs_in_a_training_is_named(
     assert len(training.alarms()) == len(kinds)
 
 
-@pytest.mark.parametrize(
-    "loader",
-    [pytest.param(one, marks=pytest.mark.tier("all")) for one in HEALTHY if one != "tensors"]
-    + ["tensors"],
-)
+@pytest.mark.parametrize("loader", some(HEALTHY, "tensors", "served"))
 def test_a_healthy_training_is_not_called_a_hang(dsrun: Dsrun, tmp_path: Path, loader: str) -> None:
     training = Training(dsrun, tmp_path, loader, HEALTHY[loader])
     done = training.running.wait()
