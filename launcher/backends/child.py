@@ -42,19 +42,24 @@ def spawn(argv: Sequence[str], environ: Mapping[str, str]) -> Started:
     Raises:
         OSError: it could not be started.
     """
+    return with_pipes(lambda streams: execute(argv, environ, streams))
 
-    def execute(streams: Sequence[int]) -> int:
-        return os.posix_spawnp(
-            argv[0],
-            list(argv),
-            environ,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(streams)],
-            setsid=True,
-            setsigmask=[],
-            setsigdef=DEFAULTED,
-        )
 
-    return with_pipes(execute)
+def execute(argv: Sequence[str], environ: Mapping[str, str], streams: Sequence[int]) -> int:
+    """Start a program as `spawn` does, with these standard streams; return its pid.
+
+    Raises:
+        OSError: it could not be started.
+    """
+    return os.posix_spawnp(
+        argv[0],
+        list(argv),
+        environ,
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, at) for at, fd in enumerate(streams)],
+        setsid=True,
+        setsigmask=[],
+        setsigdef=DEFAULTED,
+    )
 
 
 def with_pipes(start: Callable[[Sequence[int]], int]) -> Started:

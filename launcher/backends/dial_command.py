@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 
 from ..control import auth
-from .child import Child, spawn
+from .child import Child, execute, with_pipes
+from .death_signal import DeathSignal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,6 +51,10 @@ LONGEST = 64 * 1024
 class DialCommand:
     """The running command.
 
+    If this process is killed, the command gets SIGTERM unless a node launcher has announced itself.
+    It would wait for resources or hosts otherwise. Later it ends with its node launchers, which
+    stop the job by themselves.
+
     Attributes:
         child: its process.
     """
@@ -78,14 +84,27 @@ class DialCommand:
         self._label = re.compile(label)
         self._warned = False
         self._rest = {"out": b"", "err": b""}
-        self.child = Child(spawn(argv, environ), loop, self._on_end, self._read_errors)
-        os.close(self.child.stdin)
+        started = with_pipes(lambda streams: self._execute(argv, environ, streams))
+        self.child = Child(started, loop, self._on_end, self._read_errors)
         os.set_blocking(self.child.stdout, False)
         loop.add_reader(self.child.stdout, self._read_output)
+
+    def _execute(
+        self, argv: Sequence[str], environ: Mapping[str, str], streams: Sequence[int]
+    ) -> int:
+        self._death_signal = DeathSignal(streams[0], signal.SIGTERM)
+        try:
+            pid = execute(argv, environ, streams)
+        except OSError:
+            self._death_signal.cancel()
+            raise
+        self._death_signal.send_to(pid)
+        return pid
 
     def _on_end(self, code: int, errors: str) -> None:
         """Read what the command has printed, then tell the owner."""
         self._read_output()
+        self._close_input()
         self._owner.on_end(code, errors)
 
     def _read_output(self) -> None:
@@ -100,10 +119,17 @@ class DialCommand:
             if not announced:
                 self._owner.on_line(speaker, text)
             elif speaker:
+                self._close_input()
                 self._owner.on_token(speaker, *announced)
             elif not self._warned:
                 self._warned = True
                 self._owner.on_unlabelled()
+
+    def _close_input(self) -> None:
+        self._death_signal.cancel()
+        if self.child.stdin >= 0:
+            os.close(self.child.stdin)
+            self.child.stdin = -1
 
     def _close_output(self) -> None:
         if self.child.stdout >= 0:

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
 from dsrun.launcher.backends.dial_command import LONGEST, DialCommand
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import auth
 
-from ..support.limits import HANG
+from ..support.limits import HANG, wait_for
 
 LABEL = r"([a-z][0-9]): ?"
 
@@ -76,3 +82,40 @@ def test_a_line_without_an_end_costs_no_memory_and_hides_neither_label_nor_token
     owner = Owner(f"PATH=/usr/bin:/bin; {long}; echo 'a1: {auth.announcement('n1', 'T')}'")
     assert owner.tokens == [("a1", "n1", "T")]
     assert {speaker for speaker, _ in owner.lines} == {"a1"}
+
+
+class Killed(Owner):
+    """Is killed as soon as the command has printed anything, with the process that it is in."""
+
+    def on_token(self, speaker: str, node: str, token: str) -> None:  # noqa: ARG002
+        """Die."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_line(self, speaker: str, line: str) -> None:  # noqa: ARG002
+        """Die."""
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("prints", "then", "becomes"),
+    [
+        ("waiting for resources", "sleep 1200 & wait", "signalled\n"),
+        (f"a1: {auth.announcement('n1', 'T')}", "echo ended > told", "ended\n"),
+    ],
+)
+def test_a_command_that_still_waits_ends_with_the_process_that_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prints: str, then: str, becomes: str
+) -> None:
+    """Its standard input ends in both cases."""
+    monkeypatch.chdir(tmp_path)
+    trap = "trap 'echo signalled > told; kill $!; exit' TERM; PATH=/usr/bin:/bin"
+    pid = os.fork()
+    if pid == 0:
+        try:
+            Killed(f"{trap}; echo '{prints}'; read -r line; {then}")
+        finally:
+            os._exit(1)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    told = Path("told")
+    wait_for(lambda: told.exists() and told.read_text(), "the end of the command")
+    assert told.read_text() == becomes

@@ -36,6 +36,10 @@ import os
 print("at", *(os.environ.get(n) for n in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK")),
       *(os.environ.get(n) for n in ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")))
 """
+OTHER_STEP = """
+srun --nodes=2 bash -c 'touch up-$SLURM_PROCID; exec sleep 1200' &
+until [ -e up-0 -a -e up-1 ]; do sleep 0.1; done
+"""
 
 
 @pytest.fixture
@@ -355,6 +359,19 @@ def test_srun_is_killed(slurm: Slurm, tmp_path: Path) -> None:
     ended = slurm.wait(job)
     assert ended.code == 75, ended.output
     assert "lost " in ended.output
+
+
+def test_dsrun_is_killed_while_srun_waits_for_other_steps(slurm: Slurm, tmp_path: Path) -> None:
+    script = f"{OTHER_STEP}\n{DSRUN} --launcher_args --exclusive --no_python true\nwait"
+    before = slurm.cluster.host("n1").listening()
+    job = slurm.sbatch(script, f"--chdir={tmp_path}", "--nodes=2")
+    wait_for(lambda: "0/2 hosts, waiting for n1, n2" in slurm.output(job), "dsrun to wait")
+    (srun,) = [p for p in slurm.cluster.processes() if p.argv[0] == SRUN and child_of_dsrun(p.pid)]
+    os.kill(parent(srun.pid), signal.SIGKILL)
+    wait_for(lambda: srun.pid not in {p.pid for p in slurm.cluster.processes()}, "the end of srun")
+    slurm.run("scancel", str(job))
+    slurm.wait(job)
+    wait_for(lambda: slurm.cluster.host("n1").listening() <= before, "all ports to be free")
 
 
 def child_of_dsrun(pid: int) -> bool:
