@@ -446,23 +446,6 @@ def test_workers_on_cpus_that_nobody_asked_for_are_told_of(
     assert own_lines(done.stderr) == ([f"dsrun: {NO_DEVICES}"] if told else [])
 
 
-def test_a_script_of_torch_distributed_launch_gets_the_same_arguments(folder: Path) -> None:
-    pytest.importorskip("torch")
-    (folder / "x.py").write_text(
-        "import os, sys; open(os.environ['RANK'], 'w').write(repr(sys.argv[1:]))\n"
-    )
-    ranks = folder / "0", folder / "1"
-    words = ("--nproc_per_node=2", "x.py", "--", "--lr", "1")
-    launch = (sys.executable, "-W", "ignore", "-m", "torch.distributed.launch", *words)
-    subprocess.run(launch, cwd=folder, check=True, capture_output=True, timeout=HANG)
-    expected = [rank.read_text() for rank in ranks]
-    assert expected == [f"['--local-rank={rank}', '--lr', '1']" for rank in range(2)]
-    for rank in ranks:
-        rank.unlink()
-    assert dsrun(folder, "--local_rank", *words).returncode == 0
-    assert [rank.read_text() for rank in ranks] == expected
-
-
 def test_help_of_a_script_is_the_scripts(folder: Path) -> None:
     (folder / "h.py").write_text("import sys; print(sys.argv[1:])")
     done = dsrun(folder, "--no_local_rank", "--prefix=", "--num_gpus=1", "h.py", "--help", "-h")

@@ -14,7 +14,7 @@ import pytest
 
 from ..support.limits import wait_for
 from . import tell
-from .command import COMMAND
+from .command import CHECKOUT, COMMAND
 from .jobs import HEAD, PATIENT, parent
 from .scripts import lines_by_rank
 from .tell import told
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .slurm import Ended, Slurm
 
 DSRUN = shlex.join(COMMAND)
+HOLD = shlex.join([COMMAND[0], str(CHECKOUT / "bin" / "dsrun-hold")])
 SRUN = shutil.which("srun")
 WORDS = """
 import sys
@@ -182,6 +183,26 @@ def test_an_interactive_shell_in_a_step_may_use_the_whole_allocation(
     ran = slurm.run("salloc", "-Q", "-N3", "script", "-qec", inner, "/dev/null", cwd=tmp_path)
     assert ran.returncode == 0, ran.stdout
     assert sorted(re.findall(r"(\d) 0 3 \1 \1 0 3", ran.stdout)) == ["0", "1", "2"], ran.stdout
+
+
+@pytest.mark.tier("test")
+@pytest.mark.parametrize(
+    ("first", "last"),
+    [
+        (f"{HOLD} --name beside --detach", f"{HOLD} --release beside"),
+        (OTHER_STEP, "kill %1; wait %1"),
+    ],
+    ids=["hold", "srun"],
+)
+def test_a_job_beside_another_step_has_the_nodes_as_if_it_were_alone(
+    slurm: Slurm, tmp_path: Path, place: str, first: str, last: str
+) -> None:
+    script = f"{first}\nDSRUN_ACCELERATOR=cuda {DSRUN} {place}\ncode=$?\n{last}\nexit $code"
+    ended = batch(slurm, tmp_path, script, "--nodes=2", "--nodelist=n1,n2", "--gpus-per-node=2")
+    assert ended.code == 0, ended.output
+    assert places(ended.output) == expected(
+        *((host, local, node) for node, host in enumerate(("n1", "n2")) for local in (0, 1))
+    )
 
 
 def test_arguments_and_variables_arrive_byte_for_byte(slurm: Slurm, tmp_path: Path) -> None:
@@ -359,6 +380,15 @@ def test_srun_is_killed(slurm: Slurm, tmp_path: Path) -> None:
     ended = slurm.wait(job)
     assert ended.code == 75, ended.output
     assert "lost " in ended.output
+
+
+def test_why_srun_waits_for_gpus_that_were_requested_in_total(slurm: Slurm, tmp_path: Path) -> None:
+    script = f"{OTHER_STEP}\n{DSRUN} --no_python true"
+    job = slurm.sbatch(script, f"--chdir={tmp_path}", "--nodes=2", "--gpus=4")
+    said = "dsrun: srun: waits if other steps of this job have its GPUs"
+    wait_for(lambda: said in slurm.output(job), "dsrun to say why it waits")
+    slurm.run("scancel", str(job))
+    assert slurm.wait(job).state == "CANCELLED"
 
 
 def test_dsrun_is_killed_while_srun_waits_for_other_steps(slurm: Slurm, tmp_path: Path) -> None:

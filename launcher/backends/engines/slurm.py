@@ -7,14 +7,17 @@ import os
 from ...common.network import same_host
 from ...resources import allocation
 from .. import base
+from ..events import EngineOutput
 from . import base as engine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...common.loop import Loop
     from ...specs.backend import BackendSettings
     from ...specs.plan import Node
+    from ..events import Emit
 
 OF_TASKS = (
     *("SLURM_CPUS_PER_TASK", "SRUN_CPUS_PER_TASK", "SLURM_GPUS_PER_TASK", "SLURM_TRES_PER_TASK"),
@@ -27,6 +30,17 @@ They are meant for workers. A node launcher, one task per node, would get one wo
 node: one GPU of eight, or the cores of one rank.
 """
 
+IN_TOTAL = ("SLURM_GPUS", "SLURM_GPUS_PER_TASK")
+"""Variables of a job whose GPUs were requested as a number for all nodes together.
+
+Slurm 22.05 gives a step that overlaps with others only some of them.
+"""
+
+WAITS = (
+    "srun: waits if other steps of this job have its GPUs, as these were requested in total (--gpus"
+    " or --gpus-per-task); squeue --steps names the steps"
+)
+
 
 class Slurm(engine.Engine):
     """Runs `srun`, with one part for every component of a heterogeneous job."""
@@ -36,6 +50,7 @@ class Slurm(engine.Engine):
     aliases = (
         *(("N", "nodes"), ("n", "ntasks"), ("w", "nodelist"), ("D", "chdir")),
         *(("i", "input"), ("l", "label"), ("K", "kill-on-bad-exit"), ("m", "distribution")),
+        ("exclusive", "overlap"),
     )
 
     def __init__(self, settings: BackendSettings) -> None:
@@ -83,7 +98,7 @@ class Slurm(engine.Engine):
             ("--label",),
             ("--chdir=/",),
             *([("--cpu-bind=none",)] if self._unbinds() else []),
-            *([("--overlap",)] if _in_a_step() or self._runs else []),
+            *([("--overlap",)] if self._shares() else []),
         ]
 
     def tasks(self, nodes: Sequence[Node]) -> Sequence[Node]:
@@ -92,6 +107,12 @@ class Slurm(engine.Engine):
             return nodes
         order = {host.name: at for at, host in enumerate(self._held.hosts)}
         return sorted(nodes, key=lambda node: order[self._names([node.host.name])[0]])
+
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
+        """Run srun; tell why it may wait, for srun itself does not."""
+        if not self._shares():
+            emit(EngineOutput(WAITS))
+        super().start(nodes, loop, emit, dial)
 
     def fault_tolerance(self) -> list[engine.Argument]:
         """Return what makes the step continue without a task, or a node (srun(1))."""
@@ -112,6 +133,14 @@ class Slurm(engine.Engine):
             return [*plain, (f"--nodelist={','.join(hosts)}",)]
         gpus = _gpus_of_tasks()
         return [*plain, *([(f"--gpus={gpus}",)] if gpus else [])]
+
+    def _shares(self) -> bool:
+        """Return whether its step shares the nodes with all other steps of the job.
+
+        Otherwise it waits for their end. The shell of `srun --pty` would wait for itself.
+        """
+        in_total = any(map(os.environ.get, IN_TOTAL))
+        return not in_total or _in_a_step() or bool(self._runs)
 
     def _unbinds(self) -> bool:
         """Return whether to turn off Slurm's binding: if dsrun binds, or the user chose none."""
@@ -149,10 +178,7 @@ def _gpus_of_tasks() -> int:
 
 
 def _in_a_step() -> bool:
-    """Return whether this runs in a step of the job, as a shell of `srun --pty` does.
-
-    A new step would wait for the resources of that step, unless they overlap (srun(1)).
-    """
+    """Return whether this runs in a step of the job, as a shell of `srun --pty` does."""
     from ...resources.slurm import FIRST_SPECIAL_STEP
 
     step = os.environ.get("SLURM_STEP_ID", "")

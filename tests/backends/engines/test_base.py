@@ -259,6 +259,7 @@ def test_slurm_starts_one_task_a_node() -> None:
     assert own_words("slurm", nodes(n1=2, n2=2, n3=2, n4=2)) == [
         *("--nodes=4", "--ntasks=4", "--ntasks-per-node=1", "--mpi=none"),
         *("--kill-on-bad-exit=1", "--input=none", "--label", "--chdir=/", "--cpu-bind=none"),
+        "--overlap",
     ]
     assert "--nodelist=n3,n1" in own_words("slurm", nodes(n3=2, n1=2))
 
@@ -315,8 +316,11 @@ def test_slurm_starts_one_task_a_rank_in_the_order_of_the_hosts() -> None:
     ]
 
 
-def test_a_shell_in_a_step_shares_it_with_the_new_one(in_slurm: pytest.MonkeyPatch) -> None:
-    assert "--overlap" not in own_words("slurm", nodes(n1=1))
+def test_slurms_step_shares_the_nodes_with_others(in_slurm: pytest.MonkeyPatch) -> None:
+    assert "--overlap" in own_words("slurm", nodes(n1=1))
+    alone = SETTINGS._replace(args=("--exclusive",))
+    assert "--overlap" not in own_words("slurm", nodes(n1=1), alone)
+    in_slurm.setenv("SLURM_GPUS", "10")
     in_slurm.setenv("SLURM_STEP_ID", str(0xFFFFFFFB))  # the batch script
     assert "--overlap" not in own_words("slurm", nodes(n1=1))
     in_slurm.setenv("SLURM_STEP_ID", "0")
