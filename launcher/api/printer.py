@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from ..common.text import plain
 from ..head.output.labels import Labeller, Sanitizer
 
 TYPE_CHECKING = False
@@ -45,7 +46,7 @@ class Printer:
         """Print lines without a line end, and the report."""
         for (_, stream), labeller in self._labellers.items():
             show(stream, labeller.end())
-        show(2, f"{report}\n".encode("utf-8", "replace") if report else b"")
+        show(2, f"{plain(report)}\n".encode("utf-8", "replace") if report else b"")
 
 
 def show(stream: int, data: bytes) -> None:

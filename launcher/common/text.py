@@ -6,11 +6,12 @@ import re
 
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*[mK]")
 
-# Control characters of both sets (ECMA-48) except tab and line feed, and the characters that change
-# the direction of text (Unicode TR9).
+# Control characters of both sets (ECMA-48) except tab and line feed, the characters that change the
+# direction of text (Unicode TR9), and bytes that were no UTF-8 (PEP 383): they may be controls.
 _CONTROLS = {
     **{code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if code not in {9, 10}},
     **{code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))},
+    **{0xDC00 + byte: f"\\x{byte:02x}" for byte in range(128, 256)},
 }
 
 

@@ -40,6 +40,11 @@ def test_what_may_harm_a_terminal_is_not_printed(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "ab \x1b[31mred\N{REPLACEMENT CHARACTER}\n"
 
 
+def test_nor_in_a_report(capsys: pytest.CaptureFixture[str]) -> None:
+    Printer().end("rank 0 failed\n  \x1b]0;title\x07")
+    assert capsys.readouterr().err == "rank 0 failed\n  \\x1b]0;title\\x07\n"
+
+
 def test_a_program_without_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stderr", None)
     Printer().message("unseen")

@@ -13,6 +13,8 @@ from dsrun.launcher.common.text import plain
         ("a\tb\nc é 漢 \u200e", "a\tb\nc é 漢 \u200e"),
         ("\x1b[31mred\x1b[0m \x1b[2J", r"red \x1b[2J"),
         ("\x9b2J\x85\x7f\x07\r\0", r"\x9b2J\x85\x7f\x07\x0d\x00"),
+        # Bytes that were no UTF-8 (PEP 383); two of them could make a control again.
+        ("\udc9b2J\udcc2\udc9d0;\udce9", r"\x9b2J\xc2\x9d0;\xe9"),
         ("\u202a\u202e\u2066\u2069\u202f\u2065", "\\u202a\\u202e\\u2066\\u2069\u202f\u2065"),
     ],
 )

@@ -12,7 +12,8 @@ LONGEST = 64 * 1024
 """Bytes of a line beyond which it is printed in pieces; later pieces have a plus for the bar."""
 
 # The beginning of a UTF-8 character whose rest has not come yet.
-_CUT_OFF = re.compile(rb"(?:[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2})\Z")
+_CHARACTER = rb"[\xc2-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf4][\x80-\xbf]{0,2}"
+_CUT_OFF = re.compile(rb"(?:%b)\Z" % _CHARACTER)
 
 # The patterns below are for terminals only, and are compiled when first used.
 
@@ -29,19 +30,21 @@ _SEQUENCE = (
 # of it, or after a control character.
 _STRAY = rb"\x1b(?!\[(?:[0-9:;]*m|0*K))"
 
-# The beginning of a sequence, or of a character that may have to be removed, without its end.
-_BEGUN = rb"(?:\x1b(?:[ -/]+|\[[0-?]*[ -/]*|[\]PX^_][^\x07\x1b\n]*\x1b?)?|\xc2|\xe2[\x80-\xbf]?)\Z"
+# The beginning of a character, or of a sequence of a usual length, without its end. Of a string,
+# only what begins it and what may begin its end matters for what follows.
+_BEGUN = (
+    rb"(?:(?P<string>\x1b[\]PX^_])[^\x07\x1b\n]*(?P<end>\x1b?)"
+    rb"|\x1b(?:[ -/]{1,8}|\[[0-?]{0,99}[ -/]{0,8})?|%b)\Z" % _CHARACTER
+)
 
 # Control characters of one byte, except those that progress bars need: \b, \t, \n and \r.
 _CONTROLS = bytes({*range(32), 127} - {*b"\b\t\n\r\x1b"})
 
-# In UTF-8: C1 controls (ECMA-48; some terminals treat them like escape sequences) and characters
-# that change the direction of text (Unicode TR9: LRE to RLO, LRI to PDI). A first byte without the
-# rest is removed as well: removing what is between the two would make the character whole.
-_HIDDEN = (
-    rb"\xc2(?![\xa0-\xbf])[\x80-\x9f]?"
-    rb"|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9]|(?![\x80-\xbf]{2}))"
-)
+# C1 controls (ECMA-48; some terminals treat them like escape sequences), in UTF-8 and as bytes that
+# are no UTF-8, and characters that change the direction of text (Unicode TR9: LRE to RLO, LRI to
+# PDI). Their first byte without the rest is removed as well: removing what is between the two would
+# make the character whole.
+_HIDDEN = "[\x80-\x9f\udc80-\udc9f\u202a-\u202e\u2066-\u2069\udcc2\udce2]"
 
 
 class Sanitizer:
@@ -51,15 +54,26 @@ class Sanitizer:
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """Return what is safe to print; an unfinished sequence is held back until the next call."""
-        if self._held or b"\x1b" in data or re.search(_BEGUN, data[-2:]):
-            data = self._held + data
-            begun = re.search(_BEGUN, data[-LONGEST:])
-            cut = len(data) - (len(begun[0]) if begun else 0)
-            data, self._held = data[:cut], data[cut:]
+        """Return what is safe to print.
+
+        An unfinished sequence or character is held back until the next call.
+        """
+        if self._held or b"\x1b" in data or re.search(_BEGUN, data[-3:]):
+            data = self._hold(self._held + data)
             data = re.sub(_STRAY, b"", re.sub(_SEQUENCE, b"", data))
         data = data.translate(None, _CONTROLS)
-        return data if data.isascii() else re.sub(_HIDDEN, b"", data)
+        return data if data.isascii() else _visible(data)
+
+    def _hold(self, data: bytes) -> bytes:
+        """Return a block without what is unfinished at its end."""
+        # The last escape may begin the end of a string, which began with the one before.
+        escape = data.rfind(b"\x1b", 0, -1)
+        begun = re.compile(_BEGUN).search(data, escape if escape >= 0 else max(len(data) - 3, 0))
+        if begun is None:
+            self._held = b""
+            return data
+        self._held = begun["string"] + begun["end"] if begun["string"] else begun[0]
+        return data[: begun.start()]
 
 
 class Labeller:
@@ -175,6 +189,12 @@ class Labeller:
         if not self.label or not whole:
             return whole
         return first + whole[:-1].replace(b"\n", b"\n" + self.label) + b"\n"
+
+
+def _visible(data: bytes) -> bytes:
+    """Return text without hidden characters; other bytes that are no UTF-8 stay as they are."""
+    text = re.sub(_HIDDEN, "", data.decode("utf-8", "surrogateescape"))
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _latest(line: bytes) -> bytes:

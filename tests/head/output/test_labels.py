@@ -173,8 +173,14 @@ def test_lines_are_split_in_linear_time(line: str) -> None:
         (b"a\0b\x05c\x07d\x0be\x0cf\x0eg\x0fh\x18i\x1aj\x7fk", b"abcdefghijk"),
         ("a\x9b2Jb\x9d0;t\x07c\x80d\x9fe\x85f".encode(), b"a2Jb0;tcdef"),
         ("a\u202ab\u202ec\u2066d\u2069e".encode(), b"abcde"),
-        # Bytes that are no UTF-8.
-        (b"\xff\xc3\x9b\x9b\xe9\n", None),
+        # Bytes that are no UTF-8; those of C1 are acted upon as they are (xterm without UTF-8).
+        (b"\xff\xc3\x9b\x9b\xe9\n", b"\xff\xc3\x9b\xe9\n"),
+        (b"a\x9b2Jb\x90c\x9d0;t\x07\x9cd\xa0\xbf", b"a2Jbc0;td\xa0\xbf"),
+        (
+            b"\xc0\x9b \xe0\x82\x9b \xf0\x80\x82\x9b \xed\xb2\x9b \xf4\x90\x80\x80 ",
+            b"\xc0 \xe0 \xf0 \xed\xb2 \xf4 ",
+        ),
+        ("ۛ\u2014\ud7db\U0001f600\U000d06db\U0010ffff".encode(), None),
     ],
 )
 def test_harmful_sequences_are_taken_out(data: bytes, left: bytes | None) -> None:
@@ -221,6 +227,47 @@ def test_only_colours_are_left_however_the_stream_is_cut() -> None:
             left = sanitized(blocks)
             assert not re.search(rb"\x1b(?!\[(?:[0-9:;]*m|0*K))|\x07", left), blocks
             assert not re.search("[\x80-\x9f\u202e]", left.decode(errors="replace")), blocks
+
+
+# Of characters in UTF-8 that a terminal should show, and of what it should not get.
+_PIECES = ["é".encode(), "—".encode(), "漢".encode(), "😀".encode(), b"a", b"\n", b"\x1b[31m"]
+_BAD = [bytes([byte]) for byte in (*range(0x80, 0x100, 5), 0x9B, 0x9D, 0xC2, 0xE2)]
+_BAD += [b"\x07", b"\x1b[2J", "\u202e".encode(), "\x9b".encode(), b"\xc0\x9b"]
+
+
+def test_no_byte_of_a_control_is_left_whatever_comes_however_it_is_cut() -> None:
+    chance = random.Random(4)
+    for _ in range(20_000):
+        data = b"".join(chance.choices(_PIECES + _BAD, k=chance.randrange(1, 12)))
+        left = sanitized(cut(data, chance)).decode("utf-8", "surrogateescape")
+        assert not re.search("[\x80-\x9f\udc80-\udc9f\u202e\x07]", left), data
+
+
+def test_text_is_left_as_it_is_however_it_is_cut() -> None:
+    chance = random.Random(5)
+    for _ in range(5000):
+        data = b"".join(chance.choices(_PIECES, k=chance.randrange(1, 12)))
+        assert sanitized(cut(data, chance)) == data
+
+
+@pytest.mark.parametrize("begun", [b"\x9b", b"\xe2", b"\x1b[", b"\x1b]"])
+@pytest.mark.parametrize("then", [b"0", b"\x1b["])
+def test_a_stream_is_cleaned_in_linear_time(begun: bytes, then: bytes) -> None:
+    def feed(size: int) -> None:
+        for end in (b"", b"\n"):
+            assert len(sanitized([begun + then * size + end])) <= 2 * size + 3
+            assert len(sanitized([(begun + then) * size + end])) <= 5 * size + 1
+
+    assert growth(feed, 2000) < LINEAR
+
+
+@pytest.mark.parametrize("begun", [b"\x1b]0;", b"\x1b[", b"\x1b ", b"\xe2"])
+@pytest.mark.parametrize("then", [b" ", b"\x80"])
+def test_it_is_so_byte_by_byte(begun: bytes, then: bytes) -> None:
+    def feed(size: int) -> None:
+        assert len(sanitized([begun, *[then] * size])) <= size + 3
+
+    assert growth(feed, 1000) < LINEAR
 
 
 def test_a_string_that_never_ends_takes_no_other_lines_with_it() -> None:
