@@ -148,7 +148,8 @@ def _waits(pid: int, files: dict[int, int]) -> Iterator[tuple[int, _Wait]]:
         for task in islice(os.listdir(folder), MOST_THREADS):
             with suppress(OSError):  # the thread has ended
                 wait = _wait(pid, _line(f"{folder}/{task}/syscall"), files)
-                if int(task) == pid or wait.gloo or not _of_torch(f"{folder}/{task}/comm"):
+                counts = wait.inodes and not _of_torch(f"{folder}/{task}/comm")
+                if int(task) == pid or wait.gloo or counts:
                     yield int(task), wait
 
 
