@@ -12,6 +12,7 @@ from ...backends.events import (
     SessionStarted,
     TokenAnnounced,
 )
+from ...common.boundary import unexpected
 from ...common.errors import DsrunError
 from ...control import frames, messages
 from ...control.connection import Connection
@@ -277,6 +278,20 @@ class Fleet:
     # -- frames of nodes --------------------------------------------------------------------
 
     def _on_frame(self, node: NodeConnection, kind: int, body: bytes) -> None:
+        """Handle a frame: the boundary behind which nothing that a node sends ends more than it.
+
+        Raises:
+            BadFrame: it is not valid, or could not be handled, whatever the reason is.
+            DsrunError: the run cannot go on.
+        """
+        try:
+            self._handle(node, kind, body)
+        except (frames.BadFrame, DsrunError):
+            raise
+        except Exception as error:
+            raise frames.BadFrame(unexpected(error, self._log)) from None
+
+    def _handle(self, node: NodeConnection, kind: int, body: bytes) -> None:
         if kind in self.services:
             self.services[kind](node, body)
             return

@@ -15,6 +15,7 @@ from dsrun.launcher.backends.events import (
     SessionEnded,
     TokenAnnounced,
 )
+from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import BEATS, End
 from dsrun.launcher.head.fleet.events import (
@@ -51,6 +52,42 @@ FROM_NODES = (
 def kinds(events: list[Any]) -> list[tuple[str, str, int | None]]:
     """What has come of nodes: the event, whose it is, and the frame's kind."""
     return [(type(e).__name__, e.node.name, getattr(e, "kind", None)) for e in events]
+
+
+# -- what cannot be handled ----------------------------------------------------------------------
+
+
+def test_what_nobody_has_foreseen_ends_only_the_node_that_has_sent_it(
+    fleet_of: FleetOf, unexpected_faults: list[Exception]
+) -> None:
+    job = fleet_of("n0", "n1")
+    job.listen("n0", "n1")
+
+    def fails(_node: object, _body: bytes) -> None:
+        raise KeyError("x\x1b[2J")
+
+    job.fleet.services[frames.USAGE] = fails
+    job.node("n1").says(frames.pack(frames.USAGE))
+    job.step()
+    fault = f"it sent an invalid frame of kind {frames.USAGE}: KeyError: 'x\\x1b[2J'"
+    assert job.fleet.nodes[1].lost == fault
+    assert job.fleet.nodes[0].connected
+    (traceback,) = job.said("debug")
+    assert traceback.startswith("Traceback (most recent call last):\n")
+    assert [repr(error) for error in unexpected_faults] == ["KeyError('x\\x1b[2J')"]
+    unexpected_faults.clear()
+
+
+def test_an_error_of_the_user_is_none_of_the_node(fleet_of: FleetOf) -> None:
+    job = fleet_of("n0")
+
+    def fails(_node: object, _body: bytes) -> None:
+        raise UsageError("--sync: no such folder")
+
+    job.fleet.services[frames.USAGE] = fails
+    job.node("n0").says(frames.pack(frames.USAGE))
+    with pytest.raises(UsageError):
+        job.step()
 
 
 # -- who is told ----------------------------------------------------------------------------------
