@@ -8,6 +8,7 @@ import os
 import stat
 import subprocess
 import sys
+import venv
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -444,6 +445,19 @@ def test_workers_on_cpus_that_nobody_asked_for_are_told_of(
     done = dsrun(folder, *words, "x.py")
     assert done.returncode == 0
     assert own_lines(done.stderr) == ([f"dsrun: {NO_DEVICES}"] if told else [])
+
+
+def test_a_first_run_without_torch_says_what_to_install(folder: Path) -> None:
+    venv.create(folder / "bare", symlinks=True)
+    python = folder / "bare/bin/python"
+    (folder / "x.py").write_text("import torch\n")
+    done = dsrun(folder, "--python", str(python), "--num_gpus=1", "--accelerator=cpu", "x.py")
+    assert done.returncode == 1
+    install = f"{python} -m pip install torch (or --python)"
+    check, *lines = [line for line in done.stderr.splitlines() if "torch" in line]
+    assert check == f"dsrun: check: localhost: torch is not installed for {python}; {install}"
+    assert f"  why: torch is not installed for {python}" in lines
+    assert f"  try: {install}" in lines
 
 
 def test_help_of_a_script_is_the_scripts(folder: Path) -> None:

@@ -54,7 +54,7 @@ def execute(command: ToolCommand) -> int:
         waiting = Waiting(loop)
         try:
             reached = connect(prepared, waiting, console, stack)
-            check = Check(prepared.job, reached, waiting, console)
+            check = Check(prepared.job, reached, waiting, console, torch=not command.rest)
             verdict = check.run(report=command.own["report"], strict=options.strict)
             full = check.full(verdict) if command.own["full"] else None
         except Ended as ended:
@@ -67,8 +67,12 @@ def execute(command: ToolCommand) -> int:
 class Check:
     """Asks nodes, and compares them."""
 
-    def __init__(self, job: JobSpec, reached: Reached, waiting: Waiting, console: Console) -> None:
+    def __init__(
+        self, job: JobSpec, reached: Reached, waiting: Waiting, console: Console, *, torch: bool
+    ) -> None:
+        """Prepare to ask; `torch` is needed on every node, whatever the script imports."""
         self._job = job
+        self._torch = torch
         self._reached = reached
         self._programs = reached.programs
         self._waiting = waiting
@@ -144,7 +148,8 @@ class Check:
 
     def _compare(self, answers: Mapping[str, Answer]) -> list[Finding]:
         """Return the findings of the quick check, with the names of the files that differ."""
-        subjects = [one for name in answers if (one := subject(name, answers[name]))]
+        known = (subject(name, answer, torch=self._torch) for name, answer in answers.items())
+        subjects = [one for one in known if one]
         return findings(subjects, self._files(subjects))
 
     def _files(self, subjects: Sequence[Subject]) -> dict[str, list[str]]:

@@ -74,6 +74,7 @@ class Facts(NamedTuple):
         cpus: how many the workers may use at a time; a cgroup's quota counts.
         spaces: the folders of the job.
         devices: the visible devices, as far as their driver describes them.
+        imports_torch: whether the script is a Python script that imports torch.
     """
 
     wall: float
@@ -90,6 +91,7 @@ class Facts(NamedTuple):
     cpus: float
     spaces: tuple[Space, ...] = ()
     devices: tuple[DeviceFacts, ...] = ()
+    imports_torch: bool = False
 
 
 MOST_FILES = 2000

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import venv
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,6 +90,30 @@ def test_the_matrices_of_a_full_check_become_a_picture(dsrun_check: Check) -> No
     assert schemas.faults("check", value) == []
     assert [one["step"] for one in value["full"]] == ["network", "devices", "collectives"]
     assert "<svg" in (dsrun_check.folder / "m.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "warned"), [("import torch\n", True), (None, True), ("print(1)\n", False)]
+)
+def test_a_python_without_torch_is_not_ok(
+    dsrun_check: Check, script: str | None, warned: bool
+) -> None:
+    venv.create(dsrun_check.folder / "bare", symlinks=True)
+    python = dsrun_check.folder / "bare/bin/python"
+    (dsrun_check.folder / "t.py").write_text(script or "")
+    code, out, err = dsrun_check("--json", "--python", str(python), *(["t.py"] if script else []))
+    assert (code, err) == (0, "")
+    (node,) = json.loads(out)["nodes"]
+    found = [one for one in json.loads(out)["findings"] if one["code"] == "torch-missing"]
+    assert [(one["severity"], one["nodes"], one["text"], one["advice"]) for one in found] == [
+        (
+            "warning",
+            ["localhost"],
+            f"torch is not installed for {python}",
+            f"{python} -m pip install torch (or --python)",
+        )
+    ] * warned
+    assert (node["state"] == "ok") <= (not warned)
 
 
 def test_help(dsrun_check: Check) -> None:

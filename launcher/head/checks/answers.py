@@ -96,8 +96,8 @@ class Question:
             self._programs.loop.call_later(0.0, self._on_over)
 
 
-def subject(name: str, answer: Answer) -> Subject | None:
-    """Return a node as it is compared; None if it has no facts."""
+def subject(name: str, answer: Answer, *, torch: bool = False) -> Subject | None:
+    """Return a node as it is compared, None if it has no facts; `torch` is needed in any case."""
     hello = answer.hello
     if hello is None or hello.facts is None:
         return None
@@ -108,6 +108,7 @@ def subject(name: str, answer: Answer) -> Subject | None:
         workers=hello.slots,
         accelerator=hello.accelerator,
         ahead=(wall - answer.arrived, wall - answer.sent),
+        needs_torch=torch or hello.facts.imports_torch,
     )
 
 

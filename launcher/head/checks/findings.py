@@ -66,6 +66,12 @@ TABLE: dict[str, Rule] = {
         "The rest of torch's version differs, or torch is found on other nodes only.",
         SAME_PACKAGES,
     ),
+    "torch-missing": Rule(
+        Severity.WARNING,
+        "The workers' Python has no torch, and the script imports it, or `dsrun-check` is given no"
+        " script.",
+        "PYTHON -m pip install torch (or --python)",
+    ),
     "nccl": Rule(
         Severity.ERROR,
         "NCCL's version differs between nodes with devices.",

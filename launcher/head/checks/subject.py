@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...common.text import plain
 from ...common.values import NamedTuple
 from ..fleet.hosts import some_of
 
@@ -27,6 +28,7 @@ class Subject(NamedTuple):
         accelerator: the kind of its devices, "" if not known.
         ahead: seconds by which its wall clock is ahead of this machine's, at least and at most;
             None if not known.
+        needs_torch: whether its workers will import torch, as far as that is known.
     """
 
     name: str
@@ -35,6 +37,7 @@ class Subject(NamedTuple):
     slots: tuple[Slot, ...] | None = None
     accelerator: str = ""
     ahead: tuple[float, float] | None = None
+    needs_torch: bool = False
 
     @property
     def has_gpus(self) -> bool:
@@ -60,6 +63,13 @@ class Odd(NamedTuple):
     def words(self, what: str) -> str:
         """Return e.g. `torch 2.3.1, but 2.4.0 on n1 and n2`."""
         return f"{what} {shown(self.value)}, but {shown(self.common)} on {some_of(self.holders)}"
+
+
+def python_of(facts: Facts) -> str:
+    """Return the path of the workers' Python, as a person can paste it into a shell."""
+    from shlex import quote
+
+    return quote(plain(facts.python_path))
 
 
 def odd_ones(subjects: Sequence[Subject], value: Callable[[Subject], str | None]) -> list[Odd]:

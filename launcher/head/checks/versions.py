@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from ..fleet.hosts import some_of
 from .findings import finding
-from .subject import odd_ones, shown
+from .subject import odd_ones, python_of, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from ...control.facts import Facts
     from .findings import Finding
     from .subject import Odd, Subject
 
@@ -40,6 +41,10 @@ def _python(subjects: Sequence[Subject]) -> Iterator[Finding]:
 
 def _torch(subjects: Sequence[Subject]) -> Iterator[Finding]:
     """Yield other versions of torch; builds are compared among nodes with the same version."""
+    for one in filter(_lacks_torch, subjects):
+        text, advice = no_torch(one.facts)
+        yield finding("torch-missing", [one.name], text)._replace(advice=advice)
+    subjects = [one for one in subjects if not _lacks_torch(one)]
     having = [one for one in subjects if "torch" in one.facts.versions]
     if not having:
         return
@@ -50,6 +55,17 @@ def _torch(subjects: Sequence[Subject]) -> Iterator[Finding]:
     rest = [one for one in subjects if one.name not in named]
     for odd in odd_ones(rest, lambda one: one.facts.versions.get("torch", "")):
         yield finding("torch-build", odd.nodes, odd.words("torch"))
+
+
+def no_torch(facts: Facts) -> tuple[str, str]:
+    """Return what is said of a Python without torch, and what to do."""
+    python = python_of(facts)
+    return f"torch is not installed for {python}", f"{python} -m pip install torch (or --python)"
+
+
+def _lacks_torch(one: Subject) -> bool:
+    """Return whether torch is needed and not there; of some Pythons nothing is known."""
+    return one.needs_torch and bool(one.facts.python) and "torch" not in one.facts.versions
 
 
 def _packages(subjects: Sequence[Subject]) -> Iterator[Finding]:

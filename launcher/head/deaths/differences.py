@@ -1,4 +1,4 @@
-"""Failures of imports that come from differences between the nodes. Pure."""
+"""Failures of imports: what differs between the nodes, and what is not installed at all. Pure."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ...control.facts import Facts
+    from ...specs.program import Program
+    from ...specs.verdict import Verdict
     from .classify import Found
 
     NodeFacts = Sequence[tuple[str, Facts]]
@@ -23,17 +25,37 @@ _MODULE = re.compile(r"No module named '?([\w]+)")
 
 def missing_here(found: Found, facts: NodeFacts) -> str:
     """Return which other nodes have the module that is missing on this one, "" for none."""
-    match = _MODULE.search(found.sentence) if found.row.name == "module-missing" else None
-    if match is None:
-        return ""
-    name = match[1].lower()
+    module = _missing_module(found)
+    name = module.lower()
     having = {host: one.versions[name] for host, one in facts if name in one.versions}
-    if not having or found.host in having:
+    if not module or not having or found.host in having:
         return ""
     version = next(iter(having.values()))
-    return (
-        f"{match[1]} is missing on {found.host}, but installed on {some_of([*having])} ({version})"
-    )
+    return f"{module} is missing on {found.host}, but installed on {some_of([*having])} ({version})"
+
+
+def _missing_module(found: Found) -> str:
+    """Return the name of the module that an import has not found, "" for another failure."""
+    if found.row.name == "torch-missing":
+        return "torch"
+    match = _MODULE.search(found.sentence) if found.row.name == "module-missing" else None
+    return match[1] if match else ""
+
+
+def not_installed(found: Found, facts: NodeFacts, program: Program | None) -> Verdict | None:
+    """Return what to install for which Python if no node has it; None if that is not known."""
+    module, here = _missing_module(found), dict(facts).get(found.host)
+    of_python = program is not None and not program.no_python
+    if not (module and of_python and here) or any(module in one.versions for _, one in facts):
+        return None
+    from ..checks.subject import python_of
+    from ..checks.versions import no_torch
+
+    if module == "torch":
+        sentence, advice = no_torch(here)
+        return found.verdict._replace(sentence=sentence, advice=advice)
+    advice = f"install it for {python_of(here)}, or choose another one (--python)"
+    return found.verdict._replace(advice=advice) if len(facts) == 1 else None
 
 
 def versions(found: Found, facts: NodeFacts) -> str:

@@ -46,6 +46,16 @@ INSTALL_ROWS = (
         FITTING,
     ),
     Row(
+        "torch-missing",
+        SCRIPT,
+        NO,
+        said("No module named "),
+        "torch is not installed for the Python of this worker",
+        "install it there (PYTHON -m pip install torch), or choose another one (--python)",
+        raised=("ModuleNotFoundError", "ImportError"),
+        pattern=r"No module named '?torch\b'?$",
+    ),
+    Row(
         "module-missing",
         SCRIPT,
         NO,

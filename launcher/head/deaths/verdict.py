@@ -10,7 +10,7 @@ from ...common.values import NamedTuple
 from ...specs.verdict import FailureClass, Retry, Verdict
 from ..report.report import Failure, Loss
 from .classify import explain
-from .differences import missing_here, versions
+from .differences import missing_here, not_installed, versions
 from .hints import hint
 
 TYPE_CHECKING = False
@@ -76,7 +76,8 @@ def _of_failures(report: Report) -> Explanation:
         text = look(found, report.facts)
         if text:
             return Explanation(found.verdict._replace(sentence=text), says_more=True)
-    return Explanation(found.verdict, says_more=not found.own)
+    wanted = not_installed(found, report.facts, report.ran[0])
+    return Explanation(wanted or found.verdict, says_more=not found.own)
 
 
 def of_exit(host: str, ended: Exit, output: str, others: Iterable[str] = ()) -> Verdict:

@@ -114,4 +114,5 @@ def subject(node: RunNode) -> Subject:
         slots=slots,
         accelerator=hello.accelerator,
         ahead=node.ahead,
+        needs_torch=hello.facts.imports_torch,
     )

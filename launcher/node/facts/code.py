@@ -1,8 +1,9 @@
-"""The code of a job on this node: a digest of its script, and of the Python files around it."""
+"""The code of a job on this node: its script, and a digest of the Python files around it."""
 
 from __future__ import annotations
 
 import os
+import re
 import time
 from contextlib import suppress
 from importlib import import_module
@@ -26,6 +27,8 @@ DATA = 1000
 SECONDS = 0.2
 """How long to look: a file system may take a millisecond for each file."""
 
+_IMPORTS_TORCH = rb"^[ \t]*(from[ \t]+torch[ \t.]|import[ \t]([^\n#]*[ \t,])?torch(?!\w))"
+
 SHA = ("_sha2", "_sha256", "hashlib")
 """Modules with SHA-256, in Python from 3.12 on and before; `hashlib` loads OpenSSL, which takes ten
 times as long."""
@@ -34,15 +37,23 @@ SKIPPED = frozenset({"__pycache__", "node_modules", "site-packages", "dist-packa
 """Folders that have no code of the job; neither have those whose names begin with a dot."""
 
 
-def script_digest(path: str) -> str:
-    """Return the SHA-256 of a script, "" if there is none that can be read."""
+def content(path: str) -> bytes | None:
+    """Return the content of a script, None if there is none that can be read, or it is large."""
     try:
         with open(path, "rb") as file:
-            if os.fstat(file.fileno()).st_size > LARGEST:
-                return ""
-            return _sha256(file.read())
+            return None if os.fstat(file.fileno()).st_size > LARGEST else file.read()
     except OSError:
-        return ""
+        return None
+
+
+def digest(data: bytes | None) -> str:
+    """Return the SHA-256 of a script in hex, "" for None."""
+    return "" if data is None else _sha256(data)
+
+
+def imports_torch(data: bytes | None) -> bool:
+    """Return whether a Python script has a line that imports torch itself."""
+    return data is not None and re.search(_IMPORTS_TORCH, data, re.MULTILINE) is not None
 
 
 def python_files(folder: str) -> dict[str, int] | None:

@@ -29,12 +29,13 @@ def collect(setup: NodeSetup) -> Facts:
     files = code.python_files(workdir)
     spaces = machine.spaces(workdir, setup.folder.path if setup.folder else "", environ)
     devices, cuda = _answered(question)
+    script = _script(setup, workdir)
     return Facts(
         wall=time.time(),
         python=python.version,
         python_path=to_wire(python.path),
         versions={name: to_wire(one) for name, one in (versions | cuda).items()},
-        script=_script(setup, workdir),
+        script=code.digest(script),
         files=code.files_digest(files),
         file_count=MOST_FILES + 1 if files is None else len(files),
         env={name: to_wire(one) for name, one in variables.that_matter(environ).items()},
@@ -44,6 +45,7 @@ def collect(setup: NodeSetup) -> Facts:
         cpus=machine.cpus(),
         spaces=tuple(one._replace(path=to_wire(one.path)) for one in spaces),
         devices=devices,
+        imports_torch=not setup.program.no_python and code.imports_torch(script),
     )
 
 
@@ -53,11 +55,11 @@ def environ_of(setup: NodeSetup) -> dict[str, str]:
     return {text_from_wire(name): text_from_wire(value) for name, value in wired.items()}
 
 
-def _script(setup: NodeSetup, workdir: str) -> str:
-    """Return the digest of the script; a module, or a function that was sent, has none."""
+def _script(setup: NodeSetup, workdir: str) -> bytes | None:
+    """Return the content of the script; a module, or a function that was sent, has none."""
     if setup.program.module or setup.task.payload:
-        return ""
-    return code.script_digest(os.path.join(workdir, text_from_wire(setup.program.script)))
+        return None
+    return code.content(os.path.join(workdir, text_from_wire(setup.program.script)))
 
 
 def _ask(setup: NodeSetup, folders: tuple[str, ...]) -> DeviceQuestion | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from itertools import chain
 
 from ....accelerator.hardware import sysfs
 
@@ -83,13 +84,29 @@ def _packages(folder: str) -> Iterator[tuple[str, str]]:
 
 def _torch(folders: Sequence[str]) -> dict[str, str]:
     """Return the versions of torch and of what it was built with, from its version.py."""
-    for folder in folders:
+    linked = (named for folder in folders for named in _linked(folder))
+    for folder in chain(folders, linked):
         text = sysfs.text(f"{folder}/torch/version.py")
         if text:
             found = dict(re.findall(r"^(\w+)\b[^=\n]*= *['\"]([^'\"\n]+)['\"]", text, re.MULTILINE))
             names = {"__version__": "torch", "cuda": "cuda", "hip": "hip", "xpu": "xpu"}
             return {ours: found[its] for its, ours in names.items() if its in found}
     return {}
+
+
+def _linked(folder: str) -> Iterator[str]:
+    """Yield the folders that files of a package folder name (Python's site module, setuptools)."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        if name.endswith((".pth", ".egg-link")):
+            lines = sysfs.text(f"{folder}/{name}").splitlines()
+            code = ("import ", "import\t", "#")
+            yield from (
+                os.path.join(folder, one) for one in lines if one and not one.startswith(code)
+            )
 
 
 def _driver(root: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dsrun.launcher.head.checks.findings import Severity
 from dsrun.launcher.head.checks.versions import check, check_code, differing, listed, odd_files
 
 from ...support.node_facts import GPUS, alike, subject
@@ -42,6 +43,30 @@ def test_torch_that_is_not_there_is_only_a_warning() -> None:
         ("torch-build", ("c",), "torch none, but 2.4.0+cu121 on a, b")
     ]
     assert found(*alike("a", "b", versions={})) == []
+
+
+def test_no_torch_at_all_is_told_where_it_is_needed() -> None:
+    none = alike("a", "b", versions={}, needs_torch=True)
+    other = subject("c", versions={}, python_path="/opt/my python", needs_torch=True)
+    assert found(*none, other) == [
+        ("torch-missing", ("a",), "torch is not installed for /usr/bin/python3"),
+        ("torch-missing", ("b",), "torch is not installed for /usr/bin/python3"),
+        ("torch-missing", ("c",), "torch is not installed for '/opt/my python'"),
+    ]
+    advice = [one.advice for one in check([none[0], other])]
+    assert advice == [
+        "/usr/bin/python3 -m pip install torch (or --python)",
+        "'/opt/my python' -m pip install torch (or --python)",
+    ]
+    assert [one.severity for one in check(none)] == [Severity.WARNING] * 2
+
+
+def test_a_node_without_torch_is_told_once() -> None:
+    lacking = subject("c", versions={"numpy": "1.26.4"}, needs_torch=True)
+    assert [code for code, *_ in found(*alike("a", "b", needs_torch=True), lacking)] == [
+        "torch-missing"
+    ]
+    assert found(*alike("a", "b", versions={}, python="", needs_torch=True)) == []
 
 
 def test_python_and_packages() -> None:

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from dsrun.launcher.common.errors import LOST, NO_PROGRESS
+from dsrun.launcher.control.facts import Facts
 from dsrun.launcher.control.messages import Exit
 from dsrun.launcher.head.deaths.verdict import explanation, of_exit, of_report
 from dsrun.launcher.head.report.report import Failure, Loss, Report
@@ -86,6 +87,60 @@ def test_a_difference_between_nodes_is_named() -> None:
     found = explanation(failed(missing)._replace(facts=known))
     assert found is not None
     assert found.lines[0] == "why: peft is missing on n1, but installed on n2 (0.9)"
+
+
+TORCHLESS = failed(f"{FRAME}ModuleNotFoundError: No module named 'torch'\n")
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"), [("/opt/py", "/opt/py"), ("/a b/\x1bpy", "'/a b/\\x1bpy'")]
+)
+def test_torch_that_no_node_has(path: str, shown: str) -> None:
+    known = tuple((name, facts(versions={}, python_path=path)) for name in ("n1", "n2"))
+    found = explanation(TORCHLESS._replace(facts=known, ran=(Program("t.py"), "/work")))
+    assert found is not None
+    assert found.lines == [
+        f"why: torch is not installed for {shown}",
+        f"try: {shown} -m pip install torch (or --python)",
+    ]
+    assert found.verdict[:2] == (FailureClass.SCRIPT, Retry.NO)
+
+
+def test_torch_that_only_other_nodes_have() -> None:
+    known = (("n1", facts(versions={})), ("n2", facts()))
+    found = explanation(TORCHLESS._replace(facts=known, ran=(Program("t.py"), "/work")))
+    assert found is not None
+    assert found.lines[0] == "why: torch is missing on n1, but installed on n2 (2.4.0+cu121)"
+
+
+@pytest.mark.parametrize(
+    ("known", "program"),
+    [
+        ((), Program("t.py")),  # --no_check
+        ((("n1", facts(versions={})),), Program("run.sh", no_python=True)),
+        ((("n1", facts()),), Program("t.py")),  # another Python has said so
+    ],
+)
+def test_torch_that_is_missing_for_a_python_that_is_not_known(
+    known: tuple[tuple[str, Facts], ...], program: Program
+) -> None:
+    found = explanation(TORCHLESS._replace(facts=known, ran=(program, "/work")))
+    assert found is not None
+    assert found.lines == [
+        "why: torch is not installed for the Python of this worker",
+        "try: install it there (PYTHON -m pip install torch), or choose another one (--python)",
+    ]
+
+
+def test_a_module_that_the_only_node_does_not_have() -> None:
+    missing = failed(f"{FRAME}ModuleNotFoundError: No module named 'omegaconf'\n")
+    known = (("n1", facts(python_path="/opt/py")),)
+    found = explanation(missing._replace(facts=known, ran=(Program("t.py"), "/work")))
+    assert found is not None
+    assert found.lines == ["try: install it for /opt/py, or choose another one (--python)"]
+    found = explanation(missing._replace(facts=(*known, ("n2", facts()))))
+    assert found is not None
+    assert found.lines == ["try: install the same versions on all nodes; dsrun-check compares them"]
 
 
 def test_how_the_program_was_started_comes_first() -> None:

@@ -11,6 +11,8 @@ import pytest
 from dsrun.launcher.control.facts import MOST_FILES
 from dsrun.launcher.node.facts import code
 
+from ...support.cost import LINEAR, growth
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -18,11 +20,38 @@ if TYPE_CHECKING:
 def test_a_script_is_told_by_its_content(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_bytes(b"print(1)\n")
-    assert code.script_digest(str(script)) == hashlib.sha256(b"print(1)\n").hexdigest()
-    assert code.script_digest(str(tmp_path / "none.py")) == ""
-    assert code.script_digest(str(tmp_path)) == ""
+    assert code.digest(code.content(str(script))) == hashlib.sha256(b"print(1)\n").hexdigest()
+    assert code.digest(code.content(str(tmp_path / "none.py"))) == ""
+    assert code.content(str(tmp_path)) is None
     os.truncate(script, code.LARGEST + 1)
-    assert code.script_digest(str(script)) == ""
+    assert code.content(str(script)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("import torch\n", True),
+        ("#!/usr/bin/env python\nif x:\n    from torch import nn\n", True),
+        ("import os, torch as t", True),
+        ("\tfrom torch.nn import Linear", True),
+        ("\r\nimport torch.distributed as dist\r\n", True),
+        ("import torchvision\n", False),
+        ("from torchvision import models\n", False),
+        ("import mytorch, os  # torch\n", False),
+        ("x = 'import torch'\n", False),
+        ("# import torch\n", False),
+        ("from .torch import x\n", False),
+        ("", False),
+    ],
+)
+def test_a_script_that_imports_torch(tmp_path: Path, text: str, needed: bool) -> None:
+    (tmp_path / "x.py").write_text(text)
+    assert code.imports_torch(code.content(str(tmp_path / "x.py"))) is needed
+
+
+@pytest.mark.parametrize("piece", ["import ", " ", "import a, ", "from ", "torc", "\n", "\t\r"])
+def test_no_script_is_searched_long(piece: str) -> None:
+    assert growth(lambda size: code.imports_torch(piece.encode() * size), 1000) < LINEAR
 
 
 def test_python_files_are_found_by_name_and_size(tmp_path: Path) -> None:

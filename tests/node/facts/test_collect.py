@@ -79,6 +79,14 @@ def test_a_module_and_a_function_have_no_script(make: Make) -> None:
     assert collect(make(payload="gASVBAAAAAAAAABLAS4=")).script == ""
 
 
+def test_it_is_told_whether_the_script_imports_torch(make: Make, tmp_path: Path) -> None:
+    assert not collect(make()).imports_torch
+    (tmp_path / "train.py").write_text("import torch\n")
+    assert collect(make()).imports_torch
+    assert not collect(make(Program("./train.py", no_python=True))).imports_torch
+    assert not collect(make(Program("json", module=True))).imports_torch
+
+
 def test_too_many_files_are_counted_as_one_more(make: Make, tmp_path: Path) -> None:
     for number in range(MOST_FILES):
         (tmp_path / f"{number}.py").touch()

@@ -52,6 +52,19 @@ def test_metadata_and_torchs_own_file_have_the_versions(tmp_path: Path) -> None:
     }
 
 
+def test_torch_in_a_folder_that_a_path_file_names(tmp_path: Path) -> None:
+    for name, line in (("a", "../b\n"), ("c", f"import x\n# y\n\n{tmp_path}/b\n")):
+        (tmp_path / name).mkdir()
+        file = {"a": "torch.egg-link", "c": "extra.pth"}[name]
+        (tmp_path / name / file).write_text(line)
+    assert found(tmp_path, str(tmp_path / "a")) == {}
+    (tmp_path / "b/torch").mkdir(parents=True)
+    (tmp_path / "b/torch/version.py").write_text(TORCH)
+    for name in "ac":
+        other = installed(tmp_path / f"{name}2")
+        assert found(tmp_path, str(tmp_path / name), other)["torch"] == "2.4.0+cu121"
+
+
 def test_the_first_folder_wins(tmp_path: Path) -> None:
     first = installed(tmp_path / "a", "numpy-1.0.dist-info")
     second = installed(tmp_path / "b", "numpy-2.0.dist-info", "triton-3.0.dist-info")
