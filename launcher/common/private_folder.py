@@ -13,6 +13,10 @@ PRIVATE = 0o700
 """The permissions of such a folder."""
 
 
+LINK_FAULT = "is a link, not a folder"
+"""What is wrong with a link in place of a folder, wherever it leads."""
+
+
 def cache_root(environ: Mapping[str, str]) -> str:
     """Return the user's folder for caches (XDG Base Directory Specification 0.8)."""
     given = environ.get("XDG_CACHE_HOME", "")
@@ -23,10 +27,11 @@ def private_folder(root: str, *names: str) -> str:
     """Return the folder of these names below `root`, after it and those above it are made.
 
     Raises:
-        OSError: one cannot be made, is no folder, belongs to another user, or is open to others;
-            `strerror` says so, and `filename` is its path.
+        OSError: one cannot be made, is no folder, belongs to another user, or is open to others,
+            or others could replace what is in `root`; `strerror` says so, and `filename` names it.
     """
     os.makedirs(root, PRIVATE, exist_ok=True)
+    _check_root(root)
     path = root
     for name in names:
         path = os.path.join(path, name)
@@ -37,13 +42,30 @@ def private_folder(root: str, *names: str) -> str:
     return path
 
 
+def _check_root(path: str) -> None:
+    status = os.stat(path)
+    anyone = status.st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_IWOTH
+    _refuse(
+        path,
+        {
+            "belongs to another user": status.st_uid not in {0, os.getuid()},
+            "can be changed by others; run chmod o-w": anyone,
+        },
+    )
+
+
 def _check(path: str) -> None:
     status = os.lstat(path)
     faults = {
+        LINK_FAULT: stat.S_ISLNK(status.st_mode),
         "is not a folder": not stat.S_ISDIR(status.st_mode),
         "belongs to another user": status.st_uid != os.getuid(),
         "is open to other users; run chmod 700": bool(status.st_mode & 0o077),
     }
+    _refuse(path, faults)
+
+
+def _refuse(path: str, faults: Mapping[str, bool]) -> None:
     for fault, found in faults.items():
         if found:
             raise PermissionError(1, fault, path)

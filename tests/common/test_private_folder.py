@@ -31,9 +31,29 @@ def test_what_others_could_change_is_refused(tmp_path: Path) -> None:
         private_folder(str(tmp_path), "a", "b")
     (tmp_path / "link").symlink_to("a")
     (tmp_path / "file").touch()
-    for name in ("link", "file"):
-        with pytest.raises(PermissionError, match="is not a folder"):
+    for name, fault in {"link": "is a link, not a folder", "file": "is not a folder"}.items():
+        with pytest.raises(PermissionError, match=fault):
             private_folder(str(tmp_path), name)
+
+
+def test_where_others_could_replace_it_none_is_made(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    root.chmod(0o777)
+    with pytest.raises(PermissionError, match="can be changed by others; run chmod o-w"):
+        private_folder(str(root), "a")
+    root.chmod(0o1777)
+    assert private_folder(str(root), "a") == f"{root}/a"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives a folder away")
+@pytest.mark.parametrize("mode", [0o755, 0o1777])
+def test_nor_in_a_folder_of_another_user(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+    os.chown(tmp_path, 1, 1)
+    with pytest.raises(PermissionError, match="belongs to another user") as refused:
+        private_folder(str(tmp_path), "a")
+    assert refused.value.filename == str(tmp_path)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="gives a folder away")

@@ -77,9 +77,11 @@ def caches() -> list[str]:
 def is_open(folder: str) -> bool:
     """Return whether others could replace what is in a folder."""
     try:
-        return os.stat(folder).st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_IWOTH
+        seen = os.stat(folder)
     except OSError:
         return False
+    anyone = seen.st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_IWOTH
+    return anyone or seen.st_uid not in {0, os.geteuid()}
 
 
 def is_private(folder: str) -> bool:

@@ -22,6 +22,8 @@ DAY = 86400.0
 KEPT = 3
 """Copies that are never removed: the last ones used."""
 
+NOT_SAFE = "others can replace what is in ~/.cache and in the folder for temporary files"
+
 NOT_PRIVATE = "not a private folder of this user (mode 0700, no link)"
 
 UNUSED, UNFINISHED = 30 * DAY, DAY
@@ -55,9 +57,8 @@ def place(
         if folder := intact(base, digest):
             return folder
         reasons.append(f"{base}: {NOT_PRIVATE}")
-    raise SystemExit(
-        f"dsrun: nowhere to keep dsrun: {'; '.join(reasons)}; set XDG_CACHE_HOME there"
-    )
+    why = "; ".join(reasons) or NOT_SAFE
+    raise SystemExit(f"dsrun: nowhere to keep dsrun: {why}; set XDG_CACHE_HOME there")
 
 
 def _write(

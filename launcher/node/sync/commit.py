@@ -12,7 +12,7 @@ import hashlib
 import os
 from contextlib import suppress
 
-from ...common.private_folder import private_folder
+from ...common.private_folder import LINK_FAULT, private_folder
 from ...control.sync_manifest import FILE, FOLDER, LINK, Entry
 from ...specs.environment import from_wire
 from .changes import untouched
@@ -166,7 +166,9 @@ def _check_folder(tree: Tree, path: str) -> None:
     """
     found = tree.look(path) if path else None
     if path and (found is None or found.kind != FOLDER):
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        link = found is not None and found.kind == LINK
+        why = LINK_FAULT if link else os.strerror(errno.ENOTDIR)
+        raise NotADirectoryError(errno.ENOTDIR, why, path)
 
 
 def _flush(path: str) -> None:

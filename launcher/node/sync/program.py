@@ -25,7 +25,7 @@ from ...control.sync_answers import (
     Shared,
     Waiting,
 )
-from ...control.sync_manifest import LARGEST, Entry
+from ...control.sync_manifest import LARGEST, LINK, Entry
 from . import commit
 from .changes import changes
 from .folder import all_locked, choose
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from ...control.sync_answers import Answer
     from .folder import SyncFolder
+    from .tree import Tree
 
 LONGEST = 64 * 1024
 """Bytes of the request."""
@@ -137,8 +138,8 @@ class Conversation:
         tree = commit.made_copy(folder)
         found = changes(state.placed, wanted, tree)
         if found.blocked:
-            named, count = tuple(found.blocked[:NAMED]), len(found.blocked)
-            self.tell(Blocked(named, count, _wire(folder.copy)))
+            named = tuple(_named(path, tree) for path in found.blocked[:NAMED])
+            self.tell(Blocked(named, len(found.blocked), _wire(folder.copy)))
             return False
         if found.place or found.folders or found.delete or state.digest != digest:
             incoming = commit.Incoming(folder, tree)
@@ -168,6 +169,12 @@ class Conversation:
 def _probe(request: Request) -> bytes:
     source = request.source.encode("utf-8", "surrogateescape")
     return os.path.join(source, request.probe.encode())
+
+
+def _named(path: str, tree: Tree) -> str:
+    """Name what is in the way; of a link nobody sees that it is one."""
+    found = tree.look(path)
+    return f"{path} (a link)" if found is not None and found.kind == LINK else path
 
 
 def _wire(path: str) -> str:

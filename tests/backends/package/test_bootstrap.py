@@ -26,6 +26,7 @@ from dsrun.launcher.specs.program import Program
 
 from ...support.limits import HANG, NEVER, wait_for
 from ...support.listeners import Runner, runner
+from ...support.local_control import NOBODY, needs_root
 from .copies import DIGEST, placed
 
 if TYPE_CHECKING:
@@ -280,6 +281,20 @@ def test_a_cache_in_a_folder_that_everybody_can_change_is_passed_over(
     assert bootstrap.caches() == [own, temporary]
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")
     assert bootstrap.caches() == [temporary]
+
+
+@needs_root
+@pytest.mark.parametrize("mode", [0o755, 0o700, 0o1777])
+def test_a_cache_in_a_folder_of_another_user_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
+) -> None:
+    """Its owner can replace what is in it, also with the sticky bit."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    assert len(bootstrap.caches()) == 2
+    tmp_path.chmod(mode)
+    os.chown(tmp_path, NOBODY, NOBODY)
+    assert bootstrap.caches() == []
 
 
 # -- over TLS -----------------------------------------------------------------------------------

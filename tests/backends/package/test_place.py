@@ -57,6 +57,11 @@ def test_where_no_copy_can_be_kept_every_folder_is_named(tmp_path: Path) -> None
     )
 
 
+def test_that_no_folder_is_safe_is_said() -> None:
+    with pytest.raises(SystemExit, match=r"nowhere to keep dsrun: others can replace what is in "):
+        placed()
+
+
 def test_a_folder_that_others_can_only_read_is_closed(tmp_path: Path) -> None:
     base = tmp_path / "dsrun"
     base.mkdir(mode=0o755)

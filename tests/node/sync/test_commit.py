@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common.private_folder import private_folder
 from dsrun.launcher.control.sync_manifest import FILE, Entry
 from dsrun.launcher.head.sync.source import Source
 from dsrun.launcher.node.sync.changes import Changes
-from dsrun.launcher.node.sync.commit import missing
+from dsrun.launcher.node.sync.commit import complete, made_copy, missing
+from dsrun.launcher.node.sync.folder import SyncFolder
 
 from ...support.played_sync import PlayedSync, contents, fill, run_program, spec, sync
 
@@ -79,6 +81,18 @@ def test_a_kill_at_any_step_leaves_nothing_half_done(memory: Path) -> None:
         shutil.rmtree(cache)
     assert step > 20, "all of it was tried"
     assert before != contents(here)
+
+
+def test_a_link_in_the_way_of_a_change_that_was_cut_off_is_named(tmp_path: Path) -> None:
+    folder = SyncFolder(private_folder(str(tmp_path), "proj-key"), "proj")
+    made_copy(folder)
+    (tmp_path / "proj-key/proj/src").symlink_to("elsewhere")
+    journal = {"delete": [], "folders": [], "place": ["src/a.py"], "state": ["", []]}
+    folder.write(".journal", journal)
+    with pytest.raises(NotADirectoryError, match="is a link, not a folder") as refused:
+        complete(folder)
+    assert refused.value.filename == "src"
+    folder.close()
 
 
 def test_the_same_contents_are_received_once() -> None:

@@ -146,6 +146,16 @@ def test_the_same_file_in_the_way_is_none(here: Path, cache: Path) -> None:
     assert contents(copy_of(cache)) == contents(here)
 
 
+def test_a_link_in_place_of_the_copy_is_refused_as_one(here: Path, cache: Path) -> None:
+    sync(here, cache)
+    copy = copy_of(cache)
+    copy.rename(copy.with_name("elsewhere"))
+    copy.symlink_to("elsewhere")
+    fill(here, {"src/a.py": "new"})
+    with pytest.raises(PermissionError, match=r"is a link, not a folder: '.*/proj'$"):
+        sync(here, cache)
+
+
 def test_links_that_a_run_has_made_are_not_followed(
     here: Path, cache: Path, tmp_path: Path
 ) -> None:
@@ -158,7 +168,7 @@ def test_links_that_a_run_has_made_are_not_followed(
     (copy / "src").rmdir()
     (copy / "src").symlink_to(elsewhere)
     fill(here, {"src/a.py": "new"})
-    assert sync(here, cache).last["blocked"][0] == "src"
+    assert sync(here, cache).last["blocked"][0] == "src (a link)"
     for path in ("src/a.py", "src/deep/b.py"):
         (here / path).unlink()
     (here / "src/deep").rmdir()
@@ -219,7 +229,7 @@ def test_a_folder_that_is_not_this_users_alone_is_not_used(
         folder.mkdir(mode=0o755)
     else:
         folder.write_text("")
-    with pytest.raises(PermissionError, match=r"is not a folder|is open to other users"):
+    with pytest.raises(PermissionError, match=r"not a folder|is open to other users"):
         sync(here, cache)
     assert not (tmp_path / "theirs").exists() or not any((tmp_path / "theirs").iterdir())
 
