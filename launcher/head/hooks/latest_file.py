@@ -60,7 +60,8 @@ class LatestFile:
             return text
 
     def _replace(self, data: bytes) -> None:
-        new = f"{self._path}.{os.getpid()}.new"
+        # Nobody can take this name in advance, also in a folder that everybody can write to.
+        new = f"{self._path}.{os.urandom(8).hex()}.new"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(new, flags, MODE)
         try:

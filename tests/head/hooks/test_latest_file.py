@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import threading
 from typing import TYPE_CHECKING
@@ -29,6 +30,20 @@ def test_the_last_text_is_there_in_the_end(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
     assert [*tmp_path.iterdir()] == [path]
     assert failures == []
+
+
+def test_names_that_others_have_taken_do_not_matter(tmp_path: Path) -> None:
+    """In a folder like /tmp anybody can, and knows the pid."""
+    taken = [tmp_path / name for name in ("m.new", f"m.{os.getpid()}", f"m.{os.getpid()}.new")]
+    for path in taken:
+        path.mkdir()
+    failures: list[OSError] = []
+    one = LatestFile(str(tmp_path / "m"), failures.append)
+    one.put("x")
+    one.close(WAIT)
+    assert failures == []
+    assert (tmp_path / "m").read_text() == "x"
+    assert {*tmp_path.iterdir()} == {tmp_path / "m", *taken}
 
 
 def test_a_failure_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:
