@@ -17,6 +17,7 @@ from ...common.errors import DsrunError
 from ...control import frames, messages
 from ...control.connection import Connection
 from .events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
+from .heartbeats import Heartbeats
 from .node_connection import NodeConnection, NodeState
 from .suspension import Suspension
 
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from .events import FleetEvent
     from .lanes import Lanes
     from .machines import Machines
-
-CHECKS = 300.0
-"""Seconds beyond the lease for which a node may be silent while it makes the checks of a JOB."""
 
 HANG_UP = 2.0
 """Seconds for node launchers to exit after END."""
@@ -96,9 +94,9 @@ class Fleet:
         self._backend_for = backend_for
         self._backends: dict[int, Backend] = {}
         self._dial: Dial | None = None
-        self._watching = self._closing = False
-        self._beat_due = 0.0
-        self._suspension = Suspension(loop, lambda: self.connections, self._reset_silence)
+        self._closing = False
+        self._heartbeats = Heartbeats(loop, lease, self._all, self._lose_silent, log)
+        self._suspension = Suspension(loop, self._all, self._heartbeats.count_anew)
         self._runs: list[Callable[[FleetEvent], None]] = []
         self._lanes: Lanes | None = None
         if shares:
@@ -213,9 +211,13 @@ class Fleet:
         lanes = [] if self._lanes is None else self._lanes.connections
         return [*lanes, *self.nodes.values()]
 
+    def _all(self) -> list[NodeConnection]:
+        return self.connections
+
     def disconnect(self) -> None:
         """Close all connections and backends at once."""
         self._closing = True
+        self._heartbeats.end()
         for node in self.connections:
             node.close("the runner has disconnected")
         for backend in dict.fromkeys(self._backends.values()):
@@ -344,41 +346,7 @@ class Fleet:
 
     def watch(self) -> None:
         """Send heartbeats to all nodes from now on, and check that theirs arrive."""
-        if not self._watching:
-            self._watching = True
-            self._beat_due = self.loop.clock()
-            self._beat()
-
-    def _beat(self) -> None:
-        if self._closing:
-            return
-        now = self.loop.clock()
-        self._forgive(now - self._beat_due)
-        for node in self.connections:
-            node.reset_notes()
-            heard = node.heard()
-            patience = self.lease + CHECKS * bool(node.unanswered)
-            if heard is not None and now - heard >= patience:
-                self._lose_silent(node, now - heard)
-            node.send(frames.pack(frames.BEAT))
-        last = [heard for node in self.connections if (heard := node.heard()) is not None]
-        due = min(last, default=now) + self.lease - now
-        wait = min(self.lease / messages.BEATS, due) if due > 0 else self.lease / messages.BEATS
-        self._beat_due = now + wait
-        self.loop.call_later(wait, self._beat)
-
-    def _forgive(self, late: float) -> None:
-        """Count the silence of the nodes anew if this process was late itself, in seconds."""
-        if late >= self.lease / 2:
-            text = f"dsrun itself was busy or stopped for {late:.0f} s; nodes have their time again"
-            self._log(text, "warning")
-            self._reset_silence()
-
-    def _reset_silence(self) -> None:
-        """Treat every node as heard from just now: what it has sent may not have been read."""
-        self._beat_due = self.loop.clock()
-        for node in self.connections:
-            node.reset_silence(self._beat_due)
+        self._heartbeats.begin()
 
     def _lose_silent(self, node: NodeConnection, seconds: float) -> None:
         node.close(f"no heartbeat for {seconds:.0f} s")
@@ -397,6 +365,7 @@ class Fleet:
     def close(self, end: messages.End) -> None:
         """Send END to every node launcher, and wait at most `HANG_UP` until they have exited."""
         self._closing = True
+        self._heartbeats.end()
         self._send_all(messages.pack(frames.END, end))
         if self._waits():
             self.loop.call_later(HANG_UP, self.loop.stop)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,9 +22,8 @@ from dsrun.launcher.head.fleet.events import (
     NodeDisconnected,
     NodeEnded,
     NodeSent,
-    NodeSilent,
 )
-from dsrun.launcher.head.fleet.fleet import CHECKS, HANG_UP, Fleet
+from dsrun.launcher.head.fleet.fleet import HANG_UP, Fleet
 from dsrun.launcher.head.fleet.node_connection import MOST_NOTES, NodeState
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Node, Plan, by_task, lay_out
@@ -304,100 +302,6 @@ def test_the_loss_of_a_node_that_no_run_uses_is_said_with_its_name(fleet_of: Fle
     assert job.events == []
 
 
-def test_a_silent_node_is_lost_after_the_lease_and_not_before(fleet_of: FleetOf) -> None:
-    job = fleet_of("n0", "n1", "n2")
-    job.listen("n0", "n1", "n2")
-    for number in (0, 1):
-        job.fleet.expect_beats(job.fleet.nodes[number])
-    job.fleet.watch()
-    job.go(14.5, silent=["n1", "n2"])
-    assert [e for e in job.events if not isinstance(e, NodeSent)] == []
-    job.go(0.5, silent=["n1", "n2"])
-    told = [e for e in job.events if not isinstance(e, NodeSent)]
-    assert told == [NodeSilent(job.fleet.nodes[1], 15.0)]
-    assert [one.lost for one in job.fleet.nodes.values()] == ["", "no heartbeat for 15 s", ""]
-    job.go(60, silent=["n2"])
-    assert job.fleet.nodes[2].connected, "it was not started, so its silence is no sign"
-    assert job.said() == []
-
-
-def test_a_runner_that_was_busy_itself_counts_the_silence_anew(fleet_of: FleetOf) -> None:
-    job = fleet_of("n0", lease=16.0)
-    job.listen("n0")
-    node = job.fleet.nodes[0]
-    job.fleet.expect_beats(node)
-    job.fleet.watch()
-    job.go(2.0, silent=["n0"])
-    job.clock.go(21.0)
-    assert node.connected
-    busy = "dsrun itself was busy or stopped for 20 s; nodes have their time again"
-    assert job.said("warning") == [busy]
-    job.go(15.5, silent=["n0"])
-    assert node.connected
-    job.go(0.5, silent=["n0"])
-    assert node.lost == "no heartbeat for 16 s"
-    assert job.said("warning") == []
-
-
-def test_silence_counts_from_the_end_of_a_suspension(
-    fleet_of: FleetOf, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = fleet_of("n0", lease=16.0)
-    job.listen("n0")
-    node = job.fleet.nodes[0]
-    job.fleet.expect_beats(node)
-    job.fleet.watch()
-
-    def sleep(_pid: int, _number: int) -> None:
-        job.clock.now += 1000.0
-
-    monkeypatch.setattr(os, "kill", sleep)
-    job.fleet.suspend()
-    job.go(1.0, silent=["n0"])
-    assert job.clock.now > 1000.0
-    job.go(15.0, silent=["n0"])
-    assert node.connected
-    assert job.said("warning") == []
-
-
-def test_a_held_node_that_makes_the_checks_of_a_job_may_be_silent(fleet_of: FleetOf) -> None:
-    """A script that it sources for the workers may take as long as it likes."""
-    job = fleet_of("n0")
-    node = job.fleet.nodes[0]
-    job.fleet.expect_beats(node)
-    job.fleet.watch()
-    node.send_job(JOB)
-    job.go(14.0 + CHECKS, silent=["n0"])
-    assert node.connected
-    job.node("n0").hello()
-    job.go(14.0, silent=["n0"])
-    assert node.connected
-    job.go(2.0, silent=["n0"])
-    assert node.lost == "no heartbeat for 15 s"
-
-
-def test_silence_counts_from_the_moment_that_beats_are_expected(fleet_of: FleetOf) -> None:
-    job = fleet_of("n0")
-    job.fleet.watch()
-    job.go(30, silent=["n0"])
-    job.fleet.expect_beats(job.fleet.nodes[0])
-    job.go(14.5, silent=["n0"])
-    assert job.fleet.nodes[0].connected
-    job.go(1, silent=["n0"])
-    assert job.said("warning") == ["lost n0: no heartbeat for 15 s"]
-
-
-def test_signs_of_life_are_sent_sixteen_times_in_the_lease_and_begin_once(
-    fleet_of: FleetOf,
-) -> None:
-    job = fleet_of("n0", lease=16.0)
-    job.fleet.watch()
-    job.fleet.watch()
-    job.go(16.0)
-    beats = [kind for kind, _ in job.node("n0").received if kind == frames.BEAT]
-    assert len(beats) == 17
-
-
 def test_a_clock_is_read_from_every_beat(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
     for ahead in (7.0, 9.0, 8.0):
@@ -600,14 +504,3 @@ def test_disconnect_closes_every_line_and_each_backend_once(fleet_of: FleetOf) -
     assert [node.lost for node in job.fleet.nodes.values()] == ["the runner has disconnected"] * 2
     assert not any(node.open for node in job.nodes())
     assert (job.events, job.said()) == ([], [])
-
-
-def test_no_signs_of_life_are_sent_once_it_is_closing(fleet_of: FleetOf) -> None:
-    job = fleet_of("n0")
-    job.loop.remove(job.node("n0").fd)
-    job.fleet.watch()
-    job.fleet.close(End(0, ""))
-    job.go(60)
-    job.loop.add_reader(job.node("n0").fd, job.node("n0").read)
-    job.step()
-    assert [kind for kind, _ in job.node("n0").received] == [frames.BEAT, frames.END]

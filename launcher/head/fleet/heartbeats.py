@@ -1,0 +1,86 @@
+"""Heartbeats of the runner: its own to all nodes, and a watch on theirs."""
+
+from __future__ import annotations
+
+from ...control import frames, messages
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from ...common.loop import Loop
+    from .node_connection import NodeConnection
+
+CHECKS = 300.0
+"""Seconds beyond the lease for which a node may be silent while it makes the checks of a JOB."""
+
+
+class Heartbeats:
+    """Sends heartbeats to all nodes, and counts the silence of each."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        lease: float,
+        nodes: Callable[[], Collection[NodeConnection]],
+        silent: Callable[[NodeConnection, float], None],
+        log: Callable[[str, str], None],
+    ) -> None:
+        """Wait for `begin`.
+
+        Args:
+            loop: of the timers.
+            lease: seconds of silence after which a node is lost.
+            nodes: returns those that are connected.
+            silent: is told of a node that is lost, and for how many seconds it was silent.
+            log: prints a message for the user, given its text and level.
+        """
+        self._loop, self._lease, self._nodes = loop, lease, nodes
+        self._silent, self._log = silent, log
+        self._due = 0.0
+        self._begun = self._ended = False
+
+    def begin(self) -> None:
+        """Send heartbeats from now on, and check that those of the nodes arrive."""
+        if not self._begun:
+            self._begun = True
+            self._due = self._loop.clock()
+            self._beat()
+
+    def end(self) -> None:
+        """Send no more."""
+        self._ended = True
+
+    def count_anew(self) -> None:
+        """Treat every node as heard from just now: what it has sent may not have been read."""
+        self._due = self._loop.clock()
+        for node in self._nodes():
+            node.reset_silence(self._due)
+
+    def _beat(self) -> None:
+        if self._ended:
+            return
+        now = self._loop.clock()
+        self._forgive(now - self._due)
+        for node in self._nodes():
+            node.reset_notes()
+            heard = node.heard()
+            patience = self._lease + CHECKS * bool(node.unanswered)
+            if heard is not None and now - heard >= patience:
+                self._silent(node, now - heard)
+            node.send(frames.pack(frames.BEAT))
+        self._due = now + self._wait(now)
+        self._loop.call_later(self._due - now, self._beat)
+
+    def _wait(self, now: float) -> float:
+        """Return the seconds until the next heartbeat, or until some node may be lost."""
+        last = [heard for node in self._nodes() if (heard := node.heard()) is not None]
+        left = min(last, default=now) + self._lease - now
+        return min(self._lease / messages.BEATS, left) if left > 0 else self._lease / messages.BEATS
+
+    def _forgive(self, late: float) -> None:
+        """Count the silence of the nodes anew if this process was late itself, in seconds."""
+        if late >= self._lease / 2:
+            text = f"dsrun itself was busy or stopped for {late:.0f} s; nodes have their time again"
+            self._log(text, "warning")
+            self.count_anew()
