@@ -47,7 +47,8 @@ def folders(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def check(cluster: Cluster, folder: Path, *words: str) -> Ended:
-    argv = [*CHECK, "--workdir", PLACE, *words]
+    here = () if "--workdir" in words else ("--workdir", PLACE)
+    argv = [*CHECK, *here, *words]
     return cluster.login.run(argv, cwd=folder)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .hosts import Cluster
 
-FOUR_HOSTS = "--host", "n1:2,n2:2,n3:2,n4:2"
+MORE_HOSTS = "--host", "n3:2,n4:2"
 
 LIBRARY = """
 import signal
@@ -97,7 +97,7 @@ def test_the_rank_that_the_others_wait_for_is_named(cluster: Cluster, tmp_path: 
     for folder in (package.parent, package):
         (folder / "__init__.py").touch()
     (package / "distributed_c10d.py").write_text(LIBRARY)
-    with Job(cluster, tmp_path, CODE, *FOUR_HOSTS, "--log_dir", "logs", slots=4):
+    with Job(cluster, tmp_path, CODE, *MORE_HOSTS, "--log_dir", "logs"):
         whole = first(
             lambda: told(cluster),
             lambda one: [one["odd"], one["waiting"]] == [[7], [*range(7)]],
