@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...support.elastic_rounds import running
+from ...support.elastic_rounds import Job, running
 
 # -- nodes that have finished -------------------------------------------------------------------
 
@@ -233,8 +233,8 @@ def test_even_without_any_node_the_job_waits() -> None:
     assert job.formed == [[0], [0]]
 
 
-def test_nodes_that_come_in_time_are_waited_for_until_they_may_begin() -> None:
-    """The health command takes its time, or a round is held for a node that was silent."""
+def waiting_for_one_that_is_checked() -> Job:
+    """A job whose second node has come back just in time, and may not begin yet."""
     job = running(2, least=2, wait=30.0)
     assert job.leave(1)
     job.join(0)
@@ -242,6 +242,12 @@ def test_nodes_that_come_in_time_are_waited_for_until_they_may_begin() -> None:
     job.unchecked = {1}
     job.arrive(1)
     job.go(29)
+    return job
+
+
+def test_nodes_that_come_in_time_are_waited_for_until_they_may_begin() -> None:
+    """The health command takes its time, or a round is held for a node that was silent."""
+    job = waiting_for_one_that_is_checked()
     assert not job.short
     job.unchecked = set()
     job.rounds.look()
@@ -256,11 +262,5 @@ def test_nodes_that_come_in_time_are_waited_for_until_they_may_begin() -> None:
 
 
 def test_a_node_that_comes_in_time_and_cannot_begin_was_in_vain() -> None:
-    job = running(2, least=2, wait=30.0)
-    assert job.leave(1)
-    job.join(0)
-    job.go(29)
-    job.unchecked = {1}
-    job.arrive(1)
-    job.go(29)
+    job = waiting_for_one_that_is_checked()
     assert not job.leave(1)
