@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import select
 import socket
+import threading
 import traceback
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 
 from ...common.text import plain
 from ...control.frames import MAGIC
@@ -15,7 +16,7 @@ from ..causes import SessionFailed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ...specs.host import Host
     from .client import Channel, SshSessions
@@ -78,15 +79,18 @@ class Bridge:
 
     def _copy(self, channel: Channel) -> None:
         poll = select.poll()
-        poll.register(channel.fileno(), select.POLLIN)
         poll.register(self._socket.fileno(), select.POLLIN)
         sending = True
-        while not self._closed:
-            ready = {fd for fd, _ in poll.poll()}
-            if sending and self._socket.fileno() in ready:
-                sending = self._send(channel, poll)
-            if channel.fileno() in ready and not self._receive(channel):
-                return
+        with _arrivals(channel) as arrivals:
+            poll.register(arrivals, select.POLLIN)
+            while not self._closed:
+                ready = {fd for fd, _ in poll.poll()}
+                if sending and self._socket.fileno() in ready:
+                    sending = self._send(channel, poll)
+                if arrivals in ready:
+                    os.eventfd_read(arrivals)
+                    if not self._receive(channel):
+                        return
 
     def _send(self, channel: Channel, poll: select.poll) -> bool:
         """Copy from the loop to the node; return whether there may be more."""
@@ -118,3 +122,36 @@ class Bridge:
             except BrokenPipeError:
                 return False
         return not ended
+
+
+class _Arrival:
+    """An event that paramiko sets in its own thread when a stream has data, as a descriptor.
+
+    `Channel.fileno` may stay silent for ever: it is one for both streams, and what says that one
+    has been read, in this thread, is not kept from what says that the other has data.
+    """
+
+    def __init__(self) -> None:
+        self.fd = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+
+    def set(self) -> None:
+        """Make it readable."""
+        os.eventfd_write(self.fd, 1)
+
+    def clear(self) -> None:
+        """Do nothing: it is cleared before the streams are read, not by what was read."""
+
+
+@contextmanager
+def _arrivals(channel: Channel) -> Iterator[int]:
+    """Yield a descriptor that is readable when either stream of a channel has data, or ends."""
+    arrival = _Arrival()
+    streams = (channel.in_buffer, channel.in_stderr_buffer)
+    for stream in streams:
+        stream.set_event(arrival)  # type: ignore[arg-type]  # it needs no more of one
+    try:
+        yield arrival.fd
+    finally:
+        for stream in streams:
+            stream.set_event(threading.Event())  # so that the descriptor is not used any more
+        os.close(arrival.fd)
