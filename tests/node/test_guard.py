@@ -110,6 +110,12 @@ def test_a_node_launcher_is_missed_before_it_has_shown_any_sign_of_life() -> Non
     assert (guard.returncode, errors) == (LOST, SILENT)
 
 
+def first_sign(guard: subprocess.Popen[str]) -> None:
+    """Wait for the first sign of life of a node launcher that is LIVE: a limit is set from then."""
+    assert guard.stdout is not None
+    assert guard.stdout.readline() == "lives\n"
+
+
 def below(*pids: int) -> list[int]:
     """Return the children of these processes that still run."""
     return [p for p in processes.pids() if processes.parent(p) in pids and processes.started(p)]
@@ -119,6 +125,7 @@ def test_the_workers_of_a_node_launcher_that_cannot_end_are_ended_at_once() -> N
     """It waits for a disk that does not answer: neither it nor its children reach the guard."""
     family = ("sh", "-c", "sleep 600 & wait")
     with guarded(LIVE, family, patience=LONG_PATIENCE) as (guard, launcher):
+        first_sign(guard)
         with unkillable(launcher):
             assert below(launcher)
             os.kill(launcher, signal.SIGSTOP)
@@ -142,6 +149,7 @@ def test_a_fork_bomb_is_ended_with_its_node_launcher(tmp_path: Path) -> None:
 def test_a_guard_that_stood_still_as_well_blames_nobody() -> None:
     """A scheduler suspends all processes of a job, and continues them in any order."""
     with guarded(patience=LONG_PATIENCE) as (guard, launcher):
+        first_sign(guard)
         for pid in (launcher, guard.pid):
             os.kill(pid, signal.SIGSTOP)
         time.sleep(1.2 * LONG_PATIENCE)
