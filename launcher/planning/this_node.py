@@ -12,6 +12,7 @@ import sys
 
 from ..common.errors import UsageError
 from .elastic import bounds
+from .hosts import by_rank
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,10 +42,11 @@ def apply(command: Command, environ: Mapping[str, str]) -> Command:
     place = cluster_environment.find(
         environ, _hostname(environ), terminal=cluster_environment.has_terminal()
     )
+    apart = by_rank(options) if place is None else _is_another(place, options)
+    if apart and _says_all(options):
+        return command._replace(options=options.changed(no_ssh=True))
     if place is None or not _applies(place, options):
         return command
-    if _says_all(options) and place.nodes not in {None, _given_nodes(options)}:
-        return command._replace(options=options.changed(no_ssh=True))
     _check(place, options)
     _warn_of_node_rank(place, options)
     given = {
@@ -84,8 +86,15 @@ def _given_nodes(options: Options) -> int | None:
 
 def _says_all(options: Options) -> bool:
     """Return whether the options give a node's whole place in a job of several nodes."""
-    placed = options.node_rank is not None and options.master_addr is not None
-    return placed and (_given_nodes(options) or 0) > 1
+    hosts = options.no_ssh and (options.host or options.hostfile)
+    several = options.master_addr is not None and (_given_nodes(options) or 0) > 1
+    return options.node_rank is not None and bool(hosts or several)
+
+
+def _is_another(place: ClusterEnvironment, options: Options) -> bool:
+    """Return whether a place is one in a job of another number of nodes than the options'."""
+    given = _given_nodes(options)
+    return place.nodes == 1 if given is None else place.nodes not in {None, given}
 
 
 def _nodes(place: ClusterEnvironment, options: Options) -> str | None:

@@ -47,6 +47,20 @@ def test_it_means_them_wherever_the_environment_has_another_number_of_nodes(envi
 
 
 @pytest.mark.parametrize(
+    ("words", "environ"),
+    [
+        ("--no_ssh --host=a,b --node_rank=1", ALONE[1]),
+        ("--no_ssh --hostfile=hosts --node_rank=1", ALONE[1]),
+        # A shell on each node of an allocation, whose list of hosts may have another order.
+        ("--nnodes=2 --node_rank=1 --master_addr=h", "SLURM_JOB_ID=1 SLURM_JOB_NODELIST=n[1-4]"),
+    ],
+)
+def test_nothing_is_added_to_a_line_that_says_all(words: str, environ: str) -> None:
+    given = parse([*words.split(), "train.py"], {}).options
+    assert vars(placed(words, environ).options) == {**vars(given), "no_ssh": True}
+
+
+@pytest.mark.parametrize(
     ("words", "environ", "said"),
     [
         ("--nnodes=2", ALONE[0], f"task of srun (step 1.0, SLURM_NODEID), which sets 1{TOGETHER}"),
