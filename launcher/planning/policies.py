@@ -68,7 +68,7 @@ def hook_policy(options: Options) -> HookPolicy:
     """Return what is told to other programs.
 
     Raises:
-        UsageError: the file of the metrics cannot be written.
+        UsageError: the file of the metrics cannot be written, or there is no current folder.
     """
     path = options.metrics_file
     if path is not None:
@@ -76,7 +76,7 @@ def hook_policy(options: Options) -> HookPolicy:
         if path in output_file.STREAMS or (os.path.exists(path) and not os.path.isfile(path)):
             raise UsageError(f"--metrics_file {path}: is no regular file, which can be replaced")
         path = os.path.abspath(path)
-    return HookPolicy(path, options.on_event)
+    return HookPolicy(path, options.on_event, from_here("") if options.on_event else "/")
 
 
 def output_policy(options: Options) -> OutputPolicy:

@@ -11,7 +11,9 @@ class HookPolicy(NamedTuple):
     Attributes:
         metrics_file: the file that metrics are written to, as an absolute path; None for none.
         on_event: a shell command that is run for every event of the job; "" for none.
+        folder: where the shell command runs, as an absolute path.
     """
 
     metrics_file: str | None = None
     on_event: str = ""
+    folder: str = "/"

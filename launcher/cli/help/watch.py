@@ -59,8 +59,9 @@ OPTIONS = {
         default="none",
     ),
     "on_event": Description(
-        "Shell command that is run on this machine when the job starts, fails, restarts, loses a"
-        " node, hangs or ends. It gets the event as JSON on its standard input.",
+        "Shell command that is run on this machine, in the current folder, when the job starts,"
+        " fails, restarts, loses a node, hangs or ends. It gets the event as JSON on its standard"
+        " input.",
         default="none",
     ),
 }

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from ...common.boundary import Log
+    from ...specs.hook_policy import HookPolicy
     from ..output.console import Console
     from ..run.events import RunEvent
     from ..run.run import Run
@@ -50,7 +51,7 @@ class EventCommands:
         self._run = run
         self._console = console
         run.loop.open_to_threads()
-        self._queue = CommandQueue(run.spec.hooks.on_event, self._environ(), self._log)
+        self._queue = CommandQueue(run.spec.hooks, self._environ(), self._log)
         run.observe(self._on_event)
         run.before_exit.append(lambda: self._queue.close(LAST_WAIT))
 
@@ -79,9 +80,9 @@ class EventCommands:
 class CommandQueue:
     """Runs one command for each of some values, in their order, in a thread of its own."""
 
-    def __init__(self, command: str, environ: Mapping[str, str], log: Log) -> None:
+    def __init__(self, hooks: HookPolicy, environ: Mapping[str, str], log: Log) -> None:
         """Begin with none; `log` is called from the thread, with a warning of the first failure."""
-        self._command = command
+        self._hooks = hooks
         self._environ = environ
         self._log = log
         self._failed = False
@@ -145,7 +146,7 @@ class CommandQueue:
         try:
             return self._run_for(value)
         except OSError as error:
-            return f"cannot start sh: {reason(error)}"
+            return f"cannot start sh in {self._hooks.folder}: {reason(error)}"
         except Exception as error:
             return unexpected(error, self._log)
 
@@ -165,7 +166,8 @@ class CommandQueue:
         """Start the command; files take the place of pipes, which it might not read or close."""
         with self._ready:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", self._command],
+                ["/bin/sh", "-c", self._hooks.on_event],
+                cwd=self._hooks.folder,
                 stdin=given,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

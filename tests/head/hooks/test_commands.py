@@ -34,7 +34,8 @@ WAIT = HANG
 def queue(command: str, folder: Path) -> tuple[CommandQueue, list[str]]:
     problems: list[str] = []
     environ = {"PATH": os.environ["PATH"], "FOLDER": str(folder)}
-    return CommandQueue(command, environ, lambda text, _level: problems.append(text)), problems
+    policy = HookPolicy(on_event=command, folder=str(folder))
+    return CommandQueue(policy, environ, lambda text, _level: problems.append(text)), problems
 
 
 def told(folder: Path) -> list[dict[str, Any]]:
@@ -50,6 +51,23 @@ def test_each_value_comes_on_standard_input_one_after_another(tmp_path: Path) ->
     assert (tmp_path / "names").read_text() == "e0\ne1\ne2\n"
     assert all(value["time"] > 1e9 and value["left_out"] == 0 for value in told(tmp_path))
     assert problems == []
+
+
+def test_it_runs_in_the_folder_of_the_command_that_was_given(tmp_path: Path) -> None:
+    one, problems = queue("cat > ./all", tmp_path)
+    one.put({"event": "start"})
+    one.close(WAIT)
+    assert [value["event"] for value in told(tmp_path)] == ["start"]
+    assert problems == []
+
+
+def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    one, problems = queue("true", tmp_path / "none")
+    one.put({"event": "start"})
+    one.close(WAIT)
+    (problem,) = problems
+    assert "no such file" in problem.lower()
+    assert "none" in problem
 
 
 def test_a_command_that_fails_is_named_once_and_the_next_is_run(tmp_path: Path) -> None:
@@ -107,7 +125,7 @@ def test_without_descriptors_it_fails_in_one_line_and_the_next_is_tried(
         wait_for(lambda: problems, "the first to fail")
     one.put({"event": "end"})
     one.close(WAIT)
-    assert problems == ["--on_event for start: cannot start sh: too many open files"]
+    assert problems == [f"--on_event for start: cannot start sh in {tmp_path}: too many open files"]
     assert [value["event"] for value in told(tmp_path)] == ["end"]
 
 
