@@ -218,6 +218,9 @@ MISTAKES = [
     (("--signals_to_handle", "SIGTERM,SIGKILL"), "'SIGKILL': cannot be handled; expected a signal"),
     (("--change_notice", "SIGSTOP", "--elastic_training"), "'SIGSTOP': cannot be handled"),
     (("--no_restart_codes", "2"), "--no_restart_codes: only in an elastic job"),
+    (("--export", "A B=1"), "--export A B=1: a name has no blanks; write NAME=VALUE"),
+    (("--hostfile", "n1,n2"), "no such file or directory; if these are hosts, write --host n1,n2"),
+    (("--metrics_file", "m", "--report_file", "./m"), "/m: is --report_file as well; name another"),
     (("--export", "A,B"), "--export A,B: takes one variable; write --export A --export B"),
     (("--workdir", "nope"), "/nope: no such folder"),
     (("--local_rank", "--use_env"), "--local_rank and --no_local_rank; give one"),
@@ -291,6 +294,14 @@ def test_mistakes_in_variables(folder: Path, variables: dict[str, str], text: st
     assert text in done.stderr
     assert TRACEBACK not in done.stderr
     assert not (folder / "ran").exists()
+
+
+def test_the_current_folder_is_gone(folder: Path) -> None:
+    gone = folder / "gone"
+    gone.mkdir()
+    words = ["sh", "-c", 'rmdir "$PWD" && exec "$@"', "sh", *DSRUN, "x.py"]
+    done = subprocess.run(words, cwd=gone, capture_output=True, text=True, check=False)
+    assert_refused(done, "the current folder does not exist any more; start dsrun in another one")
 
 
 def test_variables_set_options_and_the_line_wins(folder: Path) -> None:

@@ -274,7 +274,7 @@ def _spec(name: str, idle_timeout: float, options: Mapping[str, object]) -> Hold
     level = {} if "quiet" in options or "log_level" in options else {"log_level": QUIET}
     argv = words({**options, **level})
     with as_launch_error(argv):
-        command = parse_hold(argv, OWN, SHARED, os.environ)
+        command = parse_hold("dsrun-hold", argv, OWN, SHARED, os.environ)
         return plan_hold(command.options, name, idle_timeout)
 
 

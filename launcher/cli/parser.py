@@ -8,7 +8,7 @@ from ..common.errors import UsageError
 from ..common.values import NamedTuple
 from .option import Option
 from .options import Options, table
-from .peers import HOSTS, IDLE, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
+from .peers import HOSTS, IDLE, MEANT, PET, REFUSED, TEMPLATE, TORCHRUN_NAMES, prefix_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 YES = {"1", "true", "yes", "on"}
 NO = {"", "0", "false", "no", "off"}
+
+HELP = "dsrun --help (options of the script go after it)"
+"""Where the options are, for a command line with a script."""
 
 
 class Command(NamedTuple):
@@ -152,6 +155,7 @@ def take(
     names: Mapping[str, tuple[str, Option]],
     values: dict[str, object],
     typed: dict[str, list[str]],
+    see: str = HELP,
 ) -> int:
     """Record the value of the option `word`; return how many words were used.
 
@@ -161,9 +165,10 @@ def take(
         names: the options that there are.
         values: the value of every option that is set so far, which is changed.
         typed: the values of every option that stands before it, which gets this one.
+        see: the command that shows the options.
     """
     shown, attached, text = _split(word, names)
-    name, spec = _find(shown, names)
+    name, spec = _find(shown, names, see)
     if spec.kind == "bool":
         if attached:
             raise UsageError(f"{shown}: takes no value, not {text!r}")
@@ -205,7 +210,7 @@ def _split(word: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, boo
     return word, False, ""
 
 
-def _find(shown: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, Option]:
+def _find(shown: str, names: Mapping[str, tuple[str, Option]], see: str) -> tuple[str, Option]:
     key = _key(shown)
     if key in REFUSED:
         raise UsageError(f"{shown}: not supported; {REFUSED[key]}")
@@ -213,9 +218,7 @@ def _find(shown: str, names: Mapping[str, tuple[str, Option]]) -> tuple[str, Opt
     if key not in names:
         close = _nearest(key, names)
         meant = f" (did you mean --{close}?)" if close else ""
-        raise UsageError(
-            f"{shown}: unknown option{meant}; see dsrun --help (options of the script go after it)"
-        )
+        raise UsageError(f"{shown}: unknown option{meant}; see {see}")
     return names[key]
 
 
@@ -227,7 +230,10 @@ def _key(shown: str) -> str:
 def _nearest(key: str, names: Iterable[str]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(key, [name for name in names if name[0] != "-"], 1)
+    known = [name for name in names if name[0] != "-"]
+    if MEANT.get(key, "") in known:
+        return MEANT[key]
+    close = difflib.get_close_matches(key, known, 1)
     return close[0] if close else ""
 
 

@@ -10,6 +10,37 @@ REFUSED = {
 }
 """Options that are refused, each with what to do instead."""
 
+MEANT = {
+    "env": "export",
+    "x": "export",
+    "-x": "export",
+    "report": "report_file",
+    "num_processes": "num_gpus",
+    "num_procs": "num_gpus",
+    "nproc": "num_gpus",
+    "np": "num_gpus",
+    "-np": "num_gpus",
+    "-n": "num_gpus",
+    "ntasks": "num_gpus",
+    "ntasks_per_node": "num_gpus",
+    "gpus": "num_gpus",
+    "gpus_per_node": "num_gpus",
+    "gpu_ids": "include",
+    "-N": "num_nodes",
+    "nodes": "num_nodes",
+    "num_machines": "num_nodes",
+    "nodelist": "host",
+    "-w": "host",
+    "hosts": "host",
+    "machine_rank": "node_rank",
+    "main_process_ip": "master_addr",
+    "main_process_port": "master_port",
+    "elastic": "elastic_training",
+    "restart": "max_restarts",
+    "restarts": "max_restarts",
+}
+"""What options of srun, mpirun and accelerate, and words near to ours, are called in dsrun."""
+
 IDLE = {
     "start_method": "workers are always separate programs",
     "event_log_handler": "--report_file FILE writes a report on the end of the job",

@@ -35,20 +35,20 @@ class ToolCommand(NamedTuple):
 
 
 def parse(
+    command: str,
     words: Sequence[str],
     own: Mapping[str, Option],
     shared: Collection[str],
     environ: Mapping[str, str],
     mixing: Collection[str] = (),
 ) -> ToolCommand:
-    """Parse a command line; the options it shares may be set by DSRUN_* variables.
-
-    The first word that is not an option ends the options, and so does `--`.
+    """Parse the options of a command line, up to `--` or the first word that is none.
 
     Args:
+        command: the name of the command.
         words: the arguments.
         own: the command's own options.
-        shared: names of the options of dsrun that it has.
+        shared: names of the options of dsrun that it has; DSRUN_* variables may set them.
         environ: the environment.
         mixing: options after which words and options may come in any order.
 
@@ -58,7 +58,7 @@ def parse(
     ours = {name: found for name, found in table().items() if found[0] in shared}
     names = {**ours, **{name: (name, option) for name, option in own.items()}}
     values: dict[str, Any] = dict(from_environment("DSRUN_", environ, ours))
-    at, rest, typed = 0, [], dict[str, list[str]]()
+    at, rest, typed, see = 0, [], dict[str, list[str]](), f"{command} --help"
     while at < len(words):
         word = words[at]
         if word in {"-h", "--help"}:
@@ -67,7 +67,7 @@ def parse(
             at += 1
             break
         if word.startswith("-") and word != "-":
-            at += take(word, words[at + 1 : at + 2], names, values, typed)
+            at += take(word, words[at + 1 : at + 2], names, values, typed, see)
         elif mixing and not values.keys().isdisjoint(mixing):
             rest.append(word)
             at += 1

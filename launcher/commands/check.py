@@ -34,7 +34,7 @@ def run(words: list[str]) -> int:
         UsageError: an option is unknown or has a bad value.
         NodeError: the nodes of a hold are lost.
     """
-    command = parse(words, OWN, SHARED, os.environ)
+    command = parse("dsrun-check", words, OWN, SHARED, os.environ)
     if command.help:
         from ..cli.help.pages import of_tool
 

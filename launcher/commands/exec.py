@@ -46,7 +46,7 @@ def run(words: list[str]) -> int:
         UsageError: an option is unknown or has a bad value, or there is nothing to run.
         NodeError: no host can be used.
     """
-    command = parse(words, OWN, SHARED, os.environ, mixing=("copy", "fetch"))
+    command = parse("dsrun-exec", words, OWN, SHARED, os.environ, mixing=("copy", "fetch"))
     if command.help:
         from ..cli.help.pages import of_tool
 

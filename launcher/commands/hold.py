@@ -31,7 +31,7 @@ def run(words: list[str]) -> int:
     Raises:
         DsrunError: an argument is not valid, or the nodes cannot be held.
     """
-    command = parse(words, OWN, SHARED, os.environ)
+    command = parse("dsrun-hold", words, OWN, SHARED, os.environ)
     if command.help:
         from ..cli.help.pages import of_tool
 

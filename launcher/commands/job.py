@@ -109,7 +109,8 @@ def start() -> None:
 def _parse(words: Sequence[str]) -> Given:
     verb, words = (words[0], words[1:]) if words and words[0][:1] != "-" else ("list", words)
     if verb not in VERBS:
-        raise UsageError(f"dsrun-job: expected one of {', '.join(VERBS)}, not {verb[:40]!r}")
+        meant = f" (did you mean {MEANT[verb]}?)" if verb in MEANT else ""
+        raise UsageError(f"dsrun-job: expected one of {', '.join(VERBS)}, not {verb[:40]!r}{meant}")
     shared = {name: found for name, found in table().items() if found[0] in (*HOSTS, "grace")}
     names = shared | {f: (n, one) for n, one in OWN.items() for f in (n, *one.also)}
     values: dict[str, Any] = {}
@@ -117,7 +118,7 @@ def _parse(words: Sequence[str]) -> Given:
     while at < len(words):
         word = words[at]
         if word[:1] == "-":
-            at += take(word, words[at + 1 : at + 2], names, values, typed)
+            at += take(word, words[at + 1 : at + 2], names, values, typed, "dsrun-job --help")
         else:
             rest.append(word)
             at += 1
@@ -295,6 +296,15 @@ def _top(given: Given) -> int:
         return once(chosen, as_json=given.json)
     return watch(chosen)
 
+
+MEANT = {
+    **dict.fromkeys(("ps", "ls"), "list"),
+    **dict.fromkeys(("stop", "cancel"), "kill"),
+    "status": "top",
+    "log": "logs",
+    "stack": "stacks",
+}
+"""Words of other programs, and ours for them."""
 
 VERBS = {
     "list": Verb(_list, 0, ("json",)),

@@ -51,8 +51,16 @@ def main(command: Command, argv: Sequence[str] | None = None) -> int:
 
 def _own_modules_first() -> None:
     """Move the user's PYTHONPATH to the end of sys.path: it is for the workers, not for dsrun."""
-    users = {os.path.abspath(one) for one in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
-    sys.path.sort(key=lambda folder: not folder or os.path.abspath(folder) in users)
+    users = {_absolute(one) for one in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    sys.path.sort(key=lambda folder: not folder or _absolute(folder) in users)
+
+
+def _absolute(folder: str) -> str:
+    """Return a folder of sys.path as an absolute path, if there still is a current folder."""
+    try:
+        return os.path.abspath(folder)
+    except FileNotFoundError:
+        return folder
 
 
 def _open_streams() -> None:

@@ -86,4 +86,6 @@ def _read(path: str) -> list[Host]:
     try:
         return parse_hostfile(files.read(path), path)
     except OSError as error:
-        raise UsageError(f"--hostfile {path}: {reason(error)}") from None
+        hosts = isinstance(error, FileNotFoundError) and "," in path
+        advice = f"; if these are hosts, write --host {path}" if hosts else ""
+        raise UsageError(f"--hostfile {path}: {reason(error)}{advice}") from None

@@ -76,6 +76,8 @@ def hook_policy(options: Options) -> HookPolicy:
         if path in output_file.STREAMS or (os.path.exists(path) and not os.path.isfile(path)):
             raise UsageError(f"--metrics_file {path}: is no regular file, which can be replaced")
         path = os.path.abspath(path)
+        if options.report_file and os.path.abspath(options.report_file) == path:
+            raise UsageError(f"--metrics_file {path}: is --report_file as well; name another file")
     return HookPolicy(path, options.on_event, from_here("") if options.on_event else "/")
 
 

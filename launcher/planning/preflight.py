@@ -49,10 +49,21 @@ def _check_script(program: Program, workdir: str) -> None:
         _check_name(program.script, full)
         return
     if not os.path.exists(full):
-        raise UsageError(f"no such script: {full}")
+        raise UsageError(f"no such script: {full}{_advice(program.script)}")
     why = executable.fault(full) if program.no_python else ""
     if why:
         raise UsageError(f"--no_python {full}: {why}")
+
+
+def _advice(script: str) -> str:
+    """Return what was probably meant by a script that is not there, or ""."""
+    if "://" in script:
+        return "; download it first: a script is a file"
+    if script == "help":
+        return "; dsrun --help shows the options"
+    if script in {"run", "launch"}:
+        return f"; leave {script} out: dsrun [options] SCRIPT [ARGS...]"
+    return f"; if these are hosts, write --host {script}" if "," in script else ""
 
 
 def _check_name(name: str, full: str) -> None:

@@ -177,10 +177,17 @@ def _option(word: str) -> tuple[str, str]:
     field = key.rstrip().replace("-", "_")
     field = _ALSO.get(field, field)
     if field not in _LIMITS:
-        raise UsageError("expected 'slots=N', 'max_slots=N' or 'port=N'")
+        raise UsageError(f"expected 'slots=N', 'max_slots=N' or 'port=N'{_advice(word, field)}")
     if not value or key != key.rstrip() or value != value.lstrip():
         raise UsageError(f"write '{field}={value.strip() or 'N'}', without blanks")
     return field, value
+
+
+def _advice(word: str, field: str) -> str:
+    """Return what to write instead of a word behind a host, or ""."""
+    if "=" not in word:
+        return f"; write slots={word}" if word.isdigit() else "; write one host per line"
+    return {"user": "; write USER@HOST", "gpus": "; write slots=N"}.get(field, "")
 
 
 def _number(text: str, field: str) -> int:

@@ -131,6 +131,8 @@ def exports(items: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
         name, given, value = item.partition("=")
         if not name or "\0" in item:
             raise UsageError(f"--export {item!r}: expected NAME or NAME=VALUE")
+        if given and any(blank in name for blank in " \t\n"):
+            raise UsageError(f"--export {item}: a name has no blanks; write NAME=VALUE")
         if name in PROMISED:
             instead = f"use {SET_BY[name]}" if name in SET_BY else "leave it out"
             raise UsageError(f"--export {name}: dsrun sets it for every worker; {instead}")

@@ -13,7 +13,7 @@ SHARED = ("hostfile", "num_nodes")
 
 
 def parsed(*words: str, **environ: str) -> ToolCommand:
-    return parse(words, OWN, SHARED, environ, mixing=("copy",))
+    return parse("dsrun-exec", words, OWN, SHARED, environ, mixing=("copy",))
 
 
 def test_own_and_shared_options_are_told_apart() -> None:
@@ -42,10 +42,12 @@ def test_variables_set_shared_options_alone() -> None:
 
 
 def test_what_is_given_twice_is_joined_or_noted() -> None:
-    command = parse(["--host", "a", "--host=b", "--to=x", "--to", "y"], OWN, ("host",), {})
+    command = parse(
+        "dsrun-exec", ["--host", "a", "--host=b", "--to=x", "--to", "y"], OWN, ("host",), {}
+    )
     assert (command.options.host, command.own["to"]) == ("a,b", "y")
     assert command.notes == ("--to is given 2 times; only the last one counts",)
-    assert parse(["-q", "--to=x", "--to", "y"], OWN, ("quiet",), {}).notes == ()
+    assert parse("dsrun-exec", ["-q", "--to=x", "--to", "y"], OWN, ("quiet",), {}).notes == ()
 
 
 def test_help_needs_nothing_else() -> None:
@@ -56,7 +58,7 @@ def test_help_needs_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--num_gpus", "2"], "--num_gpus: unknown option"),
+        (["--num_gpus", "2"], "--num_gpus: unknown option; see dsrun-exec --help"),
         (["--nto", "2"], "did you mean --to"),
         (["--to"], "expected DIR after it"),
         (["--json=1"], "takes no value"),

@@ -181,6 +181,11 @@ def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
             ("no",),
             "dsrun-job: expected one of list, top, logs, stacks, signal, scale, kill, not 'no'",
         ),
+        (
+            ("stop", "x"),
+            "dsrun-job: expected one of list, top, logs, stacks, signal, scale, kill, not 'stop'"
+            " (did you mean kill?)",
+        ),
         (("list", "x"), "dsrun-job list: unexpected 'x'"),
         (("kill", "x", "y"), "dsrun-job kill: unexpected 'y'"),
         (("list", "--follow"), "--follow: not with list, only with logs"),

@@ -54,6 +54,16 @@ def test_what_is_there_or_is_for_the_node_to_find(folder: Path, program: Program
     ("program", "problem"),
     [
         (Program("y.py"), "no such script: {folder}/y.py"),
+        (Program("help"), "no such script: {folder}/help; dsrun --help shows the options"),
+        (Program("launch"), "no such script: {folder}/launch; leave launch out: dsrun [opt"),
+        (
+            Program("n1,n2"),
+            "no such script: {folder}/n1,n2; if these are hosts, write --host n1,n2",
+        ),
+        (
+            Program("s3://a/b.py"),
+            "no such script: {folder}/s3://a/b.py; download it first: a script is a file",
+        ),
         (Program("./y", no_python=True), "no such script: {folder}/y"),
         (
             Program("run", no_python=True),

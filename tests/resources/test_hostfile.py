@@ -138,8 +138,10 @@ def test_the_same_hosts_in_many_dresses(data: bytes) -> None:
         ("n1 slots=", ":4: 'slots=': write 'slots=N', without blanks"),
         ("n1 slots", ":4: 'slots': write 'slots=N', without blanks"),
         ("worker-3 slot=8", f":10: 'slot=8': {OPTIONS}"),
-        ("n1 8", f":4: '8': {OPTIONS}"),
-        ("n1 slots=1 n2", f":12: 'n2': {OPTIONS}"),
+        ("n1 8", f":4: '8': {OPTIONS}; write slots=8"),
+        ("n1 slots=1 n2", f":12: 'n2': {OPTIONS}; write one host per line"),
+        ("n1 user=bob", f":4: 'user=bob': {OPTIONS}; write USER@HOST"),
+        ("n1 gpus=2", f":4: 'gpus=2': {OPTIONS}; write slots=N"),
         ("n1 slots=1 slots=2", ":12: 'slots=2': slots is given twice"),
         ("n1:1 slots=1", ":6: 'slots=1': slots is given twice"),
         ("[n1]:22 port=22", ":9: 'port=22': port is given twice"),
@@ -265,7 +267,7 @@ def test_a_file_that_is_not_text_is_refused(data: bytes, line: int) -> None:
 def test_all_bad_lines_are_told_at_once() -> None:
     assert fault_of(b"a slots=x\nb slots=2\nc d\n").splitlines() == [
         f"hosts:1:3: 'slots=x': {SLOTS_RULE}, not 'x'",
-        f"hosts:3:3: 'd': {OPTIONS}",
+        f"hosts:3:3: 'd': {OPTIONS}; write one host per line",
     ]
 
 
