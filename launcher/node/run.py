@@ -60,6 +60,7 @@ class NodeRun:
     Attributes:
         former: children that earlier runs have left running; this run leaves them alone.
         left: processes that could not be ended, as texts.
+        stuck: children that end by themselves once a disk answers.
         leaves_background: whether processes that it has left running may stay.
     """
 
@@ -83,6 +84,7 @@ class NodeRun:
         self.former = frozenset(processes.children()) - others
         self._apart = apart
         self.left: tuple[str, ...] = ()
+        self.stuck: Collection[int] = ()
         self.leaves_background = False
         self._loop = loop
         self._send = send
@@ -196,10 +198,9 @@ class NodeRun:
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children, given the wait status of each by pid."""
-        if self._preloaded is not None:
-            self._preloaded.on_reaped(reaped)
-        if self._group is not None:
-            self._group.on_reaped(reaped)
+        for one in (self._preloaded, self._group, self._specs.files):
+            if one is not None:
+                one.on_reaped(reaped)
 
     def close(self) -> None:
         """Release everything that was reserved or opened for it."""
@@ -274,7 +275,7 @@ class NodeRun:
     def _not_ours(self) -> set[int]:
         """Return the children that outlive this run, or that it ends last."""
         preloaded = () if self._preloaded is None else self._preloaded.pids
-        return {*self.former, *self._apart(), *preloaded}
+        return {*self.former, *self._apart(), *preloaded, *self._specs.files.pids}
 
     def _on_port_taken(self, text: str) -> None:
         """End the job: the workers would connect to another user's program."""
@@ -390,6 +391,7 @@ class NodeRun:
     def _report_end(self, left: list[int]) -> None:
         """End the run and report what is left."""
         self.left = tuple(map(processes.stuck, left))
+        self.stuck = self._specs.files.stuck
         self.close()  # first: the next job may start as soon as the end is reported
         done = messages.Done(self.left, **self._failures._asdict(), reason=self._reason)
         self._send(messages.pack(frames.DONE, done))

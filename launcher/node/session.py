@@ -198,6 +198,8 @@ class Session:
         assert self._run is not None
         if self._run.leaves_background:
             self._guard.let_stay()
+        elif self._run.stuck:
+            self._guard.spare({*self._run.former, *self._run.stuck})
         if not self._link.open:
             for words in self._run.left:
                 sys.stderr.write(f"dsrun: could not be ended: {words}\n")
@@ -346,11 +348,9 @@ class Session:
     def _reap(self) -> None:
         """Reap every child that has ended, and tell whoever may have started it."""
         reaped = processes.reap()
-        if self._run is not None:
-            self._run.on_reaped(reaped)
-        for others in (self._beside, self._machine):
-            if others is not None:
-                others.on_reaped(reaped)
+        for one in (self._run, self._beside, self._machine):
+            if one is not None:
+                one.on_reaped(reaped)
 
     def _on_signal(self, number: int, delivered: bool) -> None:
         """Act on a scheduler's signal; with `delivered`, the workers have got it as well."""

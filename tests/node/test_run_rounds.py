@@ -6,6 +6,7 @@ torch's agent is played by the test.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -116,6 +117,30 @@ def test_a_worker_of_a_round_that_cannot_start_is_told_to_the_agent(agents: Fake
     agent.leaves()
     played.done()
     assert sorted(played.exits()) == [(0, 0, False), (0, 126, False), (1, 0, False)]
+
+
+def test_a_round_goes_on_without_logs_if_its_disk_does_not_answer(agents: FakeAgents) -> None:
+    """What waits for the disk is not a process that a round has left, and the next one has logs."""
+    text = "until [ -e go ]; do sleep 0.01; done; echo text"
+    played, agent = with_torch(agents, text, log_dir="logs", lease=100.0)
+    agent_forms(played, agent)
+    (pid,) = played.run._specs.files.pids
+    os.kill(pid, signal.SIGSTOP)
+    (agents.folder / "go").touch()
+    played.until(lambda: len(played.exits()) == 2)
+    for _ in range(6):
+        played.skip(50.0)
+    played.until(lambda: codes(agent) == [0, 0])
+    played.until(lambda: not played.run._specs.files.pids)
+    agent_forms(played, agent, ROUND._replace(generation=2))
+    played.until(lambda: codes(agent) == [0, 0])
+    agent.leaves()
+    done = played.done()
+    assert (done["left"], set(played.run.stuck), processes.children()) == ([], set(), [])
+    folder = agents.folder / "logs" / "j"
+    ((note, _),) = played.notes()
+    assert note == f"{folder}: nothing could be written for 50 s; the logs end here"
+    assert (folder / "rank-0001.out").read_text() == "text\n"
 
 
 @pytest.mark.parametrize("rounds", [0, 1])

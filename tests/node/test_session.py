@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import socket
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -201,6 +202,37 @@ def test_a_run_leaves_no_open_file(runner: FakeRunner, tmp_path: Path) -> None:
 
     assert runner.play(with_input) == 0
     assert counts[0] == counts[1] == counts[2]
+
+
+def test_the_guard_leaves_alone_what_waits_for_the_disk_of_the_logs(runner: FakeRunner) -> None:
+    """It would wait for its end, which may never come."""
+    found: list[int] = []
+
+    def history(r: FakeRunner) -> Steps:
+        text = "until [ -e go ]; do sleep 0.01; done"
+        yield from prepared(r, text, lease=100.0, log_dir="logs")
+        r.start()
+        yield r.got(frames.STARTED)
+        found.extend(pid for pid in processes.children() if pid not in pids(r))
+        os.kill(found[0], signal.SIGSTOP)
+        (r.folder / "go").touch()
+        yield r.got(frames.EXIT)
+        for _ in range(6):
+            yield r.skip(100.0 / 8)
+        yield r.got(frames.DONE)
+        r.end()
+
+    def pids(r: FakeRunner) -> set[int]:
+        return {r.guard.pid, *r.all(frames.STARTED)[0]["pids"]}
+
+    assert runner.play(history) == 0
+    (stuck,) = found
+    both = sorted([stuck, runner.guard.pid])
+    assert b"spare %d %d" % (both[0], both[1]) in runner.told
+    ((note, _),) = runner.notes()
+    assert note.endswith("nothing could be written for 50 s; the logs end here")
+    with suppress(ChildProcessError):
+        os.waitpid(stuck, 0)
 
 
 def test_the_background_of_one_run_is_not_the_next_ones(runner: FakeRunner) -> None:

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.node import processes
+
+from .limits import wait_for
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -28,6 +32,11 @@ def unkillable(pid: int) -> Iterator[None]:
         yield
     finally:
         _ptrace(PTRACE_DETACH, pid)
+
+
+def held(pid: int) -> None:
+    """Wait until such a process is held at its end, after SIGKILL."""
+    wait_for(lambda: processes.stat(pid)[0] == "t", "the end of a process")
 
 
 def _ptrace(request: int, pid: int, data: int = 0) -> None:

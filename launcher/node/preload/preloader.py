@@ -181,8 +181,8 @@ class Preloader:
         self._pid = process.pid
         os.close(process.stdin)
         self._loop.add_reader(self._line.fileno(), self._receive)
-        for stream, fd in ((1, process.stdout), (2, process.stderr)):
-            pipe = OutputPipe(fd, None, stream)
+        for fd in (process.stdout, process.stderr):
+            pipe = OutputPipe(fd)
             self._outputs.append(pipe)
             self._loop.add_reader(fd, lambda pipe=pipe: self._read(pipe))  # type: ignore[misc]
         counted = progress.Progress(lambda: progress.activity(self._pid))

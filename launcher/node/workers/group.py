@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from .events import Emit
-    from .logs import RankLog
+    from .log_writer import LogWriter
 
 ORPHAN_GRACE = 0.5
 """Seconds between SIGTERM and SIGKILL for processes whose worker has ended."""
@@ -65,7 +65,7 @@ class Phase(Enum):
         RUNNING: workers run, or have been told to stop.
         SWEEPING: all have ended, and the processes that they left have got SIGTERM.
         KILLING: everything that is left gets SIGKILL.
-        ENDED: nothing is left, or what is left cannot be ended.
+        ENDED: nothing is left, or what is left cannot be ended; the logs may still be written.
     """
 
     RUNNING = 1
@@ -102,7 +102,7 @@ class WorkerGroup:
         self._phase = Phase.RUNNING
         self.processes: list[Process] = []
         self.pumps: dict[tuple[int, int], OutputPipe] = {}
-        self._logs: dict[int, RankLog] = {}
+        self._logs: LogWriter | None = None
         self._credit = 0
         self._stop_signal: int | None = None
         self._kill_timer: loops.Timer | None = None
@@ -116,12 +116,12 @@ class WorkerGroup:
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
-        return self._phase is Phase.ENDED
+        """Whether it has ended, with its logs."""
+        return self._phase is Phase.ENDED and (self._logs is None or self._logs.over)
 
     # -- starting ---------------------------------------------------------------------------
 
-    def start(self, specs: Sequence[WorkerSpec], logs: dict[int, RankLog], credit: int) -> None:
+    def start(self, specs: Sequence[WorkerSpec], logs: LogWriter | None, credit: int) -> None:
         """Start every worker; `credit` bytes of output may be passed on before more is granted.
 
         Raises:
@@ -129,12 +129,15 @@ class WorkerGroup:
         """
         self._credit = credit
         self._logs = logs
+        if logs is not None:
+            logs.serve(self._loop, self._resume)
         for spec in specs:
             process = self._spawn(spec)
             self.processes.append(process)
             for stream, fd in ((1, process.stdout), (2, process.stderr), (3, spec.report)):
                 if fd >= 0:
-                    self.pumps[spec.rank, stream] = OutputPipe(fd, logs.get(spec.rank), stream)
+                    log = logs.sink(spec.rank, stream) if logs is not None else None
+                    self.pumps[spec.rank, stream] = OutputPipe(fd, log)
                     self._watch_pump(spec.rank, stream)
             if not spec.keep_stdin:
                 os.close(process.stdin)
@@ -153,13 +156,22 @@ class WorkerGroup:
 
     def grant(self, size: int) -> None:
         """Allow `size` more bytes of output."""
-        stalled = self._credit <= 0
         self._credit += size
-        if stalled and self._credit > 0:
-            for (rank, stream), pump in self.pumps.items():
-                if pump.fd >= 0:
-                    self._watch_pump(rank, stream)
-            self._settle()
+        self._resume()
+
+    @property
+    def _stalled(self) -> bool:
+        """Whether what the workers print is not read for now."""
+        return self._credit <= 0 or (self._logs is not None and self._logs.full)
+
+    def _resume(self) -> None:
+        """Read again what the workers print, if it can be passed on."""
+        if self._stalled or self._phase is Phase.ENDED:
+            return
+        for (rank, stream), pump in self.pumps.items():
+            if pump.fd >= 0 and not self._loop.has_reader(pump.fd):
+                self._watch_pump(rank, stream)
+        self._settle()
 
     def _pump(self, rank: int, stream: int) -> None:
         pump = self.pumps[rank, stream]
@@ -173,7 +185,7 @@ class WorkerGroup:
             return
         self._emit(Output(rank, stream, data))
         self._credit -= len(data)
-        if self._credit <= 0:
+        if self._stalled:
             for other in self.pumps.values():
                 self._loop.remove(other.fd)
 
@@ -239,7 +251,7 @@ class WorkerGroup:
         return FailureDetails(
             tails,
             {str(p.spec.rank): recorded.read(p.spec.env.get(variable, b"")) for p in failed},
-            {str(p.spec.rank): self._logs[p.spec.rank].errors for p in failed if self._logs},
+            {str(p.spec.rank): self._logs.errors(p.spec.rank) for p in failed if self._logs},
             of_outputs(failed, tails),
         )
 
@@ -325,8 +337,8 @@ class WorkerGroup:
             self._end(self._unkillable())
 
     def _waits_for_reader(self) -> bool:
-        """Return whether output waits for credit; it does not while the job is being stopped."""
-        return self._credit <= 0 and self._stop_signal is None
+        """Return whether output is not read for now; that counts until the job is being stopped."""
+        return self._stalled and self._stop_signal is None
 
     def _stop_draining(self) -> None:
         self._drain_timer = None
@@ -365,14 +377,15 @@ class WorkerGroup:
             if timer is not None:
                 timer.cancel()
         self._close_streams()
-        self._emit(Ended(left))
+        if self._logs is None:
+            self._emit(Ended(left))
+        else:
+            self._logs.close(lambda: self._emit(Ended(left)))
 
     def _close_streams(self) -> None:
         for pump in self.pumps.values():
             self._loop.remove(pump.fd)
             pump.finish()
-        for log in self._logs.values():
-            log.close()
         for process in self.processes:
             if process.stdin >= 0:
                 self._loop.remove(process.stdin)

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from functools import partial
 
 from ..elastic import agent_environment
 from . import error_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from ...control.messages import Start
-    from .logs import RankLog
+    from .log_writer import LogWriter
+    from .logs import JobFolder, RankLog
     from .prepare import NodeSetup
 
 
 class LogFiles:
-    """Opens the files that a round's workers write to, and keeps those in memory open."""
+    """Has the logs of each round written, and keeps error files in memory open."""
 
     def __init__(self, setup: NodeSetup, note: Callable[[str], None]) -> None:
         """Open nothing yet; `note` is called for a log that ends early."""
@@ -26,25 +28,44 @@ class LogFiles:
         self._note = note
         self._noted: set[str] = set()
         self._in_memory: list[int] = []
+        self._writers: list[LogWriter] = []
 
-    def open(self, ranks: Iterable[int], start: Start) -> dict[int, RankLog]:
-        """Return the log files of these ranks, {} if there are none to write.
+    def open(self, ranks: Iterable[int], start: Start) -> LogWriter | None:
+        """Return what writes the logs of these ranks, None if there are none to write.
 
         Raises:
             OSError: a log file cannot be created.
         """
         folder = self._setup.folder
-        if folder is None and not self._setup.task.logs_specs:
-            return {}
-        from .logs import named_log, own_log
-
         if folder is None:
-            named = {rank: self._named_files(start, rank - start.first_rank) for rank in ranks}
-            return {rank: named_log(paths, self._note_once) for rank, paths in named.items()}
-        folder.make()
-        files = {r: folder.files(r, r - start.first_rank, start.restarts) for r in ranks}
-        again = start.generation > 1
-        return {rank: own_log(paths, self._note_once, again=again) for rank, paths in files.items()}
+            paths = {rank: self._named_files(start, rank - start.first_rank) for rank in ranks}
+        else:
+            paths = {r: folder.files(r, r - start.first_rank, start.restarts) for r in ranks}
+        if not any(paths.values()) or self.stuck:
+            return None
+        from .log_writer import LogWriter
+
+        opened = partial(_open, folder, paths, again=start.generation > 1)
+        writer = LogWriter(paths, opened, self._note_once, self._setup.task.lease / 2)
+        self._writers.append(writer)
+        return writer
+
+    @property
+    def pids(self) -> set[int]:
+        """The processes that write logs."""
+        return {one.pid for one in self._writers} - {0}
+
+    @property
+    def stuck(self) -> set[int]:
+        """Those of them that were given up, and wait for a disk even so."""
+        return {one.pid for one in self._writers if one.given_up} - {0}
+
+    def on_reaped(self, reaped: Mapping[int, int]) -> None:
+        """Handle the end of children, given the wait status of each by pid."""
+        for pid in reaped:
+            for one in self._writers:
+                one.on_reaped(pid)
+        self._writers = [one for one in self._writers if one.pid]
 
     def error_file(self, start: Start, local: int) -> str:
         """Return where torch's `record` saves a worker's exception, "" if that is not possible."""
@@ -58,7 +79,9 @@ class LogFiles:
         return ""
 
     def close(self) -> None:
-        """Close the error files of the last round's workers."""
+        """Close the files of the last round's workers."""
+        for one in self._writers:
+            one.abandon()
         while self._in_memory:
             os.close(self._in_memory.pop())
 
@@ -72,4 +95,21 @@ class LogFiles:
     def _named_files(self, start: Start, local: int) -> dict[int, str]:
         folder = os.fsdecode(self._setup.workdir)
         files = agent_environment.log_files(start, local)
-        return {stream: os.path.join(folder, path) for stream, path in files.items()}
+        paths = {stream: os.path.join(folder, path) for stream, path in files.items()}
+        return {stream: path for stream, path in paths.items() if path != os.devnull}
+
+
+def _open(
+    folder: JobFolder | None,
+    paths: Mapping[int, Mapping[int, str]],
+    warn: Callable[[str], None],
+    *,
+    again: bool,
+) -> dict[int, RankLog]:
+    """Open the files of each rank, in the process that writes to them."""
+    from .logs import named_log, own_log
+
+    if folder is None:
+        return {rank: named_log(files, warn) for rank, files in paths.items()}
+    folder.make()
+    return {rank: own_log(files, warn, again=again) for rank, files in paths.items()}

@@ -51,7 +51,7 @@ class RankLog:
             self.close()
             raise
 
-    def write(self, stream: int, data: bytes) -> None:
+    def write(self, stream: int, data: bytes | memoryview) -> None:
         """Append; on the first failure warn once and continue without that file."""
         fd = self._fds.get(stream)
         while fd is not None and data:
@@ -61,11 +61,6 @@ class RankLog:
                 os.close(self._fds.pop(stream))
                 self._warn(f"{self._paths[stream]}: {error.strerror}; the log ends here")
                 return
-
-    @property
-    def errors(self) -> str:
-        """The path of standard error's file, "" for none."""
-        return self._paths.get(2, "")
 
     def close(self) -> None:
         """Close the files."""
@@ -169,8 +164,7 @@ def named_log(paths: Mapping[int, str], warn: Callable[[str], None]) -> RankLog:
     Raises:
         OSError: a folder or a file cannot be created.
     """
-    wanted = {stream: path for stream, path in paths.items() if path != os.devnull}
-    return RankLog(wanted, _renewed, warn)
+    return RankLog(paths, _renewed, warn)
 
 
 def _make_folders(path: str) -> None:

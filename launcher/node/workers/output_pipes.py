@@ -6,7 +6,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .logs import RankLog
+    from collections.abc import Callable
 
 BLOCK = 64 * 1024
 TAIL = 16 * 1024
@@ -20,12 +20,12 @@ class OutputPipe:
         count: how many bytes have been read.
     """
 
-    def __init__(self, fd: int, log: RankLog | None, stream: int) -> None:
+    def __init__(self, fd: int, log: Callable[[bytes], None] | None = None) -> None:
+        """Read `fd`; what is read is appended to the log."""
         self.fd = fd
         self.tail = b""
         self.count = 0
         self._log = log
-        self._stream = stream
 
     def read(self) -> bytes | None:
         """Return the next data: b"" at the end of the stream, None if there is nothing yet."""
@@ -34,7 +34,7 @@ class OutputPipe:
         except BlockingIOError:
             return None
         if self._log is not None:
-            self._log.write(self._stream, data)
+            self._log(data)
         self.tail = (self.tail + data)[-TAIL:]
         self.count += len(data)
         return data

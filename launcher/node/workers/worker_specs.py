@@ -20,36 +20,40 @@ if TYPE_CHECKING:
     from ...control.messages import NodeBindings, Start
     from ...specs.host import Slot
     from .devices import WorkerDevices
-    from .logs import RankLog
+    from .log_writer import LogWriter
     from .prepare import NodeSetup
     from .spawn import Process
 
 
 class WorkerSpecs:
-    """Makes the specs of the workers for every round of one run."""
+    """Makes the specs of the workers for every round of one run.
+
+    Attributes:
+        files: their logs and error files.
+    """
 
     def __init__(self, setup: NodeSetup, note: Callable[[str], None]) -> None:
         """Prepare for a task that has passed its checks; `note` is called with messages."""
         self._setup = setup
         self._note = note
-        self._files = LogFiles(setup, note)
+        self.files = LogFiles(setup, note)
         self._equipment: WorkerDevices
 
-    def make(self, start: Start) -> tuple[list[WorkerSpec], dict[int, RankLog]]:
-        """Return the spec of each worker of a round, and its log files.
+    def make(self, start: Start) -> tuple[list[WorkerSpec], LogWriter | None]:
+        """Return the spec of each worker of a round, and what writes their logs, if any are wanted.
 
         Raises:
             OSError: a log file cannot be created.
             DsrunError: cores cannot be bound as requested.
         """
         self._equipment = self._setup.equip(start.slots)
-        self._files.close()
+        self.files.close()
         specs = [
             self._spec(start, local, cores)
             for local, cores in enumerate(self._cores())
             if start.only in {None, local}
         ]
-        return specs, self._files.open([spec.rank for spec in specs], start)
+        return specs, self.files.open([spec.rank for spec in specs], start)
 
     def common(self) -> dict[bytes, bytes]:
         """Return the variables that are known before the start and are equal for all workers here.
@@ -77,8 +81,8 @@ class WorkerSpecs:
         return self._equipment.bound(pids, start.first_rank)
 
     def close(self) -> None:
-        """Close the error files of the last round's workers."""
-        self._files.close()
+        """Close the files of the last round's workers."""
+        self.files.close()
 
     def _cores(self) -> list[apply.WorkerCores]:
         nodes, policy = self._equipment.numa_nodes, self._setup.policy
@@ -173,5 +177,5 @@ class WorkerSpecs:
             agent_store=task.torch_agent,
             run_id=task.run_id,
             world=start.world,
-            error_file=self._files.error_file(start, local),
+            error_file=self.files.error_file(start, local),
         )

@@ -22,6 +22,7 @@ from dsrun.launcher.node.workers.events import (
     Output,
 )
 from dsrun.launcher.node.workers.group import DRAIN, ORPHAN_GRACE, StopPolicy, WorkerGroup
+from dsrun.launcher.node.workers.log_writer import LogWriter
 from dsrun.launcher.node.workers.logs import RankLog
 from dsrun.launcher.node.workers.spawn import Process, SpawnFailed, WorkerSpec, spawn
 
@@ -58,7 +59,7 @@ class Watched:
         self.loop.on_signals(
             [signal.SIGCHLD], lambda _number: self.group.on_reaped(processes.reap())
         )
-        self.group.start(specs, {}, credit)
+        self.group.start(specs, None, credit)
 
     def _on_event(self, event: GroupEvent) -> None:
         match event:
@@ -375,7 +376,7 @@ class Timed:
         policy = StopPolicy(**more)
         self.group = WorkerGroup(self.clock.loop, policy, self.events.append, self._excluded)
         self.excluded: set[int] = set()
-        self.group.start(specs, {}, credit)
+        self.group.start(specs, None, credit)
 
     def _excluded(self) -> set[int]:
         return self.excluded
@@ -509,21 +510,25 @@ def test_what_is_known_of_failed_workers(tmp_path: Path) -> None:
     specs = [shell(f"echo {rank} >&2; exit {rank}", rank) for rank in range(7)]
     paths = {r: {1: f"{tmp_path}/{r}.out", 2: f"{tmp_path}/{r}.err"} for r in range(7)}
     clock, events = Clock(), list["GroupEvent"]()
-    group = WorkerGroup(clock.loop, StopPolicy(), events.append)
-    logs = {rank: RankLog(paths[rank], created, print) for rank in range(7)}
+    group = WorkerGroup(clock.loop, StopPolicy(), events.append, lambda: {logs.pid})
+    logs = LogWriter(
+        paths, lambda warn: {r: RankLog(paths[r], created, warn) for r in range(7)}, print, NEVER
+    )
     group.start(specs, logs, 1 << 20)
     last = time.monotonic() + HANG
     while not group.over:
         assert time.monotonic() < last
         time.sleep(0.001)
         clock.go(0.0)
-        group.on_reaped(processes.reap())
+        ended = processes.reap()
+        group.on_reaped(ended)
+        for pid in ended:
+            logs.on_reaped(pid)
     found = group.failures()
     assert found.tails == {str(rank): ["", f"{rank}\n"] for rank in range(1, 5)}
     assert found.recorded == {str(rank): ["", ""] for rank in range(1, 5)}
     assert found.logs == {str(rank): paths[rank][2] for rank in range(1, 5)}
     assert Path(paths[6][2]).read_text() == "6\n"
-    assert not logs[6]._fds
 
 
 def created(path: str) -> int:

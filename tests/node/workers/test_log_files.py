@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,9 @@ from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
 from dsrun.launcher.specs.program import Program
 
+from ...support.unkillable import held, unkillable
+from ...support.written_logs import write
+
 START = Start(4, (0, 1), 8, 2, 3, "h", 1, 1, generation=1, restarts=2)
 
 
@@ -29,30 +32,28 @@ def files(folder: Path, **fields: Any) -> LogFiles:
 
 
 def test_no_file_where_none_is_asked_for(tmp_path: Path) -> None:
-    assert files(tmp_path).open([4, 5], START) == {}
+    assert files(tmp_path).open([4, 5], START) is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_ranks_have_files_by_their_names(tmp_path: Path) -> None:
     logs = files(tmp_path, log_dir="logs").open([5], START)
-    assert list(logs) == [5]
-    logs[5].write(1, b"out")
-    logs[5].write(2, b"err")
-    logs[5].close()
+    write(logs, (5, 1, b"out"), (5, 2, b"err"))
     folder = tmp_path / "logs" / "j"
     assert {one.name: one.read_bytes() for one in folder.iterdir()} == {
         "rank-0005.out": b"out",
         "rank-0005.err": b"err",
     }
-    assert logs[5].errors == str(folder / "rank-0005.err")
+    assert logs is not None
+    assert logs.errors(5) == str(folder / "rank-0005.err")
 
 
 def test_torchruns_names_are_by_restart_and_local_rank(tmp_path: Path) -> None:
     made = files(tmp_path, log_dir="logs", log_layout="torchrun")
     logs = made.open([4, 5], START)
-    for log in logs.values():
-        log.close()
-    found = [log.errors.partition("attempt_")[2] for log in logs.values()]
+    write(logs)
+    assert logs is not None
+    found = [logs.errors(rank).partition("attempt_")[2] for rank in (4, 5)]
     assert found == ["2/0/stderr.log", "2/1/stderr.log"]
     assert made.error_file(START, 1).endswith("attempt_2/1/error.json")
 
@@ -60,23 +61,24 @@ def test_torchruns_names_are_by_restart_and_local_rank(tmp_path: Path) -> None:
 def test_files_are_new_in_the_first_round_and_continued_later(tmp_path: Path) -> None:
     made = files(tmp_path, log_dir="logs")
     for generation, text in ((1, b"one"), (2, b"two")):
-        log = made.open([4], START._replace(generation=generation))[4]
-        log.write(1, text)
-        log.close()
+        write(made.open([4], START._replace(generation=generation)), (4, 1, text))
     assert (tmp_path / "logs" / "j" / "rank-0004.out").read_bytes() == b"onetwo"
     with pytest.raises(FileExistsError):
         made.open([4], START)
+    os.wait()
 
 
 def test_files_may_be_named_by_the_agent(tmp_path: Path) -> None:
-    said: tuple[dict[str, str], ...] = ({}, {"DSRUN_LOG_OUT": "named/out", "DSRUN_LOG_ERR": ""})
+    named = {"DSRUN_LOG_OUT": "named/out", "DSRUN_LOG_ERR": os.devnull}
+    said: tuple[dict[str, str], ...] = ({}, named)
     made = files(tmp_path, logs_specs=("name", "", "", "", ""))
     logs = made.open([4, 5], START._replace(agent_variables=said))
-    logs[5].write(1, b"text")
-    for log in logs.values():
-        log.close()
+    write(logs, (5, 1, b"text"))
     assert (tmp_path / "named" / "out").read_bytes() == b"text"
-    assert [log.errors for log in logs.values()] == ["", ""]
+    assert logs is not None
+    assert [logs.errors(rank) for rank in (4, 5)] == ["", ""]
+    assert logs.sink(5, 2) is None
+    assert made.open([4], START._replace(agent_variables=said)) is None
 
 
 def test_exceptions_are_kept_in_the_folder_or_in_memory(tmp_path: Path) -> None:
@@ -111,17 +113,26 @@ def test_a_disk_that_is_full_in_every_round_is_told_of_once(tmp_path: Path) -> N
     for generation in (1, 2, 3):
         start = Start(0, (0,), 1, 0, 1, "127.0.0.1", 1, 1, generation=generation)
         _, logs = made.make(start)
-        with full_disk():
-            logs[0].write(1, b"text")
-        logs[0].close()
+        assert logs is not None
+        resource.prlimit(logs.pid, resource.RLIMIT_FSIZE, (0, 0))  # as on a full disk
+        write(logs, (0, 1, b"text"))
     (told,) = [text for text in said if "log ends here" in text]
     assert told.startswith(log_dir)
 
 
-@contextmanager
-def full_disk() -> Iterator[None]:
-    """No file of this process can grow: a write fails as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+def test_a_round_has_no_logs_while_a_former_one_waits_for_the_disk(tmp_path: Path) -> None:
+    made = files(tmp_path, log_dir="logs", lease=0.1)
+    logs = made.open([4], START)
+    assert logs is not None
+    with unkillable(logs.pid):
+        os.kill(logs.pid, signal.SIGSTOP)
+        write(logs, (4, 1, b"text"), reap=False)
+        held(logs.pid)
+        assert made.stuck == made.pids == {logs.pid}
+        again = START._replace(generation=2)
+        assert made.open([4], again) is None
+    assert os.waitpid(logs.pid, 0)[1] == signal.SIGKILL
+    made.on_reaped({logs.pid: signal.SIGKILL})
+    assert made.stuck == made.pids == set()
+    write(made.open([4], again), (4, 1, b"later"))
+    assert (tmp_path / "logs" / "j" / "rank-0004.out").read_bytes().endswith(b"later")

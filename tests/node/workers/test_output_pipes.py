@@ -16,8 +16,7 @@ class Log:
     def __init__(self) -> None:
         self.data = b""
 
-    def write(self, stream: int, data: bytes) -> None:
-        assert stream == 2
+    def write(self, data: bytes) -> None:
         self.data += data
 
 
@@ -26,7 +25,7 @@ def ends() -> Iterator[tuple[OutputPipe, Log, int]]:
     read, write = os.pipe()
     os.set_blocking(read, False)
     log = Log()
-    pipes = OutputPipe(read, log, 2)  # type: ignore[arg-type]
+    pipes = OutputPipe(read, log.write)
     yield pipes, log, write
     pipes.close()
 
@@ -70,7 +69,7 @@ def test_what_is_still_in_the_pipe_is_kept_and_it_is_closed_once(
 
 def test_without_a_log_the_tail_is_kept_all_the_same() -> None:
     read, write = os.pipe()
-    pipes = OutputPipe(read, None, 1)
+    pipes = OutputPipe(read)
     os.write(write, b"x")
     os.close(write)
     pipes.finish()

@@ -20,6 +20,8 @@ from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
 from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
+from ...support.written_logs import write
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -67,7 +69,7 @@ def test_every_worker_has_its_command_and_its_place(
     make: Callable[..., WorkerSpecs], tmp_path: Path
 ) -> None:
     specs, logs = make().make(START)
-    assert logs == {}
+    assert logs is None
     python = os.fsencode(sys.executable)
     for local, spec in enumerate(specs):
         local_rank = b"--local_rank=%d" % local
@@ -192,7 +194,8 @@ def test_workers_that_run_python_get_ready_for_questions(
     make: Callable[..., WorkerSpecs], tmp_path: Path
 ) -> None:
     """PYTHONPATH in `env` is what they see; what the user has set of the recorder stays."""
-    (spec, _), _ = make(hook=True, log_dir="logs").make(START)
+    (spec, _), logs = make(hook=True, log_dir="logs").make(START)
+    write(logs)
     assert spec.hook == os.fsencode(hook.FOLDER)
     assert variables(spec, "PYTHONPATH", "TORCH_FR_BUFFER_SIZE") == [None, "500"]
     dumps = str(tmp_path / "logs" / "j" / "nccl_trace_rank_")
