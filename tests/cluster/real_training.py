@@ -26,8 +26,8 @@ TIMEOUT = 3
 """Seconds, `--hang_timeout`."""
 
 TRAIN = """
-import asyncio, concurrent.futures, http.server, multiprocessing, os, queue, signal, socket
-import threading, time
+import asyncio, concurrent.futures, contextlib, http.server, multiprocessing, os, queue
+import signal, socket, threading, time
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
@@ -68,7 +68,9 @@ class Hangs(Numbers):
 class Locks(Numbers):
     def __getitem__(self, index):
         if index == 0:
-            locks()
+            print("is locked", os.getpid(), flush=True)
+            with contextlib.suppress(Go):
+                locks()
         return super().__getitem__(index)
 
 class Waits(Numbers):
@@ -318,11 +320,16 @@ class Training:
             wait_for(lambda: re.search(does, dsrun_job(cluster, "stacks").stdout), kind)
 
     def release(self, cluster: Cluster, kind: str) -> None:
-        """Let it go on."""
+        """Let it go on.
+
+        A worker of a loader that deadlocks is released itself: when torch shuts a loader down, it
+        waits 5 s for such a worker (`MP_STATUS_CHECK_INTERVAL`), which is a hang of its own.
+        """
         if kind == "loads":
             os.close(os.open(self._folder / "fifo", os.O_WRONLY | os.O_NONBLOCK))
         else:
-            pid = find(cluster, "n1", lambda one: self._is_rank_1(one.pid))
+            own = self.said(1, r"is locked (\d+)" if kind == "deadlocks" else r"is up (\d+)")[1]
+            pid = find(cluster, "n1", lambda one: self._has_own_pid(one.pid, own))
             os.kill(pid, signal.SIGUSR1)
             os.kill(pid, signal.SIGCONT)
         self.said(1, f"over: {kind}")
@@ -332,17 +339,13 @@ class Training:
         line = "dsrun: rank 1 goes on after"
         self.running.wait_for_output(rf"(?s)(?:{line}.*?){{{times}}}")
 
-    def _is_rank_1(self, pid: int) -> bool:
-        with suppress(OSError):  # another process of the host, which has ended
-            return self._own_pid(pid) == self.said(1, r"is up (\d+)")[1]
-        return False
-
     @staticmethod
-    def _own_pid(pid: int) -> str:
-        """Return the number that a process has on its host."""
-        status = Path(f"/proc/{pid}/status").read_text()
-        own = re.search(r"NSpid:.*\s(\d+)\n", status)
-        return own[1] if own else ""
+    def _has_own_pid(pid: int, own: str) -> bool:
+        """Return whether a process has this number on its host."""
+        with suppress(OSError):  # another process of the host, which has ended
+            status = Path(f"/proc/{pid}/status").read_text()
+            return bool(re.search(rf"NSpid:.*\s{own}\n", status))
+        return False
 
     def alarms(self) -> list[str]:
         """What dsrun has said of hangs."""

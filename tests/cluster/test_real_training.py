@@ -36,7 +36,7 @@ def test_a_rank_that_hangs_in_a_training_is_named(
         if number < len(kinds):
             training.goes_on(number)
     assert training.running.wait().returncode == 0
-    assert len(training.alarms()) == len(kinds)
+    assert len(training.alarms()) == len(kinds), training.running.stderr
 
 
 @pytest.mark.parametrize("loader", some(HEALTHY, "tensors", "served"))
