@@ -18,8 +18,8 @@ OPTIONS = {
         default="see --hostfile",
     ),
     "on": Description(
-        "Run on the nodes that dsrun-hold holds under this name, without starting anything there"
-        " anew. last is the newest hold. Host filters choose among its nodes and slots.",
+        "Run on the nodes that dsrun-hold holds under this name, without connecting again."
+        " last is the newest hold. Host filters choose among its nodes and slots.",
         default="nodes of its own",
     ),
     "on_busy": Description(

@@ -20,7 +20,7 @@ OPTIONS = {
     ),
     "hang_timeout": Description(
         "A job hangs if a rank, for which others wait, has done nothing for this long: no CPU work,"
-        " no input or output, no step in its code. 0 to never look for hangs."
+        " no input or output, no step in its code. 0 switches hang detection off."
     ),
     "warn_slow": Description(
         "Warn of a rank, a host or a network link for which all others wait, and say why: its CPU"

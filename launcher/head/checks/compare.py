@@ -25,7 +25,7 @@ def findings(
     """Return what is wrong, errors first; findings with the same text are one.
 
     Args:
-        subjects: the nodes; of two values that equally many have, the first node's is right.
+        subjects: the nodes; in a tie, the first node's value is right.
         files: which files differ, by the first of the nodes where they do (`versions.differing`).
     """
     if not subjects:

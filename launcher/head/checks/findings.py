@@ -125,7 +125,7 @@ TABLE: dict[str, Rule] = {
     "device-problem": Rule(
         Severity.WARNING,
         "The driver reports a problem of a device.",
-        "have the device looked at, or leave it out (--exclude)",
+        "have the device checked, or leave it out (--exclude)",
     ),
     "device-users": Rule(
         Severity.WARNING,

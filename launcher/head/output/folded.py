@@ -1,6 +1,6 @@
 """Prints a line that several ranks write within a moment once.
 
-Every line waits for its likes, at most `WAIT`, and no longer than until all ranks have written it.
+Every line waits up to `WAIT` for identical ones, and no longer than until all ranks have it.
 What waits is in one list, in the order in which it will be printed. A rank's line joins an equal
 one behind the newest that the rank shares with others; what the rank alone has written in between
 is put before that. So the lines of a rank keep their order. Equal blocks are compared as a whole.
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Written = Callable[[], None]
 
 WAIT = 0.2
-"""Seconds that a line waits for its likes."""
+"""Seconds that a line waits for identical ones."""
 
 STEP = 0.02
 """Seconds: lines that arrive within this time are printed together, without a timer for each."""

@@ -171,7 +171,11 @@ def _headline(report: Report) -> list[str]:
     ago = f"after {duration(report.ended - report.began)}"
     if report.stop_signal:
         name = signal.Signals(report.stop_signal).name
-        return [f"dsrun: stopped by {name} {ago}: {counted(report.stopped, 'rank')} told to stop"]
+        if report.stopped:
+            number = counted(report.stopped, "rank")
+            return [f"dsrun: stopped by {name} {ago}: {number} told to stop"]
+        seen = report.done or report.failures or report.losses or report.unseen
+        return [f"dsrun: stopped by {name} {ago}{'' if seen else ', before any rank had started'}"]
     if report.broken_pipe:
         return []
     cause = report.cause

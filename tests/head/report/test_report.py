@@ -169,6 +169,14 @@ dsrun: lost w1 after 10.0 s: gone; 1 other rank failed later
 dsrun: stopped by SIGINT after 13.2 s: 1 rank told to stop
   could not be ended: w0: pid 3""",
         ),
+        (
+            report(stop_signal=signal.SIGINT),
+            "dsrun: stopped by SIGINT after 13.2 s, before any rank had started",
+        ),
+        (
+            report(stop_signal=signal.SIGINT, done=((3.0, 0, "w0"),)),
+            "dsrun: stopped by SIGINT after 13.2 s",
+        ),
     ],
 )
 def test_in_words(ended: Report, text: str) -> None:
