@@ -73,10 +73,15 @@ class HangWatch:
     def _forget(self) -> None:
         """Count no time before now."""
         now = self._loop.clock()
-        self._tracks.begin_again(now)
+        self._restart_times(now)
         if self._found is not None:
             self._found.over(now)
-        self._suspicion = self._found = None
+        self._found = None
+
+    def _restart_times(self, now: float) -> None:
+        """Count no time before now, as this process was stopped; what was found stands."""
+        self._tracks.begin_again(now)
+        self._suspicion = None
 
     def _rest(self, seconds: float = SOONEST) -> None:
         """Look at the clock after so many seconds."""
@@ -91,6 +96,8 @@ class HangWatch:
         due = self._interval
         if self._excused(now):
             self._forget()
+        elif self._was_stopped(now):
+            self._restart_times(now)
         elif self._found is not None:
             self._follow(now)
         elif not self._asked:
@@ -98,15 +105,18 @@ class HangWatch:
         self._rest(max(SOONEST, min(due, self._interval)))
 
     def _excused(self, now: float) -> bool:
-        """Return whether nobody can expect progress, or this process has not seen it."""
+        """Return whether nobody can expect progress, or see it."""
         run = self._run
         return (
             run.phase is not Phase.RUNNING
-            or now - self._expected > LATE
             or bool(run.debugging)
             or self._tracks.traced(now)
             or run.output.held_up(run.nodes)
         )
+
+    def _was_stopped(self, now: float) -> bool:
+        """Return whether this process has been stopped, or had no CPU, for a time."""
+        return now - self._expected > LATE
 
     def _follow(self, now: float) -> None:
         """Look whether a job that hung goes on."""
@@ -148,7 +158,7 @@ class HangWatch:
     def _on_stacks(self, views: Mapping[int, RankView]) -> None:
         self._asked = False
         now = self._loop.clock()
-        if self._excused(now):
+        if self._excused(now) or self._was_stopped(now):
             return
         seen = self._with_times(views, now)
         if self._found is not None:

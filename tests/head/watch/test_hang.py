@@ -200,6 +200,18 @@ def test_time_in_which_this_process_was_stopped_does_not_count(fleet_of: FleetOf
     assert job.go(2 * INTERVAL)[0].startswith("no progress for 20 s")
 
 
+def test_a_hang_that_was_found_stands_when_this_process_was_stopped(fleet_of: FleetOf) -> None:
+    job = Watched(fleet_of("n0", "n1", lease=1000.0))
+    odd = hang(job)
+    job.go(TIMEOUT + 2)
+    job.fleet.clock.go(100.0)
+    assert job.go(3 * TIMEOUT) == []
+    vars(odd).update(works=True, place=ALL_REDUCE)
+    (said,) = job.go(2 * INTERVAL)
+    assert said.startswith("rank 3 goes on after")
+    assert len(job.run.record.hangs) == 1
+
+
 def test_nothing_is_said_while_ranks_are_debugged(job: Watched) -> None:
     hang(job)
     job.run.debugging.add(1)
