@@ -35,11 +35,13 @@ def run(*words: str | Path, cwd: Path = Path("/"), check: bool = True) -> str:
 
 def folders() -> set[str]:
     """The packages that there are: every folder of the two rooms with Python files in it."""
-    return {
-        ".".join(("dsrun", *file.parent.relative_to(CHECKOUT).parts))
-        for room in ROOMS
-        for file in (CHECKOUT / room).rglob("*.py")
-    }
+    files = (file for room in ROOMS for file in (CHECKOUT / room).rglob("*.py"))
+    return {".".join(Path(installed(file)).parent.parts) for file in files}
+
+
+def installed(file: Path) -> str:
+    """Where a file of the checkout is in a wheel."""
+    return f"dsrun/{file.relative_to(CHECKOUT)}".replace("/launcher/toplevel", "")
 
 
 @cache
@@ -113,7 +115,7 @@ def test_the_wheel_holds_every_file_and_no_other_top_level_name(wheel: Path) -> 
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not re.search(r"\.(dist-info|data)/", name)]
     expected = {
-        f"dsrun/{file.relative_to(CHECKOUT)}"
+        installed(file)
         for room in ROOMS
         for file in (CHECKOUT / room).rglob("*")
         if file.suffix == ".py" or file.name == "py.typed"
@@ -136,8 +138,8 @@ def test_the_wheel_installs_every_manual_page_and_completion(wheel: Path) -> Non
 def test_the_wheel_installs_every_schema(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = {name.partition(".data/data/share/dsrun/")[2] for name in archive.namelist()}
-    schemas = {f"schemas/{file.name}" for file in (CHECKOUT / "docs/schemas").glob("*.json")}
-    assert "schemas/report.schema.json" in schemas
+    schemas = {file.name for file in (CHECKOUT / "docs/schemas").glob("*.json")}
+    assert "report.schema.json" in schemas
     assert schemas - names == set()
 
 
@@ -156,9 +158,12 @@ def test_the_wheel_says_what_it_is_and_for_which_pythons(wheel: Path) -> None:
 LOOK = """
 import importlib.util, sys
 import dsrun.launcher, dsrun.accelerator
-print(dsrun.launcher.__version__, dsrun.launcher.__file__)
+print(dsrun.__version__, dsrun.launcher.__file__)
+from dsrun import launch
 print([name for name in ("launcher", "accelerator") if importlib.util.find_spec(name)])
 """
+
+FIND = "import importlib.util; print(importlib.util.find_spec('dsrun'))"
 
 SHOW = """
 import os, sys
@@ -199,6 +204,16 @@ def test_the_wheel_works_in_a_clean_environment(version: str, wheel: Path, tmp_p
         run(target / "python", "-m", "dsrun.launcher", "-V", cwd=tmp_path)
         == f"dsrun {__version__}\n"
     )
+
+
+@pytest.mark.tier("ci")
+def test_nothing_is_left_when_it_is_uninstalled(wheel: Path, tmp_path: Path) -> None:
+    target = new_venv(CURRENT, tmp_path / "venv")
+    install(target, "--no-index", wheel)
+    runs_a_job(target / "dsrun", folder=hostile(tmp_path / "work"))
+    pip("--python", target / "python", "uninstall", "--yes", "dsrun")
+    assert list((tmp_path / "venv").rglob("*dsrun*")) == []
+    assert run(target / "python", "-c", FIND) == "None\n"
 
 
 @pytest.mark.tier("ci")

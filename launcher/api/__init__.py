@@ -1,6 +1,6 @@
 """Jobs from Python: launch a script or a function on nodes, follow it, and get its results.
 
-    from dsrun.launcher.api import launch
+    from dsrun import launch
 
     with launch("train.py", ["--epochs", "3"], hosts="n1,n2") as job:
         report = job.wait()

@@ -216,6 +216,8 @@ def _find(shown: str, names: Mapping[str, tuple[str, Option]], see: str) -> tupl
         raise UsageError(f"{shown}: not supported; {REFUSED[key]}")
     # One-letter names are in the table with their dash, so `--H` is not `-H`.
     if key not in names:
+        if key in table():
+            raise UsageError(f"{shown}: an option of dsrun, not of this command; see {see}")
         close = _nearest(key, names)
         meant = f" (did you mean --{close}?)" if close else ""
         raise UsageError(f"{shown}: unknown option{meant}; see {see}")

@@ -24,6 +24,13 @@ def test_own_and_shared_options_are_told_apart() -> None:
     assert command.rest == ("ls", "-l", "--to", "x")
 
 
+def test_an_option_of_dsrun_alone_is_told_from_an_unknown_one() -> None:
+    with pytest.raises(UsageError, match=r"^--no_ssh: an option of dsrun, not of this"):
+        parsed("--no_ssh", "ls")
+    with pytest.raises(UsageError, match=r"^--jsn: unknown option \(did you mean --json\?\); see"):
+        parsed("--jsn", "ls")
+
+
 def test_two_dashes_end_the_options() -> None:
     assert parsed("--", "--json").rest == ("--json",)
     assert parsed("--copy", "a", "--", "--to").rest == ("a", "--to")
@@ -58,7 +65,10 @@ def test_help_needs_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--num_gpus", "2"], "--num_gpus: unknown option; see dsrun-exec --help"),
+        (
+            ["--num_gpus", "2"],
+            "--num_gpus: an option of dsrun, not of this command; see dsrun-exec --help",
+        ),
         (["--nto", "2"], "did you mean --to"),
         (["--to"], "expected DIR after it"),
         (["--json=1"], "takes no value"),

@@ -37,8 +37,8 @@ def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
     ("words", "line"),
     [
         (["train.py"], "dsrun-hold: takes no program, as 'train.py'; run programs"),
-        (["--max_restarts", "3"], "--max_restarts: unknown option"),
-        (["--no_ssh"], "--no_ssh: unknown option"),
+        (["--max_restarts", "3"], "--max_restarts: an option of dsrun"),
+        (["--no_ssh"], "--no_ssh: an option of dsrun"),
         (["--launcher", "slurm"], "--launcher slurm: this is not a Slurm job; run `salloc"),
         (["--name", "last"], "--name last: means the newest hold; choose another name"),
         (["--name", "a/b"], "--name 'a/b': expected letters, digits"),

@@ -191,7 +191,7 @@ def test_what_a_job_refuses(capfd: pytest.CaptureFixture[str]) -> None:
         (("list", "--follow"), "--follow: not with list, only with logs"),
         (("logs", "--now"), "--now: not with logs, only with kill"),
         (("top", "-H", "x"), "--hostfile: not with top, only with kill"),
-        (("--num_gpus", "2"), "--num_gpus: unknown option"),
+        (("--num_gpus", "2"), "--num_gpus: an option of dsrun"),
         (("signal",), "dsrun-job signal: expected a signal such as USR1 last, not ''"),
         (("signal", "x", "99"), "dsrun-job signal: expected a signal such as USR1 last, not '99'"),
         (("scale", "x"), "dsrun-job scale: expected a number of nodes last, not 'x'"),

@@ -22,6 +22,7 @@ LEFT_OUT = frozenset(
     {
         "accelerator/training",
         *(f"launcher/{name}" for name in ("__main__.py", "runner.py", "api", "cli", "commands")),
+        "launcher/toplevel",
         *(f"launcher/{name}" for name in ("head", "planning", "backends/engines", "backends/ssh")),
     }
 )

@@ -151,7 +151,6 @@ HOLD = Tool(
         *(
             "accelerator",
             "preload",
-            "workdir",
             "launcher",
             "launcher_args",
             "launcher_path",

@@ -10,7 +10,7 @@ function __dsrun_hold_options --description 'Test whether an option may come nex
         end
         switch (string replace --all -- - _ $word)
             case '__*=*'
-            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __accelerator __preload __workdir __launcher __launcher_args __launcher_path __ssh_port __python __workdir __control_port __export __env_file __connect_timeout __start_timeout __heartbeat_timeout __grace __shutdown_timeout __color __log_level
+            case __name __idle_timeout __release _H __hostfile __host _i __include _e __exclude __num_nodes __num_gpus __num_accelerators __accelerator __preload __launcher __launcher_args __launcher_path __ssh_port __python __workdir __control_port __export __env_file __connect_timeout __start_timeout __heartbeat_timeout __grace __shutdown_timeout __color __log_level
                 set value yes
             case '_*'
             case '*'
@@ -42,7 +42,6 @@ complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l num
 complete -c dsrun-hold -n __dsrun_hold_options -l standalone -d 'Use this machine only; ignore --host, --hostfile and the allocation ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l accelerator -x -a 'cuda rocm xpu npu hpu mlu musa sdaa neuron tpu mps cpu' -d 'Kind of devices to use: cuda, rocm, xpu, npu, hpu, mlu, musa, sdaa, ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l preload -x -d 'Import these modules once on each node, and fork the workers from ...'
-complete -c dsrun-hold -n __dsrun_hold_options -l workdir -x -a '(__fish_complete_directories)' -d 'Working directory of the workers'
 complete -c dsrun-hold -n __dsrun_hold_options -l launcher -x -a 'auto local ssh openssh pdsh openmpi mpich impi mvapich slurm' -d 'How the nodes are started: auto, local, ssh, openssh, pdsh, openmpi, ...'
 complete -c dsrun-hold -n __dsrun_hold_options -l launcher_args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'
 complete -c dsrun-hold -n '__dsrun_hold_options; and __dsrun_hold_dashes' -l launcher-args -x -d 'Further arguments for the program of the launcher (ssh, pdsh, ...'

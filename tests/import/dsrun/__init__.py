@@ -1,0 +1,1 @@
+../../../launcher/toplevel/__init__.py

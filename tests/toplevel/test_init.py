@@ -1,0 +1,18 @@
+"""What `import dsrun` gives."""
+
+from __future__ import annotations
+
+import pytest
+
+import dsrun
+from dsrun.launcher import __version__
+from dsrun.launcher.api import launch
+
+
+def test_the_names_are_those_of_the_packages_below() -> None:
+    assert (dsrun.__version__, dsrun.launch) == (__version__, launch)
+
+
+def test_there_is_no_other_name() -> None:
+    with pytest.raises(AttributeError, match=r"dsrun\.lunch"):
+        dsrun.lunch  # noqa: B018
