@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from ..common.errors import UsageError
+from ..common.text import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from ..head.exec.events import Transport
     from ..head.output.console import Console
     from ..specs.backend import BackendSettings
+    from ..specs.host import Host
 
 
 def transport_of(loop: Loop, command: ToolCommand, console: Console, stack: ExitStack) -> Transport:
@@ -35,9 +37,8 @@ def transport_of(loop: Loop, command: ToolCommand, console: Console, stack: Exit
         return _hold(loop, command, stack)
     from ..backends import BACKENDS, allocates
     from ..planning import launcher
-    from ..planning.hosts import chosen_hosts
 
-    hosts = chosen_hosts(options)
+    hosts = _hosts(command)
     choice = launcher.choose(options, hosts, alone=False)
     if allocates(choice.name) and "SLURM_JOB_ID" not in os.environ:
         raise UsageError(
@@ -48,6 +49,23 @@ def transport_of(loop: Loop, command: ToolCommand, console: Console, stack: Exit
     from ..head.exec.ssh_hosts import SshHosts
 
     return SshHosts(loop, hosts, _settings(options))
+
+
+def _hosts(command: ToolCommand) -> list[Host]:
+    """Return the hosts that the options, a scheduler or a file name.
+
+    Raises:
+        UsageError: nothing names any.
+    """
+    from ..planning.hosts import select
+    from ..planning.inventory import UNNAMED, find_hosts
+
+    found = find_hosts(command.options)
+    if found is UNNAMED:
+        first = command.rest[0] if command.rest else ""
+        meant = f" (did you mean --host {plain(first)}?)" if "," in first else ""
+        raise UsageError(f"no hosts: give --host, --hostfile or --on{meant}; see dsrun-exec -h")
+    return select(command.options, found)
 
 
 def _settings(options: Options) -> BackendSettings:

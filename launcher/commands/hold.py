@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from ..backends import allocates
 from ..cli.option import Option
 from ..cli.tool_parser import parse
 from ..common import entry
-from ..common.errors import UsageError
+from ..common.errors import UsageError, reason
 from ..control import local
 from ..planning.hold import SHARED, plan_hold
 
@@ -31,6 +32,8 @@ def run(words: list[str]) -> int:
     Raises:
         DsrunError: an argument is not valid, or the nodes cannot be held.
     """
+    if words[:1] in (["--list"], ["list"], ["ls"], ["status"]):
+        raise UsageError(f"dsrun-hold {words[0]}: dsrun-job lists your jobs and holds")
     command = parse("dsrun-hold", words, OWN, SHARED, os.environ)
     if command.help:
         from ..cli.help.pages import of_tool
@@ -60,7 +63,9 @@ def _hold(command: ToolCommand) -> int:
     try:
         line = local.listener(local.HOLD, spec.name)
     except OSError as error:
-        why = f"the name is taken on this machine ({error.strerror})"
+        why = "another hold on this machine has this name"
+        if error.errno != errno.EADDRINUSE:
+            why = reason(error)
         free = f"dsrun-hold --release {spec.name} releases it, if it is yours"
         raise UsageError(f"--name {spec.name}: {why}; {free}") from None
     if not own["detach"]:

@@ -28,7 +28,8 @@ def find(name: str, option: str = "--on") -> LocalClient:
     client = _newest() if name == LAST else connect(local.HOLD, name)
     if client is None:
         names = ", ".join(running(local.HOLD))
-        known = f"running: {names}" if names else "none is running; start one: dsrun-hold"
+        start = "; start one: dsrun-hold" if option == "--on" else ""
+        known = f"running: {names}" if names else f"none is running{start}"
         raise UsageError(f"{option} {name}: no such hold on this machine; {known}")
     return client
 

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 DEFAULT_HOSTFILE = "/job/hostfile"
 
+UNNAMED = Source([Host(THIS_MACHINE)], "this machine (no hostfile)")
+"""What is used where nothing names hosts."""
+
 
 def find_hosts(options: Options) -> Source:
     """Return the hosts that may take part.
@@ -57,7 +60,7 @@ def _default(options: Options) -> Source:
         return Source(allocation.hosts, allocation.words)
     if os.path.exists(DEFAULT_HOSTFILE):
         return Source(_read(DEFAULT_HOSTFILE), f"hostfile {DEFAULT_HOSTFILE}")
-    return Source([Host(THIS_MACHINE)], "this machine (no hostfile)")
+    return UNNAMED
 
 
 def watched(options: Options) -> str:

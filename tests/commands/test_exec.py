@@ -161,10 +161,15 @@ def test_help(dsrun_exec: Exec) -> None:
         (["--to", "x", "ls"], "--to: only with"),
         (["--copy", "x", "--json"], "conflicting options: --copy and --json"),
         (["--json", "--no_fold", "ls"], "conflicting options: --json and --no_fold"),
-        (["--copy", "missing"], "--copy missing: no such file"),
-        (["--stdin", "n9", "ls"], "--stdin n9: expected all, none, or one of the hosts"),
+        (["-H", "hosts", "--copy", "missing"], "--copy missing: no such file"),
+        (
+            ["-H", "hosts", "--stdin", "n9", "ls"],
+            "--stdin n9: expected all, none, or one of the hosts",
+        ),
+        (["ls"], "no hosts: give --host, --hostfile or --on; see"),
+        (["n1,n2", "ls"], "no hosts: give --host, --hostfile or --on (did you mean --host n1,n2?)"),
         (["-H", "missing", "ls"], "--hostfile missing: no such file"),
-        (["--fetch", "x", "--to", "hosts"], "--to hosts: is not a folder"),
+        (["-H", "hosts", "--fetch", "x", "--to", "hosts"], "--to hosts: is not a folder"),
     ],
 )
 def test_bad_command_lines_start_nothing(words: list[str], message: str, dsrun_exec: Exec) -> None:

@@ -40,6 +40,7 @@ def error_of(words: list[str], capfd: pytest.CaptureFixture[str]) -> str:
         (["--max_restarts", "3"], "--max_restarts: an option of dsrun"),
         (["--no_ssh"], "--no_ssh: an option of dsrun"),
         (["--launcher", "slurm"], "--launcher slurm: this is not a Slurm job; run `salloc"),
+        (["--list"], "dsrun-hold --list: dsrun-job lists your jobs and holds"),
         (["--name", "last"], "--name last: means the newest hold; choose another name"),
         (["--name", "a/b"], "--name 'a/b': expected letters, digits"),
         (["--idle_timeout=-1"], "--idle_timeout: expected a duration"),
@@ -112,9 +113,11 @@ def test_a_hold_from_its_line_to_its_release(name: str, capfd: pytest.CaptureFix
             f"dsrun: holding 1 node with 2 slots as {name}; use: dsrun --on={name} SCRIPT;"
             f" release: dsrun-hold --release {name}\n"
         )
+        assert held.stderr is not None
+        assert held.stderr.readline() == "dsrun: Ctrl-C releases the nodes\n"
         assert name in running(local.HOLD)
         taken = error_of(["--name", name, "--host", "localhost:1"], capfd)
-        assert taken.startswith(f"dsrun: --name {name}: the name is taken on this machine")
+        assert taken.startswith(f"dsrun: --name {name}: another hold on this machine has this name")
         nodes = launchers(held.pid)
         assert nodes
         assert hold.run(["--release", name]) == 0

@@ -224,7 +224,7 @@ def test_another_user_who_has_the_name_is_not_asked(held: OnHold) -> None:
         process.stdout.readline()
         refused = held.run(held.hold("--host=localhost:1", f"--name={name}"))
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-        assert "the name is taken on this machine" in refused.stderr
+        assert "another hold on this machine has this name" in refused.stderr
         asked = held.run(held.on(f"--on={name}", "tell.py"))
         assert (asked.returncode, asked.stdout) == (2, "")
         process.stdin.close()

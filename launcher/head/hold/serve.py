@@ -19,12 +19,13 @@ from .requests import verbs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _socket import socket
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from ...backends.base import Dial, Part
     from ...common.detach import Parent
     from ...specs.hold import HoldSpec
+    from ...specs.job import JobSpec
     from ..run.start import Start
 
 
@@ -66,19 +67,16 @@ def serve(
     start = prepare(job.plan, job.settings)  # before there is a thread: it forks
     loop = Loop()
     console = Console(loop, colour=job.output.color, level=job.output.level)
-    nodes = sorted((node for part in start.parts for node in part.nodes), key=lambda n: n.rank)
-
-    def log(text: str, level: str) -> None:
-        hold.log(text, level)
-
-    fleet = Fleet(nodes, loop, log, job.supervision.heartbeat_timeout, shares=True)
+    fleet = _fleet(job, start, loop, lambda *said: hold.log(*said))  # noqa: PLW0108  # no hold yet
     hold = Hold(spec, fleet, console)
     servers = _servers(hold, line, owner)
     try:
         _handle_signals(hold)
         hold.when_ready(_freeze)
         if parent is not None:
-            _watch(parent, hold, console)
+            _watch(parent, hold)
+        elif owner is None:
+            hold.when_ready(lambda: _say_how_to_end(hold))
         _serve(hold, start)
     finally:
         for server in servers:
@@ -87,6 +85,11 @@ def serve(
     if hold.error is not None:
         raise hold.error
     return hold.code
+
+
+def _fleet(job: JobSpec, start: Start, loop: Loop, log: Callable[[str, str], None]) -> Fleet:
+    nodes = sorted((node for part in start.parts for node in part.nodes), key=lambda n: n.rank)
+    return Fleet(nodes, loop, log, job.supervision.heartbeat_timeout, shares=True)
 
 
 def _freeze() -> None:
@@ -128,7 +131,12 @@ def _handle_signals(hold: Hold) -> None:
     hold.loop.on_signals({*ends, *IDLE, signal.SIGTSTP}, act)
 
 
-def _watch(parent: Parent, hold: Hold, console: Console) -> None:
+def _say_how_to_end(hold: Hold) -> None:
+    if hold.phase is Phase.SERVING:
+        hold.log("Ctrl-C releases the nodes")
+
+
+def _watch(parent: Parent, hold: Hold) -> None:
     """Tell the parent once the nodes can be used; if it ends before, so does the hold."""
     hold.loop.add_reader(parent.fileno(), lambda: hold.end(signal.SIGHUP))
 
@@ -136,7 +144,7 @@ def _watch(parent: Parent, hold: Hold, console: Console) -> None:
         hold.loop.remove(parent.fileno())
         parent.leave()
 
-    hold.when_ready(lambda: console.flush(leave) if hold.phase is Phase.SERVING else None)
+    hold.when_ready(lambda: hold.console.flush(leave) if hold.phase is Phase.SERVING else None)
 
 
 def _serve(hold: Hold, start: Start) -> None:
