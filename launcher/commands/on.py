@@ -11,7 +11,7 @@ import signal
 import sys
 
 from ..common import entry, signals
-from ..common.errors import DsrunError, LostError, refusal_json
+from ..common.errors import OUTPUT, DsrunError, LostError, refusal_json
 from ..common.loop import Loop
 from ..control import frames, holds
 from ..control.local_client import checked
@@ -89,15 +89,16 @@ def _report(spec: JobSpec, run: ClientRun) -> int:
     except DsrunError as error:
         _write(spec, refusal_json(spec.job_id, error))
         raise
-    _write(spec, report)
-    return int(code)
+    return int(code) if _write(spec, report) else int(code) or OUTPUT
 
 
-def _write(spec: JobSpec, report: dict[str, object]) -> None:
-    if spec.output.report_file is not None:
-        from ..head.report import file
+def _write(spec: JobSpec, report: dict[str, object]) -> bool:
+    """Write --report_file if there is one; return whether that was possible."""
+    if spec.output.report_file is None:
+        return True
+    from ..head.report import file
 
-        file.write(spec.output.report_file, report)
+    return file.write(spec.output.report_file, report)
 
 
 class ClientRun:

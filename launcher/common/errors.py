@@ -68,3 +68,10 @@ def refusal_json(job_id: str, error: DsrunError) -> dict[str, object]:
 def reason(error: OSError) -> str:
     """Return why a system call failed, in lower case as in all messages."""
     return (error.strerror or str(error)).lower()
+
+
+def in_words(error: Exception) -> str:
+    """Return what has failed and why, without the number of a system call's error."""
+    if not isinstance(error, OSError):
+        return str(error)
+    return f"{error.filename}: {reason(error)}" if error.filename else reason(error)

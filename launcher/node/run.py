@@ -8,7 +8,7 @@ import time
 from enum import Enum
 from functools import partial
 
-from ..common.errors import DsrunError
+from ..common.errors import DsrunError, in_words
 from ..control import frames, messages
 from . import leftovers, processes
 from .services import Services
@@ -242,7 +242,7 @@ class NodeRun:
             ):
                 group.start(every, logs, credit)
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:
-            self._cannot_start(group, start, str(error))
+            self._cannot_start(group, start, in_words(error))
             return
         pids = tuple(one.pid for one in group.processes)
         ranks = tuple(one.spec.rank for one in group.processes)

@@ -149,6 +149,15 @@ def test_a_report_goes_to_a_descriptor_of_the_command(held: OnHold) -> None:
         assert (ran.returncode, json.load(reader)["exit_code"]) == (0, 0), ran.stderr
 
 
+def test_output_and_a_report_that_cannot_be_written_are_no_success(held: OnHold) -> None:
+    words = "--no_python", "--no_local_rank", "echo", "said"
+    with Path("/dev/full").open("w") as full:
+        done = held.run(held.on("--report_file=r.json", *words), stdout=full, capture_output=False)
+    report = json.loads((held.folder / "r.json").read_text())
+    assert (done.returncode, report["exit_code"]) == (74, 74)
+    assert held.run(held.on("--report_file=/dev/full", *words)).returncode == 74
+
+
 def test_input_is_that_of_the_command(held: OnHold) -> None:
     words = ("--stdin=rank0", "--num_gpus=1", "--no_local_rank", "--no_python", "cat")
     ran = held.run(held.on(*words), input="x\n" * 100_000)

@@ -48,9 +48,10 @@ class FakeConsole:
         state: the line that replaces itself.
         level: the least level that is shown.
         folds: it prints every line.
+        has_lost_output: it loses none.
     """
 
-    folds = False
+    folds = has_lost_output = False
 
     def __init__(self) -> None:
         self.said: list[tuple[str, str]] = []

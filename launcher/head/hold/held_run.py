@@ -8,7 +8,7 @@ import signal
 import time
 
 from ...common import signals
-from ...common.errors import DsrunError, refusal_json
+from ...common.errors import OUTPUT, DsrunError, refusal_json
 from ...common.output_file import STREAMS
 from ..local.relay import Relay
 from ..local.run_control import send, stop
@@ -196,8 +196,10 @@ class HeldRun:
     def _answer(self, end: End) -> None:
         if isinstance(end, DsrunError):
             self.caller.refuse(end, self._request)
-        else:
-            self.caller.answer(end, self._request)
+            return
+        if self._console.has_lost_output and not end["code"]:
+            end = {**end, "code": OUTPUT, "report": {**end["report"], "exit_code": OUTPUT}}
+        self.caller.answer(end, self._request)
         self._hold.leave()
         self._loop.call_later(0.0, _collect)
 

@@ -56,6 +56,11 @@ class Relay:
             self._caller.event({"event": kind, **event._asdict()})
 
     @property
+    def has_lost_output(self) -> bool:
+        """Whether a screen could not print output."""
+        return self._screen is not None and self._screen.has_lost_output
+
+    @property
     def folds(self) -> bool:
         """Whether the screen is to print the same line of several ranks once."""
         return self._screen is not None and self._screen.folds

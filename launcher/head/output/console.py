@@ -201,6 +201,11 @@ class Console:
             if self._failures.get(sink, errno.EPIPE) != errno.EPIPE:
                 self._on_failure(sink, self._failures[sink])
 
+    @property
+    def has_lost_output(self) -> bool:
+        """Whether standard output could not be written, though somebody may read it."""
+        return self._failures.get(1, errno.EPIPE) != errno.EPIPE
+
     def finish(self, then: Callable[[], None]) -> None:
         """Do the same without waiting: `then` is called from the loop once all is written."""
         self._print_rest()

@@ -27,8 +27,8 @@ def _tell(path: str, why: str) -> None:
 
 def write(
     path: str, report: Mapping[str, object], tell: Callable[[str, str], None] = _tell
-) -> None:
-    """Write a report; an error is only told, so that the job keeps its exit code.
+) -> bool:
+    """Write a report; return whether that was possible.
 
     Args:
         path: of the file.
@@ -46,6 +46,8 @@ def write(
         unread = error.errno == errno.ENXIO
         why = "the pipe has no reader" if unread else reason(error)
         tell(path, why)
+        return False
+    return True
 
 
 def _opened(path: str, _flags: int) -> int:

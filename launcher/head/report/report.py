@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 
-from ...common.errors import INTERNAL, LOST, NO_PROGRESS
+from ...common.errors import INTERNAL, LOST, NO_PROGRESS, OUTPUT
 from ...common.exit_codes import as_shell
 from ...common.text import plain
 from ...common.values import NamedTuple
@@ -97,6 +97,7 @@ class Report(NamedTuple):
         slow: what has slowed it down.
         facts: what each node has told of itself, by its name.
         done: the workers that have ended with code 0: when, rank and host.
+        unwritten: whether standard output, or --report_file, could not be written.
     """
 
     job_id: str
@@ -119,6 +120,7 @@ class Report(NamedTuple):
     slow: tuple[Slow, ...] = ()
     facts: tuple[tuple[str, Facts], ...] = ()
     done: tuple[tuple[float, int, str], ...] = ()
+    unwritten: bool = False
 
     @property
     def first(self) -> Failure | None:
@@ -142,7 +144,9 @@ class Report(NamedTuple):
             return 128 + signal.SIGPIPE
         if isinstance(self.cause, Failure):
             return self.cause.exit_code
-        return self.cause.code if self.cause else LOST if self.left else 0
+        if self.cause or self.left:
+            return self.cause.code if self.cause else LOST
+        return OUTPUT if self.unwritten else 0
 
 
 def words(report: Report) -> str:
@@ -185,14 +189,14 @@ def _headline(report: Report) -> list[str]:
     if isinstance(cause, Loss):
         what = cause.words or f"lost {cause.host}"
         return [f"dsrun: {what} {ago}: {cause.reason}{_others(report)}"]
-    where = f"rank {cause.rank} ({cause.host}, local rank {cause.local_rank}, pid {cause.pid})"
-    return [f"dsrun: {where} {_end(cause)} {ago}{_others(report)}"]
+    pid = f", pid {cause.pid}" if cause.pid else ""
+    where = f"rank {cause.rank} ({cause.host}, local rank {cause.local_rank}{pid})"
+    end = f"{_end(cause)} {ago}" if pid else f"was {cause.hint}"
+    return [f"dsrun: {where} {end}{_others(report)}"]
 
 
 def _end(failure: Failure) -> str:
     """Return how a worker ended, as a verb."""
-    if not failure.pid:
-        return failure.hint
     hint = f" ({failure.hint})" if failure.hint else ""
     if failure.code >= 0:
         return f"exited with code {failure.code}{hint}"

@@ -85,8 +85,9 @@ def conduct(
         raise
     finally:
         console.close()
-    _write_report(spec, as_json(report))
-    return report
+    report = report._replace(unwritten=console.has_lost_output)
+    written = _write_report(spec, as_json(report))
+    return report if written else report._replace(unwritten=True)
 
 
 def _run(program: Run, start: Start, console: Console) -> Report:
@@ -196,6 +197,6 @@ def _handle_signals(run: Run) -> None:
     run.loop.on_signals({*ends, *OTHER_SIGNALS}, act)
 
 
-def _write_report(spec: JobSpec, report: dict[str, object]) -> None:
-    if spec.output.report_file is not None:
-        file.write(spec.output.report_file, report)
+def _write_report(spec: JobSpec, report: dict[str, object]) -> bool:
+    """Write --report_file if there is one; return whether that was possible."""
+    return spec.output.report_file is None or file.write(spec.output.report_file, report)

@@ -141,7 +141,7 @@ after 2 h 3 min
         (
             report(failures=(failure(code=126, pid=0, hint="not started: /x: no such file"),)),
             """\
-dsrun: rank 5 (w1, local rank 1, pid 0) not started: /x: no such file after 12.5 s""",
+dsrun: rank 5 (w1, local rank 1) was not started: /x: no such file""",
         ),
         (
             report(losses=(Loss(110.0, "w1", "no heartbeat for 15 s"),), stopped=4),
