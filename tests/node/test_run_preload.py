@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import pickle
+import re
 import signal
 import sys
 from pathlib import Path
@@ -212,6 +213,34 @@ def test_rounds_are_forked_from_what_was_imported_once(
     played.run.stop(signal.SIGTERM, 30.0)
     played.done()
     assert (played.notes(), processes.children()) == ([], [])
+
+
+def warm() -> list[int]:
+    """The forks that wait for the next round; the preloader itself is older."""
+    found = [one for one in processes.children() if "process.py" in processes.command(one, 4096)]
+    forks = sorted(found, key=processes.started)[1:]
+    return [one for one in forks if os.getsid(one) == one and processes.stat(one)[0] == "S"]
+
+
+def test_a_warm_worker_that_is_stopped_does_not_hold_up_the_next_round(
+    make: Callable[..., Played],
+) -> None:
+    """It is ended, and another process takes its place."""
+    played = make(WAITS, elastic=True, warm=True)
+    played.run.start(TWO)
+    forms(played, 1)
+    played.until(lambda: played.output().count("0 True") == 2)
+    played.until(lambda: len(warm()) == 2)
+    stopped = warm()[0]
+    os.kill(stopped, signal.SIGSTOP)
+    played.until(lambda: processes.stat(stopped)[0] == "T")
+    played.run.receive(frames.CHANGE, b"")
+    forms(played, 2)
+    played.until(lambda: len(re.findall(" 1 (?:True|False)", played.output())) == 2)
+    assert played.notes() == [(f"a fork for a worker is stopped (pid {stopped}); ended", 0)]
+    played.run.stop(signal.SIGTERM, 30.0)
+    played.done()
+    assert processes.children() == []
 
 
 def test_a_change_does_not_wait_for_an_import(make: Callable[..., Played], tmp_path: Path) -> None:

@@ -16,8 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ...common.loop import Loop
+    from ...common.loop import Loop, Timer
     from ..workers.spawn import Process, WorkerSpec
+
+
+EVERY = 1.0
+"""Seconds between two checks whether an order was carried out."""
+
+MOST = 30
+"""Checks after which a fork is ended whose program does not run yet."""
 
 
 class Phase(Enum):
@@ -61,8 +68,17 @@ class Fork:
         self._changed = changed
         self._note = note
         self._rank = 0
+        self._timer: Timer | None = None
         line.setblocking(False)
         loop.add_reader(line.fileno(), self._receive)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether somebody has stopped it (SIGSTOP), so that it would not carry out an order."""
+        try:
+            return processes.stat(self.pid)[0] in "Tt"
+        except OSError:  # it has ended
+            return False
 
     def order(self, spec: WorkerSpec, path: Sequence[bytes] = ()) -> Process | None:
         """Make it this worker; return None if it has just died.
@@ -83,6 +99,7 @@ class Fork:
             for fd in (*theirs, null):
                 os.close(fd)
         self.phase, self._rank = Phase.ORDERED, spec.rank
+        self._await(MOST)
         return started(spec, self.pid, ours)
 
     def end(self) -> None:
@@ -96,8 +113,21 @@ class Fork:
         """Close the socket."""
         if self.phase is not Phase.CLOSED:
             self.phase = Phase.CLOSED
+            if self._timer is not None:
+                self._timer.cancel()
             self._loop.remove(self._line.fileno())
             self._line.close()
+
+    def _await(self, checks: int) -> None:
+        """End it unless its order is carried out by then.
+
+        Checks are counted, not seconds: time for which the whole job is stopped does not count.
+        """
+        if checks:
+            self._timer = self._loop.call_later(EVERY, lambda: self._await(checks - 1))
+        else:
+            self._on_remark({"error": f"its fork did not begin within {MOST * EVERY:.0f} s; ended"})
+            processes.send(self.pid, signal.SIGKILL)
 
     def _receive(self) -> None:
         try:

@@ -126,12 +126,23 @@ class Preloader:
         `path` is what PYTHONPATH of the worker has, and that of the preloader has not.
         """
         while waiting := self._waiting():
-            process = waiting[0].order(spec, path)
+            first = waiting[0]
+            if first.stopped:
+                self._end_stopped(first)
+                continue
+            process = first.order(spec, path)
             if process is not None:
                 self._workers.add(process.pid)
                 return process
-            self._forks.remove(waiting[0])
+            self._forks.remove(first)
         return None
+
+    def _end_stopped(self, one: Fork) -> None:
+        """End a fork that would not become a worker."""
+        self.note(f"a fork for a worker is stopped (pid {one.pid}); ended")
+        self._dying.add(one.pid)
+        self._forks.remove(one)
+        one.end()
 
     def on_reaped(self, reaped: Collection[int]) -> None:
         """Learn which children of this process have ended."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node.preload.fork import Fork, Phase
+from dsrun.launcher.node.preload.fork import EVERY, MOST, Fork, Phase
 from dsrun.launcher.node.workers.spawn import MemoryPolicy, WorkerSpec
 
 from ...support.clock import Clock
@@ -103,6 +103,35 @@ def test_its_pid_has_to_be_a_childs(history: History, pid: object) -> None:
     history.fake.says(pid=pid)
     history.go()
     assert history.phases == [Phase.CLOSED]
+
+
+def test_an_order_that_is_not_carried_out_has_a_limit(history: History) -> None:
+    history.fake.waits()
+    history.go()
+    process = history.fork.order(SPEC)
+    assert process is not None
+    for _ in range(MOST - 1):
+        history.clock.go(EVERY)
+    assert history.notes == []
+    history.clock.go(EVERY)
+    assert history.notes == ["rank 7 was not started: its fork did not begin within 30 s; ended"]
+    assert os.WTERMSIG(os.waitpid(history.fake.pid, 0)[1]) == signal.SIGKILL
+    history.fake.pid = 0
+    for fd in (process.stdin, process.stdout, process.stderr):
+        os.close(fd)
+
+
+def test_a_worker_that_has_begun_is_not_ended(history: History) -> None:
+    history.fake.waits()
+    history.go()
+    process = history.fork.order(SPEC)
+    assert process is not None
+    history.fake.line.close()
+    for _ in range(2 * MOST):
+        history.clock.go(EVERY)
+    assert (history.notes, os.waitpid(history.fake.pid, os.WNOHANG)) == ([], (0, 0))
+    for fd in (process.stdin, process.stdout, process.stderr):
+        os.close(fd)
 
 
 def test_a_cold_start_without_a_reason_is_not_worth_a_line(history: History) -> None:

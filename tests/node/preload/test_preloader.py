@@ -348,6 +348,22 @@ def test_a_fork_that_has_died_is_not_taken(history: History) -> None:
     close(process)
 
 
+def test_a_fork_that_is_stopped_is_not_taken_but_ended(history: History) -> None:
+    history.imports()
+    history.waiting(2)
+    first, second = history.fake.forks
+    os.kill(first.pid, signal.SIGSTOP)
+    wait_for(lambda: processes.stat(first.pid)[0] == "T", "its stop")
+    process = history.one.take(worker())
+    assert process is not None
+    assert process.pid == second.pid
+    assert history.notes == [f"a fork for a worker is stopped (pid {first.pid}); ended"]
+    assert first.pid in history.one.pids  # it is no worker, and not gone yet
+    assert history.killed(first.pid)
+    assert history.one.pids == {history.fake.pid}
+    close(process)
+
+
 def test_the_end_of_a_fork_is_heard_of(history: History) -> None:
     history.imports()
     history.waiting(1)
