@@ -28,6 +28,7 @@ class Local:
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
         self._prepared: dict[int, Started] = {}
+        self._children: dict[int, Child] = {}
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
@@ -80,7 +81,8 @@ class Local:
             except OSError as error:
                 emit(SessionEnded(node.rank, f"{self._settings.python}: {reason(error)}"))
                 continue
-            child = Child(started, loop, _on_end(node.rank, emit))
+            child = Child(started, loop, self._on_end(node.rank, emit))
+            self._children[node.rank] = child
             emit(SessionStarted(node.rank, SessionStream(child.stdout, child.stdin)))
 
     def close(self) -> None:
@@ -89,12 +91,12 @@ class Local:
     def _argv(self) -> list[str]:
         return base.node_argv(self._settings, "--stdio")
 
+    def _on_end(self, rank: int, emit: Emit) -> Callable[[int, str], None]:
+        def ended(code: int, errors: str) -> None:
+            from . import causes
+            from .events import SessionEnded
 
-def _on_end(rank: int, emit: Emit) -> Callable[[int, str], None]:
-    def ended(code: int, errors: str) -> None:
-        from . import causes
-        from .events import SessionEnded
+            if self._children[rank].code is not None:  # else another one has taken its place
+                emit(SessionEnded(rank, causes.explain_end(code, errors)))
 
-        emit(SessionEnded(rank, causes.explain_end(code, errors)))
-
-    return ended
+        return ended

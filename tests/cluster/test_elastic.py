@@ -9,6 +9,7 @@ import signal
 import time
 from contextlib import closing
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from ..support.limits import wait_for
 from ..support.unkillable import unkillable
 from .command import Dsrun, own_lines
-from .jobs import AT_ONCE, LOST, options
+from .jobs import AT_ONCE, LOST, launchers, options
 from .reaching import UNUSABLE, ssh_file
 from .rounds import (
     IMPORT,
@@ -33,7 +34,6 @@ from .rounds import (
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from .hosts import Cluster
 
@@ -225,6 +225,26 @@ def test_a_node_that_stands_still_has_no_workers_in_the_next_round(
     assert float((tmp_path / "alive-n2-0").read_text().splitlines()[-1]) < formed
     assert sorted(up(running, 4, 2)[-2:]) == placed("n1", "n2")
     assert "dsrun: n2 is back" in ended(running, tmp_path)
+
+
+@pytest.mark.parametrize("launcher", ["ssh", "openssh"])
+def test_a_lost_session_that_its_host_does_not_end_is_not_kept(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path, work: str, launcher: str
+) -> None:
+    """Once the node is back the runner has as much open as before."""
+    running = elastic(dsrun, work, "n1:1,n2:1", "--nnodes", "1:2", "--launcher", launcher)
+    up(running, 2, 2)
+    opened = Path(f"/proc/{running.pid}/fd")
+    before = len(list(opened.iterdir()))
+    guard, started = launchers(cluster, "n2")[-1]
+    os.kill(guard, signal.SIGSTOP)
+    os.kill(started, signal.SIGKILL)
+    try:
+        running.wait_for_output("n2 is back", IMPORT)
+        wait_for(lambda: len(list(opened.iterdir())) == before, "what was open")
+    finally:
+        os.kill(guard, signal.SIGKILL)
+    ended(running, tmp_path)
 
 
 def test_a_node_launcher_that_cannot_end_has_no_workers_in_the_next_round(

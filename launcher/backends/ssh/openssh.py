@@ -84,6 +84,7 @@ class OpenSSH:
         with suppress(UsageError):  # ssh reports it itself
             self.read_config(_hosts(nodes))
         for node in nodes:
+            self._end_former(node.rank)
             self._start(node, loop, emit, Retries(loop.clock))
 
     def close(self) -> None:
@@ -102,8 +103,16 @@ class OpenSSH:
         if config_reader.overrides(hosts, port, args):
             self._overrides |= {h.name: config_reader.overrides([h], port, args) for h in hosts}
 
+    def _end_former(self, rank: int) -> None:
+        """End the client of a lost session: its host may never end it."""
+        former = self._children.pop(rank, None)
+        if former is not None:
+            former.send_signal(signal.SIGTERM)
+
     def _start(self, node: Node, loop: Loop, emit: Emit, tries: Retries) -> None:
         def on_end(code: int, errors: str) -> None:
+            if self._children.get(node.rank) is not child:
+                return  # the node is reached by another one now
             if code == 255 and causes.is_transient(errors) and tries.left():
                 loop.call_later(tries.pause(), lambda: self._start(node, loop, emit, tries))
             else:

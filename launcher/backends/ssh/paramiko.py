@@ -35,7 +35,7 @@ class Ssh:
 
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings
-        self._bridges: list[Bridge] = []
+        self._bridges: dict[int, Bridge] = {}
 
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
@@ -83,14 +83,21 @@ class Ssh:
         threading.stack_size(STACK)
         for node in nodes:
             bridge = Bridge(sessions, node.host, command, explain)
-            self._bridges.append(bridge)
+            self._end_former(node.rank)
+            self._bridges[node.rank] = bridge
             emit(SessionStarted(node.rank, SessionStream(bridge.fd, bridge.write_fd)))
             self._run(bridge, node.rank, loop, emit)
 
     def close(self) -> None:
         """Close every session."""
-        for bridge in self._bridges:
+        for bridge in self._bridges.values():
             bridge.close()
+
+    def _end_former(self, rank: int) -> None:
+        """Close a lost session, in a thread: that may wait for a host that does not answer."""
+        former = self._bridges.pop(rank, None)
+        if former is not None:
+            threading.Thread(target=former.close, name=f"ssh-{rank}-end", daemon=True).start()
 
     def _run(self, bridge: Bridge, rank: int, loop: Loop, emit: Emit) -> None:
         def work() -> None:
@@ -98,8 +105,9 @@ class Ssh:
             _post(loop, lambda: over(cause))
 
         def over(cause: str) -> None:
-            self._bridges.remove(bridge)
-            emit(SessionEnded(rank, cause))
+            if self._bridges.get(rank) is bridge:  # else the node is reached by another one now
+                del self._bridges[rank]
+                emit(SessionEnded(rank, cause))
 
         threading.Thread(target=work, name=f"ssh-{rank}", daemon=True).start()
 

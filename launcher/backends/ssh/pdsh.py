@@ -21,7 +21,7 @@ from . import config_reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from ...common.loop import Loop
     from ...specs.backend import BackendSettings
@@ -108,6 +108,8 @@ class Pdsh:
 
     def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: base.Dial | None) -> None:
         """Run pdsh for all hosts, and again for those whose sshd refused for the moment."""
+        for run in self._runs:
+            run.forget([node.rank for node in nodes])
         begun = _Start(loop, emit, dial, retries.Retries(loop.clock))
         for group in _told_apart(nodes):
             self.run(group, begun)
@@ -156,6 +158,16 @@ class _Run:
         self._child.signal_children(signal.SIGTERM)
         self._child.send_signal(signal.SIGTERM)
 
+    def forget(self, ranks: Collection[int]) -> None:
+        """Leave these nodes to another run; end pdsh if it has no others.
+
+        The host of a lost session may never end it.
+        """
+        self._dropped = [node for node in self._dropped if node.rank not in ranks]
+        forgotten = [rank for rank in ranks if self._open.pop(rank, None) is not None]
+        if forgotten and not self._open:
+            self.close()
+
     def on_token(self, speaker: str, node: str, token: str) -> None:
         """Emit a token."""
         if speaker in self._labels:
@@ -202,7 +214,8 @@ class _Run:
         dropped, self._dropped = self._dropped, []
         for node in dropped:
             del self._open[node.rank]
-        self._pdsh.run(dropped, self._start)
+        if dropped:
+            self._pdsh.run(dropped, self._start)
 
 
 def _by_label(nodes: Sequence[Node]) -> dict[str, Node]:
