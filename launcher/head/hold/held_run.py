@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 STOP_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP}
 """Signals that end a run even if the job names others: the client is gone, or the hold ends."""
 
+RELEASED = "dsrun-hold --release"
+"""Why a run ends, as the user is told, if no signal is the reason."""
+
 
 class HeldRun:
     """One request of a client, from its arrival to its answer.
@@ -126,16 +129,17 @@ class HeldRun:
             UsageError: the grace is not a number of seconds.
         """
         if self.run is None:
-            self.end(0)
+            self.end(signal.SIGTERM)
         else:
             stop(self.run, grace)
 
     def end(self, number: int) -> None:
         """Stop it, as the hold ends: by this signal, or with 0 because it is released."""
+        why = "" if number else RELEASED
         if self.run is None:
-            self._close(_Interrupted(number or signal.SIGTERM))
+            self._close(_Interrupted(number or signal.SIGTERM, why))
         else:
-            self.run.signals.end(number or signal.SIGTERM)
+            self.run.signals.end(number or signal.SIGTERM, why)
 
     def _on_client_gone(self) -> None:
         if self.job_id in self._hold.runs:
@@ -226,6 +230,6 @@ def _collect() -> None:
 class _Interrupted(DsrunError):
     """The client has given up waiting, or the hold has ended."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(f"stopped by {signal.Signals(number).name} before it began")
+    def __init__(self, number: int, why: str = "") -> None:
+        super().__init__(f"stopped by {why or signal.Signals(number).name} before it began")
         self.exit_code = 128 + number

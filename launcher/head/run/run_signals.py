@@ -41,8 +41,8 @@ class RunSignals:
         self._run = run
         self._requests = StopRequests()
 
-    def end(self, number: int) -> None:
-        """Handle a signal that ends the run."""
+    def end(self, number: int, why: str = "") -> None:
+        """Handle a signal that ends the run; `why` is told in its place if nobody has sent it."""
         run = self._run
         if run.ending:
             return
@@ -58,11 +58,11 @@ class RunSignals:
                 run.warn("killing all ranks now")
                 run.stop(number, 0.0)
             case StopStep.STOP:
-                self._stop(number)
+                self._stop(number, why or signal.Signals(number).name)
 
-    def _stop(self, number: int) -> None:
+    def _stop(self, number: int, why: str) -> None:
         more = "; interrupt again to kill them now" if number == signal.SIGINT else ""
-        ranks = f"{signal.Signals(number).name}: stopping {self._run.plan.world_size} ranks"
+        ranks = f"{why}: stopping {self._run.plan.world_size} ranks"
         self._run.warn(f"{ranks}, grace {self._run.grace:g} s{more}")
         self._run.stop(number)
 

@@ -193,6 +193,19 @@ def test_a_signal_of_the_client_ends_its_run(hold_of: HoldOf, number: int) -> No
     assert client.wait(1)["code"] == 128 + number
 
 
+def test_the_release_of_a_hold_is_the_reason_and_no_signal(hold_of: HoldOf) -> None:
+    fake = hold_of("n0").ready()
+    client, waits = fake.client(), fake.client()
+    started(fake, client)
+    waits.run("second", ALL)
+    fake.hold.end(0)
+    assert waits.wait(1)["error"] == "stopped by dsrun-hold --release before it began"
+    fake.job.node("n0").stops(0, 1)
+    client.wait(1)
+    assert "dsrun: dsrun-hold --release: stopping 2 ranks" in client.printed()
+    assert "SIGTERM: stopping" not in client.printed()
+
+
 def test_other_signals_are_passed_on_and_ctrl_z_is_not(hold_of: HoldOf) -> None:
     fake = hold_of("n0").ready()
     client = fake.client()
