@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import signal
+import sys
+from contextlib import suppress
 
 from ..common.errors import UsageError, reason
 from .hostfile import parse_hostfile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import subprocess
+
     from ..specs.host import Host
 
 PATIENCE = 60.0
 """Seconds that the script may take."""
+
+SLOW = 10.0
+"""Seconds without an answer after which the user is told."""
 
 LATE = f"took longer than {PATIENCE:g} s; stopped"
 """The error for a script that takes longer."""
@@ -43,20 +52,41 @@ def discover(command: str) -> list[Host]:
 
     where = f"--host_discovery_script {command}"
     try:
-        done = subprocess.run(
+        with subprocess.Popen(
             argv(command),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        ) as process:
+            text, errors = _answer_of(process, where)
     except OSError as error:
         raise UsageError(f"{where}: {reason(error)}") from None
     except subprocess.TimeoutExpired:
         raise UsageError(f"{where}: {LATE}") from None
-    if done.returncode:
-        raise UsageError(f"{where}: {failure(done.returncode, done.stderr)}")
-    return parse_hostfile(done.stdout, where)
+    if process.returncode:
+        raise UsageError(f"{where}: {failure(process.returncode, errors)}")
+    return parse_hostfile(text, where)
+
+
+def _answer_of(process: subprocess.Popen[bytes], where: str) -> tuple[bytes, bytes]:
+    """Return what it prints on its two outputs; kill it with its children if that is given up.
+
+    Raises:
+        subprocess.TimeoutExpired: it takes too long.
+    """
+    from subprocess import TimeoutExpired
+
+    try:
+        with suppress(TimeoutExpired):
+            return process.communicate(timeout=SLOW)
+        sys.stderr.write(f"dsrun: {where}: no answer for {SLOW:g} s; waiting for it\n")
+        sys.stderr.flush()
+        return process.communicate(timeout=PATIENCE - SLOW)
+    except BaseException:  # Ctrl-C, too
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
 
 
 def failure(code: int, errors: bytes) -> str:

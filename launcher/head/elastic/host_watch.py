@@ -18,11 +18,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...common.loop import Loop
+    from ...common.loop import Loop, Timer
     from ...specs.host import Host
 
     Answer = Callable[[bytes, str], None]
-    Source = Callable[[Answer], None]
+    Source = Callable[[Answer], Callable[[], None]]
 
 EVERY = 1.0
 """Seconds from an answer to the next request."""
@@ -43,7 +43,8 @@ class HostWatch:
 
         Args:
             loop: runs the timers.
-            source: calls its argument with the text of the list, or with an error message.
+            source: calls its argument with the text of the list, or with an error message; returns
+                what ends the request.
             read: parses a text, and raises UsageError if it is not valid.
             take: gets every list that differs from the last; returns False if it has to get it
                 again later.
@@ -57,12 +58,16 @@ class HostWatch:
         self._known: list[Host] | None = None
         self._text: bytes | None = None
         self._wrong = ""
-        self._closed = False
+        self._closed = self._told = False
+        self._slow: Timer | None = None
+        self._end: Callable[[], None] = _nothing
         self._again()
 
     def close(self) -> None:
-        """Stop watching."""
+        """Stop watching, and end a request that is under way."""
         self._closed = True
+        self._stop_clock()
+        self._end()
 
     def _again(self) -> None:
         if not self._closed:
@@ -70,11 +75,27 @@ class HostWatch:
 
     def _ask_now(self) -> None:
         if not self._closed:
-            self._source(self._answered)
+            self._slow = self._loop.call_later(discovery.SLOW, self._tell)
+            self._end = self._source(self._answered)
+
+    def _tell(self) -> None:
+        """Tell that there is no answer, once until there is one."""
+        if not self._told:
+            self._told = True
+            self._warn(
+                f"--host_discovery_script has not answered for {discovery.SLOW:g} s, and is"
+                f" stopped after {discovery.PATIENCE:g} s; the hosts stay as they are"
+            )
+
+    def _stop_clock(self) -> None:
+        if self._slow is not None:
+            self._slow.cancel()
 
     def _answered(self, text: bytes, wrong: str) -> None:
         if self._closed:
             return
+        self._stop_clock()
+        self._told = self._told and bool(wrong)
         if wrong or text != self._text:
             wrong = wrong or self._update(text)
         if wrong and wrong != self._wrong:
@@ -99,12 +120,13 @@ class HostWatch:
 def of_file(path: str) -> Source:
     """Return a source that reads a file."""
 
-    def read(answer: Answer) -> None:
+    def read(answer: Answer) -> Callable[[], None]:
         try:
             text, wrong = files.read(path, pipes=False), ""
         except OSError as error:
             text, wrong = b"", f"{path}: {reason(error)}"
         answer(text, wrong)
+        return _nothing
 
     return read
 
@@ -113,15 +135,20 @@ def of_program(command: str, loop: Loop) -> Source:
     """Return a source that runs a program each time."""
     argv = discovery.argv(command)
 
-    def run(answer: Answer) -> None:
+    def run(answer: Answer) -> Callable[[], None]:
         try:
-            _ProgramRun(
+            return _ProgramRun(
                 argv, loop, lambda text, wrong: answer(text, wrong and f"{command}: {wrong}")
-            )
+            ).end
         except OSError as error:
             answer(b"", f"{command}: {reason(error)}")
+            return _nothing
 
     return run
+
+
+def _nothing() -> None:
+    """Do nothing: there is nothing to end."""
 
 
 class _ProgramRun:
@@ -137,6 +164,11 @@ class _ProgramRun:
         os.close(self._child.stdin)
         loop.add_reader(self._child.stdout, self._read_output)
         self._last = loop.call_later(discovery.PATIENCE, lambda: self._stop(discovery.LATE))
+
+    def end(self) -> None:
+        """Kill it with its children, if it has not ended."""
+        if self._end is None:
+            self._stop("")
 
     def _read_output(self) -> None:
         data = os.read(self._child.stdout, 65536)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,8 +26,9 @@ from ...support.clock import Clock
 from ...support.limits import wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+    from types import FrameType
 
     from dsrun.launcher.specs.host import Host
 
@@ -38,13 +43,26 @@ class Watched:
         self.said: list[str] = []
         self.read: list[bytes] = []
         self.clock = Clock()
-        host_watch.HostWatch(
+        self.late: Callable[[bytes, str], None] | None = None
+        self.ended = 0
+        self.silent = False
+        self.watch = host_watch.HostWatch(
             self.clock.loop,
-            lambda answer: answer(self.text, self.wrong),
+            self.source,
             self.hosts,
             self.take,
             self.said.append,
         )
+
+    def source(self, answer: Callable[[bytes, str], None]) -> Callable[[], None]:
+        if self.silent:
+            self.late = answer
+        else:
+            answer(self.text, self.wrong)
+        return self.end
+
+    def end(self) -> None:
+        self.ended += 1
 
     def hosts(self, text: bytes) -> list[Host]:
         self.read.append(text)
@@ -100,6 +118,28 @@ def test_what_cannot_be_understood_is_told_once_and_changes_nothing() -> None:
     assert watched.taken == [["n1"]]
     assert [line.endswith("; the hosts stay as they are") for line in watched.said] == [True] * 3
     assert watched.said[0].startswith("hosts:1:4: 'slots=x': ")
+
+
+def test_an_answer_that_does_not_come_is_told_once_until_one_has_come() -> None:
+    watched = Watched()
+    watched.silent = True
+    late, there = (b"", "it was stopped"), (b"n1:2\n", "")
+    for answer in (late, late, there, there):
+        watched.clock.go(host_watch.EVERY)
+        watched.clock.go(discovery.SLOW)
+        assert watched.late is not None
+        watched.late(*answer)
+    slow = "--host_discovery_script has not answered for 10 s, and is stopped after 60 s"
+    assert [line.partition(";")[0] for line in watched.said] == [slow, "it was stopped", slow]
+
+
+def test_what_is_asked_for_at_the_end_is_ended_and_not_told_of() -> None:
+    watched = Watched()
+    watched.silent = True
+    watched.clock.go(host_watch.EVERY)
+    watched.watch.close()
+    watched.clock.go(discovery.SLOW)
+    assert (watched.ended, watched.said) == (1, [])
 
 
 def test_hosts_are_chosen_of_a_new_list_as_of_the_first() -> None:
@@ -173,6 +213,56 @@ def test_a_program_that_takes_too_long_is_stopped_with_what_it_has_started(tmp_p
     clock.loop.run()
     assert found == [f"{command}: took longer than 60 s; stopped"]
     wait_for(lambda: not processes.started(int(pid.read_text())), "its child to be gone")
+
+
+def test_a_program_that_is_still_running_at_the_end_is_killed(tmp_path: Path) -> None:
+    """With what it has started; after that it is no failure."""
+    clock = Clock()
+    pids, answers = tmp_path / "pids", list[tuple[bytes, str]]()
+    command = program(tmp_path, f"sleep 600 & echo $$ $! > {pids}; wait")
+    end = host_watch.of_program(command, clock.loop)(lambda *answer: answers.append(answer))
+    wait_for(lambda: pids.exists() and pids.read_text().endswith("\n"), "its child")
+    end()
+    for pid in map(int, pids.read_text().split()):
+        wait_for(lambda pid=pid: not processes.started(pid), "its end")  # type: ignore[misc]
+    clock.loop.call_later(0.0, clock.loop.stop)
+    clock.loop.run()
+    end()
+
+
+@pytest.mark.usefixtures("interrupted")
+def test_a_program_is_killed_if_the_start_is_given_up(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    command = program(tmp_path, f"sleep 600 & echo $$ $! > {pids}; wait")
+    main = threading.get_ident()
+
+    def waits() -> bool:
+        frame: FrameType | None = sys._current_frames()[main]
+        while frame is not None and frame.f_code.co_name != "communicate":
+            frame = frame.f_back
+        return frame is not None and pids.exists() and pids.read_text().endswith("\n")
+
+    def interrupt() -> None:
+        wait_for(waits, "the start to wait")
+        os.kill(os.getpid(), signal.SIGUSR1)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        discover(command)
+    for pid in map(int, pids.read_text().split()):
+        wait_for(lambda pid=pid: not processes.started(pid), "its end")  # type: ignore[misc]
+
+
+@pytest.fixture
+def interrupted() -> Iterator[None]:
+    """SIGUSR1 does what Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    former = signal.signal(signal.SIGUSR1, interrupt)
+    yield
+    signal.signal(signal.SIGUSR1, former)
 
 
 def test_a_program_that_there_is_not(tmp_path: Path) -> None:
