@@ -182,7 +182,8 @@ def test_a_job_on_held_nodes_loads_the_planning_and_nothing_of_the_run(tmp_path:
 
 
 def test_a_command_on_hosts_loads_nothing_heavy(tmp_path: Path) -> None:
-    command = [sys.executable, "-E", "-S", "-X", "importtime", str(BIN / "dsrun-exec"), "true"]
+    command = [sys.executable, "-E", "-S", "-X", "importtime", str(BIN / "dsrun-exec")]
+    command += ["--host=localhost", "true"]
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     found = imported(ran.stderr)

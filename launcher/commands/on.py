@@ -11,12 +11,13 @@ import signal
 import sys
 
 from ..common import entry, signals
-from ..common.errors import OUTPUT, DsrunError, LostError, refusal_json
+from ..common.errors import OUTPUT, DsrunError, LostError, NodeError, refusal_json
 from ..common.loop import Loop
 from ..control import frames, holds
 from ..control.local_client import checked
 from ..planning import held, rendezvous
 from ..specs import codec
+from ..specs.job import new_job_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ def run(command: Command) -> int:
     command = rendezvous.apply(command.with_torchruns_logs())
     held.check(command)
     with holds.find(options.on or "") as client:
-        spec = held.held_job(command, held.nodes_of(_description(client)))
+        spec = _planned(command, client)
         if spec.sync is not None:
             from ..head.sync.source import Source
 
@@ -64,6 +65,20 @@ def run(command: Command) -> int:
 
         requeue(code, os.environ)
     return code
+
+
+def _planned(command: Command, client: LocalClient) -> JobSpec:
+    """Return the job on the nodes of a hold.
+
+    Raises:
+        UsageError: options conflict, or name something that does not exist.
+        NodeError: nodes are lost at present; --report_file says so.
+    """
+    try:
+        return held.held_job(command, held.nodes_of(_description(client)))
+    except NodeError as error:
+        _write(command.options.report_file, refusal_json(new_job_id(), error))
+        raise
 
 
 def _description(client: LocalClient) -> dict[str, Any]:
@@ -87,18 +102,18 @@ def _report(spec: JobSpec, run: ClientRun) -> int:
         answer = run.wait()
         code, report = answer["code"], answer["report"]
     except DsrunError as error:
-        _write(spec, refusal_json(spec.job_id, error))
+        _write(spec.output.report_file, refusal_json(spec.job_id, error))
         raise
-    return int(code) if _write(spec, report) else int(code) or OUTPUT
+    return int(code) if _write(spec.output.report_file, report) else int(code) or OUTPUT
 
 
-def _write(spec: JobSpec, report: dict[str, object]) -> bool:
+def _write(path: str | None, report: dict[str, object]) -> bool:
     """Write --report_file if there is one; return whether that was possible."""
-    if spec.output.report_file is None:
+    if path is None:
         return True
     from ..head.report import file
 
-    return file.write(spec.output.report_file, report)
+    return file.write(path, report)
 
 
 class ClientRun:

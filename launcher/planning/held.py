@@ -136,18 +136,28 @@ def _present(options: Options, inventory: Source, held: HeldNodes) -> list[Host]
     """Return the hosts that take part: those that the options select, without lost ones.
 
     Raises:
-        NodeError: --include names a lost host, or all are lost.
+        NodeError: --include names a lost host, all are lost, or too many.
     """
     filters = host_filter(options, len(held.hosts))
     here = [host for host in held.hosts if host.name not in held.lost]
     by_name = filters.include or filters.exclude
-    selected = choose(
-        inventory if by_name else inventory._replace(hosts=here or held.hosts), filters
-    )
+    try:
+        selected = choose(
+            inventory if by_name else inventory._replace(hosts=here or held.hosts), filters
+        )
+    except UsageError:
+        if held.lost:
+            choose(inventory, filters)  # raises what is wrong even with them
+            raise _missing(held, [*held.lost]) from None
+        raise
     lost = [host.name for host in selected if host.name in held.lost]
     if lost and (filters.include or len(lost) == len(selected)):
-        raise NodeError(f"--on {held.name}: lost {_causes(held, lost)}; the hold looks for it")
+        raise _missing(held, lost)
     return [host for host in selected if host.name not in lost]
+
+
+def _missing(held: HeldNodes, lost: list[str]) -> NodeError:
+    return NodeError(f"--on {held.name}: lost {_causes(held, lost)}; the hold looks for it")
 
 
 def _lost_note(held: HeldNodes) -> list[str]:

@@ -100,11 +100,22 @@ def test_a_lost_node_is_left_out_and_named(words: list[str], expected: list[str]
 
 @pytest.mark.parametrize(
     ("words", "lost"),
-    [(["--include", "n2"], ("n2",)), (["--include", "n1@n2"], ("n2",)), (["--exclude", "n1"], ())],
+    [
+        (["--include", "n2"], ("n2",)),
+        (["--include", "n1@n2"], ("n2",)),
+        (["--exclude", "n1"], ()),
+        (["--num_nodes", "4"], ("n2",)),
+        (["--num_nodes", "4"], ("n2", "n3")),
+    ],
 )
 def test_a_lost_node_cannot_be_asked_for(words: list[str], lost: tuple[str, ...]) -> None:
     with pytest.raises(NodeError, match="--on morning: lost n2: no route to host"):
         plan(*words, lost=lost or ("n2", "n3", "n4"))
+
+
+def test_more_nodes_than_are_held_are_the_users_mistake() -> None:
+    with pytest.raises(UsageError, match="^--num_nodes: expected 1 to 4 "):
+        plan("--num_nodes", "5", lost=("n2",))
 
 
 def test_few_of_many_lost_nodes_are_named() -> None:
