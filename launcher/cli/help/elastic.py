@@ -10,7 +10,7 @@ OPTIONS = {
         " failure."
     ),
     "min_elastic_nodes": Description(
-        "Number of nodes below which the job does not run.",
+        "Smallest number of nodes with which the job runs.",
         default="1 with --elastic_training, else all nodes",
     ),
     "max_elastic_nodes": Description(
@@ -37,7 +37,7 @@ OPTIONS = {
     ),
     "restart_on": Description(
         "Restart the workers only after failures of these classes, and end the job after others:"
-        " script, data, node, network, memory, preempted, unknown. A lost node is no failure.",
+        " script, data, node, network, memory, preempted, unknown. A lost node is not a failure.",
         default="all",
     ),
     "stop_without_progress": Description(

@@ -20,7 +20,7 @@ OPTIONS = {
     "on": Description(
         "Run on the nodes that dsrun-hold holds under this name, without connecting again."
         " last is the newest hold. Host filters choose among its nodes and slots.",
-        default="nodes of its own",
+        default="its own nodes",
     ),
     "on_busy": Description(
         "With --on: if another job uses the same slots, wait until it ends, or refuse to run.",

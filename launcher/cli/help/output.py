@@ -56,5 +56,5 @@ OPTIONS = {
         "Write a report on the end of the job to FILE, as JSON.", default="none"
     ),
     "log_level": Description("Lowest level of dsrun's own messages that are printed."),
-    "quiet": Description("Print none of dsrun's own messages but errors."),
+    "quiet": Description("Of dsrun's own messages, print only errors."),
 }

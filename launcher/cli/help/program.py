@@ -22,8 +22,8 @@ OPTIONS = {
     ),
     "sync": Description(
         "Copy the folder DIR, which contains the workers' folder, to the nodes that do not share"
-        " it, without what .gitignore and .dsrunignore name. Only what has changed since the last"
-        " time is sent. The workers run in the copy, which is kept for later jobs.",
+        " it, except files that match .gitignore or .dsrunignore. Only changes since the last time"
+        " are sent. The workers run in the copy, which is kept for later jobs.",
         default="nothing is copied",
     ),
     "sync_limit": Description("The most that --sync copies to a node: 500MB, 2GB, 1.5GiB."),
@@ -46,7 +46,7 @@ OPTIONS = {
     "preload": Description(
         "Import these modules once on each node, and fork the workers from that process:"
         " torch,torch._dynamo. Not with --no_python.",
-        default="every worker imports for itself",
+        default="every worker does its own imports",
     ),
     "role": Description("Value of ROLE_NAME in the environment of the workers."),
     "shard_queue": Description(

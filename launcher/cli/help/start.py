@@ -40,8 +40,8 @@ OPTIONS = {
         " themselves."
     ),
     "ssh_port": Description(
-        "Port of sshd on every host for which the list of hosts has none.",
-        default="as in the ssh configuration, else 22",
+        "Port of sshd on hosts for which the list of hosts gives no port.",
+        default="from the ssh configuration, else 22",
     ),
     "accept_new_host_keys": Description(
         "Add unknown host keys to known_hosts. A host key that has changed is refused in any case."

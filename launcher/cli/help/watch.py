@@ -19,29 +19,30 @@ OPTIONS = {
         default="printed",
     ),
     "hang_timeout": Description(
-        "A job hangs if a rank, for which others wait, has done nothing for this long: no CPU work,"
-        " no input or output, no step in its code. 0 switches hang detection off."
+        "A job hangs if a rank that others wait for has done nothing for this long: no CPU work, no"
+        " input or output, no step in its code. 0 switches hang detection off."
     ),
     "warn_slow": Description(
-        "Warn of a rank, a host or a network link for which all others wait, and say why: its CPU"
-        " quota, other processes on its CPUs, a disk, or its share of the work."
+        "Warn about a rank, a host or a network link that slows down all others, and say why: its"
+        " CPU quota, other processes on its CPUs, a disk, or its share of the work."
     ),
     "on_hang": Description(
-        "What follows from a hang, after a line that says which rank is where: nothing else, the"
-        " end of the job with exit code 77, or another round of a job with --max_restarts."
+        "After the line that reports a hang: do nothing else, end the job with exit code 77, or"
+        " begin another round of a job with --max_restarts."
     ),
     "expect": Description(
-        "A line of output that matches this regular expression has to appear: see --within, --every"
-        " and --on_missing.",
+        "Require a line of output that matches this regular expression: see --within, --every and"
+        " --on_missing.",
         default="none",
     ),
     "within": Description(
-        "Time from the start of the workers to the first line that matches --expect. 0: as --every."
+        "Time from the start of the workers to the first line that matches --expect. 0: the same as"
+        " --every."
     ),
     "every": Description("Time from one line that matches --expect to the next. 0: no limit."),
     "on_missing": Description(
-        "What follows if such a line is missing, after a line that says so: nothing else, the end"
-        " of the job with exit code 77, or another round of a job with --max_restarts."
+        "After the line that reports that such a line is missing: do nothing else, end the job with"
+        " exit code 77, or begin another round of a job with --max_restarts."
     ),
     "rules": Description(
         "A TOML file with any number of such rules, also about numbers in the lines: a loss must be"
@@ -49,9 +50,9 @@ OPTIONS = {
         default="none",
     ),
     "no_worker_hook": Description(
-        "Run nothing in workers before their own program. By default those that run Python get"
-        " ready to say where they are in their code: faulthandler reports crashes, and answers a"
-        " signal; torch's flight recorder can be asked for the collectives of each rank."
+        "Run nothing in workers before their own program. By default those that run Python"
+        " prepare to report where they are in their code: faulthandler reports crashes, and answers"
+        " a signal; torch's flight recorder provides the collectives of each rank."
     ),
     "metrics_file": Description(
         "Write metrics of the job to FILE every 5 seconds, in the text format of Prometheus; a"
