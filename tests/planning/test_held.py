@@ -114,7 +114,7 @@ def test_a_lost_node_cannot_be_asked_for(words: list[str], lost: tuple[str, ...]
 
 
 def test_more_nodes_than_are_held_are_the_users_mistake() -> None:
-    with pytest.raises(UsageError, match="^--num_nodes: expected 1 to 4 "):
+    with pytest.raises(UsageError, match=r"^--num_nodes: expected 1 to 4 "):
         plan("--num_nodes", "5", lost=("n2",))
 
 
