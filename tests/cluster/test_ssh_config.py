@@ -97,6 +97,17 @@ def test_a_key_with_a_passphrase_asks_nobody(
     assert (ended.returncode, "authentication failed" in ended.stderr) == (UNUSABLE, True)
 
 
+def test_a_default_key_with_a_passphrase_is_named(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    with key_elsewhere(cluster) as key, ssh_file(cluster, "id_rsa", cluster.path(key).read_text()):
+        command = ["ssh-keygen", "-q", "-p", "-N", "tulip", "-f", f"{HOME}/.ssh/id_rsa"]
+        assert cluster.login.run(command).returncode == 0
+        ended = dsrun(*on("n2", "ssh"), script(tmp_path, HELLO))
+    assert ended.returncode == UNUSABLE
+    assert "/.ssh/id_rsa has a passphrase; add it to your agent with ssh-add" in ended.stderr
+
+
 @pytest.mark.tier("test")
 @remote
 @pytest.mark.parametrize("jump", ["n1", "root@n1:22"])

@@ -110,8 +110,10 @@ class Login(AuthStrategy):
         )
 
     def _unused(self) -> list[str]:
-        """Return what is wrong with each unusable key file that the user has named."""
-        wrong = [(path, self._files.load(path)) for path in named_keys(self._config)]
+        """Return what is wrong with each key file that is there, or that the user has named."""
+        named = named_keys(self._config)
+        found = [path for path in self._config.keys if path in named or os.path.exists(path)]
+        wrong = [(path, self._files.load(path)) for path in found]
         return [f"{path} {why}" for path, why in wrong if isinstance(why, str)]
 
 
