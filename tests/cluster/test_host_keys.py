@@ -75,6 +75,15 @@ def test_the_command_in_the_message_accepts_the_key(
     assert (ended.returncode, ended.stdout) == (0, GREETING)
 
 
+def test_the_command_names_the_file_of_the_configuration(
+    cluster: Cluster, dsrun: Dsrun, tmp_path: Path
+) -> None:
+    config = "Host n2\n  UserKnownHostsFile ~/.ssh/others\n"
+    with ssh_file(cluster, "config", config), ssh_file(cluster, "others", ""):
+        refused = dsrun(*on("n2", "ssh"), script(tmp_path, HELLO))
+    assert f"ssh-keyscan n2 >> {HOME}/.ssh/others (or use" in refused.stderr
+
+
 @remote
 def test_a_new_key_is_taken_when_asked_to_and_kept(
     cluster: Cluster, dsrun: Dsrun, tmp_path: Path, launcher: str

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+import shlex
 import threading
 
 import paramiko
@@ -134,7 +135,8 @@ class Policy(paramiko.MissingHostKeyPolicy):
     def refusal(self, key: paramiko.PKey) -> SessionFailed:
         """Return the refusal of an unknown key, with the command that would accept it."""
         host, _, port = self._name.strip("[").partition("]:")
-        scan = f"ssh-keyscan {f'-p {port} ' if port else ''}{host} >> ~/.ssh/known_hosts"
+        file = shlex.quote(next(iter(self._config.known_hosts), "known_hosts"))
+        scan = f"ssh-keyscan {f'-p {port} ' if port else ''}{host} >> {file}"
         return SessionFailed(
             f"unknown host key {fingerprint(key)}; if you trust it, run {scan}"
             " (or use --accept_new_host_keys)"
