@@ -13,7 +13,7 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ...specs.verdict import FailureClass, Verdict
 from .last_words import LastWords, last_words
-from .row import Row, fits
+from .row import Row, fits, said
 from .table import EVIDENCE, EXCEPTIONS, LINES, SIGNALS
 
 TYPE_CHECKING = False
@@ -30,6 +30,9 @@ AS_MANY = "let all ranks take the same number of steps: see how the data is divi
 
 LAST = 8
 """Last lines that may say why a program did not begin; those of schedulers may be further up."""
+
+OF_A_LOADER = said("in DataLoader worker process")
+"""What torch says of an exception of a data loader, which a sample may be behind."""
 
 LONGEST = 300
 """Characters of a sentence."""
@@ -116,7 +119,8 @@ def diagnose(failure: Failure) -> Found | None:
     # An abort while Python ends is what follows from the exception.
     aborted = by_exception and said.raised
     by_signal = None if aborted else _by_signal(failure, said, number)
-    lines = None if said.raised else _by_line(failure, said.lines, apart=False)
+    silent = by_exception and not said.raised
+    lines = _by_line(failure, said.lines, apart=False) if silent else None
     found = raised or by_signal or lines
     apart = _by_line(failure, said.lines, apart=True)
     if apart is not None:
@@ -142,10 +146,14 @@ def said_by(failure: Failure) -> LastWords:
 
 def _by_exception(failure: Failure, raised: Sequence[Raised]) -> Found | None:
     """Return what explains the exception that has ended a program, or one that is behind it."""
-    certain = [_of_raised(failure, each) for each in raised if each.certain]
+    warned = _nccl_warnings(failure)
+    certain = [_of_raised(failure, each, warned) for each in raised if each.certain]
     found = [one for one in certain if one]
     if found and found[0].row.echo:  # such as a barrier while an exception was handled
-        found += [one for each in raised if not each.certain and (one := _of_raised(failure, each))]
+        handled = [_of_raised(failure, each, warned) for each in raised if not each.certain]
+        found += [one for one in handled if one]
+    if any(words in each.text for each in raised for words in OF_A_LOADER):
+        found = [one for one in found if not one.row.by_sample]
     return max(found, key=_weight, default=None)
 
 
@@ -154,8 +162,14 @@ def _weight(found: Found) -> int:
     return 0 if found.row.echo else 1 + (found.row.kind is not FailureClass.UNKNOWN)
 
 
-def _of_raised(failure: Failure, raised: Raised) -> Found | None:
-    text = f"{raised.text}\n({raised.place})"
+def _nccl_warnings(failure: Failure) -> str:
+    """Return the lines in which NCCL says why it has failed, which its exception may not repeat."""
+    return "\n".join(line for line in said_by(failure).lines if " NCCL WARN " in line)
+
+
+def _of_raised(failure: Failure, raised: Raised, warned: str) -> Found | None:
+    more = warned if "NCCL error" in raised.text else ""
+    text = f"{raised.text}\n({raised.place})\n{more}"
     for row in EXCEPTIONS:
         groups = fits(row, text, raised.name)
         if groups is not None:

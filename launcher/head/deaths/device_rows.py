@@ -34,6 +34,8 @@ _OOM = said(
     "Cuda failure 2 'out of memory'",
     "CUBLAS_STATUS_ALLOC_FAILED",
     "CUDNN_STATUS_ALLOC_FAILED",
+    "RESOURCE_EXHAUSTED: Out of memory",
+    "OOM when allocating tensor",
 )
 
 DEVICE_ROWS = (
@@ -141,6 +143,13 @@ DEVICE_ROWS = (
         advice="dsrun-check shows the devices of each node; CUDA_VISIBLE_DEVICES may hide them",
     ),
     Row(
+        "device-in-use",
+        NODE,
+        said=said("The TPU is already in use by"),
+        sentence="another process uses the TPU",
+        advice="end that process",
+    ),
+    Row(
         "device-library",
         said=said("CUBLAS_STATUS_NOT_INITIALIZED", "CUDNN_STATUS_NOT_INITIALIZED"),
         sentence="a library of the device could not begin,"
@@ -165,6 +174,20 @@ DEVICE_ROWS = (
     ),
 )
 
+DEVICE_LINES = (
+    Row(
+        "device-memory",
+        MEMORY,
+        NO,
+        said("OutOfMemoryError: CUDA out of memory", "OutOfMemoryError: HIP out of memory"),
+        "the memory of its device is used up",
+        SMALLER,
+        pattern=r"^(?:ERROR:? )?torch\.(?:cuda\.)?OutOfMemoryError: ",
+    ),
+    *(row for row in DEVICE_ROWS if row.name in {"device-ecc", "device-lost", "driver-old"}),
+)
+"""Those whose words mean the same without an exception."""
+
 NCCL_ROWS = (
     Row(
         "nccl-duplicate",
@@ -178,7 +201,11 @@ NCCL_ROWS = (
         "nccl-shm",
         MEMORY,
         NO,
-        said("Error while creating shared memory segment", "/dev/shm/nccl-"),
+        said(
+            "Error while creating shared memory segment",
+            "/dev/shm/nccl-",
+            "posix_fallocate failed",
+        ),
         "NCCL found no room in /dev/shm",
         SHARED,
     ),
@@ -262,3 +289,6 @@ NCCL_ROWS = (
         finds="xid",
     ),
 )
+
+NCCL_LINES = tuple(row for row in NCCL_ROWS if row.name in {"nccl-duplicate", "nccl-shm"})
+"""Those whose words mean the same without an exception."""

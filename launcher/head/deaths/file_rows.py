@@ -121,7 +121,13 @@ DISK_ROWS = (
         "stale",
         NODE,
         YES,
-        said("Stale file handle", "Transport endpoint is not connected", "[Errno 116]"),
+        said(
+            "Stale file handle",
+            "Transport endpoint is not connected",
+            "Cannot send after transport endpoint shutdown",
+            "[Errno 108]",
+            "[Errno 116]",
+        ),
         "a file system of this node has lost its server",
         "mount it there again",
     ),
@@ -152,6 +158,15 @@ DISK_ROWS = (
     ),
     Row("host-memory", MEMORY, NO, raised=("MemoryError", "_ArrayMemoryError"), advice=LESS),
     Row(
+        "host-memory",
+        MEMORY,
+        PERHAPS,
+        said("running low on memory"),
+        "Ray has ended it because memory of the node was short",
+        LESS,
+        raised=("OutOfMemoryError", "OutOfMemoryError)"),
+    ),
+    Row(
         "no-program",
         NODE,
         NO,
@@ -170,6 +185,17 @@ DISK_ROWS = (
         advice="several ranks may make the same folder: os.makedirs(..., exist_ok=True)",
     ),
 )
+
+THREAD_LIMIT = Row(
+    "processes",
+    NODE,
+    PERHAPS,
+    said("OpenBLAS blas_thread_init: pthread_create failed"),
+    "this user has as many processes and threads as the node allows",
+    "raise the limit there (ulimit -u, or the container's pids limit), or start fewer"
+    " (OPENBLAS_NUM_THREADS)",
+)
+"""Of OpenBLAS, after which a program ends in various ways."""
 
 CHECKPOINT_ROWS = (
     Row(

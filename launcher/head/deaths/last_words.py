@@ -28,8 +28,16 @@ ABORTED = (-6, 134)
 LONGEST = 4000
 """Characters of an exception's message that are looked at."""
 
-# What torch, torchrun and exception groups put before each line.
-_PREFIX = re.compile(r"^(?:\[(?:rank|default)?\d+\]:? ?|(?: *[|+] )+)")
+# What `srun -l` and `mpirun --tag-output`, then torch, torchrun and exception groups put before
+# each line.
+_PREFIX = re.compile(
+    r"^(?: *\d+: |\[\d+,\d+\]<std(?:out|err)>: ?)?(?:\[(?:rank|default)?\d+\]:? ?|(?: *[|+] )+)?"
+)
+
+(_TRACEBACK,) = said("Traceback (most recent call last)")
+
+LONGEST_PREFIX, MOST_PREFIXES = 200, 8
+"""Characters, and number, of what other programs may put before each line of a traceback."""
 
 # A frame of a traceback, or the place of a syntax error; faulthandler's frames have no comma there.
 _FRAME = re.compile(r'^( *)File "(.*)", line (\d+)(?:, in .*)?$')
@@ -53,8 +61,20 @@ _HARMLESS = said("Exception ignored in", "--- Logging error ---", "Exception in 
 _NOISE = said(
     *("frame #", "Exception raised from", "C++ CapturedTraceback", "[W", "[E", "[I", "#"),
     *("CUDA kernel errors might", "For debugging consider", "Compile with `TORCH_USE_CUDA_DSA`"),
+    "Search for `cudaError",
 )
 """How lines begin that libraries print after an exception."""
+
+_CHATTER = said("wandb: ", " NCCL INFO ", "torch.distributed.elastic", "torch/distributed/elastic/")
+"""What is in lines that say nothing of a failure, however many follow it."""
+
+# Exceptions by which a program that starts others only says that one of them has failed.
+_OF_ANOTHER = re.compile(
+    r"^ *(?:(?:\w+\.)*ChildFailedError:|RuntimeError: Engine core initialization failed)"
+)
+
+_ACCELERATE = "accelerate/commands/launch.py"
+"""Where `accelerate launch` raises a CalledProcessError of the script that it runs."""
 
 
 class Raised(NamedTuple):
@@ -88,18 +108,61 @@ class LastWords(NamedTuple):
 
 def last_words(text: str, code: int) -> LastWords:
     """Return what a program has said last, given its exit code."""
-    lines = _clean(text)
-    kept = tuple(line for line in lines[-LINES:] if line.strip())
+    whole = _clean(text)
+    lines = _own(whole)
+    kept = tuple(line for line in lines if line.strip() and not _is_chatter(line))[-LINES:]
     allowed = AFTER if code in {1, 255, *ABORTED} else AFTER_CODE
     native = _terminated(lines) if code in ABORTED else ()
-    return LastWords((*native, *_raised(lines, allowed)), kept)
+    return LastWords((*native, *(_raised(lines, allowed) or _raised(whole, allowed))), kept)
 
 
 def _clean(text: str) -> list[str]:
     """Return lines without colours, overwritten parts and prefixes."""
     lines = text.rstrip().split("\n")[-MOST:]
     shown = [line.rstrip("\r").rpartition("\r")[2] if "\r" in line else line for line in lines]
-    return [_PREFIX.sub("", line) for line in plain("\n".join(shown)).split("\n")]
+    return _unprefixed([_PREFIX.sub("", line) for line in plain("\n".join(shown)).split("\n")])
+
+
+def _unprefixed(lines: list[str]) -> list[str]:
+    """Return lines without what stands before a traceback's first line, such as a date."""
+    before = (line.partition(_TRACEBACK)[0] for line in lines if _TRACEBACK in line)
+    forms = {_form(one) for one in before if _is_prefix(one)}
+    if not forms:
+        return lines
+    longest = sorted(forms, key=len, reverse=True)[:MOST_PREFIXES]
+    prefix = re.compile("|".join(longest))
+    return [line[match.end() :] if (match := prefix.match(line)) else line for line in lines]
+
+
+def _is_prefix(text: str) -> bool:
+    """Return whether this is what another program has put before lines; torch writes `Original`."""
+    return text.strip() not in {"", "Original"} and len(text) <= LONGEST_PREFIX
+
+
+def _form(prefix: str) -> str:
+    """Return a regular expression for a prefix with any numbers; an empty line lacks its space."""
+    known = re.sub(r"\d+", r"\\d+", re.escape(prefix.rstrip(" ")))
+    return f"{known}(?: |$)" if prefix.endswith(" ") else known
+
+
+def _own(lines: list[str]) -> list[str]:
+    """Return lines up to where another program says that the one before has failed."""
+    for frame, end in reversed(_ends(lines)):
+        if not _is_of_another(lines, frame, end):
+            break
+        begin = frame
+        while begin and not lines[begin].startswith(_TRACEBACK):
+            begin -= 1
+        lines = lines[:begin]
+    return lines
+
+
+def _is_of_another(lines: Sequence[str], frame: int, end: int) -> bool:
+    if _OF_ANOTHER.match(lines[end]):
+        return True
+    where = _FRAME.match(lines[frame])
+    called = lines[end].startswith("subprocess.CalledProcessError: ")
+    return called and where is not None and where[2].endswith(_ACCELERATE)
 
 
 def _raised(lines: Sequence[str], allowed: int) -> tuple[Raised, ...]:
@@ -156,4 +219,15 @@ def _exception(lines: Sequence[str], frame: int, end: int, limit: int) -> Raised
 
 def _unrelated(lines: Sequence[str]) -> int:
     """Return how many lines belong neither to a message nor to what libraries print at the end."""
-    return sum(bool(line.strip()) and not line.startswith((" ", "\t", *_NOISE)) for line in lines)
+    return sum(
+        bool(line.strip()) and not line.startswith((" ", "\t")) and not _is_noise(line)
+        for line in lines
+    )
+
+
+def _is_noise(line: str) -> bool:
+    return line.startswith(_NOISE) or _is_chatter(line)
+
+
+def _is_chatter(line: str) -> bool:
+    return any(word in line for word in _CHATTER)

@@ -6,7 +6,7 @@ import signal
 
 from ...specs.verdict import FailureClass, Retry
 from .device_rows import ANOTHER_NODE, SHARED
-from .file_rows import LESS
+from .file_rows import LESS, THREAD_LIMIT
 from .row import Row, said
 
 MEMORY, NODE, SCRIPT, DATA, PREEMPTED = (
@@ -116,6 +116,7 @@ SIGNAL_ROWS = (
         finds="small",
         signals=(signal.SIGBUS,),
     ),
+    THREAD_LIMIT._replace(signals=(signal.SIGSEGV, signal.SIGABRT)),
     Row("ended", PREEMPTED, YES, signals=(signal.SIGTERM, signal.SIGHUP)),
     Row("warned", PREEMPTED, PERHAPS, signals=(signal.SIGUSR1,)),
     Row(

@@ -73,6 +73,8 @@ INSTALL_ROWS = (
             "Ninja is required to load C++ extensions",
             "CUDA_HOME environment variable is not set",
             "CUDA_HOME does not exist",
+            "does not match the version torch was compiled with",
+            "mismatches the version that was used to compile",
         ),
         "an extension could not be compiled",
         "install compiler, ninja and the CUDA toolkit on all nodes, or a prebuilt package",
@@ -187,11 +189,33 @@ USE_ROWS = (
         "world-size",
         SCRIPT,
         NO,
-        said("not divisible by", "must be divisible by", "train_batch_size is not equal to"),
+        said(
+            "not divisible by",
+            "must be divisible by",
+            "should be divisible by",
+            "train_batch_size is not equal to",
+        ),
         "the options do not fit the number of ranks",
-        pattern=r"world.size|world_size|train_batch_size|data.parallel|tensor.model.parallel",
+        pattern=r"world.size|train_batch_size|data.parallel"
+        r"|(tensor|pipeline|context|expert).(model.)?parallel|pipeline.size",
     ),
     Row("arguments", SCRIPT, NO, said("are not used by the HfArgumentParser")),
+    Row(
+        "tokenizer-old",
+        SCRIPT,
+        NO,
+        said("untagged enum ModelWrapper", "untagged enum PyPreTokenizerTypeWrapper"),
+        "the tokenizer was written by a newer version of tokenizers than is installed",
+        "install newer tokenizers and transformers",
+    ),
+    Row(
+        "kernel-resources",
+        SCRIPT,
+        NO,
+        said("out of resource: shared memory"),
+        "a Triton kernel needs more shared memory than a multiprocessor of this device has",
+        "let it use smaller blocks, or fewer stages",
+    ),
     Row(
         "architecture",
         SCRIPT,
@@ -212,6 +236,13 @@ USE_ROWS = (
             "ConfigCompositionException",
             "DeepSpeedConfigError",
         ),
+    ),
+    Row(
+        "mistake",
+        SCRIPT,
+        NO,
+        raised=("KeyError", "IndexError", "ZeroDivisionError"),
+        by_sample=True,
     ),
 )
 

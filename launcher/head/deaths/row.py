@@ -32,6 +32,7 @@ class Row(NamedTuple):
         signals: the signals that end such a worker; () for all failures.
         echo: whether the end of another rank may be behind it.
         apart: whether it is a line of a scheduler, which counts more than an exception.
+        by_sample: whether data may be behind it if a data loader raises it.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Row(NamedTuple):
     signals: tuple[int, ...] = ()
     echo: bool = False
     apart: bool = False
+    by_sample: bool = False
 
 
 def said(*texts: str) -> tuple[str, ...]:

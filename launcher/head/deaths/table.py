@@ -6,11 +6,20 @@ general.
 
 from __future__ import annotations
 
-from .device_rows import DEVICE_ROWS, NCCL_ROWS
-from .file_rows import CHECKPOINT_ROWS, DATA_ROWS, DISK_ROWS, SHARED_MEMORY_ROWS
-from .network_rows import PORT_ROWS, RANK_ROWS, SERVICE_ROWS
+from .device_rows import DEVICE_LINES, DEVICE_ROWS, NCCL_LINES, NCCL_ROWS
+from .file_rows import (
+    CHECKPOINT_ROWS,
+    DATA_ROWS,
+    DISK_ROWS,
+    SHARED_MEMORY_ROWS,
+    THREAD_LIMIT,
+)
+from .network_rows import NETWORK_LINES, PORT_ROWS, RANK_ROWS, SERVICE_ROWS
 from .node_rows import SCHEDULER_ROWS, SIGNAL_ROWS, XID_ROWS
 from .program_rows import INSTALL_ROWS, START_ROWS, USE_ROWS
+
+CODES_OF_EXCEPTIONS = (1, 134, -6)
+"""How programs end by an exception: a program that chooses another code has gone on after it."""
 
 EXCEPTIONS = (
     *DEVICE_ROWS,
@@ -33,5 +42,11 @@ SIGNALS = SIGNAL_ROWS
 EVIDENCE = XID_ROWS
 """By what the node has found."""
 
-LINES = (*SCHEDULER_ROWS, *START_ROWS)
+_ALONE = (*DEVICE_LINES, *NCCL_LINES, *NETWORK_LINES, THREAD_LIMIT)
+
+LINES = (
+    *SCHEDULER_ROWS,
+    *START_ROWS,
+    *(row._replace(codes=CODES_OF_EXCEPTIONS) for row in _ALONE),
+)
 """By the last lines of a program."""
