@@ -6,7 +6,8 @@ import os
 import shlex
 import signal
 import sys
-from contextlib import suppress
+import threading
+from contextlib import contextmanager, suppress
 
 from ..common.errors import UsageError, reason
 from .hostfile import parse_hostfile
@@ -14,6 +15,7 @@ from .hostfile import parse_hostfile
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import subprocess
+    from collections.abc import Iterator
 
     from ..specs.host import Host
 
@@ -22,6 +24,9 @@ PATIENCE = 60.0
 
 SLOW = 10.0
 """Seconds without an answer after which the user is told."""
+
+ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a command that has not begun its job."""
 
 LATE = f"took longer than {PATIENCE:g} s; stopped"
 """The error for a script that takes longer."""
@@ -52,13 +57,16 @@ def discover(command: str) -> list[Host]:
 
     where = f"--host_discovery_script {command}"
     try:
-        with subprocess.Popen(
-            argv(command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        ) as process:
+        with (
+            subprocess.Popen(
+                argv(command),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,
+            ) as process,
+            _ending_with_us(process),
+        ):
             text, errors = _answer_of(process, where)
     except OSError as error:
         raise UsageError(f"{where}: {reason(error)}") from None
@@ -83,10 +91,30 @@ def _answer_of(process: subprocess.Popen[bytes], where: str) -> tuple[bytes, byt
         sys.stderr.write(f"dsrun: {where}: no answer for {SLOW:g} s; waiting for it\n")
         sys.stderr.flush()
         return process.communicate(timeout=PATIENCE - SLOW)
-    except BaseException:  # Ctrl-C, too
+    except BaseException:  # KeyboardInterrupt of a program that has called us, too
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         raise
+
+
+@contextmanager
+def _ending_with_us(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Let a signal that ends this process kill a program first, which has a session of its own."""
+
+    def end(number: int, _frame: object) -> None:
+        os.killpg(process.pid, signal.SIGKILL)
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    ours = threading.current_thread() is threading.main_thread()
+    caught = [one for one in ENDS if ours and signal.getsignal(one) == signal.SIG_DFL]
+    for number in caught:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number in caught:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def failure(code: int, errors: bytes) -> str:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,12 +24,12 @@ from dsrun.launcher.resources.discovery import discover
 from dsrun.launcher.resources.hostfile import parse_hostfile
 from dsrun.launcher.resources.select import read_update
 
+from ...support.checkout import BIN
 from ...support.clock import Clock
-from ...support.limits import wait_for
+from ...support.limits import HANG, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
     from types import FrameType
 
     from dsrun.launcher.specs.host import Host
@@ -251,6 +253,26 @@ def test_a_program_is_killed_if_the_start_is_given_up(tmp_path: Path) -> None:
         discover(command)
     for pid in map(int, pids.read_text().split()):
         wait_for(lambda pid=pid: not processes.started(pid), "its end")  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("number", discovery.ENDS)
+def test_a_program_is_killed_if_a_signal_ends_the_command(tmp_path: Path, number: int) -> None:
+    pids = tmp_path / "pids"
+    script = program(tmp_path, f"sleep 600 & echo $$ $! > {pids}; wait")
+    argv = [sys.executable, str(BIN / "dsrun"), "--host_discovery_script", script, "x.py"]
+    with subprocess.Popen(argv) as command:
+        wait_for(lambda: pids.exists() and pids.read_text().endswith("\n"), "the program")
+        wait_for(lambda: _handles(command.pid, number), "its handler")
+        command.send_signal(number)
+        assert command.wait(HANG) == -number
+    for pid in map(int, pids.read_text().split()):
+        wait_for(lambda pid=pid: not processes.started(pid), "its end")  # type: ignore[misc]
+
+
+def _handles(pid: int, number: int) -> bool:
+    """Return whether a process has a handler for a signal (SigCgt of proc(5))."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
 
 
 @pytest.fixture
