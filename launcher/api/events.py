@@ -28,10 +28,14 @@ class Started(NamedTuple):
 
 
 class Output(NamedTuple):
-    """A rank has written something; it may end within a line or a character.
+    """A rank has written a line.
+
+    The last one may have no end. Lines of more than 64 KiB come in pieces, as does all output with
+    `lines=False`, and a piece may end within a character.
 
     Attributes:
         stream: 1 for standard output, 2 for standard error.
+        data: the line with its end: a line feed, or a carriage return (of a progress bar).
     """
 
     rank: int

@@ -6,7 +6,6 @@ import os
 import select
 import time
 
-from ..cli.parser import parse
 from ..cli.tool_parser import parse as parse_hold
 from ..commands.hold import OWN
 from ..common.errors import LOST, DsrunError, LostError
@@ -21,8 +20,9 @@ from .hold_process import FAILED
 from .job import Job
 from .launching import check_output, shown
 from .options import words
-from .plan import as_launch_error, plan
+from .plan import as_launch_error, parsed, plan
 from .process import RunnerProcess
+from .readable import Readable
 from .serve import INHERIT
 
 TYPE_CHECKING = False
@@ -155,17 +155,10 @@ class Fleet:
         self.close()
 
     async def __aenter__(self) -> Fleet:
-        import asyncio
-
-        loop, fd = asyncio.get_running_loop(), self._client.fileno()
+        readable = Readable(self._client.fileno())
         try:
             while not self._settled():
-                ready = asyncio.Event()
-                loop.add_reader(fd, ready.set)
-                try:
-                    await ready.wait()
-                finally:
-                    loop.remove_reader(fd)
+                await readable.wait()
         except BaseException:
             self.close()
             raise
@@ -183,6 +176,7 @@ class Fleet:
         kwargs: Mapping[str, object] | None = None,
         *,
         output: Sink = "print",
+        lines: bool = True,
         wait: bool = True,
         **options: object,
     ) -> Job:
@@ -193,8 +187,8 @@ class Fleet:
             args: its arguments.
             kwargs: keyword arguments of a function.
             output: where the output goes.
-            wait: wait until other jobs have left the slots; otherwise a job that would have to is
-                refused.
+            lines: whether an `Output` is a whole line.
+            wait: wait until the slots are free; otherwise such a job is refused.
             options: options of dsrun by their names, but not those that choose hosts or launcher;
                 `include`, `exclude`, `num_nodes` and `num_gpus` choose among the nodes.
 
@@ -213,11 +207,11 @@ class Fleet:
         except BaseException:
             client.close()
             raise
-        return Job(HeldJob(client, self.pid), number, spec.job_id, shown(output))
+        return Job(HeldJob(client, self.pid), number, spec.job_id, shown(output), lines=lines)
 
     def _planned(self, argv: Sequence[str], client: LocalClient) -> JobSpec:
         with as_launch_error(argv):
-            command = parse(argv, os.environ)
+            command = parsed(argv)
             command = command._replace(options=command.options.changed(on=self.name))
             command = rendezvous.apply(command.with_torchruns_logs())
             held.check(command)

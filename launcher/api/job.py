@@ -16,39 +16,22 @@ from . import events
 from .errors import JobError, LaunchError
 from .interrupts import Interrupts
 from .outcomes import Outcomes
-from .printer import Printer
+from .output import JobOutput
+from .readable import Readable
 from .report import from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Generator
     from types import TracebackType
-    from typing import Any, Protocol
+    from typing import Any
 
-    from ..control.local_client import Arrived, LocalClient
+    from ..control.local_client import Arrived
     from .events import Event, Output
+    from .output import Show
+    from .process import Service
     from .report import Report
     from .stacks import Stacks
-
-    class Service(Protocol):
-        """The process that runs a job, and the connection to it."""
-
-        @property
-        def pid(self) -> int:
-            """The pid of the process."""
-            ...
-
-        @property
-        def client(self) -> LocalClient:
-            """Asks the process about the job."""
-            ...
-
-        def close(self) -> None:
-            """End the connection; the job is stopped, if it has not ended."""
-            ...
-
-    Show = Callable[[Output], object]
 
 
 MOST_INTERRUPTS = 3
@@ -76,6 +59,8 @@ class Job:
         request: int,
         job_id: str,
         output: Show | bool | None = True,
+        *,
+        lines: bool = True,
     ) -> None:
         """Follow a job that a process was asked to run.
 
@@ -84,16 +69,16 @@ class Job:
             request: the number of this request.
             job_id: the job's id.
             output: True to print the output; a function to call with it; None to drop it.
+            lines: whether an `Output` is a whole line; otherwise it is as it has come.
         """
         self.id, self.pid = job_id, service.pid
         self._service, self._request = service, request
-        self._show = output if callable(output) else None
-        self._printer = Printer() if output is True else None
+        self._output = JobOutput(output, lines=lines)
         self._outcomes = Outcomes()
         self._history: list[Event] = []
         self._readers: weakref.WeakSet[Events] = weakref.WeakSet()
-        self._arrived: deque[Arrived] = deque()
-        self._waiting: list[asyncio.Future[None]] = []
+        self._arrived: deque[Arrived | Output | JobError] = deque()
+        self._readable = Readable(service.client.fileno())
         self._ending: Report | JobError | None = None
 
     # -- waiting ----------------------------------------------------------------------------
@@ -140,12 +125,32 @@ class Job:
         """
         return self._outcomes.results(self.wait(timeout))
 
+    def result(self, rank: int = 0, timeout: float | None = None) -> Any:
+        """Wait for the end of the job; return what its function has returned on one rank.
+
+        Raises:
+            KeyError: the job has no such rank; otherwise as `results`.
+        """
+        return self.results(timeout)[rank]
+
     def exceptions(self, timeout: float | None = None) -> dict[int, BaseException]:
         """Wait for the end of the job; return the errors of the ranks that have failed, by rank.
 
         Each is the exception of its function, or a RankError if there is none. Raises as `wait`.
         """
         return self._outcomes.exceptions(self.wait(timeout))
+
+    def stdout(self, rank: int = 0) -> str:
+        """Return what a rank has written to its standard output so far.
+
+        Of a job that writes more than 16 MiB, only the newest output is kept. With the output
+        "inherit" the program gets none of it.
+        """
+        return self._output.text(rank, 1)
+
+    def stderr(self, rank: int = 0) -> str:
+        """Return what a rank has written to its standard error so far; see `stdout`."""
+        return self._output.text(rank, 2)
 
     def events(self) -> Events:
         """Return an iterator over all that happens to the job, to its end; also for `async for`.
@@ -160,7 +165,7 @@ class Job:
 
     async def _wait(self) -> Report:
         while not self.done():
-            await self._readable()
+            await self._readable.wait()
         return self._result()
 
     # -- requests ---------------------------------------------------------------------------
@@ -213,7 +218,7 @@ class Job:
         if not self.done():
             self.stop()
         while not self.done():
-            await self._readable()
+            await self._readable.wait()
 
     # -- what arrives -----------------------------------------------------------------------
 
@@ -241,30 +246,6 @@ class Job:
         if passed_on:
             raise KeyboardInterrupt
 
-    async def _readable(self) -> None:
-        """Wait until something has arrived."""
-        import asyncio
-
-        loop, fd = asyncio.get_running_loop(), self._service.client.fileno()
-        ready: asyncio.Future[None] = loop.create_future()
-        if not self._waiting:
-            loop.add_reader(fd, self._wake, loop, fd)
-        self._waiting.append(ready)
-        try:
-            await ready
-        finally:
-            if ready in self._waiting:  # cancelled
-                self._waiting.remove(ready)
-                if not self._waiting:
-                    loop.remove_reader(fd)
-
-    def _wake(self, loop: asyncio.AbstractEventLoop, fd: int) -> None:
-        loop.remove_reader(fd)
-        waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.done():
-                one.set_result(None)
-
     def _receive(self) -> None:
         """Take in what has arrived.
 
@@ -276,45 +257,62 @@ class Job:
         try:
             arrived = self._service.client.receive()
         except DsrunError as error:
-            self._end(JobError(f"job {self.id}: {error}", error.exit_code))
-            return
-        self._arrived.extend(arrived or ())
+            self._arrived.append(JobError(f"job {self.id}: {error}", error.exit_code))
+        else:
+            self._arrived.extend([self._died()] if arrived is None else arrived)
         while self._arrived and self._ending is None:
             self._take(self._arrived.popleft())
-        if arrived is None and self._ending is None:
-            text = f"the process that ran job {self.id} (pid {self.pid}) has died"
-            self._end(JobError(f"{text}; its nodes stop the ranks", LOST))
 
-    def _take(self, arrived: Arrived) -> None:
+    def _died(self) -> JobError:
+        text = f"the process that ran job {self.id} (pid {self.pid}) has died"
+        return JobError(f"{text}; its nodes stop the ranks", LOST)
+
+    def _take(self, arrived: Arrived | Output | JobError) -> None:
+        if isinstance(arrived, events.Output):
+            self._tell(arrived)
+            self._output.show(arrived)
+        elif self._ends_lines(arrived) and (rest := self._output.rest()):
+            self._arrived.extendleft([arrived, *reversed(rest)])
+        elif isinstance(arrived, JobError):
+            self._end(arrived)
+        else:
+            self._take_frame(arrived)
+
+    def _ends_lines(self, arrived: Arrived | JobError) -> bool:
+        """Return whether the ranks are gone that could end the lines which they have begun."""
+        if isinstance(arrived, JobError) or self._is_answer(arrived):
+            return True
+        return arrived.message.get("event") == "RoundBegan"
+
+    def _is_answer(self, arrived: Arrived) -> bool:
+        return arrived.kind == frames.ANSWER and arrived.message.get("id") == self._request
+
+    def _take_frame(self, arrived: Arrived) -> None:
         message = arrived.message
         if arrived.kind == frames.CHUNK:
             rank, stream = HEAD.unpack_from(arrived.data)
             self._take_output(rank, stream, arrived.data[HEAD.size :])
         elif arrived.kind == frames.EVENT and message.get("event") == "Label":
-            if self._printer is not None:
-                self._printer.label(message["rank"], message["text"], message["streams"])
+            self._output.label(message)
         elif arrived.kind == frames.EVENT:
             self._take_event(events.from_json(message))
-        elif message.get("id") == self._request:
+        elif self._is_answer(arrived):
             self._take_answer(message)
 
     def _take_output(self, rank: int, stream: int, data: bytes) -> None:
         if stream == REPORT:
             self._outcomes.add(rank, data)
             return
-        output = events.Output(rank, stream, data)
-        if self._printer is not None:
-            self._printer.output(output)
-        elif self._show is not None:
-            self._show(output)
-        self._tell(output)
+        lines = self._output.add(rank, stream, data)
+        if self._readers or self._output.shows:
+            self._arrived.extendleft(events.Output(rank, stream, one) for one in reversed(lines))
 
     def _take_event(self, event: Event | None) -> None:
         if event is None:
             return
         self._outcomes.note(event)
-        if isinstance(event, events.Message) and self._printer is not None:
-            self._printer.message(event.text)
+        if isinstance(event, events.Message):
+            self._output.message(event.text)
         self._history.append(event)
         self._tell(event)
 
@@ -325,8 +323,7 @@ class Job:
             self._end(LaunchError(str(error), error.exit_code))
             return
         report = from_json(answer["report"], answer["text"])
-        if self._printer is not None:
-            self._printer.end(report.text)
+        self._output.end(report.text)
         self._end(report)
         self._take_event(events.Ended(report))
 
@@ -378,7 +375,7 @@ class Events:
 
     async def __anext__(self) -> Event:
         while not self._next and not self._job.done():
-            await self._job._readable()
+            await self._job._readable.wait()
         if self._next:
             return self._next.popleft()
         self._job._result()

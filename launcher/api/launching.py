@@ -26,6 +26,7 @@ def launch(
     kwargs: Mapping[str, object] | None = None,
     *,
     output: Sink = "print",
+    lines: bool = True,
     **options: object,
 ) -> Job:
     """Launch a script, or a function that every rank calls, and return the running job.
@@ -35,11 +36,10 @@ def launch(
             function is sent to the nodes by cloudpickle, with what it refers to.
         args: the arguments of the script, or of the function.
         kwargs: keyword arguments of the function.
-        output: "print" prints the output as the command does, to `sys.stdout` and `sys.stderr`,
-            while this program waits for the job; "inherit" prints it at once, to the descriptors 1
-            and 2 of this process; a function is called with each `Output`; None drops it.
-        options: the options of dsrun by their names; `hosts` is `--host`. Flags take True; lists
-            may be given as lists.
+        output: where the output goes: "print", "inherit", a function that is called with each
+            `Output`, or None; see docs/python.md.
+        lines: whether an `Output` is a whole line; False for output as it comes.
+        options: options of dsrun by their names; `hosts` is `--host`. Flags take True.
 
     Returns:
         the job, which is starting.
@@ -59,7 +59,7 @@ def launch(
     except DsrunError as error:
         service.close()
         raise LaunchError(str(error), error.exit_code) from None
-    return Job(service, number, spec.job_id, shown(output))
+    return Job(service, number, spec.job_id, shown(output), lines=lines)
 
 
 def check_output(output: object) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from ..cli.parser import Command
     from ..specs.job import JobSpec
 
     Target = str | os.PathLike[str] | Callable[..., Any]
@@ -63,7 +64,7 @@ def plan(
     if fixed:
         raise LaunchError(f"{fixed[0]}: only for a script, not for a function")
     # The name is for people who list jobs; workers are not given it.
-    spec = planned([*words(options), "--no_local_rank", "--", CALL, name_of(target)])
+    spec = planned([*words(options), "--", CALL, name_of(target)])
     return spec._replace(payload=payload)
 
 
@@ -87,8 +88,20 @@ def planned(argv: Sequence[str]) -> JobSpec:
         return _planned(argv)
 
 
-def _planned(argv: Sequence[str]) -> JobSpec:
+def parsed(argv: Sequence[str]) -> Command:
+    """Return a command line as a program means it: a script is passed no local rank unasked.
+
+    Raises:
+        UsageError: as `parse`.
+    """
     command = parse(argv, os.environ)
+    options = command.options
+    silent = options.no_local_rank or not options.local_rank
+    return command._replace(options=options.changed(no_local_rank=silent))
+
+
+def _planned(argv: Sequence[str]) -> JobSpec:
+    command = parsed(argv)
     if allocates(command.options.launcher):
         from ..commands import salloc
 

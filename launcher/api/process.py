@@ -11,6 +11,28 @@ from contextlib import suppress
 from ..backends.base import package_root
 from ..control.local_client import LocalClient
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class Service(Protocol):
+        """The process that runs a job, and the connection to it."""
+
+        @property
+        def pid(self) -> int:
+            """The pid of the process."""
+            ...
+
+        @property
+        def client(self) -> LocalClient:
+            """Asks the process about the job."""
+            ...
+
+        def close(self) -> None:
+            """End the connection; the job is stopped, if it has not ended."""
+            ...
+
+
 BOOT = (
     "import sys;sys.path[:]=[p for p in sys.path if p];r,w=sys.argv[1:3];del sys.argv[1:3];"
     'm=type(sys)("dsrun");m.__path__=[r];sys.modules.update(dsrun=m);'

@@ -188,23 +188,23 @@ def test_a_rank_fails(service: FakeService, job: Job) -> None:
 def test_events_come_in_order_and_those_before_as_well(service: FakeService, job: Job) -> None:
     service.says(STARTED)
     assert not job.done()
-    service.prints(0, 1, b"unseen, as nobody asked")
+    service.prints(0, 1, b"unseen, as nobody asked\n")
     assert not job.done()
     seen = job.events()
-    service.prints(0, 2, b"seen")
+    service.prints(0, 2, b"seen\n")
     service.says(EXIT, {"event": "NodeLost", "host": "n0", "reason": "r", "survived": False})
     service.says({"event": "RoundBegan", "number": 2, "restarts": 1, "world_size": 1, "hosts": []})
     service.answers()
     found = list(seen)
     assert found == [
         events.Started("j1", 1, ("n0",), ("n0", 5)),
-        events.Output(0, 2, b"seen"),
+        events.Output(0, 2, b"seen\n"),
         events.Exit(0, "n0", 7, 0, False, ""),
         events.Lost("n0", "r", False),
         events.Round(2, 1, 1, ()),
         events.Ended(job.wait()),
     ]
-    assert [one.text for one in found if isinstance(one, events.Output)] == ["seen"]
+    assert [one.text for one in found if isinstance(one, events.Output)] == ["seen\n"]
     again = list(job.events())
     assert again == [one for one in found if not isinstance(one, events.Output)]
 
@@ -229,17 +229,17 @@ def test_a_function_for_output_that_raises_loses_nothing(service: FakeService) -
 
     def show(output: events.Output) -> None:
         seen.append(output.data)
-        if output.data == b"bad":
+        if output.data == b"bad\n":
             raise ValueError("no")
 
     job = Job(service, service.number, "j1", show)
-    for data in (b"good", b"bad", b"more"):
+    for data in (b"good\n", b"bad\n", b"more\n"):
         service.prints(0, 1, data)
     service.answers()
     with pytest.raises(ValueError, match="no"):
         job.wait()
     assert job.wait().exit_code == 0
-    assert seen == [b"good", b"bad", b"more"]
+    assert seen == [b"good\n", b"bad\n", b"more\n"]
 
 
 def test_requests(service: FakeService, job: Job) -> None:
@@ -357,3 +357,33 @@ def test_async_errors(service: FakeService) -> None:
                 pass
 
     asyncio.run(follow())
+
+
+PIECES = [b"st", b"ep 1\nst", b"ep 2"]
+
+
+@pytest.mark.parametrize(("lines", "seen"), [(True, [b"step 1\n", b"step 2"]), (False, PIECES)])
+def test_output_comes_in_whole_lines_unless_pieces_are_wanted(
+    service: FakeService, lines: bool, seen: list[bytes]
+) -> None:
+    found: list[bytes] = []
+    job = Job(service, service.number, "j1", lambda one: found.append(one.data), lines=lines)
+    for data in PIECES:
+        service.prints(0, 1, data)
+    service.answers()
+    job.wait()
+    assert found == seen
+
+
+def test_what_a_rank_has_written_is_there_afterwards(service: FakeService) -> None:
+    job = Job(service, service.number, "j1", None)
+    for rank, stream, data in (
+        (0, 1, b"one\ntw"),
+        (0, 2, b"wrong"),
+        (1, 1, b"also"),
+        (0, 1, b"o"),
+    ):
+        service.prints(rank, stream, data)
+    service.answers()
+    job.wait()
+    assert (job.stdout(), job.stderr(0), job.stdout(1)) == ("one\ntwo", "wrong", "also")
