@@ -68,7 +68,7 @@ def apply(command: Command) -> Command:
     return command._replace(
         options=_of_one_machine(options),
         rendezvous=_rendezvous(options, conf),
-        joined=f"this machine, other nodes by --rdzv_backend {options.rdzv_backend}",
+        joined=f"this machine, others: --rdzv_backend {options.rdzv_backend}",
     )
 
 

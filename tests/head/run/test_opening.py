@@ -14,6 +14,7 @@ from ...support.run_nodes import plan_of
     [
         ("local", 1, "this machine", "this machine; job j"),
         ("local", 1, "--host", "this machine, from --host; job j"),
+        ("local", 1, "this machine, others: X", "this machine, others: X; job j"),
         ("ssh", 1, "--hostfile hosts (2 lines)", "1 node from --hostfile hosts over ssh; job j"),
         ("slurm", 3, "Slurm job 12", "3 nodes from Slurm job 12 over slurm; job j"),
         ("none", 2, "--host", "node 0 of 2: --host; job j"),
