@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 import sys
 
+from ...common.text import plain
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,5 +33,5 @@ def requeue(code: int, environ: Mapping[str, str]) -> None:
 
 
 def _log(text: str) -> None:
-    sys.stderr.write(f"dsrun: {text}\n")
+    sys.stderr.write("".join(f"dsrun: {line}\n" for line in plain(text).split("\n")))
     sys.stderr.flush()

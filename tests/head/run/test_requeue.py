@@ -58,6 +58,16 @@ def test_a_refusal_is_told(slurm: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err.endswith("dsrun: scontrol requeue 12: Access denied\n")
 
 
+def test_a_refusal_does_not_reach_the_terminal_raw(
+    slurm: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scontrol(slurm, answer=r"printf 'no\033]0;title\007\nsecond' >&2")
+    requeue(1, {"SLURM_JOB_ID": "12"})
+    assert capsys.readouterr().err.endswith(
+        "dsrun: scontrol requeue 12: no\\x1b]0;title\\x07\ndsrun: second\n"
+    )
+
+
 @pytest.mark.parametrize("state", ["CANCELLED", "COMPLETING", "REQUEUED"])
 def test_a_job_that_was_cancelled_stays_so(
     slurm: Path, capsys: pytest.CaptureFixture[str], state: str
