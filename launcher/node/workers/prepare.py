@@ -207,12 +207,13 @@ class NodeSetup:
         self.folder = job_folder(self.task, self.workdir)
         if self.folder is None or self._problems:
             return
+        path = self.folder.path
+        where = text(os.fsencode(os.path.dirname(path) if self.task.log_dir else path))
         try:
             self.folder.check()
         except FileExistsError:
-            self._check(f"--log_dir {self.task.log_dir}: is a file; name a folder")
+            self._check(f"--log_dir {where}: is a file; name a folder")
         except OSError as error:
-            where = self.task.log_dir or self.folder.path
             self._check(f"--log_dir {where}: {reason(error)}")
 
 

@@ -218,7 +218,8 @@ def test_a_folder_of_logs_that_cannot_be(
     make: Callable[..., NodeSetup], tmp_path: Path, log_dir: str, problem: str
 ) -> None:
     (tmp_path / "file").touch()
-    assert make(log_dir=log_dir).hello().problems == (f"--log_dir {log_dir}: {problem}",)
+    path = tmp_path / log_dir
+    assert make(log_dir=log_dir).hello().problems == (f"--log_dir {path}: {problem}",)
 
 
 def test_no_folder_is_made_where_something_is_wrong(
