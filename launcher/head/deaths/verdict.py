@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from .classify import Found
 
 LOST = Verdict(FailureClass.NODE, Retry.YES)
-"""The verdict on the loss of a node; the report says how it was lost."""
+"""The verdict on the loss of a node, without its reason."""
 
 ENDED = Verdict(FailureClass.PREEMPTED, Retry.YES)
 """The verdict on a job that a scheduler has ended, or a person as a scheduler does."""
@@ -59,7 +59,8 @@ def explanation(report: Report) -> Explanation | None:
         return Explanation(ENDED if report.stop_signal in FROM_SCHEDULERS else Verdict())
     cause = report.cause
     if isinstance(cause, Loss):
-        return Explanation(Verdict() if cause.code == NO_PROGRESS else LOST)
+        known = Verdict() if cause.code == NO_PROGRESS else LOST
+        return Explanation(known._replace(sentence=plain(cause.reason)))
     return _of_failures(report) if isinstance(cause, Failure) else Explanation(Verdict())
 
 

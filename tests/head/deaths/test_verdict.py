@@ -48,6 +48,20 @@ def test_a_job_that_was_ended(report: Report, kind: FailureClass, retry: Retry) 
     assert found[:2] == (kind, retry)
 
 
+@pytest.mark.parametrize(
+    "loss",
+    [
+        Loss(1.0, "n1", "no heartbeat", LOST),
+        Loss(1.0, "", "rule loss: loss of rank 2 (n1) is nan: 'loss nan'", NO_PROGRESS),
+    ],
+)
+def test_why_a_node_was_lost_or_dsrun_has_ended_the_job(loss: Loss) -> None:
+    found = explanation(JOB._replace(losses=(loss,)))
+    assert found is not None
+    assert found.verdict.sentence == loss.reason
+    assert found.lines == [], "the headline says it"
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_worker_that_a_scheduler_has_ended(number: signal.Signals) -> None:
     found = of_exit("n1", Exit(0, 12, -number, signalled=False, clock=1.0), "")

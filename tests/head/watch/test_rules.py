@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+from dsrun.launcher.head.report.report import words
 from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.watch.attach import attach
@@ -91,6 +92,11 @@ def test_a_number_that_is_not_finite_stops_at_once(fleet_of: FleetOf) -> None:
     job.prints("an\nloss nan\n", rank=2)
     text = "rule x: group 1 of rank 2 (n1) is nan: 'loss nan'"
     assert (job.run.stopping, job.alarms) == (True, [Alarm("rule", "stop", text)])
+    job.fleet.node("n0").stops(0, 1)
+    job.fleet.node("n1").stops(2, 3)
+    job.fleet.step()
+    assert story(job.run)["verdict"]["sentence"] == text
+    assert text in words(job.run.result())
 
 
 def test_a_short_time_is_kept_though_the_first_one_is_long(fleet_of: FleetOf) -> None:
