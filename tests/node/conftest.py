@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,16 +14,31 @@ from dsrun.launcher.node import leftovers, processes
 from ..support.fake_agent import FakeAgents
 from ..support.fake_runner import FakeRunner
 from ..support.launcher_name import NAME
+from ..support.limits import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 @pytest.fixture(autouse=True)
 def _named(monkeypatch: pytest.MonkeyPatch) -> None:
     """What other tests leave for a moment is not left over here."""
     monkeypatch.setattr(leftovers, "LAUNCHER", NAME.encode())
+
+
+def _is_dying(pid: int) -> bool:
+    """Reap a child that has ended; return whether one was killed, and had no CPU to end since.
+
+    SIGKILL stays pending until the process has ended (proc(5), `ShdPnd`). The clock of a session
+    in a test runs ahead of the kernel's.
+    """
+    if os.waitpid(pid, os.WNOHANG)[0] == pid:
+        return False
+    lines = dict(
+        line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines()
+    )
+    pending = int(lines["SigPnd"], 16) | int(lines["ShdPnd"], 16)
+    return bool(pending >> (signal.SIGKILL - 1) & 1)
 
 
 @pytest.fixture
@@ -39,6 +55,7 @@ def adopting() -> Iterator[None]:
     signal.set_wakeup_fd(-1)
     for number, handler in before.items():
         signal.signal(number, handler)
+    wait_for(lambda: not any(map(_is_dying, processes.children())), "the end of killed children")
     left = processes.children()
     for pid in left:
         os.kill(pid, signal.SIGKILL)
