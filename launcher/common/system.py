@@ -1,0 +1,199 @@
+"""What the runner and the node launcher ask of the operating system: its calls, and nothing else.
+
+The modules that run in simulated worlds (`tests/simulation`) ask for everything here: descriptors,
+sockets, processes, signals, clocks, files and threads. Each name is the call of Python's own
+library that has the same name there, or the one that its comment names; there are no decisions in
+this module. Constants and functions without effects (`os.path.join`, `signal.SIGTERM`) do not
+belong here. `use` puts another system in place of this one.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+import select
+import signal
+import sys
+import time as clocks
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import socket as sockets
+    import threading
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import NoReturn
+
+# Descriptors.
+read = os.read
+write = os.write
+close = os.close
+pipe2 = os.pipe2
+dup = os.dup
+dup2 = os.dup2
+fstat = os.fstat
+isatty = os.isatty
+lseek = os.lseek
+truncate = os.truncate
+set_blocking = os.set_blocking
+set_inheritable = os.set_inheritable
+memfd_create = os.memfd_create
+get_terminal_size = os.get_terminal_size
+sameopenfile = os.path.sameopenfile
+open_fd = os.open
+open_file = builtins.open
+epoll = select.epoll
+poll = select.poll
+
+# Processes.
+execvpe = os.execvpe
+exit_now = os._exit
+getpid = os.getpid
+getppid = os.getppid
+getuid = os.getuid
+geteuid = os.geteuid
+getgid = os.getgid
+setsid = os.setsid
+chdir = os.chdir
+kill = os.kill
+killpg = os.killpg
+waitpid = os.waitpid
+pidfd_open = os.pidfd_open
+pidfd_send_signal = signal.pidfd_send_signal
+sched_getaffinity = os.sched_getaffinity
+sched_setaffinity = os.sched_setaffinity
+sched_getscheduler = os.sched_getscheduler
+sched_setscheduler = os.sched_setscheduler
+sched_getparam = os.sched_getparam
+uname = os.uname
+getloadavg = os.getloadavg
+
+# Signals.
+getsignal = signal.getsignal
+set_handler = signal.signal
+set_wakeup_fd = signal.set_wakeup_fd
+pthread_sigmask = signal.pthread_sigmask
+sigtimedwait = signal.sigtimedwait
+
+# Clocks and chance.
+monotonic = clocks.monotonic
+time = clocks.time
+sleep = clocks.sleep
+thread_time = clocks.thread_time
+process_time = clocks.process_time
+urandom = os.urandom
+
+# Files.
+listdir = os.listdir
+stat = os.stat
+lstat = os.lstat
+statvfs = os.statvfs
+access = os.access
+mkdir = os.mkdir
+makedirs = os.makedirs
+unlink = os.unlink
+readlink = os.readlink
+isdir = os.path.isdir
+islink = os.path.islink
+exists = os.path.exists
+
+# Modules that are slow to import are imported at the first call.
+
+
+def socket(family: int = -1, kind: int = -1, *, fileno: int | None = None) -> sockets.socket:
+    """Return a new socket, or the one of a descriptor (socket.socket)."""
+    from socket import socket as new
+
+    return new(family, kind, fileno=fileno)
+
+
+def socketpair(kind: int) -> tuple[sockets.socket, sockets.socket]:
+    """Return two connected unix sockets of a kind (socket.socketpair)."""
+    from socket import socketpair as new
+
+    return new(type=kind)
+
+
+def send_fds(line: sockets.socket, buffers: Sequence[bytes], fds: Sequence[int]) -> int:
+    """Send bytes and descriptors (socket.send_fds)."""
+    from socket import send_fds as send
+
+    return send(line, buffers, fds)
+
+
+def recv_fds(
+    line: sockets.socket, size: int, most: int, flags: int = 0
+) -> tuple[bytes, list[int], int, object]:
+    """Receive bytes and descriptors (socket.recv_fds)."""
+    from socket import recv_fds as receive
+
+    return receive(line, size, most, flags)
+
+
+def thread(run: Callable[[], object], name: str | None = None) -> threading.Thread:
+    """Start a thread that does not keep the process alive (threading.Thread)."""
+    from threading import Thread
+
+    started = Thread(target=run, name=name, daemon=True)
+    started.start()
+    return started
+
+
+def condition() -> threading.Condition:
+    """Return a new condition (threading.Condition)."""
+    from threading import Condition
+
+    return Condition()
+
+
+def prctl(option: int, value: int) -> None:
+    """Change a property of this process (prctl(2)).
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    import ctypes
+
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(option, value, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def set_pipe_size(fd: int, size: int) -> None:
+    """Change how much a pipe holds (F_SETPIPE_SZ in fcntl(2)).
+
+    Raises:
+        OSError: the kernel refuses.
+    """
+    import fcntl
+
+    fcntl.fcntl(fd, 1031, size)
+
+
+def fork(child: Callable[[], NoReturn]) -> int:
+    """Fork this process; the new one calls `child`. Return its pid.
+
+    Raises:
+        OSError: there is no room for another process.
+    """
+    pid = os.fork()
+    if pid == 0:
+        child()
+    return pid
+
+
+def write_error(text: str) -> None:
+    """Write text to standard error."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
+def use(calls: Mapping[str, object]) -> dict[str, object]:
+    """Put these calls in place of those that have the same names; return what was there.
+
+    Raises:
+        KeyError: there is no such call.
+    """
+    before = {name: globals()[name] for name in calls}
+    globals().update(calls)
+    return before
