@@ -19,12 +19,14 @@ import sys
 import time
 from contextlib import suppress
 
+from .common import system
 from .common.entry import GC_THRESHOLD
 from .common.errors import INTERNAL, LOST, USAGE, DsrunError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import NoReturn
 
     from .control.auth import Credentials
     from .control.stream import FrameStream
@@ -86,19 +88,22 @@ def _pmi_fds() -> tuple[int, ...]:
     return (int(fd),) if fd.isdigit() else ()
 
 
-def serve_stdio(early: bytes = b"") -> int:
+def serve_stdio(early: bytes = b"") -> NoReturn:
     """Serve the runner at the other end of standard input and output; see `main`."""
-    guard = _start_guard()
-    from .control.frames import MAGIC
-    from .control.stream import FrameStream
 
-    os.write(1, MAGIC)
-    line = FrameStream(*_own_streams())
-    line.put_back(early)
-    return _serve(line, guard)
+    def serve(guard: Guard) -> int:
+        from .control.frames import MAGIC
+        from .control.stream import FrameStream
+
+        system.write(1, MAGIC)
+        line = FrameStream(*_own_streams())
+        line.put_back(early)
+        return _serve(line, guard)
+
+    _under_guard(serve)
 
 
-def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) -> int:
+def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) -> NoReturn:
     """Dial the runner, and serve it.
 
     Args:
@@ -107,19 +112,22 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
         node: what the runner knows this node as.
         keep: descriptors that the worker inherits.
     """
-    # The guard comes first, so that it does not inherit what only the node launcher needs.
-    guard = _start_guard(keep)
-    from .control import auth, tls
 
-    token = auth.new_token()
-    # A start-up file of the shell may have printed a line without a newline.
-    os.write(1, f"\n{auth.announcement(node, token)}\n".encode())
-    try:
-        line = dial(target, pin, auth.Credentials(node, token))
-    except tls.CannotDial as error:
-        sys.stderr.write(f"dsrun: {error}\n")
-        return LOST
-    return _serve(line, guard)
+    def serve(guard: Guard) -> int:
+        from .control import auth, tls
+
+        token = auth.new_token()
+        # A start-up file of the shell may have printed a line without a newline.
+        os.write(1, f"\n{auth.announcement(node, token)}\n".encode())
+        try:
+            line = dial(target, pin, auth.Credentials(node, token))
+        except tls.CannotDial as error:
+            sys.stderr.write(f"dsrun: {error}\n")
+            return LOST
+        return _serve(line, guard)
+
+    # The guard comes first, so that it does not inherit what only the node launcher needs.
+    _under_guard(serve, keep)
 
 
 def dial(target: str, pin: str, credentials: Credentials) -> TlsStream:
@@ -158,38 +166,38 @@ def _is_served(line: TlsStream, credentials: Credentials) -> bool:
     return line.wait(DIAL_TIMEOUT)
 
 
-def serve_line(line: FrameStream) -> int:
-    """Serve the runner at the other end of an open connection; return the job's exit code."""
-    os.set_inheritable(line.read_fd, False)
-    return _serve(line, _start_guard(), joined=True)
+def serve_line(line: FrameStream) -> NoReturn:
+    """Serve the runner at the other end of an open connection; exit with the job's exit code."""
+    system.set_inheritable(line.read_fd, False)
+    _under_guard(lambda guard: _serve(line, guard, joined=True))
 
 
-def _start_guard(keep: Sequence[int] = ()) -> Guard:
-    """Start the guard; returns in the node launcher."""
-    from .node.guard import start_guard
+def _under_guard(serve: Callable[[Guard], int], keep: Sequence[int] = ()) -> NoReturn:
+    """Start the guard, and call `serve` in the node launcher, which exits with what it returns."""
+    from .node.guard import guarded
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for name in os.listdir("/proc/self/fd"):
+    system.set_handler(signal.SIGCHLD, signal.SIG_DFL)
+    for name in system.listdir("/proc/self/fd"):
         if int(name) > 2 and int(name) not in keep:
             _close_on_exec(int(name))
-    return start_guard()
+    guarded(lambda guard: system.exit_now(_code_of(lambda: serve(guard))))
 
 
 def _close_on_exec(fd: int) -> None:
     """Make sure that workers do not inherit a descriptor which this process got by accident."""
     try:
-        os.set_inheritable(fd, False)
+        system.set_inheritable(fd, False)
     except OSError:
         return
 
 
 def _own_streams() -> tuple[int, int]:
     """Move the control line off 0 and 1, so that nothing printed by accident gets into it."""
-    line_in, line_out = os.dup(0), os.dup(1)
-    null = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(null, 0)
-    os.dup2(2, 1)
-    os.close(null)
+    line_in, line_out = system.dup(0), system.dup(1)
+    null = system.open_fd(os.devnull, os.O_RDONLY)
+    system.dup2(null, 0)
+    system.dup2(2, 1)
+    system.close(null)
     return line_in, line_out
 
 
@@ -206,17 +214,22 @@ def start(early: bytes = b"") -> None:
     Exits without the interpreter's clean-up, which would take longer than the rest of the exit.
     """
     gc.set_threshold(GC_THRESHOLD)
+    system.exit_now(_code_of(lambda: main(early=early)))
+
+
+def _code_of(call: Callable[[], int]) -> int:
+    """Return the exit code of a call, whatever it raises; everything is written by then."""
     try:
-        code = main(early=early)
+        code = call()
     except SystemExit as stop:
         code = stop.code if isinstance(stop.code, int) else USAGE
     except BaseException:
         import traceback
 
-        traceback.print_exc()
+        system.write_error(traceback.format_exc())
         code = INTERNAL
     sys.stderr.flush()
-    os._exit(code)
+    return code
 
 
 if __name__ == "__main__":

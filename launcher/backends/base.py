@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 
+from ..common import system
 from ..common.values import NamedTuple
 
 TYPE_CHECKING = False
@@ -149,18 +150,18 @@ def shell_line(argv: Sequence[str]) -> str:
 
 def output_of(argv: Sequence[str]) -> str:
     """Return what a short program prints on either stream; "" if it cannot be run."""
-    read, write = os.pipe2(os.O_CLOEXEC)
+    read, write = system.pipe2(os.O_CLOEXEC)
     streams = [(os.POSIX_SPAWN_DUP2, write, fd) for fd in (1, 2)]
     try:
         pid = os.posix_spawn(argv[0], list(argv), os.environ, file_actions=streams)
     except OSError:
-        os.close(read)
+        system.close(read)
         return ""
     finally:
-        os.close(write)
-    with open(read, "rb") as pipe:
+        system.close(write)
+    with system.open_file(read, "rb") as pipe:
         printed = pipe.read()
-    os.waitpid(pid, 0)
+    system.waitpid(pid, 0)
     return printed.decode("utf-8", "replace")
 
 

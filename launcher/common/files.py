@@ -8,7 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import time
+
+from . import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,9 +45,9 @@ def read(
     Raises:
         OSError: the file cannot be read; `strerror` says why.
     """
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    fd = system.open_fd(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
-        status = os.fstat(fd)
+        status = system.fstat(fd)
         if stat.S_ISDIR(status.st_mode):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if check is not None:
@@ -56,7 +57,7 @@ def read(
         if pipes and stat.S_ISFIFO(status.st_mode):
             return _piped(fd, limit)
     finally:
-        os.close(fd)
+        system.close(fd)
     raise OSError(errno.EINVAL, f"is {kind(status.st_mode)}, not a file")
 
 
@@ -69,11 +70,11 @@ def open_regular(path: str | bytes) -> int:
         OSError: it cannot be opened, or is something else.
     """
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NOCTTY
-    fd = os.open(path, flags)
-    mode = os.fstat(fd).st_mode
+    fd = system.open_fd(path, flags)
+    mode = system.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         return fd
-    os.close(fd)
+    system.close(fd)
     raise OSError(errno.EINVAL, f"is {kind(mode)}, not a file", path)
 
 
@@ -85,7 +86,7 @@ def kind(mode: int) -> str:
 
 def _all(fd: int, limit: int) -> bytes:
     data = bytearray()
-    while block := os.read(fd, _BLOCK):
+    while block := system.read(fd, _BLOCK):
         _add(data, block, limit)
     return bytes(data)
 
@@ -97,17 +98,17 @@ def _piped(fd: int, limit: int) -> bytes:
     """
     import select
 
-    ready = select.poll()
+    ready = system.poll()
     ready.register(fd, select.POLLIN)
-    began = time.monotonic()
+    began = system.monotonic()
     data, until = bytearray(), began + WRITER_TIMEOUT
     while True:
-        events = ready.poll(max(0.0, until - time.monotonic()) * 1000)
+        events = ready.poll(max(0.0, until - system.monotonic()) * 1000)
         try:
-            block = os.read(fd, _BLOCK)
+            block = system.read(fd, _BLOCK)
         except BlockingIOError:
             until = began + PIPE_TIMEOUT
-            if time.monotonic() > until:
+            if system.monotonic() > until:
                 late = f"the pipe was not closed by its writer within {PIPE_TIMEOUT:g} s"
                 raise OSError(errno.EBUSY, late) from None
             continue

@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 import os
 import select
-import signal
-import time
 from contextlib import suppress
+
+from . import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +39,10 @@ class Timer:
 class Loop:
     """Waits for events and runs their callbacks; `stop` ends `run` after the current callback."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self.clock = clock
-        self._epoll = select.epoll()
+    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+        """Begin without events; the clock is the monotonic one, if none is given."""
+        self.clock = clock or system.monotonic
+        self._epoll = system.epoll()
         self._calls: dict[int, dict[int, Callback]] = {}
         self._timers: list[tuple[float, int, Timer]] = []
         self._count = 0
@@ -106,13 +107,13 @@ class Loop:
 
     def on_signals(self, numbers: Iterable[int], call: Callable[[int], None]) -> None:
         """Call `call` with the number of each of these signals that arrives."""
-        read_fd, write_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        signal.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
+        read_fd, write_fd = system.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        system.set_wakeup_fd(write_fd, warn_on_full_buffer=False)
         for number in numbers:
-            signal.signal(number, _record)
+            system.set_handler(number, _record)
 
         def drain() -> None:
-            for number in os.read(read_fd, 4096):
+            for number in system.read(read_fd, 4096):
                 call(number)
 
         self.add_reader(read_fd, drain)
@@ -121,10 +122,10 @@ class Loop:
         """Enable `call_soon_threadsafe`; the first call opens two descriptors, others nothing."""
         if self._wake_fd >= 0:
             return
-        read_fd, self._wake_fd = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        read_fd, self._wake_fd = system.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
         def drain() -> None:
-            os.read(read_fd, 4096)
+            system.read(read_fd, 4096)
             posted, self._posted = self._posted, []
             for call in posted:
                 call()
@@ -136,7 +137,7 @@ class Loop:
         self._posted.append(call)
         with suppress(BlockingIOError):
             # The pipe is full of unread wake-ups: another one is not needed.
-            os.write(self._wake_fd, b"\0")
+            system.write(self._wake_fd, b"\0")
 
     def stop(self) -> None:
         """Make `run` return."""

@@ -9,6 +9,8 @@ import struct
 import sys
 from contextlib import suppress
 
+from . import system
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +40,7 @@ def own_addresses() -> tuple[str, ...]:
 
 def _routed() -> list[str]:
     """Return the source address of the default route; nothing is sent to find it."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with system.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
         except OSError:
@@ -77,7 +79,7 @@ def lines_of(path: str) -> list[str]:
     Only a line feed ends a line: the kernel escapes no other character in names that users give.
     """
     try:
-        with open(path, encoding="utf-8", errors="replace", newline="\n") as file:
+        with system.open_file(path, encoding="utf-8", errors="replace", newline="\n") as file:
             return [line.removesuffix("\n") for line in file]
     except OSError:
         return []
@@ -86,9 +88,9 @@ def lines_of(path: str) -> list[str]:
 def any_address() -> socket.socket:
     """Return a TCP socket that, bound to "", accepts connections over both IPv6 and IPv4."""
     try:
-        both = socket.socket(socket.AF_INET6, socket.SOCK_STREAM)
+        both = system.socket(socket.AF_INET6, socket.SOCK_STREAM)
     except OSError:
-        return socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        return system.socket(socket.AF_INET, socket.SOCK_STREAM)
     both.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     return both
 
@@ -103,7 +105,7 @@ def addresses_towards(hosts: Sequence[str]) -> tuple[str, ...]:
 def _towards(host: str) -> str:
     try:
         family, kind, _, _, target = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
-        with socket.socket(family, kind) as probe:
+        with system.socket(family, kind) as probe:
             probe.connect(target)
             return str(probe.getsockname()[0])
     except OSError:
@@ -112,7 +114,7 @@ def _towards(host: str) -> str:
 
 def interface_of(address: str) -> str:
     """Return the name of the interface that has this IPv4 address, "" for none."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with system.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         names = (name for _, name in socket.if_nameindex() if _ipv4_of(probe, name) == address)
         return next(names, "")
 
@@ -123,7 +125,7 @@ def interfaces() -> tuple[tuple[str, str], ...]:
     The order is that of getifaddrs(3): first those with an IPv4 address, then those that only have
     a global IPv6 address. The address is the first one of each.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+    with system.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         names = [name for _, name in socket.if_nameindex() if _is_up(probe, name)]
         old = {name: address for name in names if (address := _ipv4_of(probe, name))}
     new: dict[str, str] = {}

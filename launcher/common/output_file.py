@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 
-from . import files
+from . import files, system
 from .errors import UsageError
 
 STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
@@ -36,27 +36,27 @@ def from_elsewhere(path: str) -> str:
     """
     folder, name = os.path.split(path)
     if folder in OWN_DESCRIPTORS:
-        return f"/proc/{os.getpid()}/fd/{name}"
+        return f"/proc/{system.getpid()}/fd/{name}"
     return path if path in STREAMS else os.path.abspath(path)
 
 
 def _problem(path: str) -> str:
     """Return what is wrong with a path, "" if nothing is."""
     folder = folder_of(path)
-    if not path or os.path.isdir(path):
+    if not path or system.isdir(path):
         return "is a folder; name a file"
-    if not os.path.isdir(folder):
+    if not system.isdir(folder):
         return f"no folder {folder}; create it, or name a file elsewhere"
     try:
-        if is_anothers(os.lstat(path), folder):
+        if is_anothers(system.lstat(path), folder):
             return "belongs to another user; name another file"
-        mode = os.stat(path).st_mode
+        mode = system.stat(path).st_mode
     except OSError:
         target = os.path.dirname(os.path.realpath(path))
-        return "" if os.access(target, os.W_OK) else f"{target} is not writable"
+        return "" if system.access(target, os.W_OK) else f"{target} is not writable"
     if stat.S_ISSOCK(mode) or stat.S_ISBLK(mode):
         return f"is {files.kind(mode)}; name a file"
-    return "" if os.access(path, os.W_OK) else "is not writable"
+    return "" if system.access(path, os.W_OK) else "is not writable"
 
 
 def folder_of(path: str) -> str:
@@ -70,6 +70,6 @@ def is_anothers(status: os.stat_result, folder: str) -> bool:
     This is the rule of protected_symlinks and protected_regular (proc_sys_fs(5)), which not all
     hosts enable.
     """
-    shared = bool(os.stat(folder).st_mode & stat.S_ISVTX)
-    foreign = status.st_uid not in {0, os.getuid()}
+    shared = bool(system.stat(folder).st_mode & stat.S_ISVTX)
+    foreign = status.st_uid not in {0, system.getuid()}
     return foreign and (shared or stat.S_ISLNK(status.st_mode))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import stat
 
+from . import system
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,36 +32,36 @@ def private_folder(root: str, *names: str) -> str:
         OSError: one cannot be made, is no folder, belongs to another user, or is open to others,
             or others could replace what is in `root`; `strerror` says so, and `filename` names it.
     """
-    os.makedirs(root, PRIVATE, exist_ok=True)
+    system.makedirs(root, PRIVATE, exist_ok=True)
     _check_root(root)
     path = root
     for name in names:
         path = os.path.join(path, name)
         try:
-            os.mkdir(path, PRIVATE)
+            system.mkdir(path, PRIVATE)
         except FileExistsError:
             _check(path)
     return path
 
 
 def _check_root(path: str) -> None:
-    status = os.stat(path)
+    status = system.stat(path)
     anyone = status.st_mode & (stat.S_ISVTX | stat.S_IWOTH) == stat.S_IWOTH
     _refuse(
         path,
         {
-            "belongs to another user": status.st_uid not in {0, os.getuid()},
+            "belongs to another user": status.st_uid not in {0, system.getuid()},
             "can be changed by others; run chmod o-w": anyone,
         },
     )
 
 
 def _check(path: str) -> None:
-    status = os.lstat(path)
+    status = system.lstat(path)
     faults = {
         LINK_FAULT: stat.S_ISLNK(status.st_mode),
         "is not a folder": not stat.S_ISDIR(status.st_mode),
-        "belongs to another user": status.st_uid != os.getuid(),
+        "belongs to another user": status.st_uid != system.getuid(),
         "is open to other users; run chmod 700": bool(status.st_mode & 0o077),
     }
     _refuse(path, faults)

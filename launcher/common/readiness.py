@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import select
 
+from . import system
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +27,7 @@ def ready(fds: Iterable[int], seconds: float | None, event: int = READ) -> list[
         seconds: how long to wait; None for no limit, 0 for a look.
         event: `READ` or `WRITE`.
     """
-    poll = select.poll()
+    poll = system.poll()
     for fd in fds:
         poll.register(fd, event)
     return [fd for fd, _ in poll.poll(None if seconds is None else max(0.0, seconds) * 1000)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 
+from . import system
 from .errors import UsageError
 
 RESERVED = {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD}
@@ -30,7 +31,7 @@ def changed(*, ignored: bool = True, status: str = "/proc/self/status") -> list[
     Asking Python about each signal, or setting them all, takes ten times as long (proc(5), SigCgt).
     """
     fields = {b"SigCgt", b"SigIgn"} if ignored else {b"SigCgt"}
-    with open(status, "rb") as file:
+    with system.open_file(status, "rb") as file:
         lines = [line.partition(b":") for line in file]
     masks = [int(mask, 16) for field, _, mask in lines if field in fields] or [-1]
     return [number for number in range(1, signal.NSIG) if any(m >> number - 1 & 1 for m in masks)]

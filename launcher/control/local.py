@@ -7,7 +7,6 @@ socket, so both ends check which user the kernel reports at the other end.
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 
@@ -24,6 +23,7 @@ from _socket import (
     socket,
 )
 
+from ..common import system
 from .frames import BadFrame
 from .stream import READ_SIZE, FrameStream, NotFrames
 
@@ -49,7 +49,7 @@ _FD = struct.Struct("i")
 
 def address(kind: str, name: str = "") -> str:
     """Return the address of a socket, without the zero byte in front; without a name its prefix."""
-    return f"dsrun-{os.getuid()}-{kind}-{name}"
+    return f"dsrun-{system.getuid()}-{kind}-{name}"
 
 
 def is_name(text: str) -> bool:
@@ -64,7 +64,7 @@ def trusted(line: socket) -> bool:
         OSError: the socket is not connected.
     """
     credentials = line.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size)
-    return _CREDENTIALS.unpack(credentials)[1] in {0, os.getuid()}
+    return _CREDENTIALS.unpack(credentials)[1] in {0, system.getuid()}
 
 
 def listener(kind: str, name: str) -> socket:
@@ -124,7 +124,7 @@ class LocalStream(FrameStream):
         self.read_fd = self.write_fd = -1
         self._socket.close()
         for fd in self.take(len(self._arrived)):
-            os.close(fd)
+            system.close(fd)
 
     def _write(self, data: bytes) -> int:
         fds = self._passing

@@ -1,9 +1,8 @@
 """One end of a control line over plain file descriptors (a pipe, a socket pair, an ssh session)."""
 
-import os
 import select
-import time
 
+from ..common import system
 from ..common.errors import reason
 from . import frames
 
@@ -34,7 +33,7 @@ class FrameStream:
         self._buffered: list[tuple[int, bytes]] = []
         for fd in (read_fd, write_fd):
             if fd >= 0:  # a lane has no descriptors
-                os.set_blocking(fd, False)
+                system.set_blocking(fd, False)
 
     def take_buffered(self) -> list[tuple[int, bytes]]:
         """Return, once, the frames that arrived together with one that was waited for."""
@@ -115,10 +114,10 @@ class FrameStream:
 
         Frames that arrive together with it are kept for `take_buffered`.
         """
-        deadline = time.monotonic() + seconds
-        poll = select.poll()
+        deadline = system.monotonic() + seconds
+        poll = system.poll()
         poll.register(self.read_fd, select.POLLIN)
-        while (left := deadline - time.monotonic()) > 0:
+        while (left := deadline - system.monotonic()) > 0:
             poll.poll(left * 1000)
             try:
                 arrived = self.receive()
@@ -140,11 +139,11 @@ class FrameStream:
         """Close both descriptors; may be called twice."""
         for fd in {self.read_fd, self.write_fd}:
             if fd >= 0:
-                os.close(fd)
+                system.close(fd)
         self.read_fd = self.write_fd = -1
 
     def _write(self, data: bytes) -> int:
-        return os.write(self.write_fd, data)
+        return system.write(self.write_fd, data)
 
     def _read(self) -> bytes:
-        return os.read(self.read_fd, READ_SIZE)
+        return system.read(self.read_fd, READ_SIZE)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 
+from ..common import system
 from ..common.network import lines_of
 from ..common.values import NamedTuple
 from ..control import frames, messages
@@ -100,7 +100,7 @@ class Sampler:
             self._timer.cancel()
 
     def _sample(self) -> None:
-        began, running = time.thread_time(), self._workers()
+        began, running = system.thread_time(), self._workers()
         if running:
             counted = throttling.read()
             self._throttled = {**counted, **self._throttled}
@@ -108,7 +108,7 @@ class Sampler:
             rows = tuple(self._row(one.spec.rank, one.pid) for one in running)
             activity = Activity(self._loop.clock(), throttled, rows, self._links())
             self._send(messages.pack(frames.ACTIVITY, activity))
-        cost = time.thread_time() - began
+        cost = system.thread_time() - began
         self._timer = self._loop.call_later(max(self._interval, cost / SHARE), self._sample)
 
     def _row(self, rank: int, pid: int) -> RankActivity:
@@ -179,7 +179,7 @@ def family(pid: int) -> Iterator[tuple[int, list[str]]]:
 
 def _children(pid: int, threads: int) -> Iterable[int]:
     """Return the children of all threads of a process; [] where the kernel keeps no such lists."""
-    tasks = [str(pid)] if threads == 1 else os.listdir(f"/proc/{pid}/task")[:MOST_THREADS]
+    tasks = [str(pid)] if threads == 1 else system.listdir(f"/proc/{pid}/task")[:MOST_THREADS]
     return [
         int(one) for task in tasks for one in _read(f"/proc/{pid}/task/{task}/children").split()
     ]
@@ -205,7 +205,7 @@ def is_traced(pid: int) -> bool:
 def _read(path: str) -> bytes:
     """Return what a file has, b"" if it is gone or forbidden."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with system.open_file(path, "rb", buffering=0) as file:
             return file.read()
     except OSError:
         return b""

@@ -7,11 +7,13 @@ import os
 import signal
 from contextlib import suppress
 
+from ..common import system
 from . import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
     from ..common.loop import Loop
 
@@ -25,34 +27,32 @@ def call_apart(function: Callable[[], object]) -> tuple[int, int]:
     Raises:
         OSError: there is no room for another process, or no descriptor left.
     """
-    ours, theirs = os.pipe2(os.O_CLOEXEC)
-    parent = os.getpid()
+    ours, theirs = system.pipe2(os.O_CLOEXEC)
+    parent = system.getpid()
     try:
-        pid = os.fork()
+        pid = system.fork(lambda: _answer(function, theirs, parent))
     except OSError:
-        os.close(ours)
-        os.close(theirs)
+        system.close(ours)
+        system.close(theirs)
         raise
-    if pid == 0:
-        _answer(function, theirs, parent)
-    os.close(theirs)
+    system.close(theirs)
     return pid, ours
 
 
-def _answer(function: Callable[[], object], fd: int, parent: int) -> None:
+def _answer(function: Callable[[], object], fd: int, parent: int) -> NoReturn:
     """Write the result, and end; never returns."""
     try:
-        signal.set_wakeup_fd(-1)  # the pipe is the parent's as well
+        system.set_wakeup_fd(-1)  # the pipe is the parent's as well
         processes.die_with_parent(signal.SIGKILL)
         # If this process hangs, the runner must still see when the node launcher has ended.
-        for other in {*map(int, os.listdir("/proc/self/fd"))} - {fd}:
+        for other in {*map(int, system.listdir("/proc/self/fd"))} - {fd}:
             with suppress(OSError):  # the one that has listed them
-                os.close(other)
-        if os.getppid() == parent:
-            with open(fd, "w", encoding="utf-8") as pipe:
+                system.close(other)
+        if system.getppid() == parent:
+            with system.open_file(fd, "w", encoding="utf-8") as pipe:
                 json.dump(function(), pipe)
     finally:
-        os._exit(0)
+        system.exit_now(0)
 
 
 class Apart:
@@ -77,7 +77,7 @@ class Apart:
         self._loop = loop
         self._answered: Callable[[bytes], None] | None = answered
         self.pid, self._fd = call_apart(function)
-        os.set_blocking(self._fd, False)
+        system.set_blocking(self._fd, False)
         self._data = bytearray()
         loop.add_reader(self._fd, self._read)
         self._timer = loop.call_later(seconds, self._end)
@@ -98,7 +98,7 @@ class Apart:
         self._end()
 
     def _read(self) -> None:
-        block = os.read(self._fd, 65536)
+        block = system.read(self._fd, 65536)
         self._data += block
         if not block:
             self._end(bytes(self._data))
@@ -108,7 +108,7 @@ class Apart:
             return
         self._timer.cancel()
         self._loop.remove(self._fd)
-        os.close(self._fd)
+        system.close(self._fd)
         self._fd = -1
         if self.pid:
             processes.send(self.pid, signal.SIGKILL)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 from contextlib import suppress
 from errno import ENOENT
 from functools import partial
 
+from ..common import system
 from ..common.errors import reason
 from ..control import command_messages, frames, messages
 from ..specs.environment import from_wire
@@ -174,7 +174,7 @@ class RunningCommand:
     def _hear(self) -> None:
         """Handle a message of the supervisor, or close the socket at its end."""
         try:
-            data, fds, _, _ = socket.recv_fds(self._line, BLOCK, 3)
+            data, fds, _, _ = system.recv_fds(self._line, BLOCK, 3)
         except BlockingIOError:
             return
         except ConnectionError:
@@ -229,12 +229,12 @@ class RunningCommand:
     def _read(self, stream: int) -> None:
         fd = self._outputs[stream]
         try:
-            data = os.read(fd, BLOCK)
+            data = system.read(fd, BLOCK)
         except BlockingIOError:
             return
         if not data:
             self._loop.remove(fd)
-            os.close(self._outputs.pop(stream))
+            system.close(self._outputs.pop(stream))
             self._settle()
             return
         self._send(frames.pack_for(frames.EXEC_OUTPUT, self._command.id, bytes([stream]) + data))
@@ -256,7 +256,7 @@ class RunningCommand:
             self._discard_late_input()
             return
         try:
-            count = os.write(self._stdin, self._input) if self._input else 0
+            count = system.write(self._stdin, self._input) if self._input else 0
         except BlockingIOError:
             count = 0
         except BrokenPipeError:
@@ -283,7 +283,7 @@ class RunningCommand:
     def _close_input(self) -> None:
         if self._stdin >= 0:
             self._loop.remove(self._stdin)
-            os.close(self._stdin)
+            system.close(self._stdin)
             self._stdin = -1
 
     # -- the end -----------------------------------------------------------------------------
@@ -316,7 +316,7 @@ class RunningCommand:
             while self._outputs:
                 _, fd = self._outputs.popitem()
                 self._loop.remove(fd)
-                os.close(fd)
+                system.close(fd)
             self._settle()
 
     def _report(self) -> None:
@@ -339,7 +339,7 @@ def _spec(command: Command) -> WorkerSpec:
     """Return what to execute; without a folder it runs in the user's home, or where that is not."""
     sent = {from_wire(name): from_wire(value) for name, value in command.env.items()}
     home = os.path.expanduser("~")
-    workdir = from_wire(command.workdir) or os.fsencode(home if os.path.isdir(home) else "/")
+    workdir = from_wire(command.workdir) or os.fsencode(home if system.isdir(home) else "/")
     return WorkerSpec(
         rank=0,
         argv=[from_wire(word) for word in words(command)],

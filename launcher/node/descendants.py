@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import contextmanager, suppress
 
+from ..common import system
 from . import processes
 
 TYPE_CHECKING = False
@@ -37,10 +37,10 @@ def end(spared: Collection[int] = ()) -> set[int]:
     Returns:
         the pids of those that were killed; none of them needs another signal.
     """
-    ours, seen, stopped = {os.getpid()}, set(), set(spared)
-    last = time.monotonic() + PATIENCE
+    ours, seen, stopped = {system.getpid()}, set(), set(spared)
+    last = system.monotonic() + PATIENCE
     with _realtime():
-        while time.monotonic() < last:
+        while system.monotonic() < last:
             _stop_children(stopped, last)
             new = [one for one in _below(spared) if one not in seen]
             if not new:
@@ -48,7 +48,7 @@ def end(spared: Collection[int] = ()) -> set[int]:
             for pid, _ in new:
                 _send(pid, signal.SIGSTOP, ours)
             seen.update(new)
-        return {pid for pid in ours - {os.getpid()} if _send(pid, signal.SIGKILL, ours)}
+        return {pid for pid in ours - {system.getpid()} if _send(pid, signal.SIGKILL, ours)}
 
 
 def sweep(spared: Collection[int] = ()) -> list[int]:
@@ -59,16 +59,16 @@ def sweep(spared: Collection[int] = ()) -> list[int]:
     Returns:
         those that have not ended after SIGKILL.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    last = time.monotonic() + GIVE_UP
+    system.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    last = system.monotonic() + GIVE_UP
     known: set[int] = set()
     processes.reap()
     while left := [pid for pid in processes.children() if pid not in spared]:
         if not known.issuperset(left):
             known = end(spared).union(left)
         ours = [pid for pid in left if processes.send(pid, signal.SIGKILL)]
-        patience = max(0.0, last - time.monotonic())
-        if not ours or signal.sigtimedwait({signal.SIGCHLD}, patience) is None:
+        patience = max(0.0, last - system.monotonic())
+        if not ours or system.sigtimedwait({signal.SIGCHLD}, patience) is None:
             break
         known -= processes.reap().keys()
     return left
@@ -84,7 +84,7 @@ def _stop_children(stopped: set[int], last: float) -> None:
         stopped: those that need not be stopped; the others are added. None of them is reaped here.
         last: when to give up, on the monotonic clock.
     """
-    while time.monotonic() < last:
+    while system.monotonic() < last:
         new = [pid for pid in reversed(processes.children()) if pid not in stopped]
         for pid in new:
             processes.send(pid, signal.SIGSTOP)
@@ -101,14 +101,14 @@ def pids() -> list[int]:
 @contextmanager
 def _realtime() -> Iterator[None]:
     """Run before all other processes, if allowed (sched(7)), also during a fork bomb."""
-    policy, priority = os.sched_getscheduler(0), os.sched_getparam(0)
+    policy, priority = system.sched_getscheduler(0), system.sched_getparam(0)
     with suppress(OSError):
-        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+        system.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
     try:
         yield
     finally:
         with suppress(OSError):
-            os.sched_setscheduler(0, policy, priority)
+            system.sched_setscheduler(0, policy, priority)
 
 
 def _below(spared: Collection[int]) -> list[tuple[int, int]]:
@@ -119,7 +119,7 @@ def _below(spared: Collection[int]) -> list[tuple[int, int]]:
             fields = processes.stat(pid)
             children.setdefault(int(fields[1]), []).append((pid, int(fields[19])))
     below: list[tuple[int, int]] = []
-    parents = [os.getpid()]
+    parents = [system.getpid()]
     for parent in parents:
         ours = [one for one in children.get(parent, ()) if one[0] not in spared]
         below += ours
@@ -130,12 +130,12 @@ def _below(spared: Collection[int]) -> list[tuple[int, int]]:
 def _send(pid: int, number: int, ours: set[int]) -> bool:
     """Signal a process if its parent is in `ours`, and add it; return whether it was signalled."""
     with suppress(OSError):  # it has ended, or is another user's
-        fd = os.pidfd_open(pid)
+        fd = system.pidfd_open(pid)
         try:
             if processes.parent(pid) in ours:
                 ours.add(pid)
-                signal.pidfd_send_signal(fd, number)
+                system.pidfd_send_signal(fd, number)
                 return True
         finally:
-            os.close(fd)
+            system.close(fd)
     return False

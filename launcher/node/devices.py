@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from ...accelerator import detect
+from ..common import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +65,7 @@ class Devices:
             return len(self.visible)
         from .binding import topology
 
-        return topology.numa_nodes(topology.read_topology(allowed=os.sched_getaffinity(0)))
+        return topology.numa_nodes(topology.read_topology(allowed=system.sched_getaffinity(0)))
 
     def addresses(self, entries: Sequence[str]) -> dict[str, str]:
         """Return the PCI address of each device for which it is known."""

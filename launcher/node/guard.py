@@ -13,9 +13,9 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sys
 from contextlib import suppress
 
+from ..common import system
 from ..common.errors import LOST, SWEPT
 from ..common.loop import Loop
 from . import descendants, processes
@@ -23,6 +23,7 @@ from . import descendants, processes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+    from typing import NoReturn
 
     from ..common.loop import Timer
 
@@ -82,7 +83,7 @@ class Guard:
 
         loop.add_reader(self._line.fileno(), receive)
         try:
-            fd = os.pidfd_open(self.pid)
+            fd = system.pidfd_open(self.pid)
         except OSError:
             on_end()
             return
@@ -108,27 +109,29 @@ class Guard:
             self._line.send(message)
 
 
-def start_guard(seconds: float = INITIAL_SILENCE) -> Guard:
-    """Fork this process: return in the child, the node launcher, and guard it in the parent.
+def guarded(launcher: Callable[[Guard], NoReturn], seconds: float = INITIAL_SILENCE) -> NoReturn:
+    """Fork this process: call `launcher` in the child, the node launcher, and guard it here.
 
     The process must have only one thread. The node launcher may be silent for this many seconds,
     until it sets another limit.
     """
     processes.adopt_orphans()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
-    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
-    guard = os.getpid()
-    pid = os.fork()
-    if pid == 0:
+    system.pthread_sigmask(signal.SIG_BLOCK, {*PASSED, signal.SIGCHLD})
+    ours, theirs = system.socketpair(socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+    guard = system.getpid()
+
+    def child() -> NoReturn:
         theirs.close()
         # Leave the group that an engine kills as one: one of the two must live to clean up.
-        os.setsid()
+        system.setsid()
         processes.adopt_orphans()
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        return Guard(guard, ours)
+        system.pthread_sigmask(signal.SIG_SETMASK, [])
+        launcher(Guard(guard, ours))
+
+    pid = system.fork(child)
     ours.close()
     _release_control_line()
-    os._exit(_Watch(pid, theirs, seconds).run())
+    system.exit_now(_Watch(pid, theirs, seconds).run())
 
 
 class _Watch:
@@ -144,7 +147,7 @@ class _Watch:
         self._loop = Loop()
         self._loop.add_reader(line.fileno(), self._receive)
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_signal)
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        system.pthread_sigmask(signal.SIG_SETMASK, [])
         self._count(seconds)
 
     def run(self) -> int:
@@ -207,14 +210,13 @@ class _Watch:
         else:
             return code
         named = "".join(f"; could not be ended: {processes.stuck(pid)}" for pid in left)
-        sys.stderr.write(f"the node launcher {why}; {SWEPT}{named}\n")
-        sys.stderr.flush()
+        system.write_error(f"the node launcher {why}; {SWEPT}{named}\n")
         return LOST
 
 
 def _release_control_line() -> None:
     """Close the control line here, so that it ends when the node launcher closes it."""
-    null = os.open(os.devnull, os.O_RDWR)
+    null = system.open_fd(os.devnull, os.O_RDWR)
     for fd in (0, 1):
-        os.dup2(null, fd)
-    os.close(null)
+        system.dup2(null, fd)
+    system.close(null)

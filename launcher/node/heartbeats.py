@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from ..common import system
 from ..control import frames, messages
 
 TYPE_CHECKING = False
@@ -47,7 +46,7 @@ class Heartbeats:
         if silent >= self.lease:
             self._lost(f"no heartbeat from the runner for {silent:.0f} s")
             return
-        self._link.send(frames.pack_beat(time.monotonic()))
+        self._link.send(frames.pack_beat(system.monotonic()))
         self._schedule(silent)
 
     def _schedule(self, silent: float) -> None:

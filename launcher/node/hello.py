@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import time
 
 from .. import __version__
+from ..common import system
 from ..common.network import own_addresses
 from ..control.messages import Hello
 
@@ -22,11 +21,11 @@ if TYPE_CHECKING:
 def machine() -> str:
     """Return what identifies this machine under all its names: boot and network namespace."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+        with system.open_file("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             boot = file.read().strip()
-        return f"{boot}/{os.stat('/proc/self/ns/net').st_ino}/{os.uname().nodename}"
+        return f"{boot}/{system.stat('/proc/self/ns/net').st_ino}/{system.uname().nodename}"
     except OSError:
-        return os.uname().nodename
+        return system.uname().nodename
 
 
 def hello(
@@ -41,7 +40,7 @@ def hello(
     """Return this node's HELLO."""
     return Hello(
         dsrun=__version__,
-        hostname=os.uname().nodename,
+        hostname=system.uname().nodename,
         machine=machine(),
         python=f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
         accelerator=devices.kind,
@@ -50,8 +49,8 @@ def hello(
         port=port,
         addresses=own_addresses() if task.elastic or task.port is not None or task.links else (),
         problems=tuple(problem for problem in problems if problem),
-        clock=time.monotonic(),
+        clock=system.monotonic(),
         log_dir=log_dir,
-        pids=(os.getppid(), os.getpid()),
+        pids=(system.getppid(), system.getpid()),
         facts=facts,
     )

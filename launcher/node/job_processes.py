@@ -13,6 +13,7 @@ import signal
 from contextlib import suppress
 from functools import partial
 
+from ..common import system
 from ..common.network import lines_of
 from ..control.job_messages import EndedJob
 from . import leftovers, processes
@@ -52,17 +53,17 @@ class Found:
             OSError: there is no such process.
         """
         self.pid = pid
-        self.fd = os.pidfd_open(pid)
+        self.fd = system.pidfd_open(pid)
         self.text = f"pid {pid}{_name(pid)}"
 
     def send(self, number: int) -> None:
         """Send a signal; one that has ended gets none."""
         with suppress(OSError):
-            signal.pidfd_send_signal(self.fd, number)
+            system.pidfd_send_signal(self.fd, number)
 
     def close(self) -> None:
         """Close its pidfd."""
-        os.close(self.fd)
+        system.close(self.fd)
 
 
 def find(job_id: str) -> Iterator[Found]:
@@ -70,7 +71,7 @@ def find(job_id: str) -> Iterator[Found]:
 
     The newest come first, each at once: one that forks and ends would soon be gone.
     """
-    ours, wanted = _line_of(os.getpid()), os.fsencode(job_id)
+    ours, wanted = _line_of(system.getpid()), os.fsencode(job_id)
     for pid in processes.newest_first():
         if pid not in ours and _belongs(pid, wanted):
             yield from _held([pid], lambda pid: _belongs(pid, wanted))

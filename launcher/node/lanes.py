@@ -11,6 +11,7 @@ from contextlib import suppress
 from functools import partial
 
 from ..backends.base import node_argv
+from ..common import system
 from ..control import command_messages, frames, messages
 from ..control.connection import UNREAD
 from ..specs.backend import BackendSettings
@@ -172,7 +173,7 @@ class Lane:
             return
         with suppress(BlockingIOError, BrokenPipeError):
             while self._input:
-                del self._input[: os.write(self._stdin, self._input[:BLOCK])]
+                del self._input[: system.write(self._stdin, self._input[:BLOCK])]
         if self._input and not self._loop.has_writer(self._stdin):
             self._loop.add_writer(self._stdin, self._write)
         elif not self._input:
@@ -183,7 +184,7 @@ class Lane:
     def _close_input(self) -> None:
         if self._stdin >= 0:
             self._loop.remove(self._stdin)
-            os.close(self._stdin)
+            system.close(self._stdin)
             self._stdin = -1
 
     # -- to the runner -----------------------------------------------------------------------
@@ -196,7 +197,7 @@ class Lane:
         self._link.send(frames.pack_for(frames.FROM_LANE, self._number, data))
         if not data:
             self._loop.remove(self._stdout)
-            os.close(self._stdout)
+            system.close(self._stdout)
             self._stdout = -1
             self._settle()
         elif self._link.pending > FULL:
@@ -217,14 +218,14 @@ class Lane:
     def _read_from(self, fd: int) -> bytes | None:
         """Return what has arrived, b"" at the end, None if there is nothing yet."""
         try:
-            return os.read(fd, BLOCK)
+            return system.read(fd, BLOCK)
         except BlockingIOError:
             return None
 
     def _close_errors(self) -> None:
         if self._stderr >= 0:
             self._loop.remove(self._stderr)
-            os.close(self._stderr)
+            system.close(self._stderr)
             self._stderr = -1
 
     # -- the end -----------------------------------------------------------------------------

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 
+from ..common import system
 from . import processes
 
 LAUNCHER = b"DSRUN_NODE_LAUNCHER"
@@ -43,7 +43,7 @@ def _is_left(pid: int) -> bool:
 def numbered_as_here(pid: int) -> bool:
     """Return whether a process has the pid namespace of this one; those in containers do not."""
     try:
-        return os.readlink(f"/proc/{pid}/ns/pid") == os.readlink("/proc/self/ns/pid")
+        return system.readlink(f"/proc/{pid}/ns/pid") == system.readlink("/proc/self/ns/pid")
     except OSError:
         return False
 
@@ -66,9 +66,9 @@ def variable(pid: int, name: bytes) -> bytes:
     Nothing is read of other users' processes: they decide how long it is (PR_SET_MM in prctl(2)).
     """
     try:
-        if os.stat(f"/proc/{pid}").st_uid != os.geteuid():
+        if system.stat(f"/proc/{pid}").st_uid != system.geteuid():
             return b""
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as file:
+        with system.open_file(f"/proc/{pid}/environ", "rb", buffering=0) as file:
             environ = b"\0" + file.read()
     except OSError:
         return b""

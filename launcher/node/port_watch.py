@@ -6,8 +6,7 @@ another user, that sets SO_REUSEADDR. This cannot be prevented, so it is detecte
 
 from __future__ import annotations
 
-import os
-
+from ..common import system
 from ..common.network import lines_of
 from . import descendants, ports, processes
 
@@ -51,7 +50,7 @@ class PortWatch:
             return ""
         uids = {one.uid for one in ports.listeners(self._port)}
         self._over = bool(uids)
-        strangers = uids - {os.geteuid()}
+        strangers = uids - {system.geteuid()}
         strangers -= _ours() if strangers else set()
         return _words(self._port, min(strangers)) if strangers else ""
 
@@ -73,7 +72,7 @@ def _ours() -> set[int]:
 
 def _words(port: int, uid: int) -> str:
     return (
-        f"port {port} on {os.uname().nodename} was taken by uid {uid}{_name(uid)} before rank 0"
+        f"port {port} on {system.uname().nodename} was taken by uid {uid}{_name(uid)} before rank 0"
         " listened there: start the job again; without --master_port a free port is chosen"
     )
 

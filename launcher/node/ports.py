@@ -6,9 +6,9 @@ import errno
 import math
 import os
 import socket
-import time
 from contextlib import suppress
 
+from ..common import system
 from ..common.network import any_address, lines_of
 from ..common.values import NamedTuple
 from . import processes
@@ -78,7 +78,7 @@ def _bound(port: int) -> socket.socket:
 
 def is_held(port: int) -> bool:
     """Return whether a program has bound a port, listening or not."""
-    with socket.socket() as one:
+    with system.socket() as one:
         try:
             one.bind((APART, port))
         except OSError as error:
@@ -133,13 +133,14 @@ def holder(inode: str, seconds: float = math.inf) -> str:
 
     The newest processes are looked at first, and no more after so many seconds of processor time.
     """
-    late = time.process_time() + seconds
+    late = system.process_time() + seconds
     for name in map(str, processes.newest_first()):
-        if time.process_time() > late:
+        if system.process_time() > late:
             break
         with suppress(OSError):
             if any(
-                _target(name, fd) == f"socket:[{inode}]" for fd in os.listdir(f"/proc/{name}/fd")
+                _target(name, fd) == f"socket:[{inode}]"
+                for fd in system.listdir(f"/proc/{name}/fd")
             ):
                 return name
     return ""
@@ -148,6 +149,6 @@ def holder(inode: str, seconds: float = math.inf) -> str:
 def _target(pid: str, fd: str) -> str:
     """Return what a descriptor refers to, "" if it has been closed."""
     try:
-        return os.readlink(f"/proc/{pid}/fd/{fd}")
+        return system.readlink(f"/proc/{pid}/fd/{fd}")
     except OSError:
         return ""

@@ -6,7 +6,7 @@ import os
 import socket
 
 from .. import __version__
-from ..common import executable
+from ..common import executable, system
 from ..common.network import own_addresses, same_host
 
 TYPE_CHECKING = False
@@ -25,7 +25,7 @@ def version_problem(runner: str) -> str:
 
 def host_problem(name: str) -> str:
     """Return why this machine is not the host of that name, or ""; an unknown name passes."""
-    here = os.uname().nodename
+    here = system.uname().nodename
     if same_host(name, here) or same_host(name, os.environ.get("SLURMD_NODENAME", here)):
         return ""
     try:
@@ -40,9 +40,9 @@ def host_problem(name: str) -> str:
 def folder_problem(workdir: bytes) -> str:
     """Return why the workers cannot run in that folder, or ""."""
     name = os.fsdecode(workdir)
-    if not os.path.isdir(workdir):
+    if not system.isdir(workdir):
         return f"no such folder: {name} (--workdir names another)"
-    if not os.access(workdir, os.X_OK):
+    if not system.access(workdir, os.X_OK):
         return f"no permission to enter folder {name}"
     return ""
 
@@ -53,14 +53,14 @@ def program_problem(
     """Return why the program cannot be started here, or ""."""
     if program.no_python:
         return _executable_problem(script, workdir, path)
-    if not os.access(python, os.X_OK):
+    if not system.access(python, os.X_OK):
         return f"no Python at {os.fsdecode(python)} (--python names another)"
     if program.module:
         return ""
     full = os.path.join(workdir, script)
-    if not os.path.exists(full):
+    if not system.exists(full):
         return f"no such script: {os.fsdecode(full)}"
-    if not os.access(full, os.R_OK):
+    if not system.access(full, os.R_OK):
         return f"no permission to read script {os.fsdecode(full)}"
     return ""
 
@@ -68,7 +68,7 @@ def program_problem(
 def _executable_problem(script: bytes, workdir: bytes, path: bytes) -> str:
     folders = [workdir] if b"/" in script else path.split(b":")
     full = [os.fsdecode(os.path.join(folder, script.removeprefix(b"./"))) for folder in folders]
-    existing = [one for one in full if os.path.exists(one)]
+    existing = [one for one in full if system.exists(one)]
     faults = [executable.fault(one) for one in existing]
     if "" in faults:
         return ""

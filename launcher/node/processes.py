@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from contextlib import suppress
 
+from ..common import system
 from ..common.network import lines_of
 
 TYPE_CHECKING = False
@@ -16,18 +16,10 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_PTRACER = 0x59616D61
 
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _prctl(option: int, value: int) -> None:
-    if _libc.prctl(option, value, 0, 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number))
-
 
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent ends (prctl(2), child subreaper)."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    system.prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def die_with_parent(number: int) -> None:
@@ -35,7 +27,7 @@ def die_with_parent(number: int) -> None:
 
     Not inherited by children, and dropped by the kernel at the exec of a setuid program.
     """
-    _prctl(_PR_SET_PDEATHSIG, number)
+    system.prctl(_PR_SET_PDEATHSIG, number)
 
 
 def allow_reading(pid: int) -> None:
@@ -44,7 +36,7 @@ def allow_reading(pid: int) -> None:
     Else only ancestors may do so, if kernel.yama.ptrace_scope is 1 (PR_SET_PTRACER in prctl(2)).
     """
     with suppress(OSError):  # this kernel has no such restriction
-        _prctl(_PR_SET_PTRACER, pid)
+        system.prctl(_PR_SET_PTRACER, pid)
 
 
 def children() -> list[int]:
@@ -54,11 +46,11 @@ def children() -> list[int]:
     so a signal cannot hit another process.
     """
     try:
-        with open("/proc/thread-self/children", "rb") as file:
+        with system.open_file("/proc/thread-self/children", "rb") as file:
             return [int(pid) for pid in file.read().split()]
     except FileNotFoundError:
         # Not every kernel keeps that list (CONFIG_PROC_CHILDREN; gVisor has none).
-        me = os.getpid()
+        me = system.getpid()
         return [pid for pid in pids() if parent(pid) == me]
 
 
@@ -66,7 +58,7 @@ def reap() -> dict[int, int]:
     """Reap every child that has ended; return the wait status of each, by pid."""
     ended: dict[int, int] = {}
     with suppress(ChildProcessError):
-        while (one := os.waitpid(-1, os.WNOHANG))[0]:
+        while (one := system.waitpid(-1, os.WNOHANG))[0]:
             ended.update([one])
     return ended
 
@@ -77,7 +69,7 @@ def send(pid: int, number: int, *, group: bool = False) -> bool:
     A program that has changed its user (sudo, a set-uid file) cannot be signalled.
     """
     try:
-        (os.killpg if group else os.kill)(pid, number)
+        (system.killpg if group else system.kill)(pid, number)
     except PermissionError:
         return False
     except ProcessLookupError:
@@ -87,12 +79,12 @@ def send(pid: int, number: int, *, group: bool = False) -> bool:
 
 def pids() -> list[int]:
     """Return the pids of all visible processes."""
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(name) for name in system.listdir("/proc") if name.isdigit()]
 
 
 def last_pid() -> int:
     """Return the pid that was given last, of all that this process can see (proc(5), loadavg)."""
-    with open("/proc/loadavg", "rb", buffering=0) as file:
+    with system.open_file("/proc/loadavg", "rb", buffering=0) as file:
         return int(file.read().split()[4])
 
 
@@ -117,7 +109,7 @@ def stat(pid: int) -> list[str]:
     Raises:
         OSError: there is no such process.
     """
-    with open(f"/proc/{pid}/stat", "rb", buffering=0) as file:
+    with system.open_file(f"/proc/{pid}/stat", "rb", buffering=0) as file:
         return file.read().rpartition(b")")[2].decode("ascii").split()
 
 
@@ -127,7 +119,7 @@ def command(pid: int, longest: int) -> str:
     No more is read: a process decides itself how long it is (PR_SET_MM in prctl(2)).
     """
     try:
-        with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
+        with system.open_file(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
             words = file.read(4 * longest).decode("utf-8", "replace").split("\0")
     except OSError:
         return ""
@@ -142,7 +134,7 @@ def uids(pid: int) -> set[int]:
 
 def is_own(pid: int) -> bool:
     """Return whether a process is this user's with all its user ids, and no set-uid program."""
-    return uids(pid) == {os.getuid()}
+    return uids(pid) == {system.getuid()}
 
 
 def parent(pid: int) -> int:
@@ -157,7 +149,7 @@ def stuck(pid: int) -> str:
     """Describe a process that SIGKILL did not end: its user, and what the kernel waits for."""
     try:
         state = stat(pid)[0]
-        with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
+        with system.open_file(f"/proc/{pid}/wchan", encoding="ascii") as file:
             where = file.read().strip() or "?"
     except OSError:
         state, where = "?", "?"
@@ -166,10 +158,10 @@ def stuck(pid: int) -> str:
 
 def _other_user(pid: int) -> str:
     try:
-        uid = os.stat(f"/proc/{pid}").st_uid
+        uid = system.stat(f"/proc/{pid}").st_uid
     except OSError:
         return ""
-    return f"of another user ({uid}), " if uid != os.getuid() else ""
+    return f"of another user ({uid}), " if uid != system.getuid() else ""
 
 
 def started(pid: int) -> int:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from enum import Enum
 from functools import partial
 
+from ..common import system
 from ..common.errors import DsrunError, in_words
 from ..control import frames, messages
 from . import leftovers, processes
@@ -259,7 +259,7 @@ class NodeRun:
     def _cannot_start(self, group: WorkerGroup, start: messages.Start, reason: str) -> None:
         """Report the worker that did not start as one that exited with 126, as shells do."""
         rank = start.first_rank + (start.only or 0) + len(group.processes)
-        failed = messages.Exit(rank, 0, 126, False, time.monotonic(), f"not started: {reason}")
+        failed = messages.Exit(rank, 0, 126, False, system.monotonic(), f"not started: {reason}")
         self._send(messages.pack(frames.EXIT, failed))
         if self._rounds is not None:
             for missing in range(rank, start.first_rank + len(start.slots)):
@@ -337,7 +337,7 @@ class NodeRun:
         assert process.status is not None
         rank, code = process.spec.rank, os.waitstatus_to_exitcode(process.status)
         self._services.ended(rank)
-        now, causes = time.monotonic(), self._watches.causes(process, code)
+        now, causes = system.monotonic(), self._watches.causes(process, code)
         ended = messages.Exit(rank, process.pid, code, process.signalled, now, *causes)
         self._send(messages.pack(frames.EXIT, ended))
         if self._rounds is not None:

@@ -7,11 +7,11 @@ the line serves the next JOB, until END or the end of the line.
 from __future__ import annotations
 
 import signal
-import sys
 from enum import Enum
 from functools import partial
 
 from ..common import loop as loops
+from ..common import system
 from ..common.errors import LOST
 from ..control import frames, messages
 from ..control.connection import Connection
@@ -202,7 +202,7 @@ class Session:
             self._guard.spare({*self._run.former, *self._run.stuck})
         if not self._link.open:
             for words in self._run.left:
-                sys.stderr.write(f"dsrun: could not be ended: {words}\n")
+                system.write_error(f"dsrun: could not be ended: {words}\n")
             self._end()
         elif self._phase is Phase.LEAVING and self._run.task.held:
             self._end()  # the runner keeps the line, for runs that this session cannot serve
@@ -295,7 +295,7 @@ class Session:
             from ..common.text import plain
 
             self.code = end.code
-            sys.stderr.write(plain(end.report))
+            system.write_error(plain(end.report))
         self._end()
 
     def _send(self, frame: bytes) -> None:
@@ -394,5 +394,4 @@ class Session:
         """Print the workers of this node, if it has joined by itself (SIGQUIT)."""
         if self._joined and self._active:
             here = ", ".join(f"rank {p.spec.rank} (pid {p.pid})" for p in self._active.workers)
-            sys.stderr.write(f"dsrun: on this node: {here}; Ctrl-\\ on node 0 shows all\n")
-            sys.stderr.flush()
+            system.write_error(f"dsrun: on this node: {here}; Ctrl-\\ on node 0 shows all\n")

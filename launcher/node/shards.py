@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from contextlib import contextmanager, suppress
 
 from ...accelerator.data import QUEUE_FD
 from ..common import loop as loops
+from ..common import system
 from ..control import frames
 
 TYPE_CHECKING = False
@@ -44,7 +44,7 @@ class QueueLines:
     @contextmanager
     def given(self, specs: Sequence[WorkerSpec], generation: int) -> Iterator[Sequence[WorkerSpec]]:
         """Give each worker a socket for opening lines; after the start keep only our end."""
-        pairs = [socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in specs]
+        pairs = [system.socketpair(socket.SOCK_SEQPACKET) for _ in specs]
         try:
             yield [_with(spec, theirs) for spec, (_, theirs) in zip(specs, pairs, strict=True)]
         finally:
@@ -127,7 +127,7 @@ class _WorkerLines:
     def _accept(self) -> None:
         flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
         try:
-            _, fds, _, _ = socket.recv_fds(self._socket, 16, 1, flags)
+            _, fds, _, _ = system.recv_fds(self._socket, 16, 1, flags)
         except BlockingIOError:
             return
         except OSError:
@@ -209,14 +209,14 @@ class _QueueLine:
 
 def _with(spec: WorkerSpec, theirs: socket.socket) -> WorkerSpec:
     fd = theirs.fileno()
-    named = b"%d:%d" % (fd, os.fstat(fd).st_ino)
+    named = b"%d:%d" % (fd, system.fstat(fd).st_ino)
     return spec._replace(fds=(*spec.fds, fd), env={**spec.env, VARIABLE: named})
 
 
 def _socket(fd: int) -> socket.socket | None:
     """Return the socket of a descriptor, None if it is not a socket."""
     try:
-        return socket.socket(fileno=fd)
+        return system.socket(fileno=fd)
     except OSError:
-        os.close(fd)
+        system.close(fd)
         return None

@@ -8,11 +8,11 @@ parent, so that group cannot have been reused.
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import socket
 from contextlib import suppress
 
+from ..common import system
 from ..common.errors import INTERNAL
 from ..common.loop import Loop
 from . import descendants, processes
@@ -20,6 +20,8 @@ from .workers.spawn import SpawnFailed, spawn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import NoReturn
+
     from .workers.spawn import WorkerSpec
 
 STARTED, FAILED, ENDED = b"started ", b"failed ", b"ended "
@@ -36,13 +38,11 @@ def supervise(spec: WorkerSpec) -> tuple[int, socket.socket]:
     Raises:
         OSError: there is no room for another process, or no descriptor left.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    parent = os.getpid()
+    ours, theirs = system.socketpair(socket.SOCK_SEQPACKET)
+    parent = system.getpid()
     try:
         with theirs:
-            pid = os.fork()
-            if pid == 0:
-                _become(spec, parent, theirs)
+            pid = system.fork(lambda: _become(spec, parent, theirs))
     except OSError:
         ours.close()
         raise
@@ -50,13 +50,13 @@ def supervise(spec: WorkerSpec) -> tuple[int, socket.socket]:
     return pid, ours
 
 
-def _become(spec: WorkerSpec, parent: int, line: socket.socket) -> None:
+def _become(spec: WorkerSpec, parent: int, line: socket.socket) -> NoReturn:
     """Turn the fork into a supervisor; never returns."""
     gc.disable()  # objects of the node launcher would close descriptors that are new here
     try:
         processes.die_with_parent(signal.SIGKILL)
-        signal.set_wakeup_fd(-1)
-        if os.getppid() == parent:
+        system.set_wakeup_fd(-1)
+        if system.getppid() == parent:
             _close_all_but(line.fileno())
             processes.adopt_orphans()
             _Supervisor(line).run(spec)
@@ -64,15 +64,15 @@ def _become(spec: WorkerSpec, parent: int, line: socket.socket) -> None:
         import traceback
 
         traceback.print_exc()
-    os._exit(INTERNAL)
+    system.exit_now(INTERNAL)
 
 
 def _close_all_but(kept: int) -> None:
     """Close what the node launcher has open, above all its control line."""
-    for fd in map(int, os.listdir("/proc/self/fd")):
+    for fd in map(int, system.listdir("/proc/self/fd")):
         if fd > 2 and fd != kept:
             with suppress(OSError):  # the descriptor of /proc/self/fd itself
-                os.close(fd)
+                system.close(fd)
 
 
 class _Supervisor:
@@ -90,18 +90,18 @@ class _Supervisor:
             command = spawn(spec)
         except (SpawnFailed, OSError) as error:
             self._line.send(FAILED + str(error).encode("utf-8", "replace"))
-            os._exit(0)
+            system.exit_now(0)
         self._pid, streams = command.pid, [command.stdin, command.stdout, command.stderr]
-        socket.send_fds(self._line, [STARTED], streams)
+        system.send_fds(self._line, [STARTED], streams)
         for fd in streams:
-            os.close(fd)
+            system.close(fd)
         self._loop.add_reader(self._line.fileno(), self._receive)
         self._reap()
         while not self._over():
             self._loop.run()
         descendants.sweep()
         self._line.send(ENDED + b"%d" % (self._status or 0))
-        os._exit(0)
+        system.exit_now(0)
 
     def _over(self) -> bool:
         """Return whether it has ended; what it leaves has time to end if it is being stopped."""
@@ -111,7 +111,7 @@ class _Supervisor:
         """Pass on signals; the end of the line is the end of the node launcher."""
         numbers = self._line.recv(64)
         if not numbers:
-            os._exit(INTERNAL)
+            system.exit_now(INTERNAL)
         for number in numbers:
             self._stopping = number != signal.SIGKILL
             if number == signal.SIGKILL:

@@ -6,9 +6,9 @@ Everything is read from /proc at once when the runner asks, and nothing is kept 
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 
+from ..common import system
 from ..common.values import NamedTuple
 from ..control.job_messages import RankUsage, Usage
 from . import processes
@@ -46,7 +46,7 @@ def usage(workers: Iterable[tuple[int, int]]) -> Usage:
     rows = tuple(_of_rank(rank, pid, table, below) for rank, pid in workers)
     total, used = memory()
     cores = os.cpu_count() or 1
-    return Usage(time.monotonic(), cores, os.getloadavg()[0], total, used, rows, ())
+    return Usage(system.monotonic(), cores, system.getloadavg()[0], total, used, rows, ())
 
 
 def read_processes() -> dict[int, Use]:
@@ -93,7 +93,7 @@ def family(pid: int, below: Mapping[int, list[int]]) -> Iterator[int]:
 def memory(path: str = "/proc/meminfo") -> tuple[int, int]:
     """Return (all bytes of memory, those not available to programs), zeros if not known."""
     facts = {}
-    with suppress(OSError), open(path, encoding="ascii") as file:
+    with suppress(OSError), system.open_file(path, encoding="ascii") as file:
         for line in file:
             name, _, rest = line.partition(":")
             facts[name] = int(rest.split()[0]) * 1024

@@ -6,6 +6,8 @@ import errno
 import os
 import stat
 
+from ..common import system
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,8 +32,8 @@ def environ_after(script: bytes, base: Environ, folder: bytes) -> dict[bytes, by
     """
     import subprocess
 
-    status = os.stat(script)
-    if status.st_uid not in {0, os.getuid()} or status.st_mode & 0o002:
+    status = system.stat(script)
+    if status.st_uid not in {0, system.getuid()} or status.st_mode & 0o002:
         raise PermissionError(1, "belongs to another user or is writable by all", script)
     if not stat.S_ISREG(status.st_mode):
         # With a pipe, bash would wait until a program writes to it.
@@ -55,7 +57,7 @@ def interpreter(base: Environ, after: Environ) -> bytes:
     """
     folders = _put_first(_path(base), _path(after))
     files = [os.path.join(one, name) for name in (b"python", b"python3") for one in folders]
-    return next((one for one in files if os.access(one, os.X_OK)), b"")
+    return next((one for one in files if system.access(one, os.X_OK)), b"")
 
 
 def _path(environ: Environ) -> list[bytes]:

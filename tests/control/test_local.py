@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.control import frames, local
 from dsrun.launcher.control.stream import StreamClosed
 
@@ -99,7 +100,7 @@ def test_the_user_counts_and_not_the_group(uid: int, gid: int, trusted: bool) ->
 
 @needs_root
 def test_root_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "getuid", lambda: NOBODY)
+    monkeypatch.setattr(system, "getuid", lambda: NOBODY)
     one, other = socket.socketpair()
     with one, other:
         assert local.trusted(one)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.node import leftovers, processes
 
 from ..support.fake_agent import FakeAgents
@@ -60,7 +61,7 @@ def adopting() -> Iterator[None]:
     for pid in left:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    processes._prctl(36, 0)
+    system.prctl(36, 0)
     assert left == []
 
 

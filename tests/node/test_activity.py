@@ -6,11 +6,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.activity_messages import Activity, restored
@@ -131,7 +131,7 @@ def test_a_short_interval_allows_for_the_kernels_ticks() -> None:
 def test_each_message_has_all_workers_that_run(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(time, "thread_time", lambda: 0.0)  # what takes long is done seldom
+    monkeypatch.setattr(system, "thread_time", lambda: 0.0)  # what takes long is done seldom
     worker = start("import os, time; os.write(1, b'.'); time.sleep(600)")
     wait_until(lambda: work_of(worker.pid).state == "S")
     clock, sent = Clock(), list[bytes]()
@@ -168,7 +168,7 @@ def received(frame: bytes) -> Activity:
 
 def test_what_takes_long_is_done_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     costs = iter([0.0, 0.05])  # before and after the first look
-    monkeypatch.setattr(time, "thread_time", lambda: next(costs))
+    monkeypatch.setattr(system, "thread_time", lambda: next(costs))
     loop, waits = Loop(), list[float]()
     monkeypatch.setattr(loop, "call_later", lambda seconds, _call: waits.append(seconds))
     Sampler(loop, 2.0, list, int, list[bytes]().append)

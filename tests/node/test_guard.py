@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager, suppress
+from textwrap import indent
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,12 +33,23 @@ PATIENCE = 0.4
 LONG_PATIENCE = 2.0
 """Such seconds of one that is well, also on a machine on which others keep it waiting."""
 
-BEGIN = """
+
+def under_guard(body: str, seconds: str = "guard.INITIAL_SILENCE") -> str:
+    """Return a program whose node launcher runs `body`, which knows its guard as `line`."""
+    return f"""
 import os, signal, subprocess, sys
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node.guard import start_guard
+from dsrun.launcher.node import guard
 
-guard = start_guard({first})
+def launcher(line):
+{indent(body, "    ")}
+    os._exit(0)
+
+guard.guarded(launcher, {seconds})
+"""
+
+
+BEGIN = """
 subprocess.Popen(sys.argv[1:], start_new_session=True)
 print(os.getpid(), flush=True)
 """
@@ -45,7 +57,7 @@ print(os.getpid(), flush=True)
 
 LIVE = f"""{BEGIN}
 loop = Loop()
-guard.keep_alive(loop, {{patience}})
+line.keep_alive(loop, {{patience}})
 
 def live():
     print("lives", flush=True)
@@ -60,7 +72,7 @@ os.kill(os.getpid(), signal.SIGSTOP)
 """
 
 STOPS = f"""{BEGIN}
-guard.keep_alive(Loop(), {{patience}})
+line.keep_alive(Loop(), {{patience}})
 os.kill(os.getpid(), signal.SIGSTOP)
 """
 
@@ -83,7 +95,7 @@ def guarded(
     The guard waits `first` seconds for the first sign of life, and `patience` after each.
     """
     with subprocess.Popen(
-        [sys.executable, "-c", text.format(first=first, patience=patience), *child],
+        [sys.executable, "-c", under_guard(text.format(patience=patience), repr(first)), *child],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -163,11 +175,6 @@ def test_a_guard_that_stood_still_as_well_blames_nobody() -> None:
 # -- what is left, and what is reported -----------------------------------------------------------
 
 SAYS = """
-import os, signal, subprocess, sys
-from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node.guard import start_guard
-
-guard = start_guard()
 children = [subprocess.Popen(["sleep", "600"], stdout=subprocess.DEVNULL) for _ in range(3)]
 pids = [child.pid for child in children]
 print(os.getpid(), flush=True)
@@ -180,7 +187,7 @@ os._exit({code})
 
 def left_after(then: str, code: int = 0) -> tuple[int, list[bool]]:
     """Return the guard's exit code, and which of three children still live."""
-    argv = [sys.executable, "-c", SAYS.format(then=then, code=code)]
+    argv = [sys.executable, "-c", under_guard(SAYS.format(then=then, code=code))]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as guard:
         pids = [int(pid) for pid in guard.communicate(timeout=HANG)[0].split()[1:]]
     alive = [bool(processes.started(pid)) for pid in pids]
@@ -194,12 +201,12 @@ def left_after(then: str, code: int = 0) -> tuple[int, list[bool]]:
     ("then", "lives"),
     [
         ("", [False, False, False]),
-        ("guard.let_stay()", [True, True, True]),
-        ("guard.spare(pids[:2])", [True, True, False]),
-        ("guard.let_stay(); guard.spare(pids[:1])", [True, False, False]),
-        ("guard.spare(pids[:1]); guard.spare([])", [False, False, False]),
-        ("guard.spare(pids[:1]); guard.let_stay()", [True, True, True]),
-        ("guard.keep_alive(loop, 600.0); guard.spare(pids[1:])", [False, True, True]),
+        ("line.let_stay()", [True, True, True]),
+        ("line.spare(pids[:2])", [True, True, False]),
+        ("line.let_stay(); line.spare(pids[:1])", [True, False, False]),
+        ("line.spare(pids[:1]); line.spare([])", [False, False, False]),
+        ("line.spare(pids[:1]); line.let_stay()", [True, True, True]),
+        ("line.keep_alive(loop, 600.0); line.spare(pids[1:])", [False, True, True]),
     ],
 )
 @pytest.mark.parametrize("code", [0, 7])
@@ -209,16 +216,12 @@ def test_the_guard_sweeps_all_but_what_may_stay(then: str, lives: list[bool], co
 
 
 HEARS = """
-import os, sys
-from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.node.guard import start_guard
-
-guard, loop = start_guard(), Loop()
-guard.watch(loop, lambda number: print("heard", number, flush=True), lambda: died())
+loop = Loop()
+line.watch(loop, lambda number: print("heard", number, flush=True), lambda: died())
 def died():
     print("died", flush=True)
-    guard.keep_alive(loop, 9.0)  # nobody is there to hear
-    guard.let_stay()
+    line.keep_alive(loop, 9.0)  # nobody is there to hear
+    line.let_stay()
     loop.stop()
 print(os.getpid(), flush=True)
 loop.run()

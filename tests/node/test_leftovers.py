@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.node import leftovers, processes
 
 from ..support.launcher_name import NAME
@@ -93,7 +94,7 @@ def test_what_ends_meanwhile_is_not_left(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_who_counts_pids_otherwise_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     """In a container the same number is another process."""
     namespaces = {"/proc/self/ns/pid": "pid:[1]"}
-    monkeypatch.setattr(os, "readlink", lambda path: namespaces.get(path, "pid:[2]"))
+    monkeypatch.setattr(system, "readlink", lambda path: namespaces.get(path, "pid:[2]"))
     with started("1:0") as pid:
         assert not is_found(pid)
 
@@ -105,6 +106,6 @@ def test_a_process_of_which_nothing_can_be_read_is_not_judged(
         raise PermissionError
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "readlink", forbid)
+        patch.setattr(system, "readlink", forbid)
         assert not leftovers.numbered_as_here(1)
     assert leftovers.numbered_as_here(os.getpid())

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dsrun.launcher import __version__
+from dsrun.launcher.common import system
 from dsrun.launcher.node import preflight
 from dsrun.launcher.specs.program import Program
 
@@ -111,8 +112,8 @@ def test_what_may_not_be_read_or_entered(tmp_path: Path, monkeypatch: pytest.Mon
     (tmp_path / "train.py").touch()
     folder = os.fsencode(tmp_path)
     allowed = os.access
-    monkeypatch.setattr(os, "access", lambda _path, _mode: False)
+    monkeypatch.setattr(system, "access", lambda _path, _mode: False)
     assert preflight.folder_problem(folder) == (f"no permission to enter folder {tmp_path}")
-    monkeypatch.setattr(os, "access", lambda path, mode: path == PYTHON and allowed(path, mode))
+    monkeypatch.setattr(system, "access", lambda path, mode: path == PYTHON and allowed(path, mode))
     found = preflight.program_problem(Program("train.py"), PYTHON, b"train.py", folder, b"")
     assert found == f"no permission to read script {tmp_path}/train.py"

@@ -10,7 +10,7 @@ import os
 import signal
 
 from ...backends.child import Child, spawn
-from ...common import files
+from ...common import files, system
 from ...common.errors import UsageError, reason
 from ...resources import discovery
 
@@ -161,7 +161,7 @@ class _ProgramRun:
         self._wrong = ""
         self._end: tuple[int, str] | None = None
         self._child = Child(spawn(argv, os.environ), loop, self._ended)
-        os.close(self._child.stdin)
+        system.close(self._child.stdin)
         loop.add_reader(self._child.stdout, self._read_output)
         self._last = loop.call_later(discovery.PATIENCE, lambda: self._stop(discovery.LATE))
 
@@ -171,7 +171,7 @@ class _ProgramRun:
             self._stop("")
 
     def _read_output(self) -> None:
-        data = os.read(self._child.stdout, 65536)
+        data = system.read(self._child.stdout, 65536)
         self._text += data
         if not data:
             self._shut()
@@ -188,7 +188,7 @@ class _ProgramRun:
     def _shut(self) -> None:
         if self._child.stdout >= 0:
             self._loop.remove(self._child.stdout)
-            os.close(self._child.stdout)
+            system.close(self._child.stdout)
             self._child.stdout = -1
             self._answer_when_ended()
 

@@ -5,9 +5,9 @@ The shell's `fg` continues the process.
 
 from __future__ import annotations
 
-import os
 import signal
 
+from ...common import system
 from ...control import frames
 
 TYPE_CHECKING = False
@@ -59,7 +59,7 @@ class Suspension:
             return
         self._timer.cancel()  # or it would shorten the wait of the next suspension
         self._awaited = None
-        os.kill(os.getpid(), signal.SIGSTOP)
+        system.kill(system.getpid(), signal.SIGSTOP)
         self._resumed()
         for node in self._nodes():
             node.send(frames.pack(frames.LEASE, b"count"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import threading
+from ...common import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,4 +28,4 @@ def aside(loop: Loop, works: Sequence[Callable[[], None]], then: Callable[[], No
         finally:
             loop.call_soon_threadsafe(then)
 
-    threading.Thread(target=work, name="aside", daemon=True).start()
+    system.thread(work, "aside")

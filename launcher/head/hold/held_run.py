@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
-import time
 
-from ...common import signals
+from ...common import signals, system
 from ...common.errors import OUTPUT, DsrunError, refusal_json
 from ...common.output_file import STREAMS
 from ..local.relay import Relay
@@ -94,7 +92,7 @@ class HeldRun:
 
     def begin(self) -> None:
         """Start it on its slots, which are free."""
-        self.since = time.time()
+        self.since = system.time()
         open_console(self.spec, self._console)
         try:
             self._hold.nodes.check(self.spec.plan)
@@ -172,7 +170,7 @@ class HeldRun:
     def _close(self, end: End) -> None:
         """Let the slots go, and answer once others have been told and all output is written."""
         self._hold.free(self)
-        os.close(self._streams[0])
+        system.close(self._streams[0])
         works = [*self.run.before_exit] if self.run is not None else []
         if self.spec.output.report_file is not None:
             works.append(lambda: self._write_report(end))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from enum import Enum
 
+from ...common import system
 from ...common.errors import NodeError
 from ...common.wording import counted
 from .nodes import HeldNodes
@@ -64,7 +64,7 @@ class Hold:
         """Prepare a hold of all nodes of a fleet."""
         self.spec, self.fleet, self.loop = spec, fleet, fleet.loop
         self.phase = Phase.STARTING
-        self.since = time.time()
+        self.since = system.time()
         self.runs: dict[str, HeldRun] = {}
         self.messages: deque[str] = deque(maxlen=KEPT)
         self.error: DsrunError | None = None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import time
 
 from ... import __version__
+from ...common import system
 from ...control.job_status import JobStatus, NodeStatus, RankStatus
 
 TYPE_CHECKING = False
@@ -21,13 +20,13 @@ if TYPE_CHECKING:
 
 def status(run: Run, seen: Seen, *, ranks: bool) -> JobStatus:
     """Return the status of a run as of now, without its ranks if they are many and not needed."""
-    spec, tail, now = run.spec, seen.tail, time.time() - run.loop.clock()
+    spec, tail, now = run.spec, seen.tail, system.time() - run.loop.clock()
     running = run.workers.running
     hosts = {one.host for one in running}
     return JobStatus(
         version=__version__,
         job_id=spec.job_id,
-        pid=os.getpid(),
+        pid=system.getpid(),
         state=run.phase.name.lower(),
         since=now + run.record.began,
         program=shlex.join([run.plan.program.script, *run.plan.program.args]),

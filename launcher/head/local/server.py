@@ -7,12 +7,11 @@ Whatever a caller sends, it loses at most its own connection.
 
 from __future__ import annotations
 
-import os
-
 # The C part of `socket`, as in control/local.
 from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket
 from contextlib import suppress
 
+from ...common import system
 from ...common.errors import INTERNAL, DsrunError, UsageError
 from ...control import frames, local
 from ...control.connection import Connection
@@ -215,7 +214,7 @@ class LocalServer:
 def _close(fds: list[int]) -> None:
     for fd in fds:
         with suppress(OSError):
-            os.close(fd)
+            system.close(fd)
 
 
 def _bug(error: Exception) -> Message:

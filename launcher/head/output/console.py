@@ -6,6 +6,7 @@ import errno
 import os
 from functools import partial
 
+from ...common import system
 from ...common.text import plain
 from .labels import Labeller, Sanitizer
 from .terminal import StreamOutput, TerminalOutput, columns, may_move
@@ -68,7 +69,8 @@ class Console:
             for sink in {*self._sinks.values()}
         }
         self._unused = fds[1] if fds != OWN and 2 not in self._writers else -1
-        self._terminals = {stream: os.isatty(given[sink]) for stream, sink in self._sinks.items()}
+        sinks = self._sinks.items()
+        self._terminals = {stream: system.isatty(given[sink]) for stream, sink in sinks}
         moves = may_move(colour, environ)
         always = colour == "always"
         self._coloured = {one: always or (has and moves) for one, has in self._terminals.items()}
@@ -238,7 +240,7 @@ class Console:
         self._screen.clear()
         self._end_lines()
         if self._unused >= 0:
-            os.close(self._unused)
+            system.close(self._unused)
 
     def _write(self, stream: int, data: bytes, written: Callable[[], None] | None) -> None:
         self._writers[stream if stream in self._writers else 1].put(data, written)
@@ -263,7 +265,7 @@ class Console:
 def _same(one: int, other: int) -> bool:
     """Return whether two descriptors are the same file, so that the order of writes matters."""
     try:
-        return os.path.sameopenfile(one, other)
+        return system.sameopenfile(one, other)
     except OSError:
         return False
 

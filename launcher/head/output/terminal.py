@@ -11,6 +11,8 @@ from __future__ import annotations
 import os
 import re
 
+from ...common import system
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -216,7 +218,7 @@ def columns(fds: Iterable[int], environ: Mapping[str, str] = os.environ) -> int:
         return int(given)
     for fd in fds:
         try:
-            return os.get_terminal_size(fd).columns or 80
+            return system.get_terminal_size(fd).columns or 80
         except OSError:
             continue
     return 80

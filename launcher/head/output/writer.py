@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections import deque
 
+from ...common import system
 from ...common.readiness import WRITE, ready
 
 TYPE_CHECKING = False
@@ -31,10 +30,9 @@ class Writer:
         self._owned = owned
         self._failed = failed
         self._blocks: deque[tuple[bytes, Written | None]] = deque()
-        self._ready = threading.Condition()
+        self._ready = system.condition()
         self._closed = self._broken = False
-        self._thread = threading.Thread(target=self._run, name=f"write-{fd}", daemon=True)
-        self._thread.start()
+        self._thread = system.thread(self._run, f"write-{fd}")
 
     def put(self, data: bytes, written: Written | None = None) -> None:
         """Queue a block; never waits."""
@@ -57,7 +55,7 @@ class Writer:
                 if written is not None:
                     written()
         if self._owned:
-            os.close(self._fd)
+            system.close(self._fd)
 
     def _take(self) -> list[tuple[bytes, Written | None]]:
         """Return the next blocks, up to about `AT_ONCE` bytes; [] at the end."""
@@ -75,7 +73,7 @@ class Writer:
         view = memoryview(data)
         while view and not self._broken:
             try:
-                view = view[os.write(self._fd, view) :]
+                view = view[system.write(self._fd, view) :]
             except BlockingIOError:
                 # Another process has made this descriptor non-blocking; wait until it is writable.
                 ready([self._fd], None, WRITE)

@@ -7,9 +7,8 @@ import json
 import os
 import stat
 import sys
-import time
 
-from ...common import output_file
+from ...common import output_file, system
 from ...common.errors import reason
 from ...common.text import plain
 
@@ -40,7 +39,7 @@ def write(
         if path in output_file.STREAMS:
             _put(output_file.STREAMS[path], text.encode())
         else:
-            with open(path, "wb", buffering=0, opener=_opened) as file:
+            with system.open_file(path, "wb", buffering=0, opener=_opened) as file:
                 _put(file.fileno(), text.encode())
     except OSError as error:
         unread = error.errno == errno.ENXIO
@@ -53,18 +52,18 @@ def write(
 def _opened(path: str, _flags: int) -> int:
     """Open a path for writing from the beginning, without waiting for the reader of a pipe."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-    link = os.path.islink(path)
-    if link and output_file.is_anothers(os.lstat(path), output_file.folder_of(path)):
+    link = system.islink(path)
+    if link and output_file.is_anothers(system.lstat(path), output_file.folder_of(path)):
         raise PermissionError(errno.EPERM, "belongs to another user")
-    fd = os.open(path, flags if link else flags | os.O_NOFOLLOW, 0o666)
+    fd = system.open_fd(path, flags if link else flags | os.O_NOFOLLOW, 0o666)
     try:
-        status = os.fstat(fd)
+        status = system.fstat(fd)
         if not link and output_file.is_anothers(status, output_file.folder_of(path)):
             raise PermissionError(errno.EPERM, "belongs to another user")
         if stat.S_ISREG(status.st_mode):
-            os.truncate(fd, 0)
+            system.truncate(fd, 0)
     except OSError:
-        os.close(fd)
+        system.close(fd)
         raise
     return fd
 
@@ -73,11 +72,11 @@ def _put(fd: int, data: bytes) -> None:
     """Write all data, waiting at most `PATIENCE` each time for the reader of a pipe."""
     import select
 
-    room = select.poll()
+    room = system.poll()
     room.register(fd, select.POLLOUT)
-    until = time.monotonic() + PATIENCE
+    until = system.monotonic() + PATIENCE
     rest = memoryview(data)
     while rest:
-        if not room.poll(max(0.0, until - time.monotonic()) * 1000):
+        if not room.poll(max(0.0, until - system.monotonic()) * 1000):
             raise OSError(errno.EBUSY, f"its reader has read nothing for {PATIENCE:g} s")
-        rest = rest[os.write(fd, rest[: select.PIPE_BUF]) :]
+        rest = rest[system.write(fd, rest[: select.PIPE_BUF]) :]

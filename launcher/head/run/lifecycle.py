@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from ...backends import BACKENDS
-from ...common import signals
+from ...common import signals, system
 from ...common.errors import DsrunError, refusal_json
 from ...common.loop import Loop
 from ..fleet.fleet import Fleet
@@ -188,7 +188,7 @@ def _handle_signals(run: Run) -> None:
     """Install the signal handlers; a SIGHUP that was ignored at the start stays so (nohup)."""
     names = run.spec.supervision.end_signals
     ends = {signals.parse("--signals_to_handle", name) for name in names}
-    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    if system.getsignal(signal.SIGHUP) == signal.SIG_IGN:
         ends.discard(signal.SIGHUP)
 
     def act(number: int) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-
+from ...common import system
 from ...common.errors import UsageError
 from ...control import frames
 from ...specs.plan import lay_out
@@ -89,7 +88,7 @@ class RunNode:
 
     def read_wall(self, wall: float, elapsed: float) -> None:
         """Note how far its wall clock is ahead, from a time within the last `elapsed` seconds."""
-        difference = wall - time.time()
+        difference = wall - system.time()
         self.ahead = difference, difference + elapsed
 
     def send(self, frame: bytes) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from ...common import loop as loops
+from ...common import system
 from ...control import frames
 
 TYPE_CHECKING = False
@@ -64,7 +63,7 @@ class Stdin:
 
     def _read(self) -> None:
         try:
-            data = os.read(self._fd, BLOCK)
+            data = system.read(self._fd, BLOCK)
         except BlockingIOError:
             return
         except OSError:

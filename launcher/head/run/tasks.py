@@ -6,6 +6,7 @@ import os
 
 from ... import __version__
 from ...backends import BACKENDS
+from ...common import system
 from ...control.messages import Task
 from ...resources import source
 from ...specs.environment import to_wire
@@ -88,7 +89,7 @@ def _common(spec: JobSpec) -> Task:
         payload=spec.payload,
         facts=spec.checks.quick,
         sample=spec.watch.sample or (SAMPLE if spec.hooks.metrics_file else 0.0),
-        debug=os.urandom(16).hex() if spec.debug else "",
+        debug=system.urandom(16).hex() if spec.debug else "",
         debug_ranks=tuple(sorted(spec.debug.ranks)) if spec.debug else (),
         debug_wait=bool(spec.debug and spec.debug.wait),
         links=spec.watch.slow,

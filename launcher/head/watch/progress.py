@@ -7,11 +7,10 @@ files, because a file system that does not answer must not stop the loop.
 from __future__ import annotations
 
 import glob
-import os
-import threading
 from contextlib import suppress
 from functools import partial
 
+from ...common import system
 from ...common.text import plain
 from ...common.wording import counted
 from ...specs.rule import EXPECT
@@ -70,7 +69,7 @@ class Progress:
         def look() -> None:
             tell(partial(then, newest(self._policy.checkpoints)))
 
-        threading.Thread(target=look, daemon=True).start()
+        system.thread(look)
 
     def _on_first(self, found: int) -> None:
         self._newest = max(self._newest, found)
@@ -96,5 +95,5 @@ def newest(pattern: str) -> int:
     times = [0]
     for path in glob.iglob(pattern, recursive=True):
         with suppress(OSError):
-            times.append(os.stat(path).st_mtime_ns)
+            times.append(system.stat(path).st_mtime_ns)
     return max(times)

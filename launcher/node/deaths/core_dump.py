@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from ...common import system
 from ...common.network import lines_of
 
 TYPE_CHECKING = False
@@ -32,8 +33,8 @@ def place(pid: int, number: int, workdir: str, root: str = "/") -> str:
     if pattern.startswith("|"):
         program = os.path.basename(pattern[1:].split(" ")[0])
         return _HANDLERS.get(program, f"given to {program}").format(pid=pid)
-    values = {"p": pid, "i": pid, "s": number, "h": os.uname().nodename, "%": "%"}
-    values |= {"u": os.getuid(), "g": os.getgid()}
+    values = {"p": pid, "i": pid, "s": number, "h": system.uname().nodename, "%": "%"}
+    values |= {"u": system.getuid(), "g": system.getgid()}
     name = _expanded(pattern, {key: f"{value}" for key, value in values.items()})
     with_pid = _line(f"{root}proc/sys/kernel/core_uses_pid") == "1" and "%p" not in pattern
     return os.path.join(workdir, f"{name}.{pid}" if with_pid else name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 
+from ...common import system
 from ...common.network import lines_of
 
 TYPE_CHECKING = False
@@ -65,7 +66,7 @@ def _mount_of(path: str, mounts: Sequence[tuple[str, str]]) -> tuple[str, str]:
 
 def _words(point: str) -> str:
     try:
-        found = os.statvfs(point)
+        found = system.statvfs(point)
     except OSError:
         return ""
     return next(_shortages(found), "")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 
+from ...common import system
 from ...common.text import plain
 from . import memory
 
@@ -55,7 +56,7 @@ class Seen:
 
             self._victims, self._xids = victims(messages), xids(messages)
             self._crashes = crashes(messages)
-        self._complete = readable and os.stat("/proc/self/ns/pid").st_ino == FIRST_NAMESPACE
+        self._complete = readable and system.stat("/proc/self/ns/pid").st_ino == FIRST_NAMESPACE
 
     def of(self, ended: Process, code: int) -> list[str]:
         """Return what is known about the end of one worker, given its exit code."""
@@ -109,7 +110,7 @@ class Seen:
 def shared_memory() -> Iterator[str]:
     """Yield how much room is in /dev/shm, if that may be the cause of a bus error."""
     try:
-        stat = os.statvfs("/dev/shm")
+        stat = system.statvfs("/dev/shm")
     except OSError:
         return
     total, free = stat.f_blocks * stat.f_frsize, stat.f_bavail * stat.f_frsize

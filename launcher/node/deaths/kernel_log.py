@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ...common import system
+
 PATH = "/dev/kmsg"
 
 MOST = 10_000
@@ -23,8 +25,10 @@ class KernelLog:
     def __init__(self, path: str = PATH) -> None:
         self._fd = -1
         try:
-            self._fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-            os.lseek(self._fd, 0, os.SEEK_END)
+            self._fd = system.open_fd(
+                path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+            )
+            system.lseek(self._fd, 0, os.SEEK_END)
         except OSError:  # no such device, one that is a console, or only root may read it
             self.close()
 
@@ -38,7 +42,7 @@ class KernelLog:
         found = []
         for _ in range(MOST if self._fd >= 0 else 0):
             try:
-                record = os.read(self._fd, RECORD)
+                record = system.read(self._fd, RECORD)
             except BrokenPipeError:
                 continue  # older ones have been overwritten
             except OSError:  # the end
@@ -50,7 +54,7 @@ class KernelLog:
     def close(self) -> None:
         """Read nothing any more."""
         if self._fd >= 0:
-            os.close(self._fd)
+            system.close(self._fd)
             self._fd = -1
 
 

@@ -6,6 +6,7 @@ import os
 import signal
 from contextlib import suppress
 
+from ...common import system
 from ...common.errors import reason
 
 TYPE_CHECKING = False
@@ -41,12 +42,14 @@ class ChangeNotice:
         if self._made:
             self._made = False
             with suppress(OSError):
-                os.unlink(self._path)
+                system.unlink(self._path)
 
     def _make(self) -> None:
         """Create the file; on a shared file system another node may have done so."""
         try:
-            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC))
+            system.close(
+                system.open_fd(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC)
+            )
             self._made = True
         except FileExistsError:
             return

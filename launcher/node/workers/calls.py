@@ -8,6 +8,8 @@ import fcntl
 import os
 from contextlib import contextmanager
 
+from ...common import system
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -46,12 +48,12 @@ def given(
     pipes: list[tuple[int, int]] = []
     try:
         for _ in specs:
-            pipes.append(os.pipe2(os.O_CLOEXEC))
+            pipes.append(system.pipe2(os.O_CLOEXEC))
         yield [_with(spec, source, *pipe) for spec, pipe in zip(specs, pipes, strict=True)]
     finally:
         ours = [read for read, _ in pipes if read not in taken()]
         for fd in (source, *(write for _, write in pipes), *ours):
-            os.close(fd)
+            system.close(fd)
 
 
 def _in_memory(payload: str) -> int:
@@ -60,14 +62,14 @@ def _in_memory(payload: str) -> int:
         data = memoryview(base64.b64decode(payload, validate=True))
     except binascii.Error as error:
         raise ValueError(f"the payload is not base64: {error}") from None
-    fd = os.memfd_create("dsrun-call", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd = system.memfd_create("dsrun-call", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     while data:
-        data = data[os.write(fd, data) :]
+        data = data[system.write(fd, data) :]
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
     return fd
 
 
 def _with(spec: WorkerSpec, source: int, read: int, write: int) -> WorkerSpec:
-    os.set_blocking(read, False)
+    system.set_blocking(read, False)
     argv = [*spec.argv, b"%d" % source, b"%d" % write]
     return spec._replace(argv=argv, fds=(*spec.fds, source, write), report=read)

@@ -11,6 +11,8 @@ import json
 import os
 import stat
 
+from ...common import system
+
 VARIABLE = "TORCHELASTIC_ERROR_FILE"
 
 LIMIT = 1 << 20
@@ -26,8 +28,8 @@ def in_memory() -> tuple[int, str]:
     Raises:
         OSError: the kernel has no such files.
     """
-    fd = os.memfd_create("error.json", os.MFD_CLOEXEC)
-    return fd, f"/proc/{os.getpid()}/fd/{fd}"
+    fd = system.memfd_create("error.json", os.MFD_CLOEXEC)
+    return fd, f"/proc/{system.getpid()}/fd/{fd}"
 
 
 def read(path: bytes) -> list[str]:
@@ -44,9 +46,9 @@ def read(path: bytes) -> list[str]:
 
 
 def _content(path: bytes) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(fd, "rb") as file:
-        data = file.read(LIMIT + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else b""
+    fd = system.open_fd(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with system.open_file(fd, "rb") as file:
+        data = file.read(LIMIT + 1) if stat.S_ISREG(system.fstat(fd).st_mode) else b""
     return data if len(data) <= LIMIT else b""
 
 

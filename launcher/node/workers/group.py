@@ -6,11 +6,11 @@ then the end of whatever they leave behind, until this process has no child left
 
 from __future__ import annotations
 
-import os
 import signal
 from enum import Enum
 
 from ...common import loop as loops
+from ...common import system
 from ...common.values import NamedTuple
 from .. import descendants, processes
 from .events import Ended, Exited, InputTaken, OrphansStopped, Output
@@ -140,7 +140,7 @@ class WorkerGroup:
                     self.pumps[spec.rank, stream] = OutputPipe(fd, log)
                     self._watch_pump(spec.rank, stream)
             if not spec.keep_stdin:
-                os.close(process.stdin)
+                system.close(process.stdin)
                 process.stdin = -1
 
     def _watch_pump(self, rank: int, stream: int) -> None:
@@ -206,7 +206,7 @@ class WorkerGroup:
         if keeper is None:
             return
         try:
-            count = os.write(keeper.stdin, self._input) if self._input else 0
+            count = system.write(keeper.stdin, self._input) if self._input else 0
         except BlockingIOError:
             count = 0
         except BrokenPipeError:
@@ -218,7 +218,7 @@ class WorkerGroup:
             return
         self._loop.remove(keeper.stdin)
         if self._input_ended:
-            os.close(keeper.stdin)
+            system.close(keeper.stdin)
             keeper.stdin = -1
 
     # -- exits ------------------------------------------------------------------------------
@@ -389,7 +389,7 @@ class WorkerGroup:
         for process in self.processes:
             if process.stdin >= 0:
                 self._loop.remove(process.stdin)
-                os.close(process.stdin)
+                system.close(process.stdin)
                 process.stdin = -1
 
 

@@ -6,6 +6,7 @@ import os
 from contextlib import suppress
 from functools import partial
 
+from ...common import system
 from ..elastic import agent_environment
 from . import error_file
 
@@ -83,7 +84,7 @@ class LogFiles:
         for one in self._writers:
             one.abandon()
         while self._in_memory:
-            os.close(self._in_memory.pop())
+            system.close(self._in_memory.pop())
 
     def _note_once(self, text: str) -> None:
         """Report that a log ends, once per reason: it is the same for all ranks on a disk."""

@@ -14,6 +14,7 @@ import socket
 import struct
 from contextlib import suppress
 
+from ...common import system
 from ...common.errors import INTERNAL
 from .. import processes
 from .output_pipes import BLOCK
@@ -21,7 +22,7 @@ from .output_pipes import BLOCK
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import TypeAlias
+    from typing import NoReturn, TypeAlias
 
     from .logs import RankLog
 
@@ -43,14 +44,12 @@ def fork(open_logs: OpenLogs) -> tuple[int, socket.socket]:
     Raises:
         OSError: there is no room for another process, or no descriptor left.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    parent = os.getpid()
+    ours, theirs = system.socketpair(socket.SOCK_SEQPACKET)
+    parent = system.getpid()
     try:
         with theirs:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _ROOM)
-            pid = os.fork()
-            if pid == 0:
-                _become(open_logs, parent, theirs)
+            pid = system.fork(lambda: _become(open_logs, parent, theirs))
     except OSError:
         ours.close()
         raise
@@ -64,28 +63,28 @@ def problem(message: bytes) -> OSError | None:
     return OSError(*found) if found else None
 
 
-def _become(open_logs: OpenLogs, parent: int, line: socket.socket) -> None:
+def _become(open_logs: OpenLogs, parent: int, line: socket.socket) -> NoReturn:
     """Turn the fork into the writer; never returns."""
     gc.disable()  # objects of the node launcher would close descriptors that are new here
     try:
         processes.die_with_parent(signal.SIGKILL)
-        signal.set_wakeup_fd(-1)
-        if os.getppid() == parent:
+        system.set_wakeup_fd(-1)
+        if system.getppid() == parent:
             _close_all_but(line.fileno())
             _serve(open_logs, line)
     finally:
-        os._exit(INTERNAL)
+        system.exit_now(INTERNAL)
 
 
 def _close_all_but(kept: int) -> None:
     """Close what the node launcher has open: a session ends when nobody has its streams."""
-    null = os.open(os.devnull, os.O_RDWR)
+    null = system.open_fd(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    for fd in map(int, os.listdir("/proc/self/fd")):
+        system.dup2(null, fd)
+    for fd in map(int, system.listdir("/proc/self/fd")):
         if fd > 2 and fd != kept:
             with suppress(OSError):  # the descriptor of /proc/self/fd itself
-                os.close(fd)
+                system.close(fd)
 
 
 def _serve(open_logs: OpenLogs, line: socket.socket) -> None:
@@ -94,7 +93,7 @@ def _serve(open_logs: OpenLogs, line: socket.socket) -> None:
         logs = open_logs(lambda text: _tell(line, text))
     except OSError as error:
         line.send(json.dumps([error.errno, error.strerror, error.filename]).encode())
-        os._exit(0)
+        system.exit_now(0)
     line.send(json.dumps(None).encode())
     record = memoryview(bytearray(HEAD.size + BLOCK))
     while size := line.recv_into(record):
@@ -102,7 +101,7 @@ def _serve(open_logs: OpenLogs, line: socket.socket) -> None:
         logs[rank].write(stream, record[HEAD.size : size])
     for log in logs.values():
         log.close()
-    os._exit(0)
+    system.exit_now(0)
 
 
 def _tell(line: socket.socket, text: str) -> None:

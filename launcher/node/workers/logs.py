@@ -7,6 +7,7 @@ import os
 import stat
 from contextlib import suppress
 
+from ...common import system
 from ...common.values import NamedTuple
 from ...specs.environment import from_wire
 
@@ -56,16 +57,16 @@ class RankLog:
         fd = self._fds.get(stream)
         while fd is not None and data:
             try:
-                data = data[os.write(fd, data) :]
+                data = data[system.write(fd, data) :]
             except OSError as error:
-                os.close(self._fds.pop(stream))
+                system.close(self._fds.pop(stream))
                 self._warn(f"{self._paths[stream]}: {error.strerror}; the log ends here")
                 return
 
     def close(self) -> None:
         """Close the files."""
         while self._fds:
-            os.close(self._fds.popitem()[1])
+            system.close(self._fds.popitem()[1])
 
 
 class JobFolder(NamedTuple):
@@ -89,8 +90,8 @@ class JobFolder(NamedTuple):
         """
         above = os.path.dirname(self.path)
         if not self.private:
-            os.makedirs(above, mode=0o700, exist_ok=True)
-        elif not os.access(above, os.W_OK | os.X_OK):
+            system.makedirs(above, mode=0o700, exist_ok=True)
+        elif not system.access(above, os.W_OK | os.X_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), above)
 
     def make(self) -> None:
@@ -136,10 +137,10 @@ def to_text(wire: str) -> str:
 
 def _make_private(path: str) -> None:
     try:
-        os.mkdir(path, 0o700)
+        system.mkdir(path, 0o700)
     except FileExistsError:
-        status = os.lstat(path)
-        own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+        status = system.lstat(path)
+        own = stat.S_ISDIR(status.st_mode) and status.st_uid == system.geteuid()
         if not own or status.st_mode & 0o077:
             raise
 
@@ -153,7 +154,7 @@ def own_log(paths: Mapping[int, str], warn: Callable[[str], None], *, again: boo
         OSError: a folder or a file cannot be created.
     """
     with suppress(FileNotFoundError):
-        os.unlink(paths[RECORDED])
+        system.unlink(paths[RECORDED])
     streams = {stream: path for stream, path in paths.items() if stream != RECORDED}
     return RankLog(streams, _continued if again else _created, warn)
 
@@ -169,18 +170,18 @@ def named_log(paths: Mapping[int, str], warn: Callable[[str], None]) -> RankLog:
 
 def _make_folders(path: str) -> None:
     """Make a folder and those above it; `makedirs` applies the mode to the last one only."""
-    if path and not os.path.isdir(path):
+    if path and not system.isdir(path):
         _make_folders(os.path.dirname(path))
         with suppress(FileExistsError):
-            os.mkdir(path, 0o700)
+            system.mkdir(path, 0o700)
 
 
 def _created(path: str) -> int:
-    return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
+    return system.open_fd(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
 
 
 def _continued(path: str) -> int:
-    return os.open(path, _FLAGS | os.O_CREAT | os.O_APPEND, 0o600)
+    return system.open_fd(path, _FLAGS | os.O_CREAT | os.O_APPEND, 0o600)
 
 
 def _renewed(path: str) -> int:
@@ -188,11 +189,11 @@ def _renewed(path: str) -> int:
     try:
         return _created(path)
     except FileExistsError:
-        fd = os.open(path, _FLAGS)
-    status = os.fstat(fd)
+        fd = system.open_fd(path, _FLAGS)
+    status = system.fstat(fd)
     # A file with a second name may have been linked there by another user (link(2)).
-    if stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1:
-        os.truncate(fd, 0)
+    if stat.S_ISREG(status.st_mode) and status.st_uid == system.geteuid() and status.st_nlink == 1:
+        system.truncate(fd, 0)
         return fd
-    os.close(fd)
+    system.close(fd)
     raise OSError(errno.EEXIST, "exists, and is not a log file of this user", path)

@@ -6,6 +6,7 @@ import os
 import re
 
 from ....accelerator.hardware import sysfs
+from ...common import system
 from ...control.messages import WorkerBinding
 
 TYPE_CHECKING = False
@@ -94,6 +95,6 @@ def placed(
 
 def _is_numactl(process: Process) -> bool:
     try:
-        return os.path.basename(os.readlink(f"/proc/{process.pid}/exe")) == "numactl"
+        return os.path.basename(system.readlink(f"/proc/{process.pid}/exe")) == "numactl"
     except OSError:
         return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from ...common import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class OutputPipe:
     def read(self) -> bytes | None:
         """Return the next data: b"" at the end of the stream, None if there is nothing yet."""
         try:
-            data = os.read(self.fd, BLOCK)
+            data = system.read(self.fd, BLOCK)
         except BlockingIOError:
             return None
         if self._log is not None:
@@ -48,5 +48,5 @@ class OutputPipe:
     def close(self) -> None:
         """Close the pipe; may be called twice."""
         if self.fd >= 0:
-            os.close(self.fd)
+            system.close(self.fd)
             self.fd = -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from ...common import system
 from ...common.errors import DsrunError, reason
 from ...control import messages
 from ...specs import environment
@@ -107,7 +108,7 @@ class NodeSetup:
         if self._reservation is not None:
             self._reservation.close()
         if self._folder_in_use >= 0:
-            os.close(self._folder_in_use)
+            system.close(self._folder_in_use)
             self._folder_in_use = -1
 
     # -- checks -----------------------------------------------------------------------------
@@ -129,7 +130,7 @@ class NodeSetup:
 
     def _enter_venv(self) -> bytes:
         """Source --venv_script; return the Python that it puts on PATH, b"" for none."""
-        if not self.task.venv_script or not os.path.isdir(self.workdir):
+        if not self.task.venv_script or not system.isdir(self.workdir):
             return b""
         script, wire = environment.from_wire(self.task.venv_script), environment.from_wire
         before = {wire(name): wire(value) for name, value in self.base.items()}
@@ -153,7 +154,7 @@ class NodeSetup:
             return os.path.join(self.workdir, environment.from_wire(named))
         folders = environment.from_wire(self.base.get("PATH", os.defpath)).split(b":")
         paths = [os.path.join(folder, environment.from_wire(named)) for folder in folders]
-        return next((one for one in paths if os.access(one, os.X_OK)), paths[0])
+        return next((one for one in paths if system.access(one, os.X_OK)), paths[0])
 
     def _check_program(self) -> None:
         script = environment.from_wire(self.program.script)

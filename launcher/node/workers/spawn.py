@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import signal
 from contextlib import suppress
 
-from ...common import signals
+from ...common import signals, system
 from ...common.values import NamedTuple
 from .. import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import TypeAlias
+    from typing import NoReturn, TypeAlias
 
     Streams: TypeAlias = tuple[int, int, int]
 
-_F_SETPIPE_SZ = 1031
 _PIPE_SIZE = 256 * 1024
 
 
@@ -99,25 +97,23 @@ def spawn(spec: WorkerSpec) -> Process:
         SpawnFailed: exec (or what comes before it) failed; nothing is left running.
     """
     theirs, ours = pipes()
-    failure, report = os.pipe2(os.O_CLOEXEC)
-    parent = os.getpid()
-    pid = os.fork()
-    if pid == 0:
-        _become(spec, parent, theirs, report)
+    failure, report = system.pipe2(os.O_CLOEXEC)
+    parent = system.getpid()
+    pid = system.fork(lambda: _become(spec, parent, theirs, report))
     for fd in (*theirs, report):
-        os.close(fd)
+        system.close(fd)
     reason = _reason_in(failure)
     if reason:
-        os.waitpid(pid, 0)
+        system.waitpid(pid, 0)
         for fd in ours:
-            os.close(fd)
+            system.close(fd)
         raise SpawnFailed(reason)
     return started(spec, pid, ours)
 
 
 def pipes() -> tuple[Streams, Streams]:
     """Return new pipes for the standard streams of a worker: its own ends, and ours."""
-    stdin, stdout, stderr = (os.pipe2(os.O_CLOEXEC) for _ in range(3))
+    stdin, stdout, stderr = (system.pipe2(os.O_CLOEXEC) for _ in range(3))
     _widen(stdout[1])
     _widen(stderr[1])
     return (stdin[0], stdout[1], stderr[1]), (stdin[1], stdout[0], stderr[0])
@@ -126,39 +122,39 @@ def pipes() -> tuple[Streams, Streams]:
 def started(spec: WorkerSpec, pid: int, ours: Streams) -> Process:
     """Return a worker that was started, given our ends of its pipes."""
     for fd in ours:
-        os.set_blocking(fd, False)
+        system.set_blocking(fd, False)
     return Process(spec, pid, *ours)
 
 
 def _widen(fd: int) -> None:
     """Make a pipe larger, so that a printing worker waits less; the kernel may refuse."""
     with suppress(OSError):
-        fcntl.fcntl(fd, _F_SETPIPE_SZ, _PIPE_SIZE)
+        system.set_pipe_size(fd, _PIPE_SIZE)
 
 
 def _reason_in(fd: int) -> str:
-    with open(fd, "rb") as pipe:
+    with system.open_file(fd, "rb") as pipe:
         return pipe.read().decode("utf-8", "replace")
 
 
-def _become(spec: WorkerSpec, parent: int, streams: Streams, report: int) -> None:
+def _become(spec: WorkerSpec, parent: int, streams: Streams, report: int) -> NoReturn:
     """Turn the forked child into the worker, or report why not and exit; never returns."""
     try:
-        os.setsid()
+        system.setsid()
         processes.die_with_parent(signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
+        if system.getppid() != parent:
+            system.exit_now(1)
         processes.allow_reading(parent)
         _default_signals()
         _take_streams(spec, streams)
-        os.chdir(spec.workdir)
+        system.chdir(spec.workdir)
         if spec.cpus and not spec.prefix:
-            os.sched_setaffinity(0, spec.cpus)
+            system.sched_setaffinity(0, spec.cpus)
         command = [*spec.prefix, *spec.argv]
-        os.execvpe(command[0], command, _environment(spec))
+        system.execvpe(command[0], command, _environment(spec))
     except BaseException as error:
-        os.write(report, _reason(spec, error).encode("utf-8", "replace"))
-    os._exit(127)
+        system.write(report, _reason(spec, error).encode("utf-8", "replace"))
+    system.exit_now(127)
 
 
 def _environment(spec: WorkerSpec) -> Mapping[bytes, bytes]:
@@ -172,8 +168,8 @@ def _default_signals() -> None:
     """Give the worker the signal dispositions and mask of a fresh login."""
     for number in signals.changed():
         with suppress(OSError):  # it cannot be changed, or the C library reserves it
-            signal.signal(number, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+            system.set_handler(number, signal.SIG_DFL)
+    system.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
 def _take_streams(spec: WorkerSpec, streams: Streams) -> None:
@@ -181,11 +177,11 @@ def _take_streams(spec: WorkerSpec, streams: Streams) -> None:
     if spec.stdin >= 0:
         stdin = spec.stdin
     elif not spec.keep_stdin:
-        stdin = os.open(os.devnull, os.O_RDONLY)
+        stdin = system.open_fd(os.devnull, os.O_RDONLY)
     for fd, stream in enumerate((stdin, stdout, stderr)):
-        os.dup2(stream, fd, inheritable=True)
+        system.dup2(stream, fd, inheritable=True)
     for fd in spec.fds:
-        os.set_inheritable(fd, True)
+        system.set_inheritable(fd, True)
 
 
 def _reason(spec: WorkerSpec, error: BaseException) -> str:

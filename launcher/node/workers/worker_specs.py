@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from ...common import system
 from ...specs import environment
 from .. import hook, leftovers
 from ..binding import apply
@@ -147,7 +148,7 @@ class WorkerSpecs:
 
     def _place(self, slots: Sequence[Slot], local: int) -> dict[str, str]:
         """Return the variables that follow from a worker's place on this node."""
-        setup, owners = self._setup, map(leftovers.identity, (os.getpid(), os.getppid()))
+        setup, owners = self._setup, map(leftovers.identity, (system.getpid(), system.getppid()))
         variables = self._mask(slots, local)
         variables |= self._equipment.variables(local, {**setup.base, **setup.task.env})
         return variables | {"DSRUN_NODE_LAUNCHER": ",".join(owners)}

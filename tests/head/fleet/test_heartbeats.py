@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import End
 from dsrun.launcher.head.fleet.events import NodeSent, NodeSilent
@@ -52,7 +52,7 @@ def test_silence_counts_from_the_end_of_a_suspension(
     def sleep(_pid: int, _number: int) -> None:
         job.clock.now += 1000.0
 
-    monkeypatch.setattr(os, "kill", sleep)
+    monkeypatch.setattr(system, "kill", sleep)
     job.fleet.suspend()
     job.go(1.0, silent=["n0"])
     assert job.clock.now > 1000.0

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.suspension import HOLD_TIMEOUT, Suspension
 
@@ -26,7 +27,7 @@ class Job:
             self.clock.loop, lambda: [node.connection for node in self.nodes], self.resumed
         )
         self.slept = self.awake = 0
-        monkeypatch.setattr(os, "kill", self.kill)
+        monkeypatch.setattr(system, "kill", self.kill)
 
     def kill(self, pid: int, number: int) -> None:
         assert (pid, number) == (os.getpid(), 19)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Done
-from dsrun.launcher.head.run import run_node
 from dsrun.launcher.head.run.run_node import OVERDRAFT, assigned, members
 
 from ...support.run_nodes import SentNode, plan_of, sent_nodes
@@ -42,7 +41,7 @@ def test_a_rank_of_another_node_is_none_of_its_own() -> None:
 def test_its_wall_clock_is_between_those_of_request_and_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run_node, "time", SimpleNamespace(time=lambda: 1000.0))
+    monkeypatch.setattr(system, "time", lambda: 1000.0)
     node = second()
     node.read_wall(1005.0, 2.0)
     assert node.ahead == (5.0, 7.0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.node.deaths import disks
 
 MOUNTS = """\
@@ -57,7 +58,7 @@ def test_the_first_full_one(
     found: str,
 ) -> None:
     fake = FakeDisks(full)
-    monkeypatch.setattr(os, "statvfs", fake.statvfs)
+    monkeypatch.setattr(system, "statvfs", fake.statvfs)
     assert disks.full(output, "/work", environ, root).startswith(found)
     assert bool(disks.full(output, "/work", environ, root)) is bool(found)
 
@@ -66,7 +67,7 @@ def test_one_that_may_not_answer_is_asked_only_if_the_worker_has_named_it(
     monkeypatch: pytest.MonkeyPatch, root: str
 ) -> None:
     fake = FakeDisks()
-    monkeypatch.setattr(os, "statvfs", fake.statvfs)
+    monkeypatch.setattr(system, "statvfs", fake.statvfs)
     disks.full("", "/work", {"HOME": "/data/home"}, root)
     assert "/data" not in fake.asked
     disks.full("'/data/x'", "/work", {}, root)
@@ -75,5 +76,5 @@ def test_one_that_may_not_answer_is_asked_only_if_the_worker_has_named_it(
 
 def test_files_may_be_used_up(monkeypatch: pytest.MonkeyPatch, root: str) -> None:
     none = os.statvfs_result((4096, 4096, 99, 99, 99, 9, 0, 0, 0, 255))
-    monkeypatch.setattr(os, "statvfs", lambda _: none)
+    monkeypatch.setattr(system, "statvfs", lambda _: none)
     assert disks.full("", "/work", {}, root) == "/ (ext4) is full: it can have no more files"

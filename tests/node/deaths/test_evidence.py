@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dsrun.launcher.common import system
 from dsrun.launcher.node.deaths import evidence, memory
 from dsrun.launcher.node.deaths.evidence import Seen, of_output, shared_memory
 from dsrun.launcher.node.deaths.memory import Kills
@@ -98,7 +99,7 @@ def test_a_small_or_full_shared_memory(
     monkeypatch: pytest.MonkeyPatch, total: int, free: int, found: str
 ) -> None:
     stat = os.statvfs_result((1 << 20, 1 << 20, total, free, free, 9, 9, 9, 0, 255))
-    monkeypatch.setattr(os, "statvfs", lambda _: stat)
+    monkeypatch.setattr(system, "statvfs", lambda _: stat)
     texts = list(shared_memory())
     assert [found in text for text in texts] == [True] * bool(found)
     assert ["is full" in text for text in texts] == [free * 100 < total] * bool(found)
@@ -110,6 +111,6 @@ def test_an_output_that_shows_no_such_error(monkeypatch: pytest.MonkeyPatch) -> 
     def never(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(os, "statvfs", never)
-    monkeypatch.setattr(os, "listdir", never)
+    monkeypatch.setattr(system, "statvfs", never)
+    monkeypatch.setattr(system, "listdir", never)
     assert of_output(worker(), "ValueError: boom") == []
