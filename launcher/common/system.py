@@ -9,6 +9,7 @@ belong here. `use` puts another system in place of this one.
 
 from __future__ import annotations
 
+import _socket
 import builtins
 import os
 import select
@@ -43,6 +44,9 @@ open_fd = os.open
 open_file = builtins.open
 epoll = select.epoll
 poll = select.poll
+
+# A socket without the part of `socket` that is written in Python, which takes longer to import.
+plain_socket = _socket.socket
 
 # Processes.
 execvpe = os.execvpe
@@ -111,6 +115,17 @@ def socketpair(kind: int) -> tuple[sockets.socket, sockets.socket]:
     from socket import socketpair as new
 
     return new(type=kind)
+
+
+def addresses_of(host: str) -> set[str]:
+    """Return the addresses of a host, as the resolver has them (socket.getaddrinfo).
+
+    Raises:
+        OSError: it has none.
+    """
+    from socket import getaddrinfo
+
+    return {str(info[4][0]) for info in getaddrinfo(host, None)}
 
 
 def send_fds(line: sockets.socket, buffers: Sequence[bytes], fds: Sequence[int]) -> int:

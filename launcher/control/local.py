@@ -20,7 +20,6 @@ from _socket import (
     SO_PEERCRED,
     SOCK_STREAM,
     SOL_SOCKET,
-    socket,
 )
 
 from ..common import system
@@ -29,6 +28,7 @@ from .stream import READ_SIZE, FrameStream, NotFrames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Sequence
 
 JOB, HOLD = "job", "hold"
@@ -73,7 +73,7 @@ def listener(kind: str, name: str) -> socket:
     Raises:
         OSError: it cannot be made; EADDRINUSE if any process of any user has this name.
     """
-    made = socket(AF_UNIX, SOCK_STREAM)
+    made = system.plain_socket(AF_UNIX, SOCK_STREAM)
     try:
         made.setblocking(False)
         made.bind(f"\0{address(kind, name)}")

@@ -7,9 +7,9 @@ A child that cannot be killed is left to the kernel; no other is forked before i
 from __future__ import annotations
 
 import json
-import os
 
 from ...accelerator.hardware import nvml
+from ..common import system
 from ..control.job_messages import DeviceUsage
 from .blocking import Apart
 
@@ -54,7 +54,7 @@ class DeviceQuestion:
     def ask(self, answered: Callable[[Devices], None]) -> None:
         """Call `answered` with the devices, () if they do not answer in time."""
         asking = self._call is not None and self._call.asking
-        if (self.pid and not asking) or not os.path.exists(self._driver):
+        if (self.pid and not asking) or not system.exists(self._driver):
             answered(())
             return
         self._waiting.append(answered)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 
 from .. import __version__
 from ..common import executable, system
@@ -29,7 +28,7 @@ def host_problem(name: str) -> str:
     if same_host(name, here) or same_host(name, os.environ.get("SLURMD_NODENAME", here)):
         return ""
     try:
-        addresses = {str(info[4][0]) for info in socket.getaddrinfo(name, None)}
+        addresses = system.addresses_of(name)
     except OSError:
         return ""
     if addresses & set(own_addresses()) or all(one.startswith("127.") for one in addresses):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 from pathlib import Path
 
@@ -93,14 +92,14 @@ def test_versions() -> None:
 def test_hosts(
     monkeypatch: pytest.MonkeyPatch, name: str, found: list[str] | None, right: bool
 ) -> None:
-    def resolved(asked: str, port: object) -> list[tuple[object, ...]]:
-        assert (asked, port) == (name, None)
+    def resolved(asked: str) -> set[str]:
+        assert asked == name
         if found is None:
             raise OSError("no such name")
-        return [(0, 0, 0, "", (address, 0)) for address in found]
+        return set(found)
 
     monkeypatch.setenv("SLURMD_NODENAME", "slurms-name")
-    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    monkeypatch.setattr(system, "addresses_of", resolved)
     monkeypatch.setattr(preflight, "own_addresses", lambda: ("192.0.2.7",))
     here = os.uname().nodename
     problem = f"the engine started its node launcher on another host, {here}"

@@ -8,7 +8,7 @@ Whatever a caller sends, it loses at most its own connection.
 from __future__ import annotations
 
 # The C part of `socket`, as in control/local.
-from _socket import SO_ACCEPTCONN, SOL_SOCKET, socket
+from _socket import SO_ACCEPTCONN, SOL_SOCKET
 from contextlib import suppress
 
 from ...common import system
@@ -18,6 +18,7 @@ from ...control.connection import Connection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _socket import socket
     from collections.abc import Callable, Mapping
     from typing import Any, TypeAlias
 
@@ -197,7 +198,7 @@ class LocalServer:
             self._loop.remove(self._listener.fileno())
             self._loop.call_later(REST, self._listen)
             return
-        line = socket(fileno=fd)
+        line = system.plain_socket(fileno=fd)
         if len(self.callers) < MOST_CALLERS and local.trusted(line):
             caller = self._admit(line)
             self._loop.call_later(PATIENCE, lambda: None if caller.asked else caller.close())

@@ -64,10 +64,9 @@ class Console:
         # Where both are one file, one writer keeps their order.
         self._sinks = {1: 1, 2: 1 if _same(*fds) else 2}
         given = {1: fds[0], 2: fds[1]}
-        self._writers = {
-            sink: Writer(given[sink], self._failed(sink), owned=fds != OWN)
-            for sink in {*self._sinks.values()}
-        }
+        owned = fds != OWN
+        used = sorted({*self._sinks.values()})
+        self._writers = {one: Writer(given[one], self._failed(one), owned=owned) for one in used}
         self._unused = fds[1] if fds != OWN and 2 not in self._writers else -1
         sinks = self._sinks.items()
         self._terminals = {stream: system.isatty(given[sink]) for stream, sink in sinks}

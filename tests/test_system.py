@@ -1,0 +1,73 @@
+"""The modules that run in simulated worlds ask the operating system in one place."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+import pytest
+
+from .support.checkout import CHECKOUT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FOLDERS = (
+    *("node", "node/workers", "node/elastic", "node/deaths"),
+    *("head/fleet", "head/run", "head/elastic", "head/hold", "head/output", "head/local"),
+    *("head/report", "head/watch"),
+)
+"""Folders of `launcher` whose modules run in worlds."""
+
+ALONE = ("common/loop.py", "control/connection.py", "control/stream.py", "control/local.py")
+
+ASIDE = {
+    *("node/call.py", "node/join.py", "node/interfaces.py", "node/links.py", "node/probes.py"),
+    *("node/reach.py", "node/sock_diag.py", "node/venv.py", "node/engine_task.py"),
+    *("node/elastic/agent.py", "node/elastic/agent_process.py", "node/elastic/shim.py"),
+    *("node/elastic/torch_agent.py", "node/elastic/commands.py", "node/workers/calls.py"),
+    *("head/fleet/listener.py", "head/fleet/callers.py", "head/fleet/authentication.py"),
+    *("head/run/first_node.py", "head/run/requeue.py", "head/run/dial_in.py"),
+    *("head/elastic/host_watch.py", "head/hold/serve.py", "head/watch/time_limit.py"),
+}
+"""What stays outside: TLS and networks, torch's agent, shells, programs of users, process times."""
+
+MODULES = {"os", "signal", "time", "threading", "select", "random", "socket", "fcntl", "ctypes"}
+
+PURE = {
+    *("os.fsencode", "os.fsdecode", "os.strerror", "os.waitstatus_to_exitcode", "os.sysconf"),
+    *("os.sched_param", "os.cpu_count", "os.WCOREDUMP"),
+    "os.path.expanduser",
+    *(f"os.path.{one}" for one in ("join", "dirname", "basename", "abspath", "split", "normpath")),
+    *("os.path.commonpath", "os.path.isabs", "os.path.realpath", "os.path.expandvars"),
+    *("signal.Signals", "socket.inet_pton", "socket.inet_ntop", "socket.inet_ntoa"),
+}
+"""Functions without an effect that a world would have to know of."""
+
+
+def modules() -> list[Path]:
+    """Return the modules that run in worlds."""
+    launcher = CHECKOUT / "launcher"
+    every = [path for one in FOLDERS for path in sorted((launcher / one).glob("*.py"))]
+    found = [*every, *(launcher / one for one in ALONE)]
+    return [path for path in found if str(path.relative_to(launcher)) not in ASIDE]
+
+
+def calls(tree: ast.AST) -> Iterator[str]:
+    """Yield the functions of these modules that are called, as text."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if name in {"open", "socket"} or (name.partition(".")[0] in MODULES and "." in name):
+                yield name
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(CHECKOUT)))
+def test_it_calls_the_operating_system_through_one_module(path: Path) -> None:
+    found = {name for name in calls(ast.parse(path.read_text())) if name not in PURE}
+    assert {name for name in found if not name.startswith("os.environ")} == set()
+
+
+def test_what_stays_outside_is_there() -> None:
+    assert [one for one in ASIDE if not (CHECKOUT / "launcher" / one).exists()] == []
