@@ -190,7 +190,7 @@ def poll_times_out(s: Any) -> list[object]:
     poll = s.poll()
     poll.register(reader, select.POLLIN)
     began = s.monotonic()
-    return [poll.poll(50), 0.049 < s.monotonic() - began]
+    return [poll.poll(50), s.monotonic() - began > 0.049]
 
 
 def socket_stream(s: Any) -> list[object]:
@@ -314,14 +314,12 @@ def listening_rows(s: Any) -> list[object]:
     one = s.socket(socket.AF_INET, socket.SOCK_STREAM)
     one.bind(("", 0))
     port = one.getsockname()[1]
-    seen = []
+    seen: list[object] = []
     for _ in range(2):
         with s.open_file("/proc/net/tcp", encoding="ascii") as file:
             rows = [line.split() for line in file][1:]
-        seen.append(
-            [row[3] for row in rows if int(row[1].rpartition(":")[2], 16) == port]
-            and [row[7] == str(s.getuid()) for row in rows if row[1].endswith(f":{port:04X}")]
-        )
+        ours = [row for row in rows if row[1].endswith(f":{port:04X}")]
+        seen.append([(row[3], row[7] == str(s.getuid()), len(row) > 9) for row in ours])
         one.listen(1)
     return seen
 
@@ -476,10 +474,11 @@ def stopped_child(s: Any) -> list[object]:
     other, back = s.pipe2(0)
 
     def child() -> None:
+        s.close(writer)
         while block := s.read(reader, 1):
             s.write(back, block)
 
-    pid = fork(s, lambda: [s.close(writer), child()])
+    pid = fork(s, child)
     s.kill(pid, signal.SIGSTOP)
     s.write(writer, b"x")
     poll = s.poll()
@@ -623,7 +622,7 @@ def main() -> None:
             os.write(writer, json.dumps(plain(scenario(system))).encode())
             os._exit(0)
         os.close(writer)
-        with open(reader, "rb") as file:
+        with system.open_file(reader, "rb") as file:
             seen[name] = json.loads(file.read() or b'"failed"')
         os.wait()
     print(json.dumps(seen))

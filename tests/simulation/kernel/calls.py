@@ -300,9 +300,21 @@ def all_calls(kernel: Kernel) -> dict[str, Callable[..., Any]]:
             DescriptorCalls, FileCalls, ProcessCalls, SignalCalls, ClockCalls, SocketCalls
         )
     ]  # fmt: skip
-    return {
+    calls = {
         name: getattr(group, name)
         for group in groups
         for name in dir(group)
         if not name.startswith("_")
     }
+    if kernel.trace is None:
+        return calls
+    return {name: _traced(kernel, name, call) for name, call in calls.items()}
+
+
+def _traced(kernel: Kernel, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def traced(*args: Any, **options: Any) -> Any:
+        if kernel.trace is not None:
+            kernel.trace(kernel.current, name, args)
+        return call(*args, **options)
+
+    return traced

@@ -33,11 +33,13 @@ class Description:
         entries: where epolls wait for it.
         inode: its number in /proc.
         pollable: whether epoll takes it.
+        is_folder: whether it is a folder of a file system.
     """
 
     kind = ""
     mode = stat.S_IFIFO | 0o600
     pollable = True
+    is_folder = False
 
     def __init__(self, inode: int, flags: int = 0) -> None:
         self.inode = inode

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 from typing import IO, TYPE_CHECKING, Any, cast
+
+from .process import error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,6 +121,9 @@ def open_file(
         fd = opener(file, flags)
     else:
         fd = kernel.system_open(file, flags, 0o666)
+        if kernel.process.get(fd).is_folder:
+            kernel.process.remove(fd)
+            raise error(errno.EISDIR, file)
     raw = _Raw(kernel, fd, plain, closefd)
     raw.name = file
     if buffering == 0:

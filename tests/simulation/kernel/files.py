@@ -100,6 +100,7 @@ class OpenFile(Description):
         self.path = path
         self.offset = 0
         self.mode = node.mode
+        self.is_folder = node.is_folder
 
     def try_read(self, size: int) -> bytes | None:
         """Read at the offset."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import signal
+import socket
 from typing import TYPE_CHECKING
 
 from .files import Files
 from .process import Process, error
+from .sockets import TcpSocket
 
 if TYPE_CHECKING:
     from .kernel import Kernel
-    from .sockets import TcpSocket
 
 PIDS = 4096
 """How many pids there are: few, so that they are soon used again."""
@@ -44,13 +45,17 @@ class Host:
         self.on = True
         self.uptime = chance.uniform(100.0, 1e6)
         self.wall = chance.uniform(-1.0, 1.0)
-        self.boot_id = f"{chance.getrandbits(128):032x}"
-        self.last_pid = chance.randrange(FIRST_PID, pids)
         self.processes: dict[int, Process] = {}
         self.ports: dict[int, list[TcpSocket]] = {}
         self.most_processes = pids - FIRST_PID
         self.files = Files(kernel)
         self.load = 0.0
+        self._start()
+
+    def _start(self) -> None:
+        """Begin with a boot id and with process 1, which reaps."""
+        self.boot_id = f"{self.kernel.random.getrandbits(128):032x}"
+        self.last_pid = self.kernel.random.randrange(FIRST_PID, self.pids)
         self.init = Process(self, 1, None)
         self.init.uid, self.init.role, self.init.name = 0, "stranger", "init"
         self.init.subreaper = True
@@ -134,6 +139,27 @@ class Host:
     def kill(self, pid: int) -> None:
         """Send SIGKILL, as the world."""
         self.signal(pid, signal.SIGKILL)
+
+    def power_on(self) -> None:
+        """Start again after `power_off`; its files are still there."""
+        self.on = True
+        self.uptime = 10.0 - self.kernel.now
+        self._start()
+
+    def hold_port(self, process: Process, port: int = 0, *, listening: bool = True) -> int:
+        """Let a process hold a port, any free one for 0; return it.
+
+        Raises:
+            OSError: it is taken.
+        """
+        inode = self.kernel.descriptors.inode()
+        one = TcpSocket(inode, self, socket.AF_INET, process.uid)
+        one.reuse = True
+        one.bind("", port)
+        if listening:
+            one.listen()
+        process.install(one)
+        return one.port
 
     def power_off(self) -> None:
         """Lose all processes; nobody is told, and links go silent."""

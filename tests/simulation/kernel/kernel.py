@@ -34,7 +34,8 @@ class Kernel(Scheduler):
         programs: returns what runs when a process executes a file; raises OSError as execve(2).
         roles: is called for each new process, with what it will run, before it is recorded; it may
             set the role and name.
-        trace: is told each system call, if it is there.
+        trace: is told the process, name and arguments of each system call, if it is there when
+            `calls` is called.
         crashes: processes that ended by an exception of their code, and the exception.
     """
 
@@ -48,6 +49,7 @@ class Kernel(Scheduler):
         self.record: Callable[[str, str, dict[str, Any]], object] | None = None
         self.programs: Programs = no_programs
         self.roles: Callable[[Process, Program], object] | None = None
+        self.trace: Callable[[Process | None, str, tuple[object, ...]], object] | None = None
         self.crashes: list[tuple[Process, BaseException]] = []
         self._objects = 0
 

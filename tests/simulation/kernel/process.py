@@ -96,6 +96,11 @@ class Process:
         return f"<{self.host.name} {self.pid} {self.role} {self.name}>"
 
     @property
+    def descriptors(self) -> int:
+        """How many descriptors it has open."""
+        return len(self.slots)
+
+    @property
     def ppid(self) -> int:
         """The pid of the parent, 0 for none."""
         return self.parent.pid if self.parent is not None else 0

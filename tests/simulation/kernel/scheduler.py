@@ -123,6 +123,7 @@ class Scheduler:
         self._count = 0
         self._corpses: list[Task] = []
         self._chance = self.random.random
+        self._stopping = False
 
     def at(self, seconds: float, call: Callable[[], object]) -> Event:
         """Call something so many seconds from now."""
@@ -139,15 +140,20 @@ class Scheduler:
     def run(self, until: float = math.inf) -> None:
         """Run until nothing is left to do, or this time."""
         events = self._events
-        while events and events[0][0] <= until:
+        self._stopping = False
+        while events and events[0][0] <= until and not self._stopping:
             time, _, event = heapq.heappop(events)
             if event.call is not None:
                 self.now = max(self.now, time)
                 event.call()
                 if self._corpses:
                     self.unwind()
-        if until < math.inf:
+        if until < math.inf and not self._stopping:
             self.now = max(self.now, until)
+
+    def stop(self) -> None:
+        """Let `run` return after the event that is being handled."""
+        self._stopping = True
 
     def switch_to(self, task: Task) -> None:
         """Run a task until it waits."""

@@ -165,9 +165,10 @@ class TcpSocket(Description):
 
     def closed(self) -> None:
         """Release the port."""
-        if self.port:
-            self.host.ports[self.port].remove(self)
-            if not self.host.ports[self.port]:
+        holders = self.host.ports.get(self.port, [])
+        if self in holders:
+            holders.remove(self)
+            if not holders:
                 del self.host.ports[self.port]
 
     def events(self) -> int:
