@@ -1,0 +1,235 @@
+"""Sockets: connected pairs, and TCP sockets that hold ports."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import stat
+from collections import deque
+from typing import TYPE_CHECKING
+
+from .descriptors import ERR, HUP, IN, OUT, RDHUP, Description
+from .process import error
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .host import Host
+    from .process import Process
+
+SEND_BUFFER = 212992
+KIND = 0xF
+"""The bits of a socket's kind; the others are flags."""
+
+
+class PairEnd(Description):
+    """One end of a socket pair.
+
+    Attributes:
+        kind_of: SOCK_STREAM or SOCK_SEQPACKET.
+        peer: the other end, None once it is closed.
+        arrived: messages, with the descriptions that came with them.
+        waiting: bytes that the other end has not read yet.
+    """
+
+    kind = "socket"
+    mode = stat.S_IFSOCK | 0o777
+
+    def __init__(self, inode: int, kind_of: int, flags: int, uid: int) -> None:
+        super().__init__(inode, os.O_RDWR | flags)
+        self.kind_of = kind_of
+        self.uid = uid
+        self.peer: PairEnd | None = None
+        self.arrived: deque[tuple[bytes, list[Description]]] = deque()
+        self.room = SEND_BUFFER
+        self.waiting = 0
+        self.no_more = self.shut = False
+        self.failed = 0
+
+    def closed(self) -> None:
+        """Tell the other end; what was not read is lost."""
+        if self.peer is not None:
+            peer, self.peer = self.peer, None
+            peer.peer = None
+            peer.no_more = True
+            peer.waiting = 0
+            peer.failed = errno.ECONNRESET if self.arrived else 0
+            peer.changed()
+        for _, descriptions in self.arrived:
+            for one in descriptions:
+                one.drop()
+        self.arrived.clear()
+
+    def events(self) -> int:
+        """Return what it is ready for."""
+        found = IN if self.arrived or self.no_more else 0
+        found |= RDHUP if self.no_more else 0
+        found |= OUT if self.waiting * 4 <= self.room else 0
+        found |= HUP if self.peer is None or (self.no_more and self.shut) else 0
+        return found | (ERR if self.failed else 0)
+
+    def try_read(self, size: int) -> bytes | None:
+        """Read data; descriptions that came with it are lost."""
+        found = self.receive(size)
+        if found is None:
+            return None
+        for one in found[1]:
+            one.drop()
+        return found[0]
+
+    def receive(self, size: int) -> tuple[bytes, list[Description]] | None:
+        """Return a message, or part of the stream, with its descriptions."""
+        if not self.arrived:
+            if self.failed:
+                number, self.failed = self.failed, 0
+                raise error(number)
+            return (b"", []) if self.no_more else None
+        data, descriptions = self.arrived.popleft()
+        found, rest = data[:size], data[size:]
+        while self.kind_of == socket.SOCK_STREAM and not rest and self.arrived:
+            if len(found) == size or descriptions or self.arrived[0][1]:
+                break
+            more, _ = self.arrived.popleft()
+            cut = size - len(found)
+            found, rest = found + more[:cut], more[cut:]
+        if rest and self.kind_of == socket.SOCK_STREAM:
+            self.arrived.appendleft((rest, []))
+        if self.peer is not None:
+            read = len(found) if self.kind_of == socket.SOCK_STREAM else len(data)
+            self.peer.waiting -= read
+            self.peer.changed()
+        return found, descriptions
+
+    def try_write(self, data: bytes) -> int | None:
+        """Send data."""
+        return self.send(data, ())
+
+    def send(self, data: bytes, descriptions: Sequence[Description]) -> int | None:
+        """Send data with descriptions."""
+        if self.failed:
+            number, self.failed = self.failed, 0
+            raise error(errno.EPIPE if number == errno.ECONNRESET else number)
+        if self.peer is None or self.shut:
+            raise error(errno.EPIPE)
+        room = self.room - self.waiting
+        stream = self.kind_of == socket.SOCK_STREAM
+        if not stream and len(data) > self.room:
+            raise error(errno.EMSGSIZE)
+        if room <= 0 or (not stream and len(data) > room):
+            return None
+        data = data[:room]
+        if data or not stream:
+            for one in descriptions:
+                one.refs += 1
+            self.peer.arrived.append((data, [*descriptions]))
+            self.waiting += len(data)
+            self.peer.changed()
+        return len(data)
+
+    def shutdown(self, how: int) -> None:
+        """End one direction, or both."""
+        if self.peer is None:
+            raise error(errno.ENOTCONN)
+        if how in {socket.SHUT_WR, socket.SHUT_RDWR}:
+            self.shut = self.peer.no_more = True
+        if how in {socket.SHUT_RD, socket.SHUT_RDWR}:
+            self.no_more = self.peer.shut = True
+        self.changed()
+        self.peer.changed()
+
+
+def pair(inodes: tuple[int, int], kind: int, uid: int) -> tuple[PairEnd, PairEnd]:
+    """Return two connected ends."""
+    flags = os.O_NONBLOCK if kind & socket.SOCK_NONBLOCK else 0
+    one, other = (PairEnd(inode, kind & KIND, flags, uid) for inode in inodes)
+    one.peer, other.peer = other, one
+    return one, other
+
+
+class TcpSocket(Description):
+    """A TCP socket: it can hold a port and listen there, but has no connections."""
+
+    kind = "socket"
+    mode = stat.S_IFSOCK | 0o777
+
+    def __init__(self, inode: int, host: Host, family: int, uid: int) -> None:
+        super().__init__(inode, os.O_RDWR)
+        self.host = host
+        self.family = family
+        self.uid = uid
+        self.address = ""
+        self.port = 0
+        self.listening = self.reuse = False
+        self.failed = 0
+
+    def closed(self) -> None:
+        """Release the port."""
+        holders = self.host.ports.get(self.port, [])
+        if self in holders:
+            holders.remove(self)
+            if not holders:
+                del self.host.ports[self.port]
+
+    def events(self) -> int:
+        """Return what it is ready for: nothing while it listens."""
+        return 0 if self.listening else OUT | HUP
+
+    def bind(self, address: str, port: int) -> None:
+        """Take a port, any free one for 0.
+
+        Raises:
+            OSError: it is taken.
+        """
+        if self.port:
+            raise error(errno.EINVAL)
+        self.address = "" if address in {"", "0.0.0.0", "::"} else address
+        port = port or self.host.free_port()
+        if self._conflict(port):
+            raise error(errno.EADDRINUSE)
+        self.port = port
+        self.host.ports.setdefault(port, []).append(self)
+
+    def listen(self) -> None:
+        """Listen at the port.
+
+        Raises:
+            OSError: another socket does.
+        """
+        if not self.port:
+            self.bind("", 0)
+        if not self.listening and self._conflict(self.port):
+            raise error(errno.EADDRINUSE)
+        self.listening = True
+        self.changed()
+
+    def _conflict(self, port: int) -> bool:
+        """Return whether another socket forbids this one to have a port (socket(7))."""
+        for other in self.host.ports.get(port, ()):
+            overlap = not self.address or not other.address or self.address == other.address
+            allowed = self.reuse and other.reuse and not other.listening
+            if other is not self and overlap and not allowed:
+                return True
+        return False
+
+
+def row(number: int, one: TcpSocket) -> str:
+    """Return a socket as /proc/net/tcp has it."""
+    ipv6 = one.family == socket.AF_INET6
+    nowhere = "0" * (32 if ipv6 else 8)
+    address = nowhere
+    if one.address and not ipv6:
+        address = socket.inet_aton(one.address)[::-1].hex().upper()
+    return (
+        f"{number:4}: {address}:{one.port:04X} {nowhere}:0000 0A 00000000:00000000 00:00000000"
+        f" 00000000 {one.uid:5}        0 {one.inode} 1 0000000000000000 100 0 0 10 0\n"
+    )
+
+
+def named(process: Process, fds: Sequence[int]) -> list[Description]:
+    """Return what descriptors refer to.
+
+    Raises:
+        OSError: one is not open.
+    """
+    return [process.get(fd) for fd in fds]
