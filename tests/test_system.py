@@ -23,7 +23,7 @@ FOLDERS = (
 ALONE = ("common/loop.py", "control/connection.py", "control/stream.py", "control/local.py")
 
 ASIDE = {
-    *("node/call.py", "node/join.py", "node/interfaces.py", "node/links.py", "node/probes.py"),
+    *("node/call.py", "node/join.py", "node/interfaces.py", "node/links.py"),
     *("node/reach.py", "node/sock_diag.py", "node/venv.py", "node/engine_task.py"),
     *("node/elastic/agent.py", "node/elastic/agent_process.py", "node/elastic/shim.py"),
     *("node/elastic/torch_agent.py", "node/elastic/commands.py", "node/workers/calls.py"),
@@ -41,7 +41,14 @@ PURE = {
     "os.path.expanduser",
     *(f"os.path.{one}" for one in ("join", "dirname", "basename", "abspath", "split", "normpath")),
     *("os.path.commonpath", "os.path.isabs", "os.path.realpath", "os.path.expandvars"),
-    *("signal.Signals", "socket.inet_pton", "socket.inet_ntop", "socket.inet_ntoa"),
+    # Of the resolver, only what needs no name service: it asks for AI_NUMERICHOST.
+    *(
+        "socket.getaddrinfo",
+        "signal.Signals",
+        "socket.inet_pton",
+        "socket.inet_ntop",
+        "socket.inet_ntoa",
+    ),
 }
 """Functions without an effect that a world would have to know of."""
 

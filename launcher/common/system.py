@@ -128,6 +128,18 @@ def addresses_of(host: str) -> set[str]:
     return {str(info[4][0]) for info in getaddrinfo(host, None)}
 
 
+def resolve(host: str, port: int) -> tuple[int, tuple[object, ...]]:
+    """Return the family and the socket address of a host (socket.getaddrinfo).
+
+    Raises:
+        OSError: the name does not resolve.
+    """
+    from socket import SOCK_STREAM, getaddrinfo
+
+    family, _, _, _, target = getaddrinfo(host, port, type=SOCK_STREAM)[0]
+    return family, target
+
+
 def send_fds(line: sockets.socket, buffers: Sequence[bytes], fds: Sequence[int]) -> int:
     """Send bytes and descriptors (socket.send_fds)."""
     from socket import send_fds as send

@@ -15,6 +15,7 @@ from collections import deque
 from contextlib import suppress
 from functools import partial
 
+from ..common import system
 from ..common.errors import reason
 from ..control import frames, messages
 from . import processes
@@ -22,7 +23,7 @@ from . import processes
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from typing import Any, TypeAlias
+    from typing import Any, NoReturn, TypeAlias
 
     from ..common.loop import Loop
 
@@ -140,7 +141,7 @@ class Probe:
     def _connect(self, at: int, family: int, target: Target) -> None:
         self.verdicts[at] = NO_ANSWER
         try:
-            one = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+            one = system.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         except OSError as error:
             self.verdicts[at] = reason(error)
             return
@@ -190,18 +191,16 @@ class Resolver:
         self._loop = loop
         self._resolved = resolved
         self._data = b""
-        self._fd, theirs = os.pipe2(os.O_CLOEXEC)
-        parent = os.getpid()
+        self._fd, theirs = system.pipe2(os.O_CLOEXEC)
+        parent = system.getpid()
         try:
-            self.pid = os.fork()
+            self.pid = system.fork(lambda: _resolve(name, port, theirs, parent))
         except OSError:
-            os.close(self._fd)
-            os.close(theirs)
+            system.close(self._fd)
+            system.close(theirs)
             raise
-        if self.pid == 0:
-            _resolve(name, port, theirs, parent)
-        os.close(theirs)
-        os.set_blocking(self._fd, False)
+        system.close(theirs)
+        system.set_blocking(self._fd, False)
         loop.add_reader(self._fd, self._read)
 
     def close(self) -> None:
@@ -211,13 +210,13 @@ class Resolver:
 
     def _close(self) -> None:
         self._loop.remove(self._fd)
-        os.close(self._fd)
+        system.close(self._fd)
         # Immediately, so that no group of workers takes it for one of its orphans.
         with suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+            system.waitpid(self.pid, 0)
 
     def _read(self) -> None:
-        data = os.read(self._fd, 65536)
+        data = system.read(self._fd, 65536)
         self._data += data
         if not data:
             self._close()
@@ -237,20 +236,20 @@ def _numeric(address: str, port: int) -> tuple[int, Target]:
     return info[0], info[4]
 
 
-def _resolve(name: str, port: int, answer: int, parent: int) -> None:
-    """Write what a name resolves to, as JSON, and end; never returns."""
+def _resolve(name: str, port: int, answer: int, parent: int) -> NoReturn:
+    """Write what a name resolves to, as JSON, and end."""
     try:
-        signal.set_wakeup_fd(-1)  # the pipe is the parent's as well
+        system.set_wakeup_fd(-1)  # the pipe is the parent's as well
         processes.die_with_parent(signal.SIGKILL)
-        if os.getppid() == parent:
-            os.write(answer, json.dumps(_resolution(name, port)).encode())
+        if system.getppid() == parent:
+            system.write(answer, json.dumps(_resolution(name, port)).encode())
     finally:
-        os._exit(0)
+        system.exit_now(0)
 
 
 def _resolution(name: str, port: int) -> tuple[str, int, Target]:
     try:
-        family, _, _, _, target = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)[0]
+        family, target = system.resolve(name, port)
     except OSError as error:
         return f"does not resolve ({error.strerror})", 0, ()
     return "", family, target

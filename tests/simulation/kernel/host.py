@@ -29,6 +29,7 @@ class Host:
     """One machine.
 
     Attributes:
+        address: in the network of all hosts.
         processes: its processes by pid, zombies included.
         boot: when it was started, in seconds of the world.
         wall: what its time of day is ahead of the world's.
@@ -40,6 +41,7 @@ class Host:
         chance = kernel.random
         self.kernel = kernel
         self.name = name
+        self.address = f"10.0.0.{len(kernel.hosts) + 1}"
         self.pids = pids
         self.cpus = cpus
         self.on = True

@@ -123,6 +123,11 @@ class Socket:
             return self.type
         return bytes(length) if length else 0
 
+    def connect(self, address: tuple[Any, ...]) -> None:
+        """Connect to a port of a host, by its address."""
+        self._kernel.enter()
+        self._tcp().connect(str(address[0]), int(address[1]))
+
     def bind(self, address: tuple[Any, ...]) -> None:
         """Take a port."""
         self._tcp().bind(address[0], address[1])
@@ -233,13 +238,36 @@ class Socket:
         self._pair().shutdown(how)
 
 
+class RouteProbe:
+    """A datagram socket, which only tells from which address it would send."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __enter__(self) -> RouteProbe:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Close nothing."""
+
+    def connect(self, address: tuple[str, int]) -> None:
+        """Find a route, which there always is."""
+        del address
+
+    def getsockname(self) -> tuple[str, int]:
+        """Return this host's address."""
+        return self._address, 0
+
+
 class SocketCalls:
     """The system calls of sockets."""
 
     def __init__(self, kernel: Kernel) -> None:
         self._kernel = kernel
 
-    def socket(self, family: int = -1, kind: int = -1, *, fileno: int | None = None) -> Socket:
+    def socket(
+        self, family: int = -1, kind: int = -1, *, fileno: int | None = None
+    ) -> Socket | RouteProbe:
         """Return a new socket, or that of a descriptor."""
         process = self._kernel.enter()
         if fileno is not None:
@@ -249,12 +277,29 @@ class SocketCalls:
             return Socket(self._kernel, fileno)
         family = AF_INET if family == -1 else family
         kind = SOCK_STREAM if kind == -1 else kind
+        if kind & KIND == socket.SOCK_DGRAM:
+            return RouteProbe(process.host.address)
         if family not in {AF_INET, AF_INET6} or kind & KIND != SOCK_STREAM:
             raise error(errno.EAFNOSUPPORT)
         inode = self._kernel.descriptors.inode()
         one = TcpSocket(inode, process.host, family, process.uid)
         one.flags |= os.O_NONBLOCK if kind & SOCK_NONBLOCK else 0
         return Socket(self._kernel, process.install(one))
+
+    def addresses_of(self, host: str) -> set[str]:
+        """Return the address of a host."""
+        return {self._kernel.hosts[host].address}
+
+    def resolve(self, host: str, port: int) -> tuple[int, tuple[object, ...]]:
+        """Return the address of a host and a port."""
+        found = self._kernel.hosts.get(host)
+        if found is None:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return AF_INET, (found.address, port)
+
+    def plain_socket(self, *_args: object, **_options: object) -> Socket:
+        """Refuse: there are no sockets with names."""
+        raise error(errno.EADDRINUSE)
 
     def socketpair(self, kind: int = SOCK_STREAM) -> tuple[Socket, Socket]:
         """Return two connected sockets."""

@@ -46,6 +46,30 @@ class PairEnd(Description):
         self.waiting = 0
         self.no_more = self.shut = False
         self.failed = 0
+        self.connecting = self.connected = False
+
+    def connect(self, address: str, port: int) -> None:
+        """Begin to connect: nobody answers on a network that is cut.
+
+        Raises:
+            OSError: the attempt has begun (EINPROGRESS).
+        """
+        kernel = self.host.kernel
+        self.connecting = True
+        there = next((one for one in kernel.hosts.values() if one.address == address), None)
+        if there is not None:
+            seconds = 2 * kernel.network.delay(self.host, there)
+            kernel.at(seconds, lambda: self._answered(there, port))
+        raise error(errno.EINPROGRESS)
+
+    def _answered(self, there: Host, port: int) -> None:
+        network = self.host.kernel.network
+        if network.is_cut(self.host, there) or network.is_cut(there, self.host) or not there.on:
+            return
+        listening = any(one.listening for one in there.ports.get(port, ()))
+        self.failed = 0 if listening else errno.ECONNREFUSED
+        self.connecting, self.connected = False, True
+        self.changed()
 
     def closed(self) -> None:
         """Tell the other end; what was not read is lost."""
@@ -148,7 +172,7 @@ def pair(inodes: tuple[int, int], kind: int, uid: int) -> tuple[PairEnd, PairEnd
 
 
 class TcpSocket(Description):
-    """A TCP socket: it can hold a port and listen there, but has no connections."""
+    """A TCP socket: it can hold a port and listen there, and try to connect."""
 
     kind = "socket"
     mode = stat.S_IFSOCK | 0o777
@@ -162,6 +186,30 @@ class TcpSocket(Description):
         self.port = 0
         self.listening = self.reuse = False
         self.failed = 0
+        self.connecting = self.connected = False
+
+    def connect(self, address: str, port: int) -> None:
+        """Begin to connect: nobody answers on a network that is cut.
+
+        Raises:
+            OSError: the attempt has begun (EINPROGRESS).
+        """
+        kernel = self.host.kernel
+        self.connecting = True
+        there = next((one for one in kernel.hosts.values() if one.address == address), None)
+        if there is not None:
+            seconds = 2 * kernel.network.delay(self.host, there)
+            kernel.at(seconds, lambda: self._answered(there, port))
+        raise error(errno.EINPROGRESS)
+
+    def _answered(self, there: Host, port: int) -> None:
+        network = self.host.kernel.network
+        if network.is_cut(self.host, there) or network.is_cut(there, self.host) or not there.on:
+            return
+        listening = any(one.listening for one in there.ports.get(port, ()))
+        self.failed = 0 if listening else errno.ECONNREFUSED
+        self.connecting, self.connected = False, True
+        self.changed()
 
     def closed(self) -> None:
         """Release the port."""
@@ -173,7 +221,9 @@ class TcpSocket(Description):
 
     def events(self) -> int:
         """Return what it is ready for: nothing while it listens."""
-        return 0 if self.listening else OUT | HUP
+        if self.connected:
+            return OUT
+        return 0 if self.listening or self.connecting else OUT | HUP
 
     def bind(self, address: str, port: int) -> None:
         """Take a port, any free one for 0.

@@ -1,0 +1,253 @@
+"""What goes wrong in a world, when, and how it heals."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .history import Event
+    from .kernel import Host, Process
+    from .scenario import Fault
+    from .world import World
+
+
+class Faults:
+    """The faults of one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._seen: set[str] = set()
+        self._over = False
+
+    def begin(self) -> None:
+        """Let the first ones come."""
+        self._reach("start")
+
+    def end(self) -> None:
+        """Let no other fault come; those that are there still heal."""
+        self._over = True
+
+    def on_event(self, event: Event) -> None:
+        """Look whether faults count from this event."""
+        if event.kind == "spawned" and event["role"] == "launcher":
+            self._reach("connected")
+        elif event.kind == "worker":
+            self._reach("running")
+        elif event.kind == "signalled" and event["by"] and "running" in self._seen:
+            self._reach("stopping")
+        elif event.kind == "ended" and "running" in self._seen:
+            self._reach("ending")
+
+    def _reach(self, anchor: str) -> None:
+        if anchor in self._seen:
+            return
+        self._seen.add(anchor)
+        for fault in self._world.scenario.faults:
+            if fault.anchor == anchor:
+                self._world.kernel.at(fault.after, partial(self._happen, fault))
+
+    # -- one fault ---------------------------------------------------------------------------
+
+    def _happen(self, fault: Fault) -> None:
+        if self._over:
+            return
+        host = self._world.kernel.hosts[fault.target]
+        heal = _KINDS[fault.kind](self, fault, host)
+        if heal is None:
+            return
+        if fault.heals:
+            self._world.kernel.at(fault.heals, partial(self._heal, fault, heal))
+
+    def _heal(self, fault: Fault, heal: Callable[[], None]) -> None:
+        heal()
+        self._world.record(fault.target, "healed", fault=fault.kind, target=fault.target)
+
+    def _tell(self, fault: Fault, target: object = None) -> None:
+        """Record a fault just before it has an effect."""
+        named = fault.target if target is None else target
+        self._world.record(fault.target, "fault", fault=fault.kind, target=named, value=fault.value)
+
+    def _living(self, host: Host, role: str) -> list[Process]:
+        return [one for one in host.processes.values() if one.role == role and one.alive]
+
+    def _chosen(self, fault: Fault, host: Host) -> Process | None:
+        """Return the process that a fault is about, if it lives."""
+        role = fault.kind.split()[1]
+        if role == "worker":
+            workers = sorted(self._living(host, role), key=lambda one: one.pid)
+            return workers[fault.value % len(workers)] if workers else None
+        if role == "logs":
+            role = "helper"
+        found = self._living(host, role)
+        return found[-1] if found else None
+
+    # -- kinds -------------------------------------------------------------------------------
+
+    def kill(self, fault: Fault, host: Host) -> None:
+        """Kill one process."""
+        process = self._chosen(fault, host)
+        if process is not None:
+            self._tell(fault, _rank(process))
+            host.kill(process.pid)
+
+    def kill_both(self, fault: Fault, host: Host) -> None:
+        """Kill guard and node launcher at once."""
+        both = [*self._living(host, "launcher"), *self._living(host, "guard")]
+        if both:
+            self._tell(fault)
+        for process in both:
+            host.kill(process.pid)
+
+    def freeze(self, fault: Fault, host: Host) -> Callable[[], None] | None:
+        """Stop one process, or all of the job on a host."""
+        if fault.kind == "freeze host":
+            every = [one for one in host.processes.values() if one.role != "stranger"]
+            found = [one for one in every if one.alive]
+        else:
+            one = self._chosen(fault, host)
+            found = [one] if one is not None else []
+        if not found:
+            return None
+        self._tell(fault, _rank(found[0]) if fault.kind == "freeze worker" else None)
+        for process in found:
+            host.signal(process.pid, signal.SIGSTOP)
+
+        def thaw() -> None:
+            for process in found:
+                if process.alive:
+                    host.signal(process.pid, signal.SIGCONT)
+
+        return thaw
+
+    def signal(self, fault: Fault, host: Host) -> None:
+        """Send a signal, as a person or a scheduler does."""
+        roles = {"runner": ("runner",), "guard": ("guard",), "session": ("guard", "launcher")}
+        kind = fault.kind.split()[1]
+        targets = [one for role in roles[kind] for one in self._living(host, role)]
+        if targets:
+            self._tell(fault)
+        for process in targets:
+            host.signal(process.pid, fault.value)
+
+    def interrupt_twice(self, fault: Fault, host: Host) -> None:
+        """Type Ctrl-C, and again a moment later."""
+        if self._living(host, "runner"):
+            self._tell(fault)
+            for after in (0.0, 0.5):
+                self._world.kernel.at(after, partial(self._interrupt, host))
+
+    def _interrupt(self, host: Host) -> None:
+        for process in self._living(host, "runner"):
+            host.signal(process.pid, signal.SIGINT)
+
+    def cut(self, fault: Fault, host: Host) -> Callable[[], None]:
+        """Cut the cable of a host, in one direction or both."""
+        network = self._world.kernel.network
+        direction = {"cut in": "in", "cut out": "out"}.get(fault.kind, "both")
+        connections = "reset" if fault.kind == "cut and reset" else "live"
+        self._tell(fault)
+        network.cut(host, direction)
+        return partial(network.mend, host, connections)
+
+    def half_open(self, fault: Fault, host: Host) -> None:
+        """Lose the connections of a host without a word."""
+        network = self._world.kernel.network
+        self._tell(fault)
+        network.cut(host)
+        network.mend(host, "silent")
+
+    def stall(self, fault: Fault, host: Host) -> Callable[[], None] | None:
+        """Let what a host sends wait."""
+        guards = self._living(host, "launcher")
+        found = [
+            slot.description
+            for one in guards
+            for slot in one.slots.values()
+            if slot.description.kind == "socket" and hasattr(slot.description, "outgoing")
+        ]
+        if not found:
+            return None
+        network = self._world.kernel.network
+        self._tell(fault)
+        network.stall(found[0])  # type: ignore[arg-type]
+        return lambda: network.stall(found[0], stalled=False)  # type: ignore[arg-type]
+
+    def delay(self, fault: Fault, host: Host) -> Callable[[], None]:
+        """Make the network of a host slow."""
+        delays = self._world.kernel.network.delays
+        before = delays.get(host.name, 0.0)
+        self._tell(fault)
+        delays[host.name] = 1.0
+
+        def heal() -> None:
+            delays[host.name] = before
+
+        return heal
+
+    def power(self, fault: Fault, host: Host) -> Callable[[], None] | None:
+        """Take the power of a host; it may come back."""
+        if not host.on:
+            return None
+        self._tell(fault)
+        host.power_off()
+        return host.power_on
+
+    def freeze_disk(self, fault: Fault, host: Host) -> Callable[[], None]:
+        """Let the disk of the logs give no answer."""
+        disk = host.files.get("/logs")
+        assert disk is not None
+        self._tell(fault)
+        disk.system.freeze()
+        return disk.system.thaw
+
+    def fill_disk(self, fault: Fault, host: Host) -> Callable[[], None]:
+        """Let the disk of the logs be full."""
+        disk = host.files.get("/logs")
+        assert disk is not None
+        self._tell(fault)
+        disk.system.full = True
+
+        def heal() -> None:
+            disk.system.full = False
+
+        return heal
+
+    def jump(self, fault: Fault, host: Host) -> None:
+        """Set the time of day."""
+        self._tell(fault)
+        host.jump(3600.0)
+
+    def take_port(self, fault: Fault, host: Host) -> None:
+        """Let nothing take it: the port of the job cannot be known to others here."""
+        del fault, host
+
+
+def _rank(process: Process) -> object:
+    return int(process.name.split()[1]) if process.role == "worker" else None
+
+
+_KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = {
+    **dict.fromkeys(
+        ("kill worker", "kill launcher", "kill guard", "kill runner", "kill logs"), Faults.kill
+    ),
+    "kill both": Faults.kill_both,
+    **dict.fromkeys(
+        ("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),
+        Faults.freeze,
+    ),
+    **dict.fromkeys(("signal runner", "signal guard", "signal session"), Faults.signal),
+    "interrupt twice": Faults.interrupt_twice,
+    **dict.fromkeys(("cut", "cut in", "cut out", "cut and reset"), Faults.cut),
+    "half open": Faults.half_open,
+    "stall": Faults.stall,
+    "delay": Faults.delay,
+    "power": Faults.power,
+    "freeze disk": Faults.freeze_disk,
+    "fill disk": Faults.fill_disk,
+    "jump clock": Faults.jump,
+    "take port": Faults.take_port,
+}

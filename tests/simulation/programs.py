@@ -1,0 +1,127 @@
+"""What the workers of a world do: small programs, which call the simulated system themselves."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING
+
+from dsrun.launcher.common import system
+from dsrun.launcher.common.loop import Loop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import NoReturn
+
+    from .scenario import Deed, ProgramSpec
+
+FOREVER = 1e6
+"""Seconds that a process lives which does not end by itself."""
+
+SLOW = 1.0
+"""Seconds that a worker needs to end after SIGTERM, if it is slow."""
+
+RAISED = b"Traceback (most recent call last):\nRuntimeError: a step went wrong\n"
+
+
+class Worker:
+    """One worker: prints its lines, and does its deeds.
+
+    Attributes:
+        rank: its rank.
+    """
+
+    def __init__(
+        self,
+        spec: ProgramSpec,
+        env: Mapping[bytes, bytes],
+        life: int,
+        printed: Callable[[int, str], None],
+        checkpoint: dict[str, int],
+    ) -> None:
+        """Play it; `printed` is told each line that was written as a whole.
+
+        `checkpoint` has the steps that are done by the slowest rank; it lasts over rounds.
+        """
+        self.rank = int(env[b"RANK"])
+        self._spec = spec
+        self._life = life
+        self._printed = printed
+        self._checkpoint = checkpoint
+        self._deeds = {
+            one.step: one for one in spec.deeds if (one.rank, one.life) == (self.rank, life)
+        }
+
+    def __call__(self) -> int:
+        """Run to the end; return the exit code."""
+        if self._spec.term == "ignore":
+            system.set_handler(signal.SIGTERM, signal.SIG_IGN)
+        if self._spec.child:
+            system.fork(lambda: _child(self._spec.child))
+        if self._spec.term == "slow":
+            return self._slowly()
+        for step in range(self._spec.steps + 1):
+            if step in self._deeds:
+                return self._do(self._deeds[step])
+            self._step(step)
+        return 0
+
+    def _step(self, step: int) -> None:
+        if step == self._spec.steps:
+            return
+        if self._spec.pause:
+            system.sleep(self._spec.pause)
+        self._print(step)
+
+    def _print(self, step: int) -> None:
+        word = f"rank {self.rank} life {self._life} step {step} "
+        line = word + "x" * max(0, self._spec.length - len(word))
+        data = line.encode() + b"\n"
+        while data:
+            data = data[system.write(1, data) :]
+        self._printed(self.rank, line)
+
+    def _do(self, deed: Deed) -> int:
+        if deed.what == "raise":
+            system.write(2, RAISED)
+        elif deed.what == "kill":
+            system.kill(system.getpid(), deed.value)
+        elif deed.what == "hang":
+            system.sleep(FOREVER)
+        return deed.value
+
+    def _slowly(self) -> int:
+        """Do the steps on a loop, and take a while to end after SIGTERM."""
+        loop, code, steps = Loop(), [0], iter(range(self._spec.steps + 1))
+
+        def go_on() -> None:
+            step = next(steps, None)
+            if step is None or step in self._deeds:
+                code[0] = 0 if step is None else self._do(self._deeds[step])
+                loop.stop()
+                return
+            if step < self._spec.steps:
+                self._print(step)
+            loop.call_later(self._spec.pause, go_on)
+
+        def on_signal(_number: int) -> None:
+            code[0] = 128 + signal.SIGTERM
+            loop.call_later(SLOW, loop.stop)
+
+        loop.on_signals([signal.SIGTERM], on_signal)
+        loop.call_later(0.0, go_on)
+        loop.run()
+        return code[0]
+
+
+def _child(kind: str) -> NoReturn:
+    """Live beside a worker, or after it."""
+    if kind == "tied":
+        system.prctl(1, signal.SIGKILL)
+    elif kind == "daemon":
+        system.setsid()
+        null = system.open_fd(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            system.dup2(null, fd)
+    system.sleep(FOREVER)
+    system.exit_now(0)

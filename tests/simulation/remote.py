@@ -1,0 +1,159 @@
+"""How a world starts node launchers: its ssh, as a backend of the real runner."""
+
+from __future__ import annotations
+
+import json
+import os
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from dsrun.launcher import launch
+from dsrun.launcher.backends import causes
+from dsrun.launcher.backends.events import SessionEnded, SessionStarted
+from dsrun.launcher.backends.stdio import SessionStream
+from dsrun.launcher.common import system
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from dsrun.launcher.backends.base import Dial
+    from dsrun.launcher.backends.events import Emit
+    from dsrun.launcher.common.loop import Loop
+    from dsrun.launcher.specs.plan import Node
+
+    from .kernel import Host, Kernel, Process
+    from .scenario import HostSpec
+
+BANNER = b"Welcome to this host.\nLast login: never\n"
+
+SLOW = 3.0
+"""Seconds that a slow sshd takes."""
+
+REFUSED = "connection refused: no sshd on that port"
+
+
+class Remote:
+    """Starts node launchers on the hosts of a world, over links.
+
+    Attributes:
+        sessions: the guards that were started, by host, oldest first.
+    """
+
+    transport: Literal["stdio", "dial"] = "stdio"
+
+    def __init__(self, kernel: Kernel, hosts: Sequence[HostSpec], login: Host) -> None:
+        self.sessions: dict[str, list[Process]] = {}
+        self._kernel = kernel
+        self._hosts = {one.name: one for one in hosts}
+        self._login = login
+        self._runner: Process | None = None
+        self._ends = -1
+        self._emit: Emit | None = None
+
+    def problem(self, nodes: Sequence[Node]) -> str:
+        """Return "": it can start all nodes."""
+        del nodes
+        return ""
+
+    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[tuple[str, list[str]]]:
+        """Return no command: nothing is executed."""
+        del nodes, dial
+        return []
+
+    def prepare(self, nodes: Sequence[Node]) -> None:
+        """Prepare nothing."""
+
+    def close(self) -> None:
+        """Do nothing: a node launcher ends when its line closes."""
+
+    def start(self, nodes: Sequence[Node], loop: Loop, emit: Emit, dial: Dial | None) -> None:
+        """Start the node launcher of every node."""
+        del dial
+        if self._runner is None:
+            self._open(loop)
+        self._emit = emit
+        for node in nodes:
+            host = self._kernel.hosts[node.host.name]
+            spec = self._hosts[host.name]
+            wait = SLOW if spec.start == "slow" else 0.01
+            self._kernel.at(wait, partial(self._connect, node.rank, host, spec))
+
+    def _open(self, loop: Loop) -> None:
+        """Open the pipe through which the world tells what becomes of sessions."""
+        self._runner = self._kernel.process
+        read, write = system.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._ends = write
+        loop.add_reader(read, lambda: self._hear(read))
+
+    def _hear(self, fd: int) -> None:
+        for line in system.read(fd, 1 << 16).splitlines():
+            told = json.loads(line)
+            assert self._emit is not None
+            if "cause" in told:
+                self._emit(SessionEnded(told["rank"], told["cause"]))
+            else:
+                stream = SessionStream(told["fd"], system.dup(told["fd"]))
+                self._emit(SessionStarted(told["rank"], stream))
+
+    def _tell(self, **event: object) -> None:
+        """Tell the runner, as the world, if it is there."""
+        runner = self._runner
+        if runner is not None and runner.alive and not runner.exiting:
+            runner.get(self._ends).try_write(json.dumps(event).encode() + b"\n")
+
+    def _connect(self, rank: int, host: Host, spec: HostSpec) -> None:
+        """Log in, as the world, and start a node launcher."""
+        runner = self._runner
+        if runner is None or not runner.alive or runner.exiting:
+            return
+        network = self._kernel.network
+        if network.is_cut(self._login, host) or network.is_cut(host, self._login) or not host.on:
+            self._kernel.at(10.0, partial(self._tell, rank=rank, cause="no answer: timed out"))
+            return
+        if spec.start == "refused":
+            self._tell(rank=rank, cause=REFUSED)
+            return
+        ours, theirs = self._kernel.link(self._login, host)
+        errors, stderr = self._kernel.network.channel(host, self._login)
+        fd = runner.install(ours)
+        if spec.start == "chatty":
+            theirs.try_write(BANNER)
+        guard = self._kernel.spawn(
+            host,
+            lambda: launch.main(["--stdio"]),
+            argv=[b"python", b"-c", b"dsrun", b"--stdio"],
+            env={b"PATH": b"/usr/bin", b"HOME": b"/root"},
+            fds={0: theirs, 1: theirs, 2: errors},
+            role="guard",
+            name="guard",
+        )
+        self.sessions.setdefault(host.name, []).append(guard)
+        at_end = _AtEnd(partial(self._ended, rank, host, guard, stderr))
+        guard.watchers.append(cast("Any", at_end))
+        if spec.start == "killed" and len(self.sessions[host.name]) == 1:
+            self._kernel.at(0.05, partial(host.kill, guard.pid))
+        self._tell(rank=rank, fd=fd)
+
+    def _ended(self, rank: int, host: Host, guard: Process, stderr: object) -> None:
+        """Tell the runner that a session has ended, if the network lets it know."""
+        self._kernel.at(0.01, partial(self._tell_end, rank, host, guard, stderr))
+
+    def _tell_end(self, rank: int, host: Host, guard: Process, stderr: object) -> None:
+        network = self._kernel.network
+        if network.is_cut(host, self._login):
+            self._kernel.at(1.0, partial(self._tell_end, rank, host, guard, stderr))
+            return
+        errors = bytes(stderr.incoming.arrived).decode("utf-8", "replace")  # type: ignore[attr-defined]
+        code = os.waitstatus_to_exitcode(guard.status or 0)
+        self._tell(rank=rank, cause=causes.explain_end(code, errors))
+
+
+class _AtEnd:
+    """Something that is told when a process ends."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def changed(self) -> None:
+        """Hear of the end."""
+        self._call()

@@ -1,0 +1,359 @@
+"""A world: the real runner and node launchers on simulated hosts, from a scenario to a history."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import traceback
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from dsrun.launcher.backends.base import Part
+from dsrun.launcher.common import system
+from dsrun.launcher.common.errors import DsrunError
+from dsrun.launcher.common.loop import Loop
+from dsrun.launcher.head.output.console import Console
+from dsrun.launcher.head.run import lifecycle
+from dsrun.launcher.head.run.events import JobStarted, RanksStarted, RoundBegan
+from dsrun.launcher.head.run.start import Start
+from dsrun.launcher.specs.check_policy import CheckPolicy
+from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.host import Host
+from dsrun.launcher.specs.job import JobSpec
+from dsrun.launcher.specs.output_policy import OutputPolicy
+from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.program import Program
+from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+from dsrun.launcher.specs.watch_policy import WatchPolicy
+
+from .faults import Faults
+from .history import Event
+from .kernel import Kernel
+from .programs import Worker
+from .remote import Remote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.specs.plan import Node
+
+    from .kernel import Process
+    from .scenario import Scenario
+
+FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
+    "/work",
+    "train.py",
+    "/usr/bin/python",
+    "/logs",
+    "/work/r.json",
+)
+
+AFTERWARDS = 60.0
+"""Seconds after the end of the runner until nothing of the job may be left, besides the lease."""
+
+
+class Outcome(NamedTuple):
+    """What has become of a world.
+
+    Attributes:
+        history: as `checker` takes it.
+        crashes: exceptions of dsrun's own code, with the process.
+        seconds: of virtual time.
+        output: what the runner has printed, both streams.
+    """
+
+    history: list[Event]
+    crashes: list[str]
+    seconds: float
+    output: str
+
+
+def play(scenario: Scenario, trace: Callable[[Event], None] | None = None) -> Outcome:
+    """Play a world to its end."""
+    world = World(scenario, trace)
+    with simulated(world.kernel):
+        return world.play()
+
+
+@contextmanager
+def simulated(kernel: Kernel) -> Iterator[None]:
+    """Put the kernel in place of the operating system."""
+    gc.disable()  # objects of this process must not be finalized as those of a simulated one
+    before = system.use(kernel.calls())
+    try:
+        yield
+    finally:
+        kernel.close()
+        system.use(before)
+        gc.enable()
+
+
+class World:
+    """One world.
+
+    Attributes:
+        kernel: of its hosts.
+        history: what has happened until now.
+    """
+
+    def __init__(self, scenario: Scenario, trace: Callable[[Event], None] | None = None) -> None:
+        self.scenario = scenario
+        self.kernel = Kernel(scenario.seed)
+        self.history: list[Event] = []
+        self._trace = trace
+        self._lives: dict[int, int] = {}
+        self._rounds: dict[tuple[bytes, ...], int] = {}
+        self._checkpoint: dict[str, int] = {}
+        self._round = 0
+        self.faults = Faults(self)
+        self.kernel.record = self._record
+        self.kernel.roles = self._name
+        self.kernel.programs = self._program
+        self.login = self.kernel.host("login")
+        self.login.files.folder(FOLDER)
+        for spec in scenario.hosts:
+            self._add_host(spec.name, spec.delay)
+        self.remote = Remote(self.kernel, scenario.hosts, self.login)
+        self.runner: Process | None = None
+
+    def _add_host(self, name: str, delay: float) -> None:
+        host = self.kernel.host(name)
+        self.kernel.network.delays[name] = delay
+        host.files.folder(FOLDER)
+        host.files.put(f"{FOLDER}/{SCRIPT}", b"")
+        host.files.put(PYTHON, b"", mode=0o755)
+        host.files.folder(LOGS, mode=0o777)
+        host.files.mount(LOGS)
+        host.add_stranger(1001, "python")
+
+    # -- what happens ------------------------------------------------------------------------
+
+    def record(self, host: str, kind: str, **fields: Any) -> None:
+        """Add an event to the history."""
+        self._record(kind, host, fields)
+
+    def _record(self, kind: str, host: str, fields: dict[str, Any]) -> None:
+        event = Event(self.kernel.now, host, kind, fields)
+        self.history.append(event)
+        if self._trace is not None:
+            self._trace(event)
+        self.faults.on_event(event)
+
+    def _name(self, process: Process, function: Callable[[], object]) -> None:
+        """Give a new process its role, by what has forked it."""
+        above = process.parent
+        if above is None or process.role in {"runner", "stranger"} or above.pid == 1:
+            return
+        roles = {"guard": "launcher", "worker": "child", "child": "child"}
+        process.role = roles.get(above.role, "helper")
+        process.name = f"{process.role} of {above.pid}"
+        del function
+
+    def _program(
+        self, process: Process, argv: Sequence[bytes], env: Mapping[bytes, bytes]
+    ) -> Callable[[], object]:
+        """Return what a worker runs, and record that it is one."""
+        del argv
+        rank, place = int(env[b"RANK"]), (env[b"MASTER_ADDR"], env[b"MASTER_PORT"])
+        process.role, process.name = "worker", f"rank {rank}"
+        life = self._lives.get(rank, -1) + 1
+        self._lives[rank] = life
+        number = self._rounds.setdefault(place, len(self._rounds) + 1)
+        size = int(env[b"WORLD_SIZE"])
+        given = {"pid": process.pid, "rank": rank, "world": size, "round": number}
+        self.record(process.host.name, "worker", **given)
+
+        def printed(rank: int, line: str) -> None:
+            self.record(process.host.name, "printed", rank=rank, round=number, line=line)
+
+        return Worker(self.scenario.program, env, life, printed, self._checkpoint)
+
+    # -- the job -----------------------------------------------------------------------------
+
+    def play(self) -> Outcome:
+        """Play to the end; return what has become of it."""
+        scenario = self.scenario
+        nodes = {host.name: host.workers for host in scenario.hosts}
+        elastic = scenario.elastic
+        self.record(
+            "login",
+            "job",
+            nodes=nodes,
+            elastic=elastic is not None,
+            least=elastic.least if elastic else len(nodes),
+            max_restarts=elastic.restarts if elastic else 0,
+            grace=scenario.grace,
+            lease=scenario.lease,
+            background=scenario.background,
+            bound=self.bound,
+        )
+        self.login.files.put(f"{FOLDER}/out", b"", mode=0o666)
+        self.login.files.put(f"{FOLDER}/err", b"", mode=0o666)
+        self.runner = self.kernel.spawn(
+            self.login, self._run, argv=[b"dsrun"], role="runner", name="dsrun"
+        )
+        self.runner.uid = 0
+        self.faults.begin()
+        while self.runner.alive and self.kernel.now < self.bound:
+            self.kernel.run(self.kernel.now + 1.0)
+        self.faults.end()
+        self.kernel.run(self.kernel.now + AFTERWARDS + 2 * scenario.lease + scenario.grace)
+        return self._outcome()
+
+    @property
+    def bound(self) -> float:
+        """When the job must have ended, in seconds of the world."""
+        one = self.scenario
+        lives = 1 + (one.elastic.restarts + len(one.faults) if one.elastic else 0)
+        work = lives * (one.program.steps + 1) * (one.program.pause + 0.3)
+        healing = sum(fault.heals + fault.after for fault in one.faults)
+        return 200.0 + work + healing + (lives + 2) * (one.lease + one.grace + 10.0)
+
+    def _run(self) -> int:
+        """Be the runner; return its exit code."""
+        out = system.open_fd(f"{FOLDER}/out", os.O_WRONLY | os.O_APPEND)
+        err = system.open_fd(f"{FOLDER}/err", os.O_WRONLY | os.O_APPEND)
+        null = system.open_fd(os.devnull, os.O_RDONLY)
+        for fd, stream in ((10, null), (11, out), (12, err)):
+            system.dup2(stream, fd)
+        for fd in (0, 1, 2):
+            system.dup2(fd + 10, fd)
+        for fd in (10, 11, 12):
+            system.close(fd)
+        spec, remote = self.job(), cast("Any", self.remote)
+        start = Start(spec.plan, [Part(remote, spec.plan.nodes)])
+        loop = Loop()
+        console = Console(loop, fold="never", environ={})
+
+        def backend_for(node: Node) -> Part:
+            return Part(remote, [node])
+
+        try:
+            report = lifecycle.conduct(spec, start, backend_for, loop, console, self._observe)
+        except DsrunError as error:
+            system.write_error(f"dsrun: {error}\n")
+            return error.exit_code
+        return report.exit_code
+
+    def job(self) -> JobSpec:
+        """Return the job of the scenario."""
+        one = self.scenario
+        hosts = [Host(spec.name, tuple(range(spec.workers))) for spec in one.hosts]
+        elastic = one.elastic
+        return JobSpec(
+            job_id="20260101-000000-abcdef",
+            plan=Plan(lay_out(hosts), Program(SCRIPT, python=PYTHON), "ssh", None, None),
+            workdir=FOLDER,
+            travel=Travel({"DSRUN_ACCELERATOR": "cpu"}),
+            supervision=SupervisionPolicy(
+                start_timeout=60.0,
+                heartbeat_timeout=one.lease,
+                grace=one.grace,
+                allow_background=one.background,
+            ),
+            checks=CheckPolicy(quick=False),
+            watch=WatchPolicy(hang_timeout=0.0, hook=False),
+            output=OutputPolicy(
+                log_dir=LOGS if one.logs else "", report_file=REPORT, fold="never", color="never"
+            ),
+            elastic=ElasticPolicy(
+                elastic.least,
+                len(hosts),
+                elastic.restarts,
+                wait=elastic.wait,
+                cool=elastic.cool,
+            )
+            if elastic
+            else None,
+        )
+
+    def _observe(self, run: Run) -> None:
+        """Record what observers of a run are told."""
+        hosts: list[str] = []
+        ranks: dict[str, list[int]] = {}
+
+        def flush() -> None:
+            if hosts and all(name in ranks for name in hosts):
+                given = {name: ranks[name] for name in hosts}
+                self.record("login", "round", number=self._round, ranks=given)
+                hosts.clear()
+
+        def begin(names: Sequence[str]) -> None:
+            self._round += 1
+            ranks.clear()
+            hosts[:] = names
+
+        def observe(event: object) -> None:
+            match event:
+                case JobStarted(hosts=names) if self.scenario.elastic is None:
+                    begin(names)
+                case RoundBegan(hosts=names, restarts=restarts):
+                    begin(names)
+                    if restarts:
+                        self.record("login", "restart", reason="", count=restarts)
+                case RanksStarted(host, started):
+                    ranks[host] = [*started]
+                    flush()
+
+        run.observe(observe)
+
+    # -- the end -----------------------------------------------------------------------------
+
+    def _outcome(self) -> Outcome:
+        runner = self.runner
+        assert runner is not None
+        for line, rank in self._shown():
+            self.record("login", "shown", rank=rank, line=line)
+        report = self._file(REPORT)
+        if report:
+            self.record("login", "report", report=json.loads(report))
+        if runner.status is not None:
+            code = os.waitstatus_to_exitcode(runner.status)
+            self.record("login", "exit", code=code, signalled=code < 0)
+        left = self.kernel.leaks()
+        files = [one for one in left["files"] if not _expected(one)]
+        self.record(
+            "login",
+            "left",
+            processes=left["processes"],
+            ports=left["ports"],
+            files=files,
+            strangers_killed=self._strangers_killed(),
+        )
+        crashes = [_crash(process, problem) for process, problem in self.kernel.crashes]
+        output = self._file(f"{FOLDER}/out") + self._file(f"{FOLDER}/err")
+        return Outcome(self.history, crashes, self.kernel.now, output)
+
+    def _shown(self) -> Iterator[tuple[str, int]]:
+        """Yield the lines that the runner has printed, without their labels, and of which rank."""
+        for line in self._file(f"{FOLDER}/out").split("\n")[:-1]:
+            label, _, text = line.partition("| ")
+            yield text, int(label.rpartition(":")[2])
+        for line in self._file(f"{FOLDER}/err").split("\n")[:-1]:
+            yield line, -1
+
+    def _file(self, path: str) -> str:
+        node = self.login.files.get(path)
+        return bytes(node.data).decode("utf-8", "replace") if node is not None else ""
+
+    def _strangers_killed(self) -> list[str]:
+        return [
+            f"{host.name}: {process.name}"
+            for host in self.kernel.hosts.values()
+            for process in host.processes.values()
+            if process.role == "stranger" and not process.alive
+        ]
+
+
+def _crash(process: Process, problem: BaseException) -> str:
+    lines = traceback.format_exception(problem)
+    return f"{process}:\n{''.join(lines)}"
+
+
+def _expected(file: str) -> bool:
+    """Return whether a file may be left: a log, or the report."""
+    path = file.partition(": ")[2]
+    return path.startswith((LOGS, REPORT)) or path in {f"{FOLDER}/out", f"{FOLDER}/err"}
