@@ -2,24 +2,30 @@
 
 A history is a list of events in the order of their times. The kinds, with their fields:
 
-| kind | fields | meaning |
-|---|---|---|
-| `job` | `nodes`: {host: workers}, `elastic`, `least`, `max_restarts`, `grace`, `lease`, `bound` | what was asked for; `bound` is when it must have ended, in seconds |
-| `spawned` | `pid`, `parent`, `role`, `name` | a process began; roles: runner, guard, launcher, logs, lane, worker, child (of a worker), stranger |
-| `worker` | `pid`, `rank`, `world`, `round` | this process is the worker of a rank, in a world of so many, in a round |
-| `signalled` | `pid`, `number`, `by` | a signal was sent to a process, by a pid of the same host (0: by the world) |
-| `ended` | `pid`, `status` | a process ended; a wait status |
-| `printed` | `rank`, `round`, `line` | a worker wrote this whole line (without its end) |
-| `shown` | `rank`, `line` | the runner wrote this line of a rank, without its label; rank -1: a line of its own |
-| `round` | `number`, `ranks`: {host: [ranks]} | a round began, as the runner sees it |
-| `restart` | `reason` | the runner counted a restart |
-| `fault` | `fault`, `target` | the world did something: kill, freeze, cut, power, signal, crash, hang ...; for a worker, `target` is its rank |
-| `healed` | `fault`, `target` | the world undid it |
-| `report` | `report` | the report, as JSON |
-| `exit` | `code` | the runner ended |
-| `left` | `processes`, `ports`, `files`, `strangers_killed` | what is left at the end, as lists of text |
-| `resources` | `descriptors`, `timers`, `when` | of a long-lived process (`when` is "before" or "after" a job in it) |
-| `shard` | `shard`, `rank` | a shard of data was given to a rank |
+    job: `nodes` {host: workers}, `elastic`, `least`, `max_restarts`, `grace`, `lease`, `bound`:
+        what was asked for; `bound` is when it must have ended, in seconds
+    spawned: `pid`, `parent`, `role`, `name`: a process began; roles: runner, guard, launcher, logs,
+        lane, worker, child (of a worker), stranger
+    worker: `pid`, `rank`, `world`, `round`: this process is the worker of a rank, in a world of so
+        many, in a round
+    signalled: `pid`, `number`, `by`: a signal was sent to a process, by a pid of the same host (0:
+        by the world)
+    ended: `pid`, `status`: a process ended; a wait status
+    printed: `rank`, `round`, `line`: a worker wrote this whole line (without its end)
+    shown: `rank`, `line`: the runner wrote this line of a rank, without its label; rank -1: a line
+        of its own
+    round: `number`, `ranks` {host: [ranks]}: a round began, as the runner sees it
+    restart: `reason`: the runner counted a restart
+    fault: `fault`, `target`: the world did something: kill, freeze, cut, power, signal, crash, hang
+        ...; for a worker, `target` is its rank
+    healed: `fault`, `target`: the world undid it
+    report: `report`: the report, as JSON
+    exit: `code`: the runner ended
+    left: `processes`, `ports`, `files`, `strangers_killed`: what is left at the end, as lists of
+        text
+    resources: `descriptors`, `timers`, `when`: of a long-lived process (`when` is "before" or
+        "after" a job in it)
+    shard: `shard`, `rank`: a shard of data was given to a rank
 """
 
 from __future__ import annotations

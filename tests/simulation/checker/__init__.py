@@ -1,0 +1,44 @@
+"""The checker of histories: did dsrun keep what it promises? Pure.
+
+`safety` has the rules that hold whatever happens, and knows no faults; `truth` compares the report
+with the faults; `exceptions` lists what a fault excuses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from . import exceptions, safety, truth
+from .facts import Facts, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..history import Event
+
+__all__ = ["RULES", "Problem", "check", "check_exceptions"]
+
+RULES = (
+    *(rule.__name__ for rule in (*safety.RULES, *truth.RULES)),
+    *safety.OUTPUT_RULES,
+)
+"""The names of all rules."""
+
+
+def check(history: Sequence[Event]) -> list[Problem]:
+    """Return what is wrong in a history, in the order of its events."""
+    found = [problem for problem, excuse in _judge(history) if not excuse]
+    return sorted(found, key=lambda one: (one.at, one.rule))
+
+
+def check_exceptions(history: Sequence[Event]) -> dict[str, int]:
+    """Return how often each exception has excused a problem."""
+    return dict(Counter(excuse for _, excuse in _judge(history) if excuse))
+
+
+def _judge(history: Sequence[Event]) -> list[tuple[Problem, str]]:
+    """Return each problem with what excuses it, "" for nothing."""
+    facts = Facts(history)
+    found = [*safety.problems(facts), *truth.problems(facts)]
+    return [(problem, exceptions.excuse(facts, problem)) for problem in found]

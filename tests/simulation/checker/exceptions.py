@@ -1,0 +1,182 @@
+"""What a fault excuses: each exception is listed here, and is counted where it is used."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from . import truth
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..history import Event
+    from .facts import Facts, Problem
+
+GRACE = ("stop_before_kill", "grace_from_below", "grace_from_above")
+DONE_FOR = ("kill", "freeze")
+
+
+class Exemption(NamedTuple):
+    """An exception: problems of these rules are none if `holds` says so."""
+
+    name: str
+    rules: tuple[str, ...]
+    holds: Callable[[Facts, Problem], bool]
+
+
+def _faults(facts: Facts, *names: str, until: float) -> Iterator[tuple[Event, str]]:
+    """Return the faults of these names until a time, each with the kind of what it hit."""
+    for _, event in facts.of_kind("fault"):
+        if event.fields["fault"] in names and event.time <= until:
+            yield event, truth.what(event)
+
+
+def _struck(facts: Facts, host: str, *roles: str, until: float) -> bool:
+    """Return whether one of these processes of a host was killed or stopped."""
+    found = _faults(facts, *DONE_FOR, until=until)
+    return any(event.host == host and what in roles for event, what in found)
+
+
+def _cut_off(facts: Facts, host: str, until: float) -> bool:
+    """Return whether a host was silent, or without power, for some time."""
+    found = _faults(facts, "cut", "power", "freeze", "stall", until=until)
+    return any(what == "host" and event.fields["target"] == host for event, what in found)
+
+
+def _lost(facts: Facts, problem: Problem) -> bool:
+    """Return whether the node was lost, or may have been."""
+    until = facts.over[1]
+    struck = _struck(facts, problem.host, "launcher", "guard", "lane", until=until)
+    return struck or _cut_off(facts, problem.host, until)
+
+
+def _no_grace(facts: Facts, problem: Problem) -> bool:
+    """Return whether the node launcher could give no grace: it or its guard was killed."""
+    struck = _struck(facts, problem.host, "launcher", "guard", "lane", until=problem.time + 2.0)
+    return struck or _cut_off(facts, problem.host, problem.time)
+
+
+def _short_grace(facts: Facts, problem: Problem) -> bool:
+    """Return whether a node of an elastic job stops by itself, for which it has less time."""
+    found = _faults(facts, "kill", "freeze", until=problem.time)
+    return bool(facts.asked("elastic")) and any(what == "runner" for _, what in found)
+
+
+def _runner_killed(facts: Facts, problem: Problem) -> bool:
+    """Return whether the runner was killed: nobody is left to report anything."""
+    found = _faults(facts, "kill", until=problem.time)
+    return any(what == "runner" for _, what in found)
+
+
+def _both(facts: Facts, host: str, name: str) -> bool:
+    """Return whether this has happened to the guard and the node launcher of a host."""
+    found = [
+        what for event, what in _faults(facts, name, until=facts.over[1]) if event.host == host
+    ]
+    return {"guard", "launcher"} <= {*found}
+
+
+def _told(facts: Facts, host: str) -> bool:
+    """Return whether the report says of a host that something may be left there."""
+    texts = [*facts.report.get("left", ()), *facts.report.get("unseen", ())]
+    return any(host in text for text in texts)
+
+
+def _both_killed(facts: Facts, problem: Problem) -> bool:
+    host = problem.host
+    both = _both(facts, host, "kill") or _both(facts, host, "freeze")
+    return both and _told(facts, host)
+
+
+def _both_stopped(facts: Facts, problem: Problem) -> bool:
+    return _both(facts, problem.host, "freeze") and _told(facts, problem.host)
+
+
+def _stuck(facts: Facts, problem: Problem) -> bool:
+    """Return whether a process could not be ended, and the report says so."""
+    found = _faults(facts, "stuck", "disk", until=problem.time)
+    here = any(event.fields["target"] == problem.host for event, _ in found)
+    return here and any(problem.host in text for text in facts.report.get("left", ()))
+
+
+def _moment(facts: Facts, _problem: Problem) -> bool:
+    return not truth.earlier(facts, truth.MOMENT)
+
+
+def _signal_while_stopping(facts: Facts, _problem: Problem) -> bool:
+    """Return whether a signal came while the job was being stopped for what came first."""
+    report, first = facts.report, truth.earlier(facts)[0]
+    places = {
+        "failure": [one["rank"] for one in report["failures"][:1]],
+        "lost": [one["host"] for one in report["lost"][:1]],
+    }
+    return report["cause"] == "signal" and first.place in places.get(first.cause, ())
+
+
+def _signals(facts: Facts, until: float, number: int = 0) -> int:
+    found = _faults(facts, "signal", until=until)
+    own = [event for event, what in found if what in {"runner", "launcher", "guard"}]
+    return sum(not number or event.fields.get("number") == number for event in own)
+
+
+def _interrupted_again(facts: Facts, problem: Problem) -> bool:
+    return _signals(facts, problem.time, 2) > 1
+
+
+def _left_at_once(facts: Facts, _problem: Problem) -> bool:
+    return _signals(facts, facts.over[1], 2) > 2
+
+
+def _another_signal(facts: Facts, problem: Problem) -> bool:
+    return _signals(facts, problem.time) > 0
+
+
+def _not_started(facts: Facts, problem: Problem) -> bool:
+    """Return whether a worker of the same host could not be started."""
+    failures = facts.report.get("failures", ())
+    return any(not one["pid"] and one["host"] == problem.host for one in failures)
+
+
+def _unread(facts: Facts, _problem: Problem) -> bool:
+    return any(what == "output" for _, what in _faults(facts, "close", until=facts.over[1]))
+
+
+def _taken_back(facts: Facts, problem: Problem) -> bool:
+    """Return whether so many failures were taken for the consequence of a lost node."""
+    lost = sum(one.cause == "lost" for one in truth.candidates(facts))
+    until = [event for event in facts.history[: problem.at + 1] if event.kind == "restart"]
+    most: int = facts.asked("max_restarts", 0)
+    return len(until) - most <= lost
+
+
+EXEMPTIONS = (
+    Exemption("a lost node may lose the end of its output", ("end_shown",), _lost),
+    Exemption("a killed node launcher gives no grace", GRACE, _no_grace),
+    Exemption("a node without its runner gives less grace", ("grace_from_below",), _short_grace),
+    Exemption(
+        "a killed runner says nothing",
+        ("one_report", "one_exit", "end_shown", "resources_level"),
+        _runner_killed,
+    ),
+    Exemption("guard and launcher killed may leave processes", ("nothing_left",), _both_killed),
+    Exemption(
+        "guard and launcher stopped leave workers",
+        ("one_worker_per_rank", "one_round_at_a_time"),
+        _both_stopped,
+    ),
+    Exemption("a process that cannot be ended is left", ("nothing_left",), _stuck),
+    Exemption("of two faults within a moment either is named", ("first_cause",), _moment),
+    Exemption("a signal ends a job that is stopping", ("first_cause",), _signal_while_stopping),
+    Exemption("a second Ctrl-C gives no grace", GRACE, _interrupted_again),
+    Exemption("a third Ctrl-C waits for nothing", ("end_shown", "nothing_left"), _left_at_once),
+    Exemption("another signal is passed on", ("one_stop_signal",), _another_signal),
+    Exemption("workers beside one that cannot start have no grace", GRACE, _not_started),
+    Exemption("nobody reads the output", ("end_shown", "no_middle_lost"), _unread),
+    Exemption("a lost node's restart is taken back", ("restarts_in_budget",), _taken_back),
+)
+
+
+def excuse(facts: Facts, problem: Problem) -> str:
+    """Return the name of the exception for a problem, "" if there is none."""
+    fits = (one for one in EXEMPTIONS if problem.rule in one.rules and one.holds(facts, problem))
+    return next((one.name for one in fits), "")

@@ -1,0 +1,217 @@
+"""Old faults, put back into a copy of the checkout: how many of them do simulated worlds find?
+
+Each fault of `tests/bugs.toml` that has `replant` stands here by its id: the module, its text of
+today, and the faulty text. A module that has changed so that its text is not there any more, or is
+there twice, is an error: then the fault has to be written anew.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Replacement(NamedTuple):
+    """A text of a module, and the faulty one in its place."""
+
+    module: str
+    text: str
+    faulty: str
+
+    def spoil(self, source: str) -> str:
+        """Return the source of the module with the fault.
+
+        Raises:
+            ValueError: the text is not there exactly once.
+        """
+        if source.count(self.text) != 1:
+            raise ValueError(f"{self.module}: {source.count(self.text)} times: {self.text!r}")
+        return source.replace(self.text, self.faulty)
+
+
+def replant(bug: str, copy: Path) -> list[str]:
+    """Put a fault back into a copy of the checkout; return the modules that were changed."""
+    for one in OLD_FAULTS[bug]:
+        module = copy / one.module
+        module.write_text(one.spoil(module.read_text()))
+    return [one.module for one in OLD_FAULTS[bug]]
+
+
+GUARD = "launcher/node/guard.py"
+SESSION = "launcher/node/session.py"
+DESCENDANTS = "launcher/node/descendants.py"
+NODE_ROUNDS = "launcher/node/elastic/rounds.py"
+ROUNDS = "launcher/head/elastic/rounds.py"
+RUNNER_ROUNDS = "launcher/head/elastic/runner_rounds.py"
+RUN = "launcher/head/run/run.py"
+HEARTBEATS = "launcher/head/fleet/heartbeats.py"
+LABELS = "launcher/head/output/labels.py"
+
+OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
+    "guard-waits-for-a-stuck-launcher": (
+        Replacement(
+            GUARD,
+            "processes.send(self._launcher, signal.SIGKILL)\n            self._loop.stop()\n",
+            "processes.send(self._launcher, signal.SIGKILL)\n",
+        ),
+    ),
+    "launcher-never-missed-before-its-first-sign": (
+        Replacement(GUARD, "        self._count(seconds)\n", "        self._count(1e9)\n"),
+    ),
+    "launcher-that-stands-still-keeps-its-workers": (
+        Replacement(GUARD, "if self._missed >= SIGNS:", "if self._missed >= 1000 * SIGNS:"),
+    ),
+    "fork-bomb-outlives-the-job": (
+        Replacement(
+            DESCENDANTS,
+            "                _send(pid, signal.SIGSTOP, ours)\n",
+            "                _send(pid, signal.SIGKILL, ours)\n",
+        ),
+        Replacement(DESCENDANTS, "            _stop_children(stopped, last)\n", ""),
+    ),
+    "a-process-that-forks-and-leaves-is-not-found": (
+        Replacement(DESCENDANTS, "            _stop_children(stopped, last)\n", ""),
+    ),
+    "a-round-that-was-not-joined-starts-workers": (
+        Replacement(NODE_ROUNDS, "if self._phase is not Phase.JOINED:", "if self.over:"),
+    ),
+    "no-grace-where-a-round-ends": (
+        Replacement(
+            NODE_ROUNDS, "grace = 0.0 if number == signal.SIGKILL else self._grace", "grace = 0.0"
+        ),
+    ),
+    "given-up-though-enough-nodes-were-ready": (
+        Replacement(
+            ROUNDS,
+            "        if self.alive < self._limits.least:\n            self._do(TooFew())\n",
+            "        if self.alive >= 0:\n            self._do(TooFew())\n",
+        ),
+    ),
+    "the-last-failure-begins-another-round": (
+        Replacement(ROUNDS, "or self._present.undecided or", "or"),
+    ),
+    "a-removed-member-is-left-behind": (
+        Replacement(
+            ROUNDS,
+            "if node in self.members and self._present.phase is not RoundPhase.ENDING:",
+            "if node in self.members:",
+        ),
+    ),
+    "a-change-before-its-round": (
+        Replacement(
+            "launcher/head/elastic/action_queue.py",
+            "        if self._acting:\n            return\n",
+            "",
+        ),
+    ),
+    "old-workers-of-a-node-that-is-given-up": (
+        Replacement(
+            RUNNER_ROUNDS,
+            "            self._rounds.hold((1 + ISOLATED) * self._run.lease - silent)\n",
+            "            pass\n",
+        ),
+    ),
+    "old-workers-of-a-silent-node": (
+        Replacement(
+            RUNNER_ROUNDS,
+            "            self._rounds.hold(self._run.lease * ISOLATED)\n",
+            "            pass\n",
+        ),
+    ),
+    "the-end-of-a-lost-node-is-done": (
+        Replacement(
+            RUN,
+            "if self.phase is Phase.RUNNING and not node.lost:",
+            "if self.phase is Phase.RUNNING:",
+        ),
+    ),
+    "a-busy-runner-loses-healthy-nodes": (
+        Replacement(HEARTBEATS, "        self._forgive(now - self._due)\n", ""),
+    ),
+    "silence-of-the-start-counts": (
+        Replacement(
+            "launcher/head/fleet/fleet.py",
+            "        node.beats = True\n        node.reset_silence(self.loop.clock())\n",
+            "        node.beats = True\n",
+        ),
+    ),
+    "a-silent-node-is-missed-late": (
+        Replacement(
+            HEARTBEATS,
+            "        return min(self._lease / messages.BEATS, left) if left > 0 else "
+            "self._lease / messages.BEATS\n",
+            "        return self._lease / 4 if left else self._lease / messages.BEATS\n",
+        ),
+    ),
+    "workers-meet-the-launchers-listener": (
+        Replacement(
+            "launcher/head/run/staged_start.py",
+            "        self.first.send(frame)\n",
+            "        self.first.send(frame)\n        self.on_answer(self.first)\n",
+        ),
+    ),
+    "no-grace-where-an-engine-ends": (
+        Replacement(SESSION, "run.task.grace if run.task.by_engine else 0", "0"),
+    ),
+    "a-held-node-that-must-leave-stays": (
+        Replacement(
+            SESSION,
+            "elif self._phase is Phase.LEAVING and self._run.task.held:",
+            "elif self._phase is Phase.OVER and self._run.task.held:",
+        ),
+    ),
+    "notes-before-hello-are-the-former-runs": (
+        Replacement(
+            SESSION,
+            "        self._unsent = []  # what comes before HELLO would be of the run before\n",
+            "",
+        ),
+        Replacement(
+            SESSION,
+            "        unsent, self._unsent = self._unsent, None\n",
+            "        unsent: list[bytes] = []\n",
+        ),
+    ),
+    "a-node-left-out-keeps-its-ports": (
+        Replacement(
+            "launcher/head/run/run_start.py",
+            "        self._run.send(list(causes), messages.pack(frames.STOP, "
+            "messages.Stop(signal.SIGTERM, 0.0)))\n",
+            "",
+        ),
+    ),
+    "one-frame-ends-the-job": (
+        Replacement(
+            "launcher/head/fleet/fleet.py",
+            "        except (frames.BadFrame, DsrunError):\n            raise\n",
+            "        except Exception:\n            raise\n",
+        ),
+    ),
+    "what-may-be-left-is-not-told": (
+        Replacement(RUN, "if workers and node.hello:", "if node.hello and not node.hello:"),
+    ),
+    "a-waiting-line-is-shown-twice": (
+        Replacement(
+            LABELS,
+            '        text = self._take()\n        if not text:\n            return b""\n',
+            '        text = self.unfinished\n        if not text:\n            return b""\n',
+        ),
+    ),
+    "the-last-line-before-another-round-is-lost": (
+        Replacement(
+            "launcher/head/output/console.py",
+            "                self._screen.finish(self._sinks[stream], before)\n",
+            '                before.carry = b""\n',
+        ),
+    ),
+    "a-signal-of-a-killed-engine-is-the-cause": (
+        Replacement(
+            "launcher/head/run/record.py",
+            "by_engine = engine.killed and self.discard_node_signal()",
+            "by_engine = False",
+        ),
+    ),
+}
+"""The replacements of each fault, by its id in `tests/bugs.toml`."""
