@@ -22,6 +22,7 @@ class Faults:
         self._world = world
         self._seen: set[str] = set()
         self._over = False
+        self._told: dict[Fault, object] = {}
 
     def begin(self) -> None:
         """Let the first ones come."""
@@ -64,12 +65,17 @@ class Faults:
 
     def _heal(self, fault: Fault, heal: Callable[[], None]) -> None:
         heal()
-        self._world.record(fault.target, "healed", fault=fault.kind, target=fault.target)
+        named = self._told.get(fault, fault.target)
+        self._world.record(fault.target, "healed", fault=word(fault.kind), target=named)
 
     def _tell(self, fault: Fault, target: object = None) -> None:
-        """Record a fault just before it has an effect."""
+        """Record a fault just before it has an effect; a host is hit, unless something else is."""
         named = fault.target if target is None else target
-        self._world.record(fault.target, "fault", fault=fault.kind, target=named, value=fault.value)
+        self._told[fault] = named
+        number = {"number": fault.value} if "signal" in fault.kind else {}
+        self._world.record(
+            fault.target, "fault", fault=word(fault.kind), target=named, what=fault.kind, **number
+        )
 
     def _living(self, host: Host, role: str) -> list[Process]:
         return [one for one in host.processes.values() if one.role == role and one.alive]
@@ -91,15 +97,13 @@ class Faults:
         """Kill one process."""
         process = self._chosen(fault, host)
         if process is not None:
-            self._tell(fault, _rank(process))
+            self._tell(fault, _name(process))
             host.kill(process.pid)
 
     def kill_both(self, fault: Fault, host: Host) -> None:
         """Kill guard and node launcher at once."""
-        both = [*self._living(host, "launcher"), *self._living(host, "guard")]
-        if both:
-            self._tell(fault)
-        for process in both:
+        for process in [*self._living(host, "launcher"), *self._living(host, "guard")]:
+            self._tell(fault, _name(process))
             host.kill(process.pid)
 
     def freeze(self, fault: Fault, host: Host) -> Callable[[], None] | None:
@@ -112,7 +116,7 @@ class Faults:
             found = [one] if one is not None else []
         if not found:
             return None
-        self._tell(fault, _rank(found[0]) if fault.kind == "freeze worker" else None)
+        self._tell(fault, None if fault.kind == "freeze host" else _name(found[0]))
         for process in found:
             host.signal(process.pid, signal.SIGSTOP)
 
@@ -128,20 +132,19 @@ class Faults:
         roles = {"runner": ("runner",), "guard": ("guard",), "session": ("guard", "launcher")}
         kind = fault.kind.split()[1]
         targets = [one for role in roles[kind] for one in self._living(host, role)]
-        if targets:
-            self._tell(fault)
+        for process in targets:
+            self._tell(fault, process.role)
         for process in targets:
             host.signal(process.pid, fault.value)
 
     def interrupt_twice(self, fault: Fault, host: Host) -> None:
         """Type Ctrl-C, and again a moment later."""
-        if self._living(host, "runner"):
-            self._tell(fault)
-            for after in (0.0, 0.5):
-                self._world.kernel.at(after, partial(self._interrupt, host))
+        for after in (0.0, 0.5):
+            self._world.kernel.at(after, partial(self._interrupt, fault, host))
 
-    def _interrupt(self, host: Host) -> None:
+    def _interrupt(self, fault: Fault, host: Host) -> None:
         for process in self._living(host, "runner"):
+            self._tell(fault._replace(kind="signal runner", value=signal.SIGINT), "runner")
             host.signal(process.pid, signal.SIGINT)
 
     def cut(self, fault: Fault, host: Host) -> Callable[[], None]:
@@ -193,7 +196,10 @@ class Faults:
         if not host.on:
             return None
         self._tell(fault)
+        gone = [one for one in host.processes.values() if one.alive and one.pid != 1]
         host.power_off()
+        for process in gone:
+            self._world.record(host.name, "ended", pid=process.pid, status=int(signal.SIGKILL))
         return host.power_on
 
     def freeze_disk(self, fault: Fault, host: Host) -> Callable[[], None]:
@@ -221,13 +227,23 @@ class Faults:
         self._tell(fault)
         host.jump(3600.0)
 
-    def take_port(self, fault: Fault, host: Host) -> None:
-        """Let nothing take it: the port of the job cannot be known to others here."""
-        del fault, host
+
+WORDS = {"interrupt": "signal", "half": "cut", "fill": "disk", "jump": "clock"}
 
 
-def _rank(process: Process) -> object:
-    return int(process.name.split()[1]) if process.role == "worker" else None
+def word(kind: str) -> str:
+    """Return what a history calls a kind of fault."""
+    if kind == "freeze disk":
+        return "disk"
+    first = kind.split(maxsplit=1)[0]
+    return WORDS.get(first, first)
+
+
+def _name(process: Process) -> object:
+    """Return what a history calls a process: the rank of a worker, or its role."""
+    if process.role == "worker":
+        return int(process.name.split()[1])
+    return "logs" if process.role == "helper" else process.role
 
 
 _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = {
@@ -249,5 +265,4 @@ _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = 
     "freeze disk": Faults.freeze_disk,
     "fill disk": Faults.fill_disk,
     "jump clock": Faults.jump,
-    "take port": Faults.take_port,
 }

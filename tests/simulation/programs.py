@@ -37,17 +37,14 @@ class Worker:
         env: Mapping[bytes, bytes],
         life: int,
         printed: Callable[[int, str], None],
-        checkpoint: dict[str, int],
+        did: Callable[[int, str], None],
     ) -> None:
-        """Play it; `printed` is told each line that was written as a whole.
-
-        `checkpoint` has the steps that are done by the slowest rank; it lasts over rounds.
-        """
+        """Play it; `printed` is told each line that was written as a whole, `did` each deed."""
         self.rank = int(env[b"RANK"])
         self._spec = spec
         self._life = life
         self._printed = printed
-        self._checkpoint = checkpoint
+        self._did = did
         self._deeds = {
             one.step: one for one in spec.deeds if (one.rank, one.life) == (self.rank, life)
         }
@@ -82,6 +79,9 @@ class Worker:
         self._printed(self.rank, line)
 
     def _do(self, deed: Deed) -> int:
+        word = {"exit": "crash", "raise": "crash", "early": ""}.get(deed.what, deed.what)
+        if word:
+            self._did(self.rank, word)
         if deed.what == "raise":
             system.write(2, RAISED)
         elif deed.what == "kill":

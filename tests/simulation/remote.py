@@ -111,6 +111,7 @@ class Remote:
             self._kernel.at(10.0, partial(self._tell, rank=rank, cause="no answer: timed out"))
             return
         if spec.start == "refused":
+            self._happens(host.name, fault="refuse", target=host.name)
             self._tell(rank=rank, cause=REFUSED)
             return
         ours, theirs = self._kernel.link(self._login, host)
@@ -131,8 +132,17 @@ class Remote:
         at_end = _AtEnd(partial(self._ended, rank, host, guard, stderr))
         guard.watchers.append(cast("Any", at_end))
         if spec.start == "killed" and len(self.sessions[host.name]) == 1:
-            self._kernel.at(0.05, partial(host.kill, guard.pid))
+            self._kernel.at(0.05, partial(self._kill, host, guard))
         self._tell(rank=rank, fd=fd)
+
+    def _kill(self, host: Host, guard: Process) -> None:
+        if guard.alive:
+            self._happens(host.name, fault="kill", target="guard")
+            host.kill(guard.pid)
+
+    def _happens(self, host: str, **fields: object) -> None:
+        """Record a fault."""
+        self._kernel.tell("fault", host, fields)
 
     def _ended(self, rank: int, host: Host, guard: Process, stderr: object) -> None:
         """Tell the runner that a session has ended, if the network lets it know."""

@@ -133,7 +133,7 @@ FAULTS = (
     *("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),
     *("signal runner", "signal guard", "signal session", "interrupt twice"),
     *("cut", "cut in", "cut out", "cut and reset", "half open", "stall", "delay", "power"),
-    *("freeze disk", "fill disk", "jump clock", "take port"),
+    *("freeze disk", "fill disk", "jump clock"),
 )
 
 

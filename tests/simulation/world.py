@@ -106,7 +106,6 @@ class World:
         self._trace = trace
         self._lives: dict[int, int] = {}
         self._rounds: dict[tuple[bytes, ...], int] = {}
-        self._checkpoint: dict[str, int] = {}
         self._round = 0
         self.faults = Faults(self)
         self.kernel.record = self._record
@@ -141,6 +140,8 @@ class World:
         if self._trace is not None:
             self._trace(event)
         self.faults.on_event(event)
+        if kind == "ended" and self.runner is not None and host == self.login.name:
+            self._on_end(fields["pid"], fields["status"])
 
     def _name(self, process: Process, function: Callable[[], object]) -> None:
         """Give a new process its role, by what has forked it."""
@@ -169,7 +170,10 @@ class World:
         def printed(rank: int, line: str) -> None:
             self.record(process.host.name, "printed", rank=rank, round=number, line=line)
 
-        return Worker(self.scenario.program, env, life, printed, self._checkpoint)
+        def did(rank: int, what: str) -> None:
+            self.record(process.host.name, "fault", fault=what, target=rank)
+
+        return Worker(self.scenario.program, env, life, printed, did)
 
     # -- the job -----------------------------------------------------------------------------
 
@@ -302,17 +306,19 @@ class World:
 
     # -- the end -----------------------------------------------------------------------------
 
-    def _outcome(self) -> Outcome:
-        runner = self.runner
-        assert runner is not None
+    def _on_end(self, pid: int, status: int) -> None:
+        """Record what the runner has left when it ended."""
+        if self.runner is None or pid != self.runner.pid:
+            return
         for line, rank in self._shown():
             self.record("login", "shown", rank=rank, line=line)
         report = self._file(REPORT)
         if report:
             self.record("login", "report", report=json.loads(report))
-        if runner.status is not None:
-            code = os.waitstatus_to_exitcode(runner.status)
-            self.record("login", "exit", code=code, signalled=code < 0)
+        code = os.waitstatus_to_exitcode(status)
+        self.record("login", "exit", code=code, signalled=code < 0)
+
+    def _outcome(self) -> Outcome:
         left = self.kernel.leaks()
         files = [one for one in left["files"] if not _expected(one)]
         self.record(

@@ -137,6 +137,15 @@ def _not_started(facts: Facts, problem: Problem) -> bool:
     return any(not one["pid"] and one["host"] == problem.host for one in failures)
 
 
+def _stopped(facts: Facts, problem: Problem) -> bool:
+    """Return whether the host, or its node launcher, stood still at the report."""
+    found = _faults(facts, "freeze", until=facts.over[1])
+    return any(
+        event.host == problem.host and what in {"host", "launcher", "guard"}
+        for event, what in found
+    )
+
+
 def _unread(facts: Facts, _problem: Problem) -> bool:
     return any(what == "output" for _, what in _faults(facts, "close", until=facts.over[1]))
 
@@ -171,6 +180,7 @@ EXEMPTIONS = (
     Exemption("a third Ctrl-C waits for nothing", ("end_shown", "nothing_left"), _left_at_once),
     Exemption("another signal is passed on", ("one_stop_signal",), _another_signal),
     Exemption("workers beside one that cannot start have no grace", GRACE, _not_started),
+    Exemption("a node that was stopped ends what it had begun", ("report_is_last",), _stopped),
     Exemption("nobody reads the output", ("end_shown", "no_middle_lost"), _unread),
     Exemption("a lost node's restart is taken back", ("restarts_in_budget",), _taken_back),
 )

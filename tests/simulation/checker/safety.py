@@ -159,7 +159,8 @@ def report_is_last(facts: Facts) -> Iterator[Finding]:
     end = next((index for index, _ in facts.of_kind("report")), len(facts.history))
     for index, event in facts.of_kind("round", "restart", "worker", "shown"):
         if index > end and event.fields.get("rank", 0) >= 0:
-            yield Finding(index, f"{event.kind} after the report", event.host)
+            rank = event.fields.get("rank", -1)
+            yield Finding(index, f"{event.kind} after the report", event.host, rank)
 
 
 def nothing_left(facts: Facts) -> Iterator[Finding]:

@@ -1,0 +1,146 @@
+"""Play worlds by their seeds.
+
+python -m tests.simulation --seeds 0-999        play many, and sum up
+python -m tests.simulation --seed 4711 --trace  tell the story of one
+python -m tests.simulation --shrink 4711        make it simpler while it still fails
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from multiprocessing import Pool
+from typing import TYPE_CHECKING, NamedTuple
+
+from .checker import check
+from .scenario import scenario, simpler
+from .story import line_of
+from .world import play
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from .history import Event
+    from .scenario import Scenario
+
+
+class Verdict(NamedTuple):
+    """What is wrong with a world.
+
+    Attributes:
+        problems: as text, none for a clean one.
+        faults: how many of each kind there were.
+        seconds: of virtual time.
+    """
+
+    seed: int
+    problems: list[str]
+    faults: dict[str, int]
+    seconds: float
+
+
+def judge(one: Scenario) -> Verdict:
+    """Play a world, and check its history."""
+    outcome = play(one)
+    found = [f"{p.rule} at {p.time:.3f}: {p.text}" for p in check(outcome.history)]
+    kinds = Counter(_kind(event) for event in outcome.history if event.kind == "fault")
+    return Verdict(one.seed, [*outcome.crashes, *found], dict(kinds), outcome.seconds)
+
+
+def _kind(event: Event) -> str:
+    target = event["target"]
+    named = "worker" if isinstance(target, int) else target
+    return str(event.fields.get("what", f"{event['fault']} {named}"))
+
+
+def judged(seed: int) -> Verdict:
+    """Play the world of a seed, and check its history; whatever happens is a verdict."""
+    try:
+        return judge(scenario(seed))
+    except Exception as error:
+        return Verdict(seed, [f"the world broke: {error!r}"], {}, 0.0)
+
+
+def run_seeds(seeds: Sequence[int], jobs: int) -> int:
+    """Play many worlds; print those with problems, and a sum."""
+    began, faults, virtual, bad = time.monotonic(), Counter[str](), 0.0, []
+    with Pool(jobs) as pool:
+        for verdict in pool.imap_unordered(judged, seeds, chunksize=4):
+            faults.update(verdict.faults)
+            virtual += verdict.seconds
+            if verdict.problems:
+                bad.append(verdict.seed)
+                more = f" (and {len(verdict.problems) - 1} more)" if verdict.problems[1:] else ""
+                print(f"seed {verdict.seed}: {verdict.problems[0]}{more}", flush=True)
+    seconds = time.monotonic() - began
+    print(
+        f"{len(seeds)} worlds in {seconds:.0f} s ({len(seeds) / seconds:.1f} a second),"
+        f" {virtual / 3600:.1f} virtual hours; {len(bad)} with problems: {sorted(bad)}"
+    )
+    print(", ".join(f"{kind} {count}" for kind, count in sorted(faults.items())))
+    return 1 if bad else 0
+
+
+def tell(seed: int, *, trace: bool) -> int:
+    """Play one world, and say what is wrong with it; with `trace`, tell its story."""
+    one = scenario(seed)
+    print(one)
+
+    def show(event: Event) -> None:
+        print(line_of(event))
+
+    outcome = play(one, show if trace else None)
+    print(outcome.output[-3000:])
+    verdict = judge(one)
+    print("\n".join(verdict.problems) or "clean")
+    return 1 if verdict.problems else 0
+
+
+def shrink(seed: int) -> int:
+    """Make a world simpler while it breaks the same rule."""
+    best = scenario(seed)
+    rules = _rules(judge(best))
+    if not rules:
+        print("clean")
+        return 0
+    found = True
+    while found:
+        found = False
+        for one in simpler(best):
+            if _rules(judge(one)) & rules:
+                best, found = one, True
+                break
+    print(best)
+    print("\n".join(judge(best).problems))
+    return 1
+
+
+def _rules(verdict: Verdict) -> set[str]:
+    return {problem.split(" ", 1)[0] for problem in verdict.problems}
+
+
+def _seeds(text: str) -> Iterable[int]:
+    first, _, last = text.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def main() -> int:
+    """Run the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=_seeds, help="FIRST-LAST: play these")
+    parser.add_argument("--seed", type=int, help="play this one")
+    parser.add_argument("--trace", action="store_true", help="tell its story")
+    parser.add_argument("--shrink", type=int, metavar="SEED", help="make a failing world simpler")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    given = parser.parse_args()
+    if given.seeds is not None:
+        return run_seeds(list(given.seeds), given.jobs)
+    if given.shrink is not None:
+        return shrink(given.shrink)
+    return tell(given.seed or 0, trace=given.trace)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
