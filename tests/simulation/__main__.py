@@ -83,9 +83,8 @@ def run_seeds(seeds: Sequence[int], jobs: int) -> int:
     return 1 if bad else 0
 
 
-def tell(seed: int, *, trace: bool) -> int:
+def tell(one: Scenario, *, trace: bool) -> int:
     """Play one world, and say what is wrong with it; with `trace`, tell its story."""
-    one = scenario(seed)
     print(one)
 
     def show(event: Event) -> None:
@@ -98,8 +97,8 @@ def tell(seed: int, *, trace: bool) -> int:
     return 1 if verdict.problems else 0
 
 
-def shrink(seed: int) -> int:
-    """Make a world simpler while it breaks the same rule."""
+def shrink(seed: int, *, trace: bool) -> int:
+    """Make a world simpler while it breaks the same rule; with `trace`, tell its story."""
     best = scenario(seed)
     rules = _rules(judge(best))
     if not rules:
@@ -112,9 +111,7 @@ def shrink(seed: int) -> int:
             if _rules(judge(one)) & rules:
                 best, found = one, True
                 break
-    print(best)
-    print("\n".join(judge(best).problems))
-    return 1
+    return tell(best, trace=trace)
 
 
 def _rules(verdict: Verdict) -> set[str]:
@@ -138,8 +135,8 @@ def main() -> int:
     if given.seeds is not None:
         return run_seeds(list(given.seeds), given.jobs)
     if given.shrink is not None:
-        return shrink(given.shrink)
-    return tell(given.seed or 0, trace=given.trace)
+        return shrink(given.shrink, trace=given.trace)
+    return tell(scenario(given.seed or 0), trace=given.trace)
 
 
 if __name__ == "__main__":

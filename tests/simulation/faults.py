@@ -129,11 +129,12 @@ class Faults:
 
     def signal(self, fault: Fault, host: Host) -> None:
         """Send a signal, as a person or a scheduler does."""
-        roles = {"runner": ("runner",), "guard": ("guard",), "session": ("guard", "launcher")}
+        roles = {"session": ("guard", "launcher", "worker", "child")}
         kind = fault.kind.split()[1]
-        targets = [one for role in roles[kind] for one in self._living(host, role)]
+        targets = [one for role in roles.get(kind, (kind,)) for one in self._living(host, role)]
         for process in targets:
-            self._tell(fault, process.role)
+            if process.role != "child":
+                self._tell(fault, _name(process))
         for process in targets:
             host.signal(process.pid, fault.value)
 

@@ -75,7 +75,10 @@ class Worker:
         line = word + "x" * max(0, self._spec.length - len(word))
         data = line.encode() + b"\n"
         while data:
-            data = data[system.write(1, data) :]
+            try:
+                data = data[system.write(1, data) :]
+            except BrokenPipeError:  # as a Python program ends that does not expect it
+                system.exit_now(120)
         self._printed(self.rank, line)
 
     def _do(self, deed: Deed) -> int:

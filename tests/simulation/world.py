@@ -51,8 +51,9 @@ FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
     "/work/r.json",
 )
 
-AFTERWARDS = 60.0
-"""Seconds after the end of the runner until nothing of the job may be left, besides the lease."""
+AFTERWARDS = 720.0
+"""Seconds after the end of the runner, and after all faults have healed, until nothing of the job
+may be left. A node launcher that gets no START waits for 600."""
 
 
 class Outcome(NamedTuple):
@@ -204,7 +205,8 @@ class World:
         while self.runner.alive and self.kernel.now < self.bound:
             self.kernel.run(self.kernel.now + 1.0)
         self.faults.end()
-        self.kernel.run(self.kernel.now + AFTERWARDS + 2 * scenario.lease + scenario.grace)
+        healed = max((fault.after + fault.heals for fault in scenario.faults), default=0.0)
+        self.kernel.run(self.kernel.now + healed + AFTERWARDS + 2 * scenario.lease + scenario.grace)
         return self._outcome()
 
     @property

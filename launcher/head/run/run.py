@@ -314,6 +314,7 @@ class Run:
             self.warn(f"lost {node.name}: {reason}; going on without it")
             if node.left and explained:
                 self.warn(node.left)
+            self.staged.on_answer(node)
             self.restarts.on_loss(node)
             return
         self.record.lost(node.name, reason, self.loop.clock(), explained=explained)

@@ -29,7 +29,10 @@ class StagedStart:
         self.first.send(frame)
 
     def on_answer(self, node: RunNode) -> None:
-        """Start the others if this is the first node's answer to its START."""
+        """Start the others if this is the first node's answer to its START, or its loss.
+
+        A job that goes on without it chooses another first node.
+        """
         if node is self.first:
             held, self._held = self._held, []
             for other, frame in held:

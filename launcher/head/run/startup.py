@@ -33,6 +33,11 @@ SHOW_AFTER = 0.5
 LOG_AFTER = 3.0
 """Seconds until a line says which hosts are waited for; then one every five times as long."""
 
+PROBED_WITHIN = 10.0
+"""Seconds beyond --connect_timeout for a node to say which addresses it reaches (it tries for 5)."""
+
+SILENT = "no answer since it was ready: it is down, or the network is (--connect_timeout)"
+
 HELD = 8
 """Lines of an engine's output that are held back until the start takes long."""
 
@@ -118,6 +123,7 @@ class Startup:
         self._master = ""
         self.compare: Compare | None = None
         self._timers: list[Timer] = []
+        self._answers: Timer | None = None
         self._shortened = False
         self._ticks = 0
         self._held: deque[str] | None = deque(maxlen=HELD)
@@ -130,7 +136,7 @@ class Startup:
     def close(self) -> None:
         """Stop waiting."""
         self._closed = True
-        for timer in self._timers:
+        for timer in (*self._timers, *filter(None, [self._answers])):
             timer.cancel()
         if self._interfaces is not None:
             self._interfaces.close()
@@ -276,6 +282,21 @@ class Startup:
         for node in self._nodes[1:]:
             self.probes[node] += 1
             node.send(probe)
+        self._await_answers()
+
+    def _await_answers(self) -> None:
+        if self._answers is not None:
+            self._answers.cancel()
+        limit = self._limits.connect + PROBED_WITHIN
+        self._answers = self._loop.call_later(limit, self._miss_answers)
+
+    def _miss_answers(self) -> None:
+        """Do without the nodes that do not answer: nothing else is expected of them by now."""
+        silent = [node for node in self._nodes if self.probes[node]]
+        for node in silent:
+            node.failed = SILENT
+        if silent:
+            self._look()
 
     def _choose_master(self) -> None:
         verdicts = {node.name: node.verdicts for node in self._nodes[1:]}

@@ -234,6 +234,21 @@ def test_a_loss_is_followed_by_a_round_of_the_others(fleet_of: FleetOf) -> None:
     assert (end["exit_code"], end["world_size"], end["lost"]) == (0, 4, [])
 
 
+def test_the_others_start_where_the_first_node_is_lost_before_it_has_started(
+    fleet_of: FleetOf,
+) -> None:
+    """They wait for it with their START: it may still listen on the master port."""
+    fleet = fleet_of("n0", "n1", "n2")
+    job = Job(fleet)
+    fleet.ready(job.run)
+    assert [fleet.kinds(name)[-1] for name in ("n0", "n1")] == ["START", "PROBE"]
+    fleet.node("n0").leaves()
+    fleet.step()
+    assert [fleet.kinds(name) for name in ("n1", "n2")] == [["START"], ["JOB", "PROBE", "START"]]
+    job.join("n1", "n2")
+    assert job.round("n1")["nodes"] == 2
+
+
 def test_a_silent_node_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1", lease=16.0))
     job.run.lease = 16.0

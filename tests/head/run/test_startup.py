@@ -9,6 +9,7 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
+from dsrun.launcher.head.run import startup
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.head.run.startup import (
@@ -305,6 +306,28 @@ def test_where_nobody_reaches_the_master_there_is_no_start(
     reach(job, "n1", "timed out")
     where = given or "n0"
     assert refusal(run) == [f"n1: cannot reach the master at {where}:29500 (timed out)", *more]
+
+
+@pytest.mark.parametrize(("least", "starts"), [(1, True), (3, False)])
+def test_a_node_that_is_silent_once_it_was_ready_is_not_waited_for(
+    least: int, starts: bool, fleet_of: FleetOf
+) -> None:
+    job = fleet_of("n0", "n1", "n2")
+    run = job.run(restarts=enough(least))
+    for node in job.nodes():
+        node.hello()
+    job.step()
+    reach(job, "n1", "", "")
+    job.go(19.0)
+    assert (run.ending, run.started) == (False, False)
+    job.go(2.0)
+    assert (run.ending, run.started) == (not starts, False)
+    if starts:
+        assert job.said()[-1] == f"n2: {startup.SILENT}; starting without it"
+        reach(job, "n1", "", "")
+        assert (run.started, run.plan.world_size) == (True, 4)
+    else:
+        assert refusal(run) == [f"n2: {startup.SILENT}"]
 
 
 @pytest.mark.parametrize("answers", [(), ("", "", "")])

@@ -47,7 +47,14 @@ def _lost(facts: Facts, problem: Problem) -> bool:
     """Return whether the node was lost, or may have been."""
     until = facts.over[1]
     struck = _struck(facts, problem.host, "launcher", "guard", "lane", until=until)
-    return struck or _cut_off(facts, problem.host, until)
+    frozen = any(what == "runner" for _, what in _faults(facts, "freeze", until=until))
+    return struck or frozen or _cut_off(facts, problem.host, until)
+
+
+def _stood_still(facts: Facts, problem: Problem) -> bool:
+    """Return whether the whole host stood still, its workers as well."""
+    found = _faults(facts, "freeze", until=float("inf"))
+    return any(what == "host" and event.host == problem.host for event, what in found)
 
 
 def _no_grace(facts: Facts, problem: Problem) -> bool:
@@ -146,6 +153,19 @@ def _stopped(facts: Facts, problem: Problem) -> bool:
     )
 
 
+def _in_background(facts: Facts, problem: Problem) -> bool:
+    """Return whether this is a process that the job may leave after its success."""
+    well = facts.asked("background") and facts.exit_code == 0
+    return bool(well) and "child" in problem.text
+
+
+def _too_early(facts: Facts, _problem: Problem) -> bool:
+    """Return whether a signal has killed the runner before any worker was started."""
+    event = facts.first("exit")
+    killed = event is not None and bool(event.fields.get("signalled"))
+    return killed and not facts.workers and _signals(facts, facts.over[1]) > 0
+
+
 def _unread(facts: Facts, _problem: Problem) -> bool:
     return any(what == "output" for _, what in _faults(facts, "close", until=facts.over[1]))
 
@@ -181,6 +201,13 @@ EXEMPTIONS = (
     Exemption("another signal is passed on", ("one_stop_signal",), _another_signal),
     Exemption("workers beside one that cannot start have no grace", GRACE, _not_started),
     Exemption("a node that was stopped ends what it had begun", ("report_is_last",), _stopped),
+    Exemption("what is left in the background may stay", ("nothing_left",), _in_background),
+    Exemption("a signal before dsrun is ready ends it", ("one_report",), _too_early),
+    Exemption(
+        "a host that stood still is not known to be alive",
+        ("one_worker_per_rank", "one_round_at_a_time", "grace_from_above"),
+        _stood_still,
+    ),
     Exemption("nobody reads the output", ("end_shown", "no_middle_lost"), _unread),
     Exemption("a lost node's restart is taken back", ("restarts_in_budget",), _taken_back),
 )

@@ -109,6 +109,9 @@ def _hangs(_facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
 def _silences(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     """A node is not heard from any more; if that is short, nobody notices."""
     lease = facts.asked("lease", 0.0)
+    if event.fields.get("what") == "cut and reset":
+        yield Candidate(index, "lost", host_of(event), event.time, float("inf"), False)
+        return
     for_good = event.fields["fault"] == "power"
     lasted = float("inf") if for_good else healed(facts, index) - event.time
     if lasted < lease / 2:
@@ -135,6 +138,12 @@ def _ends_node(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
 def _may_end_node(_facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     """A node may be lost."""
     yield Candidate(index, "lost", host_of(event), event.time, float("inf"), False)
+
+
+def _spoils_node(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
+    """A node may be lost, or not be able to start a worker."""
+    yield from _may_end_node(facts, index, event)
+    yield Candidate(index, "failure", None, event.time, float("inf"), False)
 
 
 def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
@@ -181,7 +190,7 @@ FAULTS: dict[tuple[str, str], Callable[[Facts, int, Event], Iterator[Candidate]]
     ("close", "output"): _ends_output,
     ("stall", "output"): _none,
     **{(name, "host"): _none for name in ("delay", "slow", "clock", "chatty")},
-    **{(name, "host"): _may_end_node for name in ("disk", "port", "stuck")},
+    **{(name, "host"): _spoils_node for name in ("disk", "port", "stuck")},
 }
 """What each fault may cause, by its name and what it hits. A new fault needs a row."""
 
