@@ -22,4 +22,10 @@ KEPT = {
         elastic=ElasticSpec(least=2, restarts=1, cool=20.0),
         lease=60.0,
     ),
+    "an elastic job whose last node lost its guard ended with 0 in place of waiting": Scenario(
+        seed=226,
+        hosts=(HostSpec("n1", 1),),
+        faults=(Fault("running", 0.0, "kill guard", "n1"),),
+        elastic=ElasticSpec(least=1, restarts=3, wait=5.0),
+    ),
 }

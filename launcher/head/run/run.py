@@ -258,9 +258,10 @@ class Run:
 
     def on_done(self, node: RunNode) -> None:
         """Handle a node on which nothing is left."""
+        if node.lost and self.phase is Phase.RUNNING:
+            return  # it has not finished its work, and the run goes on without it
         self.end_when_over()
-        # A lost node has not finished its work, though nothing is left there.
-        if self.phase is Phase.RUNNING and not node.lost:
+        if self.phase is Phase.RUNNING:
             self.restarts.on_done(node)
 
     # -- stopping ---------------------------------------------------------------------------

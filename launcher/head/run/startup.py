@@ -34,7 +34,7 @@ LOG_AFTER = 3.0
 """Seconds until a line says which hosts are waited for; then one every five times as long."""
 
 PROBED_WITHIN = 10.0
-"""Seconds beyond --connect_timeout for a node to say which addresses it reaches (it tries for 5)."""
+"""Seconds beyond --connect_timeout for a node to say which addresses it reaches."""
 
 SILENT = "no answer since it was ready: it is down, or the network is (--connect_timeout)"
 

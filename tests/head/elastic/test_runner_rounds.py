@@ -249,6 +249,28 @@ def test_the_others_start_where_the_first_node_is_lost_before_it_has_started(
     assert job.round("n1")["nodes"] == 2
 
 
+def test_what_is_left_of_a_lost_node_does_not_end_a_job_that_waits_for_another(
+    fleet_of: FleetOf,
+) -> None:
+    """Its guard was killed, so it stops its workers, says so and leaves."""
+    fleet = fleet_of("n0")
+    job = Job(fleet, wait=60.0)
+    job.ready()
+    job.join("n0")
+    fleet.up("n0", 0, 1)
+    fleet.node("n0").notes("its guard was killed", 9)
+    for rank in (0, 1):
+        fleet.node("n0").exits(rank, -15, told=True)
+    fleet.node("n0").done()
+    fleet.step()
+    assert (job.run.phase, fleet.said()[-2]) == (
+        Phase.RUNNING,
+        "lost n0: its guard was killed; going on without it",
+    )
+    fleet.go(61.0)
+    assert story(job.run)["exit_code"] == TOO_FEW_CODE
+
+
 def test_a_silent_node_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1", lease=16.0))
     job.run.lease = 16.0

@@ -46,9 +46,13 @@ def _cut_off(facts: Facts, host: str, until: float) -> bool:
 def _lost(facts: Facts, problem: Problem) -> bool:
     """Return whether the node was lost, or may have been."""
     until = facts.over[1]
-    struck = _struck(facts, problem.host, "launcher", "guard", "lane", until=until)
     frozen = any(what == "runner" for _, what in _faults(facts, "freeze", until=until))
-    return struck or frozen or _cut_off(facts, problem.host, until)
+    hosts = [one.host for one in facts.workers if one.rank == problem.rank]
+    return frozen or any(
+        _struck(facts, host, "launcher", "guard", "lane", until=until)
+        or _cut_off(facts, host, until)
+        for host in hosts
+    )
 
 
 def _stood_still(facts: Facts, problem: Problem) -> bool:
@@ -71,7 +75,8 @@ def _short_grace(facts: Facts, problem: Problem) -> bool:
 
 def _runner_killed(facts: Facts, problem: Problem) -> bool:
     """Return whether the runner was killed: nobody is left to report anything."""
-    found = _faults(facts, "kill", until=problem.time)
+    del problem
+    found = _faults(facts, "kill", until=facts.over[1])
     return any(what == "runner" for _, what in found)
 
 
@@ -155,7 +160,8 @@ def _stopped(facts: Facts, problem: Problem) -> bool:
 
 def _in_background(facts: Facts, problem: Problem) -> bool:
     """Return whether this is a process that the job may leave after its success."""
-    well = facts.asked("background") and facts.exit_code == 0
+    here = [one for one in facts.workers if one.host == problem.host]
+    well = facts.asked("background") and all(one.status == 0 for one in here)
     return bool(well) and "child" in problem.text
 
 
@@ -179,7 +185,7 @@ def _taken_back(facts: Facts, problem: Problem) -> bool:
 
 
 EXEMPTIONS = (
-    Exemption("a lost node may lose the end of its output", ("end_shown",), _lost),
+    Exemption("a lost node may lose the end of its output", ("end_shown", "lines_whole"), _lost),
     Exemption("a killed node launcher gives no grace", GRACE, _no_grace),
     Exemption("a node without its runner gives less grace", ("grace_from_below",), _short_grace),
     Exemption(

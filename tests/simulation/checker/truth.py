@@ -149,6 +149,10 @@ def _spoils_node(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
 def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     """A signal ends the job, or is passed on to the workers, which may die of it."""
     number = event.fields.get("number", 15)
+    if what(event) == "launcher" and not any(
+        one.host == event.host and one.since < index for one in facts.workers
+    ):  # it leaves, as nothing runs there yet
+        yield Candidate(index, "lost", event.host, event.time, float("inf"), False)
     if number in ENDING:
         certain = event.time + MOMENT < facts.over[1] and event.host not in hurt(facts, index)
         yield Candidate(index, "signal", number, event.time, event.time, certain)
