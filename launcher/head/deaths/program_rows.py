@@ -65,6 +65,16 @@ INSTALL_ROWS = (
     ),
     Row("import", SCRIPT, NO, raised=("ImportError",), advice=SAME_PACKAGES),
     Row(
+        "import",
+        SCRIPT,
+        NO,
+        said("because of the following error (look up to see its traceback)"),
+        "a module cannot be imported: {why}",
+        SAME_PACKAGES,
+        pattern=r"^(?P<why>(No module named|cannot import name) .*"
+        r"|module '[^'\n]*' has no attribute .*)",
+    ),
+    Row(
         "build",
         SCRIPT,
         NO,
@@ -106,7 +116,16 @@ USE_ROWS = (
             "NotImplementedError",
             "RecursionError",
             "InvalidBackend",
+            # Of numba.
+            "LoweringError",
+            "TypingError",
         ),
+    ),
+    Row(
+        "tensor-empty",
+        said=said("The size of tensor "),
+        pattern=r"The size of tensor a \((\d+\) must match the size of tensor b \()?0\)",
+        sentence="a tensor has no elements: a mistake of the program, or a sample without content",
     ),
     Row(
         "tensors",
@@ -115,6 +134,10 @@ USE_ROWS = (
         said(
             "Expected all tensors to be on the same device",
             "shapes cannot be multiplied",
+            "size mismatch, m1: [",
+            "size mismatch (got input: [",
+            "shape mismatch: value tensor of shape",
+            "shape mismatch: indexing tensors could not be broadcast",
             "must match the size of tensor",
             "Expected input batch_size",
             "does not require grad and does not have a grad_fn",
@@ -160,6 +183,7 @@ USE_ROWS = (
             "Loss is inf",
             "current loss scale already at minimum",
             "loss scale already at minimum",
+            "Minimum loss scale reached",
         ),
         "a value of the training is not finite any more",
         "begin again from an earlier checkpoint, with a lower learning rate or other data",
@@ -199,7 +223,13 @@ USE_ROWS = (
         pattern=r"world.size|train_batch_size|data.parallel"
         r"|(tensor|pipeline|context|expert).(model.)?parallel|pipeline.size",
     ),
-    Row("arguments", SCRIPT, NO, said("are not used by the HfArgumentParser")),
+    Row(
+        "arguments",
+        SCRIPT,
+        NO,
+        said("Some specified arguments are not used by the "),
+        pattern=r"are not used by the \w*Parser\b",
+    ),
     Row(
         "tokenizer-old",
         SCRIPT,
@@ -235,6 +265,7 @@ USE_ROWS = (
             "ParserError",
             "ConfigCompositionException",
             "DeepSpeedConfigError",
+            "MisconfigurationException",
         ),
     ),
     Row(
