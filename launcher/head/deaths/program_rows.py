@@ -99,6 +99,30 @@ INSTALL_ROWS = (
     ),
 )
 
+NOT_FINITE_ROW = Row(
+    "not-finite",
+    SCRIPT,
+    Retry.UNKNOWN,
+    said(
+        "returned nan values",
+        "loss is nan",
+        "Loss is nan",
+        "loss is NaN",
+        "NaN loss",
+        "nan loss",
+        "loss became NaN",
+        "found NaN in",
+        "contains NaN",
+        "Loss is inf",
+        "current loss scale already at minimum",
+        "loss scale already at minimum",
+        "Minimum loss scale reached",
+    ),
+    "a value of the training is not finite any more",
+    "begin again from an earlier checkpoint, with a lower learning rate or other data",
+)
+"""Of a training that diverges, which a rule may find, too."""
+
 USE_ROWS = (
     Row("none", said=said("'NoneType' object"), raised=("AttributeError", "TypeError")),
     Row(
@@ -166,28 +190,7 @@ USE_ROWS = (
         said("DDP expects same model across all ranks", "appears not to match sizes"),
         "the ranks have built different models",
     ),
-    Row(
-        "not-finite",
-        SCRIPT,
-        Retry.UNKNOWN,
-        said(
-            "returned nan values",
-            "loss is nan",
-            "Loss is nan",
-            "loss is NaN",
-            "NaN loss",
-            "nan loss",
-            "loss became NaN",
-            "found NaN in",
-            "contains NaN",
-            "Loss is inf",
-            "current loss scale already at minimum",
-            "loss scale already at minimum",
-            "Minimum loss scale reached",
-        ),
-        "a value of the training is not finite any more",
-        "begin again from an earlier checkpoint, with a lower learning rate or other data",
-    ),
+    NOT_FINITE_ROW,
     Row(
         "embedding-index",
         said=said("index out of range in self"),
