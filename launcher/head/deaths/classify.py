@@ -34,6 +34,12 @@ LAST = 8
 OF_A_LOADER = said("in DataLoader worker process")
 """What torch says of an exception of a data loader, which a sample may be behind."""
 
+WARNED = (
+    said("NCCL error", " NCCL WARN "),
+    said("DataLoader worker (pid", "insufficient shared memory (shm)"),
+)
+"""Words of exceptions, and those of lines before them that say more."""
+
 LONGEST = 300
 """Characters of a sentence."""
 
@@ -123,7 +129,7 @@ def diagnose(failure: Failure) -> Found | None:
     lines = _by_line(failure, said.lines, apart=False) if silent else None
     found = raised or by_signal or lines
     apart = _by_line(failure, said.lines, apart=True)
-    if apart is not None:
+    if apart is not None and not (apart.row.echo and raised):
         return None if _disagree(apart, raised) else apart
     if found is None or found.row.echo or found.row.finds == "xid":
         return _by_evidence(failure) or found
@@ -146,11 +152,10 @@ def said_by(failure: Failure) -> LastWords:
 
 def _by_exception(failure: Failure, raised: Sequence[Raised]) -> Found | None:
     """Return what explains the exception that has ended a program, or one that is behind it."""
-    warned = _nccl_warnings(failure)
-    certain = [_of_raised(failure, each, warned) for each in raised if each.certain]
+    certain = [_of_raised(failure, each) for each in raised if each.certain]
     found = [one for one in certain if one]
     if found and found[0].row.echo:  # such as a barrier while an exception was handled
-        handled = [_of_raised(failure, each, warned) for each in raised if not each.certain]
+        handled = [_of_raised(failure, each) for each in raised if not each.certain]
         found += [one for one in handled if one]
     if any(words in each.text for each in raised for words in OF_A_LOADER):
         found = [one for one in found if not one.row.by_sample]
@@ -162,13 +167,15 @@ def _weight(found: Found) -> int:
     return 0 if found.row.echo else 1 + (found.row.kind is not FailureClass.UNKNOWN)
 
 
-def _nccl_warnings(failure: Failure) -> str:
-    """Return the lines in which NCCL says why it has failed, which its exception may not repeat."""
-    return "\n".join(line for line in said_by(failure).lines if " NCCL WARN " in line)
+def _warnings(failure: Failure, raised: Raised) -> str:
+    """Return the lines in which a library says why it has failed."""
+    wanted = [line for words, line in WARNED if words in raised.text]
+    shown = said_by(failure).lines if wanted else ()
+    return "\n".join(line for line in shown if any(one in line for one in wanted))
 
 
-def _of_raised(failure: Failure, raised: Raised, warned: str) -> Found | None:
-    more = warned if "NCCL error" in raised.text else ""
+def _of_raised(failure: Failure, raised: Raised) -> Found | None:
+    more = _warnings(failure, raised)
     text = f"{raised.text}\n({raised.place})\n{more}"
     for row in EXCEPTIONS:
         groups = fits(row, text, raised.name)

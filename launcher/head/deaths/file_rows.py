@@ -23,7 +23,41 @@ OPEN_FILES = (
 EARLIER = "load the one before it; write checkpoints under another name, and rename them"
 EVERYWHERE = "see that it is on every node under this path; --sync copies the working folder"
 
+RAY_MEMORY_LINE = Row(
+    "host-memory",
+    MEMORY,
+    PERHAPS,
+    said(
+        "killed due to memory pressure (OOM)",
+        "Refer to the documentation on how to address the out of memory issue",
+    ),
+    "Ray has ended workers because memory of the node was short",
+    LESS,
+)
+"""Of Ray, which says it in many lines."""
+
+SHARED_MEMORY_LINE = Row(
+    "shm-full",
+    MEMORY,
+    NO,
+    said("might be caused by insufficient shared memory (shm)"),
+    "/dev/shm has no room for what data loaders pass on",
+    SHARED,
+    finds="shm",
+)
+"""Of data loaders, which also print it before an exception that does not repeat it."""
+
 SHARED_MEMORY_ROWS = (
+    Row(
+        "shm-full",
+        MEMORY,
+        NO,
+        said("No space left on device"),
+        "/dev/shm has no room for what processes share",
+        SHARED,
+        pattern=r"\((synchronize|shared_memory)\.py:",
+        finds="shm",
+    ),
     Row(
         "shm-full",
         MEMORY,
@@ -260,6 +294,15 @@ CHECKPOINT_ROWS = (
         advice=EARLIER,
     ),
     Row(
+        "checkpoint-broken",
+        DATA,
+        NO,
+        said("is invalid for input of size"),
+        "a file that is loaded does not hold what its header says",
+        EARLIER,
+        pattern=r"\(torch\.py:",  # of safetensors
+    ),
+    Row(
         "checkpoint-missing",
         DATA,
         NO,
@@ -314,6 +357,19 @@ DATA_ROWS = (
         NO,
         raised=("UnicodeDecodeError", "JSONDecodeError", "UnidentifiedImageError", "BadZipFile"),
         sentence="a file that is read is cut off, broken, or of another kind",
+    ),
+    Row(
+        "bad-data",
+        DATA,
+        NO,
+        raised=(
+            "ArrowInvalid",
+            "ArrowTypeError",
+            "DatasetGenerationCastError",
+            "SchemaInferenceError",
+        ),
+        sentence="the data has another form than its reader expects, or the records of a file"
+        " differ",
     ),
     Row(
         "empty-data",

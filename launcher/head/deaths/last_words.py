@@ -73,8 +73,9 @@ _OF_ANOTHER = re.compile(
     r"^ *(?:(?:\w+\.)*ChildFailedError:|RuntimeError: Engine core initialization failed)"
 )
 
-_ACCELERATE = "accelerate/commands/launch.py"
-"""Where `accelerate launch` raises a CalledProcessError of the script that it runs."""
+_STARTERS = ("accelerate/commands/launch.py", "torch/distributed/launch.py")
+"""Where `accelerate launch` and torch.distributed.launch raise a CalledProcessError of the script
+that they run."""
 
 
 class Raised(NamedTuple):
@@ -162,7 +163,7 @@ def _is_of_another(lines: Sequence[str], frame: int, end: int) -> bool:
         return True
     where = _FRAME.match(lines[frame])
     called = lines[end].startswith("subprocess.CalledProcessError: ")
-    return called and where is not None and where[2].endswith(_ACCELERATE)
+    return called and where is not None and where[2].endswith(_STARTERS)
 
 
 def _raised(lines: Sequence[str], allowed: int) -> tuple[Raised, ...]:

@@ -55,6 +55,7 @@ RANK_ROWS = (
             "wait timeout after",
             "Socket Timeout",
             "wait() got timeout",
+            "DEADLINE_EXCEEDED: Barrier timed out",
         ),
         sentence="the ranks have not all come to the store within its time limit",
         advice=SEE_STACKS,
@@ -91,6 +92,7 @@ RANK_ROWS = (
             "recvBytes failed on",
             "recvValue failed on",
             "recvVector failed on",
+            "The connection to the C10d store has failed",
         ),
         "its connection to the store of rank 0 has ended, or was never made",
         SEE_LINKS,
@@ -104,6 +106,15 @@ RANK_ROWS = (
         "its connection to the store of rank 0 has ended, or was never made",
         SEE_LINKS,
         pattern=r"\((rendezvous|distributed_c10d|TCPStore|c10d_rendezvous_backend)\.py:",
+        echo=True,
+    ),
+    Row(
+        "coordinator",
+        NETWORK,
+        YES,
+        said("DEADLINE_EXCEEDED: Connect() timed out"),
+        "it could not connect to the coordinator of JAX",
+        SEE_LINKS,
         echo=True,
     ),
     Row(
@@ -199,6 +210,10 @@ SERVICE_ROWS = (
             "is not a valid model identifier",
             "EntryNotFoundError",
             "doesn't exist on the Hub",
+            "Either check the bucket path or the bucket permission",
+            "(404) when calling",
+            "(NoSuchKey) when calling",
+            "(NoSuchBucket) when calling",
         ),
         "what the program wants to load is not there",
         "correct its name, or the path if it is a folder",
@@ -241,6 +256,7 @@ SERVICE_ROWS = (
             "Temporary failure in name resolution",
             "couldn't connect to 'https://",
             "We couldn't connect to",
+            "Couldn't reach http",
             "Read timed out",
             "Network is unreachable",
             "No route to host",
@@ -267,5 +283,12 @@ SERVICE_ROWS = (
     ),
 )
 
-NETWORK_LINES = tuple(row for row in RANK_ROWS if row.name == "ucx-link")
+NETWORK_LINES = (
+    *(row for row in RANK_ROWS if row.name == "ucx-link"),
+    *(
+        row._replace(said=said("connectFullMesh failed"))
+        for row in RANK_ROWS
+        if row.name == "gloo-no-connection"
+    ),
+)
 """Those whose words mean the same without an exception."""

@@ -49,6 +49,13 @@ SCHEDULER_ROWS = (
         apart=True,
     ),
     Row(
+        "task-failed",
+        said=said("DUE TO TASK FAILURE"),
+        sentence="Slurm has ended it because another task of the step had failed",
+        apart=True,
+        echo=True,
+    ),
+    Row(
         "cancelled",
         PREEMPTED,
         PERHAPS,

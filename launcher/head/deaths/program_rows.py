@@ -65,6 +65,16 @@ INSTALL_ROWS = (
     ),
     Row("import", SCRIPT, NO, raised=("ImportError",), advice=SAME_PACKAGES),
     Row(
+        "import",
+        SCRIPT,
+        NO,
+        said("because of the following error (look up to see its traceback)"),
+        "a module cannot be imported: {why}",
+        SAME_PACKAGES,
+        pattern=r"^(?P<why>(No module named|cannot import name) .*"
+        r"|module '[^'\n]*' has no attribute .*)",
+    ),
+    Row(
         "build",
         SCRIPT,
         NO,
@@ -89,6 +99,30 @@ INSTALL_ROWS = (
     ),
 )
 
+NOT_FINITE_ROW = Row(
+    "not-finite",
+    SCRIPT,
+    Retry.UNKNOWN,
+    said(
+        "returned nan values",
+        "loss is nan",
+        "Loss is nan",
+        "loss is NaN",
+        "NaN loss",
+        "nan loss",
+        "loss became NaN",
+        "found NaN in",
+        "contains NaN",
+        "Loss is inf",
+        "current loss scale already at minimum",
+        "loss scale already at minimum",
+        "Minimum loss scale reached",
+    ),
+    "a value of the training is not finite any more",
+    "begin again from an earlier checkpoint, with a lower learning rate or other data",
+)
+"""Of a training that diverges, which a rule may find, too."""
+
 USE_ROWS = (
     Row("none", said=said("'NoneType' object"), raised=("AttributeError", "TypeError")),
     Row(
@@ -106,7 +140,16 @@ USE_ROWS = (
             "NotImplementedError",
             "RecursionError",
             "InvalidBackend",
+            # Of numba.
+            "LoweringError",
+            "TypingError",
         ),
+    ),
+    Row(
+        "tensor-empty",
+        said=said("The size of tensor "),
+        pattern=r"The size of tensor a \((\d+\) must match the size of tensor b \()?0\)",
+        sentence="a tensor has no elements: a mistake of the program, or a sample without content",
     ),
     Row(
         "tensors",
@@ -115,6 +158,10 @@ USE_ROWS = (
         said(
             "Expected all tensors to be on the same device",
             "shapes cannot be multiplied",
+            "size mismatch, m1: [",
+            "size mismatch (got input: [",
+            "shape mismatch: value tensor of shape",
+            "shape mismatch: indexing tensors could not be broadcast",
             "must match the size of tensor",
             "Expected input batch_size",
             "does not require grad and does not have a grad_fn",
@@ -143,27 +190,7 @@ USE_ROWS = (
         said("DDP expects same model across all ranks", "appears not to match sizes"),
         "the ranks have built different models",
     ),
-    Row(
-        "not-finite",
-        SCRIPT,
-        Retry.UNKNOWN,
-        said(
-            "returned nan values",
-            "loss is nan",
-            "Loss is nan",
-            "loss is NaN",
-            "NaN loss",
-            "nan loss",
-            "loss became NaN",
-            "found NaN in",
-            "contains NaN",
-            "Loss is inf",
-            "current loss scale already at minimum",
-            "loss scale already at minimum",
-        ),
-        "a value of the training is not finite any more",
-        "begin again from an earlier checkpoint, with a lower learning rate or other data",
-    ),
+    NOT_FINITE_ROW,
     Row(
         "embedding-index",
         said=said("index out of range in self"),
@@ -199,7 +226,13 @@ USE_ROWS = (
         pattern=r"world.size|train_batch_size|data.parallel"
         r"|(tensor|pipeline|context|expert).(model.)?parallel|pipeline.size",
     ),
-    Row("arguments", SCRIPT, NO, said("are not used by the HfArgumentParser")),
+    Row(
+        "arguments",
+        SCRIPT,
+        NO,
+        said("Some specified arguments are not used by the "),
+        pattern=r"are not used by the \w*Parser\b",
+    ),
     Row(
         "tokenizer-old",
         SCRIPT,
@@ -235,6 +268,7 @@ USE_ROWS = (
             "ParserError",
             "ConfigCompositionException",
             "DeepSpeedConfigError",
+            "MisconfigurationException",
         ),
     ),
     Row(

@@ -8,10 +8,11 @@ from ...common.errors import NO_PROGRESS
 from ...common.text import plain
 from ...common.values import NamedTuple
 from ...specs.verdict import FailureClass, Retry, Verdict
-from ..report.report import Failure, Loss
+from ..report.report import NOT_FINITE, Failure, Loss
 from .classify import explain
 from .differences import missing_here, not_installed, versions
 from .hints import hint
+from .program_rows import NOT_FINITE_ROW
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,9 +60,15 @@ def explanation(report: Report) -> Explanation | None:
         return Explanation(ENDED if report.stop_signal in FROM_SCHEDULERS else Verdict())
     cause = report.cause
     if isinstance(cause, Loss):
-        known = Verdict() if cause.code == NO_PROGRESS else LOST
-        return Explanation(known._replace(sentence=plain(cause.reason)))
+        return Explanation(_of_loss(cause)._replace(sentence=plain(cause.reason)))
     return _of_failures(report) if isinstance(cause, Failure) else Explanation(Verdict())
+
+
+def _of_loss(loss: Loss) -> Verdict:
+    if loss.code != NO_PROGRESS:
+        return LOST
+    row = NOT_FINITE_ROW
+    return Verdict(row.kind, row.retry, "", row.advice) if loss.sign == NOT_FINITE else Verdict()
 
 
 def _of_failures(report: Report) -> Explanation:

@@ -63,6 +63,10 @@ class Failure(NamedTuple):
         return as_shell(self.code)
 
 
+NOT_FINITE = "finite"
+"""The sign that a number of the training has become infinite or NaN."""
+
+
 class Loss(NamedTuple):
     """The loss of a node, or of all nodes, while the job ran.
 
@@ -70,6 +74,7 @@ class Loss(NamedTuple):
         host: its name, "" if all nodes are concerned.
         code: the exit code of dsrun if this is the cause.
         words: the text in place of "lost HOST".
+        sign: what a watch has found, as a word that says more than the code: `NOT_FINITE`, or "".
     """
 
     at: float
@@ -77,6 +82,7 @@ class Loss(NamedTuple):
     reason: str
     code: int = LOST
     words: str = ""
+    sign: str = ""
 
 
 class Report(NamedTuple):

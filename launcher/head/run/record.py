@@ -109,7 +109,14 @@ class JobRecord:
         if by_engine or self.cut_off:
             self.engine_ended(engine.cause, engine.code, at)
 
-    def gave_up(self, reason: str, at: float, code: int = TOO_FEW, words: str = "gave up") -> None:
+    def gave_up(
+        self,
+        reason: str,
+        at: float,
+        code: int = TOO_FEW,
+        words: str = "gave up",
+        sign: str = "",
+    ) -> None:
         """Record that dsrun ends the job, by default because too few nodes were left.
 
         Args:
@@ -117,8 +124,9 @@ class JobRecord:
             at: when.
             code: the exit code of dsrun.
             words: what it does, for the report.
+            sign: what the verdict is drawn from, as in `Loss`.
         """
-        self._losses.append(Loss(at, "", reason, code, words))
+        self._losses.append(Loss(at, "", reason, code, words, sign))
 
     def explain(self, host: str, cause: str) -> None:
         """Add the backend's cause, if any, to a loss of which only the disconnect was known."""

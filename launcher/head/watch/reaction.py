@@ -22,13 +22,14 @@ class Reaction:
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def react(self, kind: str, then: str, sentence: str) -> None:
+    def react(self, kind: str, then: str, sentence: str, sign: str = "") -> None:
         """Report what was found, stop the job for it, or restart its workers.
 
         Args:
             kind: what was found, as a word for programs: `hang`, `rule` or `slow`.
             then: what follows, one of `REACTIONS`.
             sentence: what was found.
+            sign: what the verdict is drawn from if the job ends for it, as in `Loss`.
         """
         if self._run.phase is not Phase.RUNNING:
             return
@@ -37,13 +38,13 @@ class Reaction:
         if then == "report":
             self._run.warn(sentence)
         elif then == "stop":
-            self.stop(sentence)
+            self.stop(sentence, sign)
         elif not self._run.restarts.restart(sentence):
-            self.stop(f"{sentence}; it cannot be restarted again")
+            self.stop(f"{sentence}; it cannot be restarted again", sign)
 
-    def stop(self, sentence: str) -> None:
+    def stop(self, sentence: str, sign: str = "") -> None:
         """End the job with exit code `NO_PROGRESS`, and this as the cause."""
         run = self._run
         run.warn(f"{sentence}: stopping the job")
-        run.record.gave_up(sentence, run.loop.clock(), NO_PROGRESS, STOPPED)
+        run.record.gave_up(sentence, run.loop.clock(), NO_PROGRESS, STOPPED, sign)
         run.stop(signal.SIGTERM)

@@ -7,7 +7,7 @@ import re
 
 from ...common.text import plain
 from ...common.values import NamedTuple
-from ..report.report import duration
+from ..report.report import NOT_FINITE, duration
 from .lines import line_of, matches
 
 TYPE_CHECKING = False
@@ -26,10 +26,16 @@ NO_NUMBER = "no number"
 
 
 class Finding(NamedTuple):
-    """A sentence about a rule, and whether the rule is broken."""
+    """A sentence about a rule.
+
+    Attributes:
+        broken: whether the rule is broken.
+        sign: what is wrong with a number, as a word; "" if it is not about a number.
+    """
 
     text: str
     broken: bool = True
+    sign: str = ""
 
 
 class RuleState:
@@ -88,13 +94,13 @@ class RuleState:
                 self._said.add(kind)
                 name = f"group {group}" if group.isdecimal() else group
                 line = f"{name} of {place} {why}: {_shown(match)}"
-                yield self._finding(line, broken=kind != NO_NUMBER)
+                yield self._finding(line, kind, broken=kind != NO_NUMBER)
 
     def _finite(self, _rank: int, value: float | None) -> tuple[str, str]:
         """Return what is wrong with a number, as a word and as a verb; "" for nothing."""
         if value is None:
             return NO_NUMBER, "is no number"
-        return "finite", "" if math.isfinite(value) else f"is {value}"
+        return NOT_FINITE, "" if math.isfinite(value) else f"is {value}"
 
     def _falls(self, rank: int, value: float | None) -> tuple[str, str]:
         """As `_finite`, for a number that must reach a new low from time to time."""
@@ -105,8 +111,8 @@ class RuleState:
         over = self.rule.over
         return "falls", f"has not fallen below {low:g} in {over} lines" if lines >= over else ""
 
-    def _finding(self, text: str, *, broken: bool = True) -> Finding:
-        return Finding(f"{self.rule.name}: {text}", broken)
+    def _finding(self, text: str, sign: str = "", *, broken: bool = True) -> Finding:
+        return Finding(f"{self.rule.name}: {text}", broken, sign)
 
     @property
     def matched(self) -> bool:

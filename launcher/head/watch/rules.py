@@ -110,7 +110,7 @@ class RuleWatch:
     def _act(self, state: RuleState, findings: Iterable[Finding]) -> None:
         for finding in findings:
             if finding.broken:
-                self._reaction.react("rule", state.rule.then, finding.text)
+                self._reaction.react("rule", state.rule.then, finding.text, finding.sign)
             else:
                 self._run.log(finding.text)
 

@@ -95,6 +95,16 @@ def test_consequences_alone_stay_what_they_are() -> None:
     assert found.row.name == "rank-closed"
 
 
+def test_an_end_with_another_task_is_the_consequence_of_that() -> None:
+    line = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-04-29T23:36 DUE TO TASK FAILURE"
+    ended = failed(f"{line} ***\n", code=-signal.SIGTERM)
+    assert name_of(ended) == "task-failed"
+    assert name_of(failed(f"{FULL}{line} ***\n")) == "disk-full", "its own exception was before"
+    found = explain([ended, failed(FULL, at=2.0)._replace(rank=3)])
+    assert found is not None
+    assert found.row.name == "disk-full"
+
+
 def test_a_report_does_not_wait_for_it() -> None:
     """Up to the longest output that nodes send, of four failures, it takes linear time."""
 

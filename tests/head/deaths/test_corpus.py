@@ -36,10 +36,14 @@ UNKNOWN = "unknown"
 
 
 @cache
-def tails() -> dict[str, list[dict[str, Any]]]:
-    """Return the tails by class."""
-    files = sorted(FOLDER.glob("*.toml"))
+def read(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the tails in a folder by class."""
+    files = sorted(folder.glob("*.toml"))
     return {path.stem: tomllib.loads(path.read_text(encoding="utf-8"))["tail"] for path in files}
+
+
+def tails() -> dict[str, list[dict[str, Any]]]:
+    return read(FOLDER)
 
 
 ALL = [(kind, tail) for kind, found in tails().items() for tail in found]

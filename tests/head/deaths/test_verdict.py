@@ -10,7 +10,7 @@ from dsrun.launcher.common.errors import LOST, NO_PROGRESS
 from dsrun.launcher.control.facts import Facts
 from dsrun.launcher.control.messages import Exit
 from dsrun.launcher.head.deaths.verdict import explanation, of_exit, of_report
-from dsrun.launcher.head.report.report import Failure, Loss, Report
+from dsrun.launcher.head.report.report import NOT_FINITE, Failure, Loss, Report
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.verdict import FailureClass, Retry
 
@@ -60,6 +60,15 @@ def test_why_a_node_was_lost_or_dsrun_has_ended_the_job(loss: Loss) -> None:
     assert found is not None
     assert found.verdict.sentence == loss.reason
     assert found.lines == [], "the headline says it"
+
+
+def test_a_job_whose_numbers_are_not_finite_gets_the_advice_of_a_program_that_says_so() -> None:
+    loss = Loss(1.0, "", "rule x: loss of rank 2 (n1) is nan", NO_PROGRESS, sign=NOT_FINITE)
+    found = explanation(JOB._replace(losses=(loss,)))
+    assert found is not None
+    assert found.verdict[:3] == (FailureClass.SCRIPT, Retry.UNKNOWN, loss.reason)
+    assert found.lines == [f"try: {found.verdict.advice}"]
+    assert "earlier checkpoint" in found.verdict.advice
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.head.run.events import RankOutput
-from dsrun.launcher.head.watch.rule_state import Finding, RuleState
+from dsrun.launcher.head.watch.rule_state import NO_NUMBER, Finding, RuleState
 from dsrun.launcher.specs.rule import Rule
 
 LOSS = r"loss (?P<loss>\S+)"
@@ -89,7 +89,7 @@ def test_a_number_must_be_finite(text: str) -> None:
 def test_what_is_no_number_is_told_and_breaks_nothing() -> None:
     one, line = state(r"loss (\S+)", finite="1"), b"loss abc\x1b\n"
     assert list(one.take(RankOutput(0, "n1", 1, line), line, 0.0)) == [
-        Finding(r"r: group 1 of rank 0 (n1) is no number: 'loss abc\x1b'", False)
+        Finding(r"r: group 1 of rank 0 (n1) is no number: 'loss abc\x1b'", False, NO_NUMBER)
     ]
 
 

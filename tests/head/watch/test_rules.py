@@ -95,7 +95,9 @@ def test_a_number_that_is_not_finite_stops_at_once(fleet_of: FleetOf) -> None:
     job.fleet.node("n0").stops(0, 1)
     job.fleet.node("n1").stops(2, 3)
     job.fleet.step()
-    assert story(job.run)["verdict"]["sentence"] == text
+    verdict = story(job.run)["verdict"]
+    assert (verdict["class"], verdict["sentence"]) == ("script", text)
+    assert "earlier checkpoint" in verdict["advice"]
     assert text in words(job.run.result())
 
 
