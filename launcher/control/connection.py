@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 UNREAD = 2 * frames.FRAME_LIMIT
 """Bytes that may wait for the other end to read them: a JOB, and what is sent meanwhile."""
 
+LAST_WORDS = 2.0
+"""Seconds for what the other end has sent to arrive, once nothing can be written to it any more."""
+
 QUOTED = 200
 """Longest reason in characters: it may quote what the other end has sent."""
 
@@ -43,6 +46,7 @@ class Connection:
         self._on_closed = on_closed
         self.last_received = loop.clock()
         self.fault = ""
+        self._broken = ""
         self.on_drained: Callable[[], None] = _nothing
         if line.read_fd >= 0:
             loop.add_reader(line.read_fd, self.receive)
@@ -51,23 +55,23 @@ class Connection:
 
     @property
     def open(self) -> bool:
-        """Whether the connection is open."""
-        return self._line is not None
+        """Whether frames can be sent, as far as is known."""
+        return self._line is not None and not self._broken
 
     @property
     def pending(self) -> int:
         """The number of bytes that wait for the other end to read."""
-        return self._line.pending if self._line is not None else 0
+        return self._line.pending if self._line is not None and not self._broken else 0
 
     def send(self, frame: bytes) -> None:
         """Send one packed frame; do nothing on a closed connection."""
         line = self._line
-        if line is None:
+        if line is None or self._broken:
             return
         try:
             line.send(frame)
         except StreamClosed as closed:
-            self._lose(str(closed))
+            self._break(line, str(closed))
             return
         if line.pending > UNREAD:
             self._on_fault("it does not read what is sent to it")
@@ -92,7 +96,7 @@ class Connection:
             self._on_fault(str(error))
             return
         except StreamClosed as closed:
-            self._lose(str(closed))
+            self._lose(self._broken or str(closed))
             return
         if arrived:
             self.last_received = self._loop.clock()
@@ -125,13 +129,19 @@ class Connection:
         try:
             self._line.flush()
         except StreamClosed as closed:
-            self._lose(str(closed))
+            self._break(self._line, str(closed))
             return
         self._await_room()
 
+    def _break(self, line: FrameStream, reason: str) -> None:
+        """Write no more, but read what the other end has sent: it may say why it has closed."""
+        self._broken = reason
+        self._loop.remove_writer(line.write_fd)
+        self._loop.call_later(LAST_WORDS, lambda: self._lose(reason))
+
     def _await_room(self) -> None:
         line = self._line
-        if line is None:
+        if line is None or self._broken:
             return
         if not line.pending:
             if self._loop.has_writer(line.write_fd):
@@ -141,8 +151,9 @@ class Connection:
             self._loop.add_writer(line.write_fd, self._flush)
 
     def _lose(self, reason: str) -> None:
-        self.close()
-        self._on_closed(reason)
+        if self._line is not None:
+            self.close()
+            self._on_closed(reason)
 
 
 def _nothing() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,9 +10,10 @@ import pytest
 
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.control import frames
-from dsrun.launcher.control.connection import UNREAD, Connection
+from dsrun.launcher.control.connection import LAST_WORDS, UNREAD, Connection
 from dsrun.launcher.control.stream import FrameStream
 
+from ..support.clock import Clock
 from ..support.limits import HANG
 from ..support.streams import BIG, Ends, ends
 
@@ -123,6 +125,32 @@ def test_a_connection_notices_at_the_next_word_that_nobody_is_there(ends: Ends) 
     heard = connection_of(loop, ends.line)
     ends.far.close()
     heard.connection.send(frames.pack(1))
+    assert (heard.connection.open, heard.closed) == (False, [])
+    run(loop)
+    assert heard.closed == ["broken pipe"]
+
+
+def test_what_was_sent_before_the_other_end_left_is_read_first(ends: Ends) -> None:
+    """It may say why: nothing can be written any more, but all that has arrived counts."""
+    loop = Loop()
+    heard = connection_of(loop, ends.line, 1)
+    ends.far.send(frames.pack(1, b"why"))
+    ends.far.close()
+    heard.connection.send(frames.pack(1))
+    heard.connection.send(frames.pack(1))
+    assert heard.connection.pending == 0
+    run(loop)
+    assert (heard.frames, heard.closed) == ([(1, b"why")], ["broken pipe"])
+
+
+def test_who_closes_only_what_it_reads_is_lost_a_little_later(ends: Ends) -> None:
+    clock = Clock()
+    heard = connection_of(clock.loop, ends.line)
+    ends.far.shutdown(socket.SHUT_RD)
+    heard.connection.send(frames.pack(1))
+    clock.go(LAST_WORDS - 0.1)
+    assert heard.closed == []
+    clock.go(0.2)
     assert heard.closed == ["broken pipe"]
 
 
