@@ -14,6 +14,8 @@ import signal
 import socket
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from tests.support.limits import NEVER
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -400,7 +402,7 @@ def wait_for_children(s: Any) -> list[object]:
 
 def killed_child(s: Any) -> list[object]:
     """A killed child stays as a zombie until it is waited for."""
-    pid = fork(s, lambda: s.sleep(100))
+    pid = fork(s, lambda: s.sleep(NEVER))
     fd = s.pidfd_open(pid)
     epoll = s.epoll()
     epoll.register(fd, IN)
@@ -418,7 +420,7 @@ def default_actions(s: Any) -> list[object]:
     """What signals do by default."""
     seen: list[object] = []
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
-        pid = fork(s, lambda: s.sleep(100))
+        pid = fork(s, lambda: s.sleep(NEVER))
         s.kill(pid, number)
         seen.append(s.waitpid(pid, 0)[1])
     pid = fork(s, lambda: [s.kill(s.getpid(), signal.SIGURG), s.kill(s.getpid(), signal.SIGTERM)])
@@ -494,7 +496,7 @@ def stopped_child(s: Any) -> list[object]:
 
 def stopped_and_killed(s: Any) -> list[object]:
     """SIGKILL ends a stopped process."""
-    pid = fork(s, lambda: s.sleep(100))
+    pid = fork(s, lambda: s.sleep(NEVER))
     s.kill(pid, signal.SIGSTOP)
     s.kill(pid, signal.SIGKILL)
     return [s.waitpid(pid, 0)[1]]
@@ -530,7 +532,7 @@ def death_signal(s: Any) -> list[object]:
     def grandchild() -> None:
         s.prctl(1, signal.SIGKILL)
         s.write(writer, b"x")
-        s.sleep(100)
+        s.sleep(NEVER)
 
     def child() -> None:
         fork(s, grandchild)
@@ -547,9 +549,9 @@ def sessions(s: Any) -> list[object]:
 
     def leader() -> None:
         s.setsid()
-        fork(s, lambda: s.sleep(100))
+        fork(s, lambda: s.sleep(NEVER))
         s.write(writer, b"x")
-        s.sleep(100)
+        s.sleep(NEVER)
 
     pid = fork(s, leader)
     s.close(writer)
