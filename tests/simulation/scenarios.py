@@ -235,6 +235,37 @@ def socket_packets(s: Any) -> list[object]:
     return [*seen, other.recv(9), failure(other.send, b"x")]
 
 
+def socket_full(s: Any) -> list[object]:
+    """How much a socket takes, in large pieces and in small ones, and when it can be written."""
+    seen: list[object] = []
+    for kind in (socket.SOCK_STREAM, socket.SOCK_SEQPACKET):
+        for size, least, most in ((1, 150, 600), (65536, 2, 4)):
+            one, other = s.socketpair(kind | socket.SOCK_NONBLOCK)
+            count = 0
+            while not failure(one.send, bytes(size)):
+                count += 1
+            epoll = s.epoll()
+            epoll.register(one.fileno(), OUT)
+            seen += [least <= count <= most, failure(one.send, bytes(size)), epoll.poll(0)]
+            while not failure(other.recv, size):
+                pass
+            seen.append([event for _, event in epoll.poll(0)])
+    return seen
+
+
+def socket_fds_unread(s: Any) -> list[object]:
+    """Descriptors that nobody takes are closed."""
+    one, other = s.socketpair(socket.SOCK_STREAM)
+    seen: list[object] = []
+    for end in (lambda: other.recv(9), other.close):
+        reader, writer = s.pipe2(0)
+        s.send_fds(one, [b"these"], [writer])
+        s.close(writer)
+        end()
+        seen.append(s.read(reader, 1))
+    return seen
+
+
 def socket_events(s: Any) -> list[object]:
     """What epoll says of sockets."""
     seen: list[object] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import select
 import signal
@@ -72,14 +73,21 @@ def test_has_every_call_and_no_other() -> None:
 
 def test_real_module_takes_the_calls(world: World) -> None:
     """The calls can be put in place of the real ones, and back."""
-    seen: list[int] = []
-    before = real.use(world.kernel.calls())
-    try:
-        process = world.start(lambda: seen.append(real.getpid()))
-        world.run()
-    finally:
-        real.use(before)
-    assert seen == [process.pid]
+    seen: list[object] = []
+
+    def run() -> None:
+        seen.append(real.getpid())
+        try:
+            real.sleep(100)
+        finally:
+            seen.append("end")
+            real.exit_now(1)
+
+    with world.kernel.installed(real):
+        process = world.start(run)
+        world.run(1)
+        gc.disable()
+    assert (seen, gc.isenabled()) == ([process.pid, "end"], True)
     assert real.getpid() == os.getpid()
 
 
