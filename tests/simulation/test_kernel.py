@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import select
 import signal
@@ -17,6 +18,7 @@ import pytest
 from dsrun.launcher.common import system as real
 from tests.simulation.history import Event, as_text
 from tests.simulation.kernel import Host, Kernel, Process
+from tests.simulation.kernel.scheduler import MANY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,14 +74,21 @@ def test_has_every_call_and_no_other() -> None:
 
 def test_real_module_takes_the_calls(world: World) -> None:
     """The calls can be put in place of the real ones, and back."""
-    seen: list[int] = []
-    before = real.use(world.kernel.calls())
-    try:
-        process = world.start(lambda: seen.append(real.getpid()))
-        world.run()
-    finally:
-        real.use(before)
-    assert seen == [process.pid]
+    seen: list[object] = []
+
+    def run() -> None:
+        seen.append(real.getpid())
+        try:
+            real.sleep(100)
+        finally:
+            seen.append("end")
+            real.exit_now(1)
+
+    with world.kernel.installed(real):
+        process = world.start(run)
+        world.run(1)
+        gc.disable()
+    assert (seen, gc.isenabled()) == ([process.pid, "end"], True)
     assert real.getpid() == os.getpid()
 
 
@@ -473,6 +482,76 @@ def test_leaks_are_named(world: World) -> None:
     assert left["processes"] == [f"a: worker rank 0 (pid {process.pid}, S)"]
     assert left["ports"] == [f"a: {port}"]
     assert process.descriptors == 0
+
+
+def test_limits_that_are_not_reached_are_forgotten() -> None:
+    """Waits that end before their limits leave nothing that grows."""
+    world = World()
+    s = world.s
+
+    def echo(reader: int, writer: int) -> None:
+        epoll = s.epoll()
+        epoll.register(reader, select.EPOLLIN)
+        for _ in range(MANY):
+            epoll.poll(1e6)
+            s.write(writer, s.read(reader, 1))
+
+    def run() -> None:
+        (here, there), (back, forth) = s.pipe2(0), s.pipe2(0)
+        s.fork(lambda: echo(here, forth))
+        s.write(there, b"x")
+        echo(back, there)
+
+    world.start(run)
+    world.kernel.run(1e5)
+    assert (world.kernel.crashes, world.kernel.leaks()["processes"]) == ([], [])
+    assert world.kernel.planned <= MANY
+
+
+def test_slow_disk(world: World) -> None:
+    """Each access to a slow disk takes a while, in which SIGKILL has no effect."""
+    s, disk = world.s, world.a.files.mount("/slow")
+    world.a.files.put("/slow/x", b"abc")
+    disk.slow = 10.0
+    process = world.start(lambda: [s.stat("/slow/x") for _ in range(99)])
+    world.run(100)
+    assert process.state == "D"
+    world.a.kill(process.pid)
+    assert process.state == "D"
+    world.run()
+    assert process.status == signal.SIGKILL
+
+
+def test_power_on_is_another_boot(world: World) -> None:
+    """A host that starts again has its files and another boot id, and nothing else."""
+    s, seen, host = world.s, list[str](), world.a
+
+    def run() -> None:
+        seen.extend(s.listdir("/tmp"))
+        s.open_fd("/tmp/x", os.O_CREAT)
+        with s.open_file("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            seen.append(file.read())
+        s.socket().bind(("", 4711))
+        s.sleep(1000)
+
+    world.start(run)
+    world.run(100)
+    host.power_off()
+    host.power_on()
+    world.start(run)
+    world.run(100)
+    assert (len(seen), seen[1], seen[0] != seen[2]) == (3, "x", True)
+    assert world.kernel.leaks()["ports"] == ["a: 4711"]
+
+
+def test_calls_are_traced() -> None:
+    """Whoever looks for an error sees each system call."""
+    kernel, seen = Kernel(0), list[object]()
+    kernel.trace = lambda process, name, args: seen.append((process, name, args))
+    calls = kernel.calls()
+    process = kernel.spawn(kernel.host("a"), lambda: calls["kill"](calls["getpid"](), 0))
+    kernel.run()
+    assert seen == [(process, "getpid", ()), (process, "kill", (process.pid, 0))]
 
 
 def busy(seed: int) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import signal
 import traceback
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .descriptors import Descriptors
@@ -16,7 +18,8 @@ from .scheduler import Gone, Scheduler, Task
 from .signals import Signals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import ModuleType
     from typing import TypeAlias
 
     from .descriptors import Description
@@ -124,13 +127,27 @@ class Kernel(Scheduler):
             "files": [f"{host.name}: {path}" for host in hosts for path in host.files.made()],
         }
 
+    @contextmanager
+    def installed(self, system: ModuleType) -> Iterator[None]:
+        """Put the calls in place of those of `launcher/common/system.py`, for a while.
+
+        At the end no code of a process is left, which could call the real system later.
+        """
+        before = system.use(self.calls())
+        try:
+            yield
+        finally:
+            self.close()
+            system.use(before)
+
     def close(self) -> None:
-        """End the code of all processes."""
+        """End the code of all processes; some have disabled the garbage collection."""
         for host in self.hosts.values():
             for process in host.processes.values():
                 for task in process.tasks:
                     self.bury(task)
         self.unwind()
+        gc.enable()
 
     # For the calls.
 

@@ -155,8 +155,9 @@ def _entry(me: Process, process: Process, rest: list[str]) -> Found:
 
 def _private(process: Process, rest: list[str]) -> Found:
     if rest == ["environ"]:
-        pairs = process.environ.items() if process.alive else ()
-        return b"".join(name + b"=" + value + b"\0" for name, value in pairs)
+        if not process.alive:
+            raise error(errno.ESRCH)
+        return b"".join(name + b"=" + value + b"\0" for name, value in process.environ.items())
     if rest == ["io"]:
         return f"rchar: {process.moved}\nwchar: 0\nread_bytes: 0\n".encode()
     if rest == ["exe"]:

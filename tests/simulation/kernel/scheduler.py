@@ -24,6 +24,10 @@ PREEMPTED = 0.02
 """The probability that another task goes on at a system call, although this one could."""
 
 
+MANY = 10_000
+"""Events among which those that were cancelled are looked for."""
+
+
 class Gone(BaseException):
     """The process has ended, or executes another program: nothing more of this code has effects."""
 
@@ -121,6 +125,7 @@ class Scheduler:
         self.preempted = PREEMPTED
         self._events: list[tuple[float, int, Event]] = []
         self._count = 0
+        self._most = MANY
         self._corpses: list[Task] = []
         self._chance = self.random.random
         self._stopping = False
@@ -130,7 +135,20 @@ class Scheduler:
         event = Event(call)
         self._count += 1
         heapq.heappush(self._events, (self.now + seconds, self._count, event))
+        if len(self._events) > self._most:
+            self._forget_cancelled()
         return event
+
+    def _forget_cancelled(self) -> None:
+        """Drop events that were cancelled: most limits of waits are never reached."""
+        self._events[:] = [one for one in self._events if one[2].call is not None]
+        heapq.heapify(self._events)
+        self._most = max(MANY, 2 * len(self._events))
+
+    @property
+    def planned(self) -> int:
+        """How many events are to come, with some that were cancelled."""
+        return len(self._events)
 
     def cost(self) -> float:
         """Return how long it takes until a task goes on that is woken now; mostly short."""

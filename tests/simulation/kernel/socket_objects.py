@@ -113,7 +113,8 @@ class Socket:
         """Return an option."""
         description = self._get()
         if (level, option) == (socket.SOL_SOCKET, socket.SO_PEERCRED):
-            return struct.pack("3i", 0, getattr(description, "uid", 0), 0)
+            pid, uid = getattr(description, "maker", (0, 0))
+            return struct.pack("3i", pid, uid, uid)
         if (level, option) == (socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
             return int(getattr(description, "listening", False))
         if (level, option) == (socket.SOL_SOCKET, socket.SO_ERROR):
@@ -204,7 +205,6 @@ class Socket:
         """Receive data."""
         data, descriptions = self.take(size, flags)
         for one in descriptions:
-            one.refs += 1
             one.drop()
         return data
 
@@ -304,7 +304,7 @@ class SocketCalls:
     def socketpair(self, kind: int = SOCK_STREAM) -> tuple[Socket, Socket]:
         """Return two connected sockets."""
         process, inode = self._kernel.enter(), self._kernel.descriptors.inode
-        one, other = pair((inode(), inode()), kind, process.uid)
+        one, other = pair((inode(), inode()), kind, (process.pid, process.uid))
         first = Socket(self._kernel, process.install(one))
         return first, Socket(self._kernel, process.install(other))
 

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from .process import Process
 
 SEND_BUFFER = 212992
+
+OVERHEAD = 768
+"""Bytes that the kernel counts for each message, beside its data."""
+
 KIND = 0xF
 """The bits of a socket's kind; the others are flags."""
 
@@ -29,19 +33,20 @@ class PairEnd(Description):
     Attributes:
         kind_of: SOCK_STREAM or SOCK_SEQPACKET.
         peer: the other end, None once it is closed.
-        arrived: messages, with the descriptions that came with them.
-        waiting: bytes that the other end has not read yet.
+        maker: the pid and user of the process that has made it.
+        arrived: messages, with the descriptions that came with them, and what they count for.
+        waiting: what the other end has not read yet counts for.
     """
 
     kind = "socket"
     mode = stat.S_IFSOCK | 0o777
 
-    def __init__(self, inode: int, kind_of: int, flags: int, uid: int) -> None:
+    def __init__(self, inode: int, kind_of: int, flags: int, maker: tuple[int, int]) -> None:
         super().__init__(inode, os.O_RDWR | flags)
         self.kind_of = kind_of
-        self.uid = uid
+        self.maker = maker
         self.peer: PairEnd | None = None
-        self.arrived: deque[tuple[bytes, list[Description]]] = deque()
+        self.arrived: deque[tuple[bytes, list[Description], int]] = deque()
         self.room = SEND_BUFFER
         self.waiting = 0
         self.no_more = self.shut = False
@@ -80,7 +85,7 @@ class PairEnd(Description):
             peer.waiting = 0
             peer.failed = errno.ECONNRESET if self.arrived else 0
             peer.changed()
-        for _, descriptions in self.arrived:
+        for _, descriptions, _ in self.arrived:
             for one in descriptions:
                 one.drop()
         self.arrived.clear()
@@ -109,21 +114,24 @@ class PairEnd(Description):
                 number, self.failed = self.failed, 0
                 raise error(number)
             return (b"", []) if self.no_more else None
-        data, descriptions = self.arrived.popleft()
-        found, rest = data[:size], data[size:]
-        while self.kind_of == socket.SOCK_STREAM and not rest and self.arrived:
-            if len(found) == size or descriptions or self.arrived[0][1]:
+        stream = self.kind_of == socket.SOCK_STREAM
+        found, descriptions = self._next(size, stream)
+        while stream and self.arrived and len(found) < size:
+            if descriptions or self.arrived[0][1]:
                 break
-            more, _ = self.arrived.popleft()
-            cut = size - len(found)
-            found, rest = found + more[:cut], more[cut:]
-        if rest and self.kind_of == socket.SOCK_STREAM:
-            self.arrived.appendleft((rest, []))
+            found += self._next(size - len(found), stream)[0]
         if self.peer is not None:
-            read = len(found) if self.kind_of == socket.SOCK_STREAM else len(data)
-            self.peer.waiting -= read
             self.peer.changed()
         return found, descriptions
+
+    def _next(self, size: int, stream: bool) -> tuple[bytes, list[Description]]:
+        """Take a message, or its beginning from a stream."""
+        data, descriptions, cost = self.arrived.popleft()
+        if stream and len(data) > size:
+            self.arrived.appendleft((data[size:], [], cost))
+        elif self.peer is not None:
+            self.peer.waiting -= cost
+        return data[:size], descriptions
 
     def try_write(self, data: bytes) -> int | None:
         """Send data."""
@@ -146,8 +154,9 @@ class PairEnd(Description):
         if data or not stream:
             for one in descriptions:
                 one.refs += 1
-            self.peer.arrived.append((data, [*descriptions]))
-            self.waiting += len(data)
+            cost = len(data) + OVERHEAD
+            self.peer.arrived.append((data, [*descriptions], cost))
+            self.waiting += cost
             self.peer.changed()
         return len(data)
 
@@ -163,10 +172,10 @@ class PairEnd(Description):
         self.peer.changed()
 
 
-def pair(inodes: tuple[int, int], kind: int, uid: int) -> tuple[PairEnd, PairEnd]:
+def pair(inodes: tuple[int, int], kind: int, maker: tuple[int, int]) -> tuple[PairEnd, PairEnd]:
     """Return two connected ends."""
     flags = os.O_NONBLOCK if kind & socket.SOCK_NONBLOCK else 0
-    one, other = (PairEnd(inode, kind & KIND, flags, uid) for inode in inodes)
+    one, other = (PairEnd(inode, kind & KIND, flags, maker) for inode in inodes)
     one.peer, other.peer = other, one
     return one, other
 
