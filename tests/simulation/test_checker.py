@@ -57,6 +57,13 @@ def test_a_good_history_is_accepted(name: str) -> None:
     assert check(parse(as_text(make()))) == []
 
 
+def test_a_process_that_has_ended_may_be_signalled() -> None:
+    """It is a zombie until it is reaped; only a pid that was nobody's is wrong."""
+    history = histories.failed()
+    put(history, where(history, "ended", pid=121)[0], "n0", "signalled", pid=121, number=9, by=11)
+    assert check(history) == []
+
+
 # -- changes to a history -----------------------------------------------------------------------
 
 
@@ -263,6 +270,12 @@ WRONG: list[tuple[str, str, Callable[[], History], Callable[[History], History]]
     ("time runs back", "sound_history", histories.failed, run_back),
     ("an end of nobody", "sound_history", histories.well, lambda h: double(h, "ended", pid=120)),
     ("a pid twice", "sound_history", histories.well, lambda h: double(h, "spawned", pid=120)),
+    (
+        "a signal to nobody",
+        "sound_history",
+        histories.failed,
+        lambda h: at_end_of_stop(h, pid=777, number=15),
+    ),
     ("no report", "one_report", histories.well, lambda h: drop(h, "report")),
     ("two reports", "one_report", histories.failed, lambda h: double(h, "report")),
     ("no exit", "one_exit", histories.well, lambda h: drop(h, "exit")),
