@@ -25,6 +25,12 @@ GOOD: dict[str, tuple[Callable[[], History], dict[str, int]]] = {
     "interrupted": (histories.interrupted, {}),
     "moment": (histories.two_at_once, {"of two faults within a moment either is named": 1}),
     "runner": (histories.runner_killed, {"a killed runner says nothing": 3}),
+    "refused": (histories.refused, {}),
+    "few": (histories.too_few, {}),
+    "killed": (histories.worker_killed, {}),
+    "guard": (histories.guard_killed, {"a killed node launcher gives no grace": 2}),
+    "scheduler": (histories.signal_to_a_node, {}),
+    "late": (histories.fault_after_the_end, {}),
     "twice": (histories.interrupted_twice, {"a second Ctrl-C gives no grace": 1}),
     "signal": (
         histories.signal_while_stopping,
