@@ -159,6 +159,16 @@ class Maker:
         self.end("head", 1, report.exit_code << 8)
         self.add("head", "exit", code=report.exit_code)
 
+    def reject(self, error: str, code: int) -> None:
+        """End without a start."""
+        self.add("head", "report", report={"job_id": "job", "exit_code": code, "error": error})
+        self.end("head", 1, code << 8)
+        self.add("head", "exit", code=code)
+
+    def gives_up(self, reason: str, code: int) -> None:
+        """End the job because dsrun itself does."""
+        self._losses.append(Loss(self.now, "", reason, code, "gave up"))
+
     def look(self, left: tuple[str, ...] = ()) -> list[Event]:
         """Look at what is left; return the history."""
         self.wait(0.1)
@@ -463,3 +473,79 @@ def both_stopped() -> list[Event]:
         made.exits(2, rank)
     made.leave("n0")
     return made.finish(unseen=("may still be running on n1: pids 122-123",))
+
+
+def refused() -> list[Event]:
+    """n1 cannot be reached: no worker starts."""
+    made = Maker()
+    made.fault("cut", "n1")
+    made.node("n0")
+    made.wait(LEASE)
+    made.leave("n0")
+    made.reject("n1: it does not answer", 69)
+    return made.look()
+
+
+def too_few() -> list[Event]:
+    """n1 loses its power, and the job needs both: dsrun gives up."""
+    made = begun(elastic=True, least=2)
+    made.fault("power", "n1")
+    for rank in (2, 3):
+        made.exits(1, rank, KILLED)
+    made.leave("n1", KILLED)
+    made.wait(LEASE)
+    stopped(made, (0, 1))
+    made.wait(30.0)
+    made.leave("n0")
+    made.gives_up("too few nodes for too long (--min_wait)", 76)
+    return made.finish(stopped=2)
+
+
+def worker_killed() -> list[Event]:
+    """The world kills rank 2; a stall of n0 that is over soon changes nothing."""
+    made = begun()
+    made.fault("stall", "n0")
+    made.wait(LEASE / 4)
+    made.heal("stall", "n0")
+    made.fault("kill", 2, "n1")
+    made.fails(1, 2, KILLED)
+    stopped(made, (0, 1, 3))
+    made.leave("n0")
+    made.leave("n1")
+    return made.finish(stopped=3)
+
+
+def guard_killed() -> list[Event]:
+    """The guard of n0 is killed: its node launcher kills its workers at once."""
+    made = begun()
+    made.fault("kill", "guard", "n0")
+    made.end("n0", 10, KILLED)
+    for rank in (0, 1):
+        made.signals(1, rank, 15)
+        made.signals(1, rank, 9)
+        made.exits(1, rank, KILLED)
+    made.loses("n0", "its guard was killed")
+    made.end("n0", 11, 75 << 8)
+    stopped(made, (2, 3))
+    made.leave("n1")
+    return made.finish(stopped=4)
+
+
+def signal_to_a_node() -> list[Event]:
+    """A scheduler sends SIGTERM to guard and node launcher of n1: the whole job ends."""
+    made = begun()
+    made.fault("signal", "guard", "n1", number=15)
+    made.fault("signal", "launcher", "n1", number=15)
+    stopped(made, (2, 3))
+    stopped(made, (0, 1))
+    made.leave("n0")
+    made.leave("n1")
+    return made.finish(stopped=4, stop_signal=15)
+
+
+def fault_after_the_end() -> list[Event]:
+    """n1 is cut off after the report, which changes nothing."""
+    history = well()
+    end = next(index for index, one in enumerate(history) if one.kind == "report")
+    cut_off = Event(history[end].time, "head", "fault", {"fault": "cut", "target": "n1"})
+    return [*history[: end + 1], cut_off, *history[end + 1 :]]

@@ -17,7 +17,9 @@ A history is a list of events in the order of their times. The kinds, with their
     round: `number`, `ranks` {host: [ranks]}: a round began, as the runner sees it
     restart: `reason`: the runner counted a restart
     fault: `fault`, `target`: the world did something: kill, freeze, cut, power, signal, crash, hang
-        ...; for a worker, `target` is its rank
+        ...; for a worker, `target` is its rank, for a process of dsrun its role (on this event's
+        host), for a whole host its name, and `output` for the reader of what the runner writes; a
+        signal has its `number`; see `checker.truth.FAULTS`
     healed: `fault`, `target`: the world undid it
     report: `report`: the report, as JSON
     exit: `code`: the runner ended

@@ -69,7 +69,16 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
             "                _send(pid, signal.SIGSTOP, ours)\n",
             "                _send(pid, signal.SIGKILL, ours)\n",
         ),
-        Replacement(DESCENDANTS, "            _stop_children(stopped, last)\n", ""),
+        Replacement(
+            DESCENDANTS,
+            "            _stop_children(stopped, last)\n            new = ",
+            "            new = ",
+        ),
+        Replacement(
+            DESCENDANTS,
+            "            seen.update(new)\n",
+            "            seen.update(new)\n            break\n",
+        ),
     ),
     "a-process-that-forks-and-leaves-is-not-found": (
         Replacement(DESCENDANTS, "            _stop_children(stopped, last)\n", ""),
@@ -207,6 +216,11 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
         ),
     ),
     "a-signal-of-a-killed-engine-is-the-cause": (
+        Replacement(
+            "launcher/head/run/fleet_events.py",
+            "        if ended.killed:\n            run.record.discard_node_signal()\n",
+            "",
+        ),
         Replacement(
             "launcher/head/run/record.py",
             "by_engine = engine.killed and self.discard_node_signal()",

@@ -25,6 +25,12 @@ GOOD: dict[str, tuple[Callable[[], History], dict[str, int]]] = {
     "interrupted": (histories.interrupted, {}),
     "moment": (histories.two_at_once, {"of two faults within a moment either is named": 1}),
     "runner": (histories.runner_killed, {"a killed runner says nothing": 3}),
+    "refused": (histories.refused, {}),
+    "few": (histories.too_few, {}),
+    "killed": (histories.worker_killed, {}),
+    "guard": (histories.guard_killed, {"a killed node launcher gives no grace": 2}),
+    "scheduler": (histories.signal_to_a_node, {}),
+    "late": (histories.fault_after_the_end, {}),
     "twice": (histories.interrupted_twice, {"a second Ctrl-C gives no grace": 1}),
     "signal": (
         histories.signal_while_stopping,
@@ -55,6 +61,13 @@ def test_a_good_history_is_accepted(name: str) -> None:
     assert check(make()) == []
     assert check_exceptions(make()) == exceptions
     assert check(parse(as_text(make()))) == []
+
+
+def test_a_process_that_has_ended_may_be_signalled() -> None:
+    """It is a zombie until it is reaped; only a pid that was nobody's is wrong."""
+    history = histories.failed()
+    put(history, where(history, "ended", pid=121)[0], "n0", "signalled", pid=121, number=9, by=11)
+    assert check(history) == []
 
 
 # -- changes to a history -----------------------------------------------------------------------
@@ -263,6 +276,12 @@ WRONG: list[tuple[str, str, Callable[[], History], Callable[[History], History]]
     ("time runs back", "sound_history", histories.failed, run_back),
     ("an end of nobody", "sound_history", histories.well, lambda h: double(h, "ended", pid=120)),
     ("a pid twice", "sound_history", histories.well, lambda h: double(h, "spawned", pid=120)),
+    (
+        "a signal to nobody",
+        "sound_history",
+        histories.failed,
+        lambda h: at_end_of_stop(h, pid=777, number=15),
+    ),
     ("no report", "one_report", histories.well, lambda h: drop(h, "report")),
     ("two reports", "one_report", histories.failed, lambda h: double(h, "report")),
     ("no exit", "one_exit", histories.well, lambda h: drop(h, "exit")),

@@ -379,6 +379,19 @@ def test_an_agent_that_ends_costs_its_node(fleet_of: FleetOf) -> None:
     assert job.fleet.backend.started[1:] == [[1]]
 
 
+def test_the_end_of_a_lost_node_is_not_the_end_of_its_work(fleet_of: FleetOf) -> None:
+    job = started(fleet_of("n0", "n1", "n2"))
+    for rank in (4, 5):
+        job.fleet.node("n2").exits(rank, -15, told=True)
+    left(job, "n2", "its store does not answer")
+    job.fleet.node("n2").done()
+    job.join("n0", "n1")
+    job.fleet.said()
+    job.fleet.node("n1").exits(2, 7)
+    job.fleet.step()
+    assert job.fleet.said("warning") == ["restart 1/3: rank 2 on n1 exited 7"]
+
+
 def test_a_node_that_can_do_nothing_is_not_looked_for(fleet_of: FleetOf) -> None:
     job = started(fleet_of("n0", "n1"))
     left(job, "n1", "no torch here", unusable=True)

@@ -117,6 +117,8 @@ class Facts:
         self.taken_twice: list[int] = []
         self.stranger_signals: list[tuple[int, Process]] = []
         self._live: dict[tuple[str, int], Process] = {}
+        self._known: set[tuple[str, int]] = set()
+        self._by_kind: dict[str, list[tuple[int, Event]]] = {}
         sorters = {
             "spawned": self._spawned,
             "worker": self._worker,
@@ -124,6 +126,7 @@ class Facts:
             "ended": self._ended,
         }
         for index, event in enumerate(history):
+            self._by_kind.setdefault(event.kind, []).append((index, event))
             if event.kind in sorters:
                 sorters[event.kind](index, event)
 
@@ -134,6 +137,7 @@ class Facts:
         if place in self._live:
             self.strays.append(index)
         self._live[place] = process = Process(event, index, len(self.history))
+        self._known.add(place)
         self.processes.append(process)
 
     def _worker(self, index: int, event: Event) -> None:
@@ -149,9 +153,10 @@ class Facts:
         self.workers.append(process)
 
     def _signalled(self, index: int, event: Event) -> None:
-        process = self._live.get((event.host, event.fields["pid"]))
-        if process is None:
-            self.strays.append(index)
+        place = event.host, event.fields["pid"]
+        process = self._live.get(place)
+        if process is None:  # a process that has ended, and was not reaped yet, takes any signal
+            self.strays += [] if place in self._known else [index]
             return
         by = self._live.get((event.host, event.fields["by"]))
         own = by is not None and by.role in OWN
@@ -170,8 +175,9 @@ class Facts:
     # -- questions --------------------------------------------------------------------------
 
     def of_kind(self, *kinds: str) -> Iterator[tuple[int, Event]]:
-        """Return the events of these kinds, with their indexes."""
-        return ((index, one) for index, one in enumerate(self.history) if one.kind in kinds)
+        """Return the events of these kinds, with their indexes, in their order."""
+        lists = [self._by_kind[kind] for kind in kinds if kind in self._by_kind]
+        yield from lists[0] if len(lists) == 1 else sorted(one for some in lists for one in some)
 
     def first(self, kind: str) -> Event | None:
         """Return the first event of a kind."""
