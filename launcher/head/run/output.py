@@ -73,7 +73,9 @@ class RunOutput:
             self._console.label(rank, self._filter.label(node, rank, local), streams)
 
     def on_output(self, node: RunNode, body: bytes) -> None:
-        """Print what a worker has written.
+        """Print what a worker has written, unless its rank is another node's by now.
+
+        That is so for a lost node whose workers still write, as it ends them.
 
         Raises:
             BadFrame: the rank is not the node's, or the output exceeds the node's credit.
@@ -82,6 +84,10 @@ class RunOutput:
         size = len(data)
         node.check_rank(rank)
         node.on_output(size, self._window)
+        place = self._node(rank)
+        if place is None or place.host.name != node.name:
+            node.on_printed(size, self._window)
+            return
         if self.observers:
             self.observers.output(rank, node, stream, data)
         if rank not in self._labelled:

@@ -65,6 +65,18 @@ def test_what_a_node_may_not_send_is_not_shown(rank: int, size: int) -> None:
     assert console.fed == []
 
 
+def test_what_a_node_writes_whose_ranks_are_others_by_now_is_not_shown_as_theirs() -> None:
+    """A lost node ends its workers, which may still write, while others are in the next round."""
+    plan, console = plan_of(2), Shown()
+    output = RunOutput(console, OutputFilter(JobSpec("j", plan, "/")), WINDOW)  # type: ignore[arg-type]
+    lost, other = sent_nodes(plan)
+    output.label(plan._replace(nodes=lay_out([other.node.host])))
+    ((_, body),) = frames.Decoder().feed(frames.pack_output(0, 1, b"x" * WINDOW))
+    output.on_output(lost, body)
+    assert (console.fed, console.labels) == ([], {})
+    assert lost.kinds == [frames.CREDIT]
+
+
 def test_a_rank_is_labelled_when_it_first_prints_something_in_a_round() -> None:
     plan, console = plan_of(2), Shown()
     output = RunOutput(console, OutputFilter(JobSpec("j", plan, "/")), WINDOW)  # type: ignore[arg-type]

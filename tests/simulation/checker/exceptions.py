@@ -56,9 +56,11 @@ def _lost(facts: Facts, problem: Problem) -> bool:
 
 
 def _stood_still(facts: Facts, problem: Problem) -> bool:
-    """Return whether the whole host stood still, its workers as well."""
-    found = _faults(facts, "freeze", until=float("inf"))
-    return any(what == "host" and event.host == problem.host for event, what in found)
+    """Return whether a whole host stood still, its workers as well: this one, or the other."""
+    found = [
+        event.host for event, what in _faults(facts, "freeze", until=float("inf")) if what == "host"
+    ]
+    return problem.host in found or (problem.rule != "grace_from_above" and bool(found))
 
 
 def _no_grace(facts: Facts, problem: Problem) -> bool:
@@ -150,12 +152,10 @@ def _not_started(facts: Facts, problem: Problem) -> bool:
 
 
 def _stopped(facts: Facts, problem: Problem) -> bool:
-    """Return whether the host, or its node launcher, stood still at the report."""
-    found = _faults(facts, "freeze", until=facts.over[1])
-    return any(
-        event.host == problem.host and what in {"host", "launcher", "guard"}
-        for event, what in found
-    )
+    """Return whether the host, or its node launcher, stood still at the report, or was cut off."""
+    until = facts.over[1]
+    struck = _struck(facts, problem.host, "launcher", "guard", until=until)
+    return struck or _cut_off(facts, problem.host, until)
 
 
 def _in_background(facts: Facts, problem: Problem) -> bool:

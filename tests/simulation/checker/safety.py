@@ -371,7 +371,11 @@ def _kills(facts: Facts) -> Iterator[tuple[Process, int, list[float]]]:
     """Return workers that got SIGKILL: the event, and the times of stop signals before it."""
     for worker in facts.workers:
         for kill in worker.sent((KILL,))[:1]:
-            stops = [one.time for one in worker.sent(STOP_SIGNALS) if one.at < kill.at]
+            stops = [
+                one.time
+                for one in worker.signals
+                if one.number in STOP_SIGNALS and one.at < kill.at
+            ]
             yield worker, kill.at, stops
 
 

@@ -115,6 +115,8 @@ def _silences(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     for_good = event.fields["fault"] == "power"
     lasted = float("inf") if for_good else healed(facts, index) - event.time
     if lasted < lease / 2:
+        if not any(one.host == host_of(event) and one.since < index for one in facts.workers):
+            yield from _may_end_node(facts, index, event)  # it could not be reached
         return
     latest = event.time + 1.5 * lease
     certain = lasted >= 1.5 * lease and latest < facts.over[1]
@@ -149,7 +151,7 @@ def _spoils_node(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
 def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     """A signal ends the job, or is passed on to the workers, which may die of it."""
     number = event.fields.get("number", 15)
-    if what(event) == "launcher" and not any(
+    if what(event) in {"launcher", "guard"} and not any(
         one.host == event.host and one.since < index for one in facts.workers
     ):  # it leaves, as nothing runs there yet
         yield Candidate(index, "lost", event.host, event.time, float("inf"), False)
