@@ -27,10 +27,6 @@ MODULES = sorted(LAUNCHER.rglob("*.py"))
 
 
 @cache
-def lines(path: Path) -> int:
-    return len(path.read_text(encoding="utf-8").splitlines())
-
-
 @cache
 def parsed(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
@@ -58,13 +54,6 @@ def arguments(function: Function) -> int:
 def test_few_modules_and_folders_are_at_the_top() -> None:
     assert len(list(LAUNCHER.glob("*.py"))) <= 6
     assert len(list(LAUNCHER.glob("*/__init__.py"))) <= 12
-
-
-@pytest.mark.parametrize(
-    ("folder", "bound"), [(LAUNCHER, 400), (TESTS, 700)], ids=["launcher", "tests"]
-)
-def test_no_file_is_long(folder: Path, bound: int) -> None:
-    assert [path for path in folder.rglob("*.py") if lines(path) >= bound] == []
 
 
 def test_no_function_has_more_than_40_lines() -> None:

@@ -72,17 +72,20 @@ class NodeRun:
         ended: Callable[[], None],
         kept: Preloader | None = None,
         apart: Callable[[], Collection[int]] = tuple,
+        starting: Callable[[], None] = lambda: None,
     ) -> None:
         """Make every check for a task; frames are sent with `send`, and `ended` is called once.
 
         `kept` is the preloader of an earlier run on this line. `apart` returns the children of this
-        process that belong to no run.
+        process that belong to no run. `starting` is called before workers start, and may stop the
+        run.
         """
         self.task = task
         self.phase = Phase.PREPARED
         others = {*apart(), *(kept.pids if kept else ())}
         self.former = frozenset(processes.children()) - others
         self._apart = apart
+        self._starting = starting
         self.left: tuple[str, ...] = ()
         self.stuck: Collection[int] = ()
         self.leaves_background = False
@@ -227,6 +230,9 @@ class NodeRun:
             self._preloaded.prepare(len(start.slots), partial(self._start_at_once, start))
 
     def _start_at_once(self, start: messages.Start) -> None:
+        self._starting()
+        if self.phase is not Phase.RUNNING or (self._rounds is not None and self._rounds.over):
+            return
         policy = StopPolicy(self._setup.program.no_python, self.task.allow_background)
         credit = start.credit if self._group is None else self._group.credit
         one = spawn if self._preloaded is None else self._preloaded.spawn

@@ -158,7 +158,10 @@ class Session:
         # The checks may take a while: a script is sourced, names are looked up.
         self._guard.keep_alive(self._loop, INITIAL_SILENCE)
         self._unsent = []  # what comes before HELLO would be of the run before
-        self._run = NodeRun(self._loop, task, self._send, self._on_run_end, kept, self._apart)
+        settle = self._signals.settle
+        self._run = NodeRun(
+            self._loop, task, self._send, self._on_run_end, kept, self._apart, settle
+        )
         self._heartbeats.lease = task.lease
         unsent, self._unsent = self._unsent, None
         self._send(messages.pack(frames.HELLO, self._run.hello()))

@@ -122,6 +122,24 @@ def test_a_signal_between_two_runs_ends_the_session_at_once(runner: FakeRunner) 
     assert runner.notes() == [("the node launcher got SIGTERM", signal.SIGTERM)]
 
 
+def test_a_signal_just_before_a_round_starts_none_of_its_workers(runner: FakeRunner) -> None:
+    """They would not have got it, though all processes of the node have."""
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, program=STUBBORN, elastic=True, grace=500.0)
+        r.start()
+        yield r.got(frames.JOIN)
+        by_both(r, signal.SIGTERM)
+        yield r.skip(0.0)
+        r.round()
+        yield r.got(frames.DONE)
+        r.end()
+
+    assert runner.play(history) == 0
+    assert "STARTED" not in runner.names()
+    assert runner.notes() == [("the node launcher got SIGTERM", signal.SIGTERM)]
+
+
 @pytest.mark.parametrize(("way", "times"), [(by_launcher, 1), (by_guard, 1), (by_both, 0)])
 def test_other_signals_reach_the_workers_once(
     runner: FakeRunner, way: Callable[[FakeRunner, int], None], times: int

@@ -28,4 +28,29 @@ KEPT = {
         faults=(Fault("running", 0.0, "kill guard", "n1"),),
         elastic=ElasticSpec(least=1, restarts=3, wait=5.0),
     ),
+    "workers of a round that began just after a signal to all of a node got none to stop": Scenario(
+        seed=2750,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1)),
+        faults=(Fault("running", 0.00006, "signal session", "n1", value=1),),
+        elastic=ElasticSpec(least=2, restarts=3, wait=5.0),
+        grace=0.0,
+    ),
+    "output of a lost node's workers was shown as that of another node": Scenario(
+        seed=131,
+        hosts=(HostSpec("n1", 2, delay=0.01), HostSpec("n2", 3)),
+        program=ProgramSpec(steps=4, pause=0.0, length=30_000),
+        faults=(Fault("ending", 0.00436, "kill guard", "n1"),),
+        elastic=ElasticSpec(least=1, restarts=3, cool=20.0),
+    ),
+    "the runner met a closed pipe before it had read why a node leaves": Scenario(
+        seed=1327,
+        hosts=(HostSpec("n1", 1, delay=0.2), HostSpec("n2", 1)),
+        program=ProgramSpec(steps=5, pause=1.0, term="slow", child="tied"),
+        faults=(
+            Fault("running", 0.51812, "signal session", "n1", value=1),
+            Fault("connected", 0.23445, "delay", "n2", heals=2.0),
+        ),
+        lease=4.0,
+        logs=True,
+    ),
 }

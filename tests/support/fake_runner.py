@@ -148,6 +148,11 @@ class FakeRunner:
         }
         self.says(frames.START, messages.Start(**usual | fields))
 
+    def round(self, generation: int = 1) -> None:
+        """Send ROUND for one worker."""
+        start = messages.Start(0, (0,), 1, 0, 1, "127.0.0.1", 29500, 1 << 20, generation=generation)
+        self.says(frames.ROUND, start)
+
     def stop(self, number: int = signal.SIGTERM, grace: float = 30.0) -> None:
         """Send STOP."""
         self.says(frames.STOP, messages.Stop(number, grace))
