@@ -98,7 +98,9 @@ class EngineRun:
         self._emit(BackendWarning(unlabelled(self._tool)))
 
     def on_line(self, speaker: str, text: str) -> None:
-        """Keep a line, unless it is blank or a ruler; a task speaks for its own node alone."""
+        """Keep a line, unless it says nothing; a task speaks for its own node alone."""
+        if not speaker and re.search(self._engine.harmless, text):
+            return
         if any(character.isalnum() for character in text):
             self._lines = [*self._lines, text][-KEPT_LINES:]
             self._emit(EngineOutput(f"{self._tool}: {text}"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from dsrun.launcher import backends
 from dsrun.launcher.backends.engines import run
+from dsrun.launcher.backends.engines.base import Engine
 from dsrun.launcher.backends.events import (
     BackendWarning,
     EngineEnded,
@@ -65,6 +67,26 @@ def test_what_it_prints_explains_its_end(tmp_path: Path) -> None:
     found = events(engine(tmp_path, text), NODES)
     cause = "mpirun ended (SIGKILL): not enough slots"
     assert found == [EngineOutput("mpirun: not enough slots"), EngineEnded(cause, LOST, True)]
+
+
+HARMLESS = {
+    "openmpi": "[login:7] plm:ssh: Warning: setpgid(42,42) failed in parent with"
+    " errno=Permission denied(13)",
+    "slurm": "srun: cluster configuration lacks support for cpu binding",
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_an_engine_prints_in_healthy_jobs_is_not_shown(tmp_path: Path, name: str) -> None:
+    one = backends.load(name, BackendSettings(sys.executable, "/"))
+    assert isinstance(one, Engine)
+    pattern = one.harmless
+    assert re.search(pattern, HARMLESS[name])
+    assert not re.search(pattern, "srun: error: Unable to create step: cpu binding invalid")
+    text = f"echo '{HARMLESS['openmpi']}' >&2; echo 'not enough slots' >&2; exit 9"
+    found = events(engine(tmp_path, text), NODES)
+    cause = "mpirun ended (exit code 9): not enough slots"
+    assert found == [EngineOutput("mpirun: not enough slots"), EngineEnded(cause, LOST, False)]
 
 
 @pytest.mark.parametrize(("rank_per_task", "code"), [(True, 9), (False, LOST)])
