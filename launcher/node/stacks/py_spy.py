@@ -34,8 +34,8 @@ NAME = b"py-spy"
 OWN = f"({FOLDER}/sitecustomize.py:"
 """What is in a frame of the worker's hook."""
 
-AT_ONCE = max(4, os.cpu_count() or 1)
-"""Most of them at a time."""
+AT_ONCE = max(16, os.cpu_count() or 1)
+"""Most of them at a time: where workers use all CPUs, each gets its own share of them."""
 
 LARGEST = 16 << 20
 """Bytes that one of them may print."""
