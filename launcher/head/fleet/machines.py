@@ -30,8 +30,8 @@ class Machines:
     """Asks nodes; there is one of these per fleet.
 
     Attributes:
-        read: when stacks were asked for, and when the newest answer has come, on the loop's clock:
-            in this time workers do a little for that.
+        read: when stacks were asked for, and when the newest answer has come, or is to come, on the
+            loop's clock: in this time workers do a little for that.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -111,10 +111,11 @@ class Machines:
         told = messages.unpack(stack_messages.Stacks, body)
         if not 0 < told.number <= self._asked:
             raise frames.BadFrame("nobody has asked for STACKS")
-        self.read = self.read[0], self._fleet.loop.clock()
+        more = min(max(told.more, 0.0), MOST_MORE)
+        self.read = self.read[0], max(self.read[1], self._fleet.loop.clock() + more)
         question = self._about_stacks.get(told.number)
         if question is not None and told.more > 0:
-            question.put_off(node, min(told.more, MOST_MORE))
+            question.put_off(node, more)
         elif question is not None:
             question.add(node, stack_messages.restored(told))
 
