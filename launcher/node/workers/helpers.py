@@ -25,8 +25,12 @@ LOOKED_AT = 500
 
 
 def is_helper(pid: int) -> bool:
-    """Return whether a process is such a helper, by its command line."""
-    return bool(HELPERS.search(processes.command(pid, LOOKED_AT)))
+    """Return whether a process is such a helper, by its command line, or is just ending.
+
+    The command line of a process that is ending is gone with its memory.
+    """
+    command = processes.command(pid, LOOKED_AT)
+    return not command or bool(HELPERS.search(command))
 
 
 def names(pids: Iterable[int]) -> str:

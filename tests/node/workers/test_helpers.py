@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.workers import helpers
 from dsrun.launcher.node.workers.events import OrphansStopped
 
+from ...support.limits import wait_for
 from ...support.specs import python
 from .test_group import Timed, Watched
 
@@ -56,6 +59,16 @@ def test_others_are_named_at_once_and_without_the_helpers() -> None:
     timed.clock.go(helpers.MOMENT)
     stopped = [one for one in timed.ended() if isinstance(one, OrphansStopped)]
     assert [one.names[:4] for one in stopped] == ["mine"]
+
+
+def test_a_process_that_is_just_ending_is_none_that_was_left() -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0)
+    wait_for(lambda: processes.stat(pid)[0] == "Z", "its end")
+    assert helpers.is_helper(pid)
+    os.waitpid(pid, 0)
+    assert not helpers.is_helper(os.getpid())
 
 
 @pytest.mark.parametrize(
