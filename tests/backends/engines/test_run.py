@@ -107,6 +107,28 @@ def test_a_host_that_its_ssh_cannot_reach_is_named_by_its_line(tmp_path: Path) -
     )
 
 
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (
+            "kex_exchange_identification: Connection closed by remote host",
+            "its sshd dropped the connection (kex_exchange_identification: Connection closed by"
+            " remote host)",
+        ),
+        ("ssh: connect to host n1 port 22: Connection refused", "Intel MPI could not reach it"),
+        ("nothing of it", "Intel MPI could not reach it"),
+    ],
+)
+def test_what_ssh_says_without_a_host_is_the_reason_of_the_host_that_is_named(
+    tmp_path: Path, said: str, cause: str
+) -> None:
+    named = "[mpiexec@login] Error: Unable to run bstrap_proxy on n2 (pid 7, exit code 65280)"
+    script = f"echo '{said}' >&2; echo '{named}' >&2; exit 1"
+    found = events(engine(tmp_path, script), NODES, ends=2)
+    causes = {one.rank: one.cause for one in found if isinstance(one, SessionEnded)}
+    assert causes[1].startswith(cause)
+
+
 def test_a_new_host_key_is_worth_a_warning(tmp_path: Path) -> None:
     line = "Warning: Permanently added 'n2' (RSA) to the list of known hosts."
     found = events(engine(tmp_path, f'echo "{line}" >&2'), NODES)
