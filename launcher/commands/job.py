@@ -107,10 +107,7 @@ def start() -> None:
 
 
 def _parse(words: Sequence[str]) -> Given:
-    verb, words = (words[0], words[1:]) if words and words[0][:1] != "-" else ("list", words)
-    if verb not in VERBS:
-        meant = f" (did you mean {MEANT[verb]}?)" if verb in MEANT else ""
-        raise UsageError(f"dsrun-job: expected one of {', '.join(VERBS)}, not {verb[:40]!r}{meant}")
+    """Return what is given: the first word that is no option is the verb."""
     shared = {name: found for name, found in table().items() if found[0] in (*HOSTS, "grace")}
     names = shared | {f: (n, one) for n, one in OWN.items() for f in (n, *one.also)}
     values: dict[str, Any] = {}
@@ -122,6 +119,7 @@ def _parse(words: Sequence[str]) -> Given:
         else:
             rest.append(word)
             at += 1
+    verb, *rest = rest or ["list"]
     _check(verb, rest, values)
     entry.note(repeated(typed, names))
     own = {name: values.pop(name, option.default) for name, option in OWN.items()}
@@ -130,6 +128,10 @@ def _parse(words: Sequence[str]) -> Given:
 
 
 def _check(verb: str, rest: Sequence[str], values: Mapping[str, Any]) -> None:
+    """Check that there is such a verb, and that it takes these words and options."""
+    if verb not in VERBS:
+        meant = f" (did you mean {MEANT[verb]}?)" if verb in MEANT else ""
+        raise UsageError(f"dsrun-job: expected one of {', '.join(VERBS)}, not {verb[:40]!r}{meant}")
     takes = VERBS[verb]
     for name in values:
         if name not in takes.options:

@@ -30,7 +30,7 @@ def show(place: Place, request: dict[str, object], *, whole: bool, as_json: bool
     Raises:
         DsrunError: it refuses, does not answer, or has ended.
     """
-    patience = collect.NATIVE_PATIENCE if request["native"] else collect.PATIENCE
+    patience = collect.NATIVE_PATIENCE if request["native"] else collect.LONGEST
     with open_place(place) as client:
         try:
             views = wire.ask(client, request, patience)

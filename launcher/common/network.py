@@ -13,7 +13,10 @@ from . import system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+
+SIOCGIFMTU = 0x8921
+"""ioctl(2): the largest packet of an interface, in bytes."""
 
 SIOCGIFADDR = 0x8915
 """ioctl(2): the address of an interface (netdevice(7))."""
@@ -133,6 +136,17 @@ def interfaces() -> tuple[tuple[str, str], ...]:
         new.setdefault(name, address)
     only_new = {name: new[name] for name in names if name in new and name not in old}
     return (*old.items(), *only_new.items())
+
+
+def mtus(names: Iterable[str]) -> dict[str, int]:
+    """Return the largest packet of each of these interfaces, in bytes, as far as there are any."""
+    found: dict[str, int] = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for name in names:
+            with suppress(OSError):  # an interface that is gone
+                packed = fcntl.ioctl(probe, SIOCGIFMTU, struct.pack("256s", os.fsencode(name)))
+                found[name] = int.from_bytes(packed[16:20], sys.byteorder)
+    return found
 
 
 def _ipv4_of(probe: socket.socket, name: str) -> str:

@@ -72,6 +72,7 @@ class Facts(NamedTuple):
         memory: bytes of this machine.
         cgroup_memory: the smallest memory limit of the cgroups above, in bytes; 0 for none.
         cpus: how many the workers may use at a time; a cgroup's quota counts.
+        mtus: the largest packet of each network interface that is up, in bytes; not of loopback.
         spaces: the folders of the job.
         devices: the visible devices, as far as their driver describes them.
         imports_torch: whether the script is a Python script that imports torch.
@@ -89,6 +90,7 @@ class Facts(NamedTuple):
     memory: Size
     cgroup_memory: Size
     cpus: float
+    mtus: dict[str, int]
     spaces: tuple[Space, ...] = ()
     devices: tuple[DeviceFacts, ...] = ()
     imports_torch: bool = False

@@ -135,6 +135,7 @@ class Stacks(NamedTuple):
         number: of the question.
         saved: the folder on the node where they are in files, "" for nowhere.
         network: what the processes that run Python do there, as far as it is known.
+        more: seconds for which the node reads, if this only says so: the answer follows.
     """
 
     number: Id
@@ -143,6 +144,7 @@ class Stacks(NamedTuple):
     collectives: tuple[Collective, ...]
     saved: str = ""
     network: tuple[NetworkUse, ...] = ()
+    more: float = 0.0
 
 
 def restored(stacks: Stacks) -> Stacks:

@@ -14,7 +14,8 @@ from . import leftovers, processes
 from .services import Services
 from .watches import Watches
 from .workers.events import Ended, Exited, InputTaken, OrphansStopped, Output
-from .workers.group import FailureDetails, StopPolicy, WorkerGroup
+from .workers.failures import FailureDetails
+from .workers.group import StopPolicy, WorkerGroup
 from .workers.prepare import NodeSetup
 from .workers.spawn import SpawnFailed, spawn
 from .workers.worker_specs import WorkerSpecs

@@ -64,7 +64,7 @@ def apply(command: Command) -> Command:
         waits = {} if "start_timeout" in command.given else _start_timeout(conf)
         return command._replace(options=options.changed(**waits, **_master(options)))
     _check(options)
-    _check_port(options)
+    _check_endpoint(options)
     return command._replace(
         options=_of_one_machine(options),
         rendezvous=_rendezvous(options, conf),
@@ -122,9 +122,17 @@ def _check(options: Options) -> None:
         )
 
 
-def _check_port(options: Options) -> None:
-    """Check that several nodes can know the rendezvous port."""
-    if options.rdzv_endpoint.endswith(":0") and bounds(options.nnodes or "1")[1] > 1:
+def _check_endpoint(options: Options) -> None:
+    """Check that several nodes can find each other."""
+    if bounds(options.nnodes or "1")[1] == 1:
+        return
+    if options.rdzv_backend == "c10d" and not options.rdzv_endpoint:
+        raise UsageError(
+            f"--rdzv_backend c10d --nnodes {options.nnodes}: expected --rdzv_endpoint HOST:PORT,"
+            " one of the nodes and the same on all of them, such as n1:29400; without it each node"
+            " waits for the others on itself"
+        )
+    if options.rdzv_endpoint.endswith(":0"):
         raise UsageError(
             f"--rdzv_endpoint {options.rdzv_endpoint}: port 0 works for one node only, as other"
             " nodes cannot know which port is chosen; give a port"

@@ -179,6 +179,25 @@ def test_warnings_can_be_errors_and_the_check_be_left_out(
 
 
 @pytest.mark.usefixtures("own")
+def test_a_host_with_another_mtu_and_one_with_half_of_the_cpus(
+    cluster: Cluster, dsrun: Dsrun
+) -> None:
+    half = max(1, len(os.sched_getaffinity(0)) // 2)
+    few = ",".join(map(str, sorted(os.sched_getaffinity(0))[:half]))
+    shell = f"case $HOSTNAME in n3) taskset -p -c {few} $$ >/dev/null;; esac\n"
+    host = cluster.host("n2")
+    with file(cluster.path("/run/home/.bashrc"), shell), ExitStack() as after:
+        host.run(["ip", "link", "set", "eth0", "mtu", "1300"]).check_returncode()
+        after.callback(host.run, ["ip", "link", "set", "eth0", "mtu", "1500"])
+        ended = dsrun(*OPTIONS, "train.py")
+    assert ended.returncode == 0, ended.stderr
+    found = findings(ended.stderr)
+    assert "n2: the MTU of eth0 is 1300, but 1500 on n1, n3, n4" in found
+    assert [one for one in found if "CPU" in one and "but" in one and one.startswith("n3: ")]
+    assert len(found) == 2
+
+
+@pytest.mark.usefixtures("own")
 def test_a_quota_of_one_host(cluster: Cluster, dsrun: Dsrun) -> None:
     every = len(os.sched_getaffinity(0))
     with throttled(cluster, "n4", every / 4):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -101,6 +101,22 @@ def test_a_node_behind_a_bad_cable_is_named_by_the_command(
     assert (found["code"], found["nodes"]) == ("node_latency", ["n2"])
     assert steps["devices"]["faults"] == []
     assert (tmp_path / "links.svg").read_text().startswith("<svg")
+
+
+@pytest.mark.tier("all")
+def test_two_cut_links_are_named_by_the_command_and_nobody_else(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    argv = [sys.executable, str(CHECKOUT / "bin" / "dsrun-check"), "--host", ",".join(FOUR)]
+    with ExitStack() as cables:
+        for ends in (("n1", "n2"), ("n3", "n4")):
+            cables.enter_context(cable_between(cluster, *ends)).set(loss=1.0)
+        done = cluster.login.run([*argv, "--workdir", "/", "--full", "--json"], cwd=tmp_path)
+    faults = [one for step in json.loads(done.stdout)["full"] for one in step["faults"]]
+    assert sorted((one["code"], one["nodes"]) for one in faults) == [
+        ("link_reach", ["n1", "n2"]),
+        ("link_reach", ["n3", "n4"]),
+    ]
 
 
 @pytest.mark.parametrize("fault", FAULTS)

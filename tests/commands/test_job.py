@@ -212,6 +212,18 @@ def test_a_bad_command_line_is_refused(
     assert err.startswith(f"dsrun: {why}")
 
 
+@pytest.mark.parametrize("words", [("--json", "list"), ("list", "--json"), ("--json",)])
+def test_options_may_stand_before_the_verb(one: Ran, words: tuple[str, ...]) -> None:
+    code, out, err = one.run(*words)
+    assert (code, err) == (0, "")
+    assert one.name in [row["job_id"] for row in json.loads(out)["jobs"]]
+
+
+def test_an_option_with_a_value_before_the_verb_keeps_it(one: Ran) -> None:
+    code, _, err = one.run("--ranks", "x", "logs", one.name)
+    assert (code, err[:39]) == (2, "dsrun: --ranks 'x': expected ranks such")
+
+
 def test_what_is_given_twice_is_joined_or_named(capfd: pytest.CaptureFixture[str]) -> None:
     words = ("kill", "x", "--host", "n1,", "--host", "n2", "--grace=5", "--grace=6")
     code, _, err = Ran("", capfd).run(*words)

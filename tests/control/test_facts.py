@@ -24,6 +24,7 @@ FACTS = Facts(
     memory=1 << 40,
     cgroup_memory=0,
     cpus=1.5,
+    mtus={"eth0": 1500},
     spaces=(Space("tmp", ODD, 10, 5, -1, True),),
     devices=(DeviceFacts("0", "GPU", 80 << 30, 1, (ODD,), ("pid 12 (alice)",)),),
 )
@@ -46,6 +47,7 @@ def test_facts_come_back_as_they_were() -> None:
         ("versions", {"torch": None}),
         ("limits", {"nofile": "many"}),
         ("limits", {"nofile": 1 << 70}),
+        ("mtus", {"eth0": "1500"}),
         ("spaces", [["tmp", "/", 1, 1, 1]]),
         ("spaces", [["tmp", "/", -1, 1, 1, True]]),
         ("devices", [["0", "GPU", 1, 1, "problem", []]]),

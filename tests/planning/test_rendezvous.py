@@ -72,7 +72,11 @@ def test_what_torch_is_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", ["--nnodes 2 --node_rank 1 --master_addr h --master_port 5", "--nnodes 1:4"]
+    "words",
+    [
+        "--nnodes 2 --node_rank 1 --master_addr h --master_port 5 --rdzv_endpoint h:1",
+        "--nnodes 1:4 --rdzv_endpoint h",
+    ],
 )
 def test_it_is_a_job_of_this_machine(words: str) -> None:
     """As with torchrun, which does not read --node_rank and --master_addr then."""
@@ -95,7 +99,7 @@ def test_it_is_a_job_of_this_machine(words: str) -> None:
 )
 def test_it_is_the_same_in_a_schedulers_task(scheduler: str) -> None:
     environ = dict(word.split("=", 1) for word in scheduler.split())
-    asked = command(f"{C10D} --nnodes 2")
+    asked = command(f"{C10D} --nnodes 2 --rdzv_endpoint h")
     assert this_node.apply(asked, environ) == asked
     assert this_node.apply(command("--nnodes 2"), environ).options.no_ssh
 
@@ -155,6 +159,8 @@ def test_what_contradicts_it(words: str) -> None:
         ("--rdzv_conf a=1,b=", "--rdzv_conf 'b=': expected NAME=VALUE, joined by commas"),
         ("--rdzv_conf timeout=soon", "--rdzv_conf timeout=soon: expected a number of seconds"),
         (f"{C10D} --nnodes 2 --rdzv_endpoint h:0", "--rdzv_endpoint h:0: port 0 works"),
+        (f"{C10D} --nnodes 2", "--rdzv_backend c10d --nnodes 2: expected --rdzv_endpoint"),
+        (f"{C10D} --nnodes 1:4", "--rdzv_backend c10d --nnodes 1:4: expected --rdzv_endpoint"),
         ("--rdzv_endpoint h:x", "--rdzv_endpoint: 'h:x': expected HOST:PORT, with a port from 1"),
         ("--rdzv_endpoint h:70000", "--rdzv_endpoint: 'h:70000': expected HOST:PORT"),
         (

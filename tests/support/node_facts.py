@@ -22,6 +22,7 @@ USUAL = Facts(
     memory=64 * GIB,
     cgroup_memory=0,
     cpus=8.0,
+    mtus={"eth0": 1500},
     spaces=(
         Space("work", "/work", 100 * GIB, 50 * GIB, 10**6, True),
         Space("tmp", "/tmp", 10 * GIB, 9 * GIB, 10**6, True),

@@ -52,6 +52,7 @@ class Engine:
         label: matches what it prints before each line of a task; its group is the task's number.
             By default nothing, so that no token counts.
         loss_pattern: matches what it prints when it has lost a host and is about to end the others.
+        harmless: matches lines of its own that it prints in healthy jobs and that are not shown.
     """
 
     transport = "dial"
@@ -60,6 +61,7 @@ class Engine:
     aliases: tuple[tuple[str, str], ...] = ()
     label = "(?!)"
     loss_pattern = ""
+    harmless = "(?!)"
 
     def __init__(self, settings: BackendSettings) -> None:
         self._settings = settings

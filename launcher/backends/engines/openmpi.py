@@ -30,6 +30,8 @@ class OpenMpi(engine.Engine):
     mark = "open-mpi.org"
     tools = ("mpirun", "mpiexec", "mpirun.openmpi", "orterun")
     label = r"\[[^\]\s]*,([0-9]{1,9})\]<std(?:out|err)>: ?"
+    # PRRTE's child and parent both set the group of ssh; the slower one fails once ssh runs.
+    harmless = r"plm:ssh: Warning: setpgid\(\d+,\d+\) failed in parent"
     loss_pattern = r"[OP]RTE (was unable to reliably start|has lost comm)|daemon failed to report"
     aliases = (("H", "host"), ("hostfile", "host"), ("machinefile", "host"))
 

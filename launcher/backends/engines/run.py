@@ -35,6 +35,9 @@ KEPT_LINES = 64
 SHOWN_LINES = 4
 """Lines of these, from the first on, that a message shows."""
 
+NO_REASON = "bstrap_proxy"
+"""What is in a line of Intel MPI that names a host and no reason."""
+
 UNREACHABLE = re.compile(
     r"^ssh: |Permission denied \(|[Hh]ost key|HOST IDENTIFICATION|exchange_identification"
     r"|execvp error|Unable to run bstrap_proxy on"
@@ -98,7 +101,9 @@ class EngineRun:
         self._emit(BackendWarning(unlabelled(self._tool)))
 
     def on_line(self, speaker: str, text: str) -> None:
-        """Keep a line, unless it is blank or a ruler; a task speaks for its own node alone."""
+        """Keep a line, unless it says nothing; a task speaks for its own node alone."""
+        if not speaker and re.search(self._engine.harmless, text):
+            return
         if any(character.isalnum() for character in text):
             self._lines = [*self._lines, text][-KEPT_LINES:]
             self._emit(EngineOutput(f"{self._tool}: {text}"))
@@ -137,8 +142,15 @@ class EngineRun:
         words = set(re.findall(r"[\w.-]+", line))
         for node in nodes:
             if node.host.name in words:
-                cause = causes.explain(255, line, node.host.name)
+                cause = causes.explain(255, self._reason(line), node.host.name)
                 self._emit(SessionEnded(node.rank, cause))
+
+    def _reason(self, line: str) -> str:
+        """Return what ssh has said without a host, for Intel MPI's agent, which names but that."""
+        names = {node.host.name for node in self._nodes}
+        said = [one for one in self._lines if UNREACHABLE.search(one) and NO_REASON not in one]
+        own = [one for one in said if not names & {*re.findall(r"[\w.-]+", one)}]
+        return own[-1] if own and NO_REASON in line else line
 
     def _look_for_loss(self, line: str) -> None:
         """Report a lost host before the engine signals the others and they seem to be the cause."""

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 CHECKS = (
     *(versions.check, settings.check_clocks, devices.check, space.check),
-    *(settings.check_limits, settings.check_shares, settings.check_variables),
+    *(settings.check_limits, settings.check_shares, settings.check_mtus),
+    settings.check_variables,
 )
 """Each yields the findings on one subject."""
 

@@ -181,8 +181,14 @@ TABLE: dict[str, Rule] = {
     ),
     "cpus": Rule(
         Severity.WARNING,
-        "The workers may use less than half of the CPUs of most nodes.",
+        "The workers may use only half of the CPUs of most nodes, or less.",
         "look for a limit of the container or the scheduler",
+    ),
+    "mtu": Rule(
+        Severity.WARNING,
+        "A network interface has another MTU than that of the same name on other nodes; those of"
+        " containers, virtual machines and tunnels are not compared.",
+        "set the same MTU on all nodes and switches (ip link set INTERFACE mtu N)",
     ),
     "env": Rule(
         Severity.WARNING,

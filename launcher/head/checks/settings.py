@@ -28,6 +28,12 @@ FEW_PROCESSES = 1024
 LEAST_MEMORY = 256 << 20
 """Bytes per worker: torch alone takes about as much when it is imported."""
 
+OF_ONE_MACHINE = (
+    *("docker", "podman", "virbr", "veth", "br-", "cni", "cali", "flannel", "lxc", "lxd", "tun"),
+    *("tap", "tailscale", "wg"),
+)
+"""Beginnings of the names of interfaces that lead to containers, virtual machines or tunnels."""
+
 OF_A_NODE = (
     *("_IFNAME", "_HCA", "_DIR", "_HOME", "_CACHE", "_FILE", "_ADDR", "_HOSTNAME", "_HOST"),
     *("_VISIBLE_DEVICES", "_RANK", "_GID_INDEX"),
@@ -110,8 +116,9 @@ def check_shares(subjects: Sequence[Subject]) -> Iterator[Finding]:
             each = size(one.facts.cgroup_memory / one.workers)
             text = f"the cgroup's limit of memory leaves {each} to each worker"
             yield finding("memory", [one.name], text)
-        if 0 < one.facts.cpus < cpus / 2:
-            text = f"{one.facts.cpus:g} CPUs, but {cpus:g} on most nodes"
+        if 0 < one.facts.cpus <= cpus / 2:
+            unit = "CPU" if one.facts.cpus == 1 else "CPUs"
+            text = f"{one.facts.cpus:g} {unit}, but {cpus:g} on most nodes"
             yield finding("cpus", [one.name], text)
 
 
@@ -119,6 +126,18 @@ def _memory(one: Subject) -> float:
     """Return the bytes that the workers may use; infinite if not known."""
     known = [count for count in (one.facts.memory, one.facts.cgroup_memory) if count > 0]
     return min(known, default=math.inf)
+
+
+def check_mtus(subjects: Sequence[Subject]) -> Iterator[Finding]:
+    """Yield nodes whose network interface of the same name has another MTU than on most."""
+    having: dict[str, list[Subject]] = {}
+    for one in subjects:
+        for name in one.facts.mtus:
+            if not name.startswith(OF_ONE_MACHINE):
+                having.setdefault(name, []).append(one)
+    for name, nodes in having.items():
+        for odd in odd_ones(nodes, lambda one, name=name: str(one.facts.mtus[name])):  # type: ignore[misc]
+            yield finding("mtu", odd.nodes, odd.words(f"the MTU of {name[:LONGEST]} is"))
 
 
 def check_variables(subjects: Sequence[Subject]) -> Iterator[Finding]:

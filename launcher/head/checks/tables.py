@@ -117,6 +117,7 @@ def _facts(hello: Hello) -> Iterator[tuple[str, str]]:
     yield "memory", size(facts.memory)
     yield "memory.cgroup", size(facts.cgroup_memory) if facts.cgroup_memory else "unlimited"
     yield "cpus.usable", f"{facts.cpus:g}"
+    yield from ((f"mtu.{name}", str(mtu)) for name, mtu in facts.mtus.items())
     for space in facts.spaces:
         yield f"space.{space.role}", f"{space.path} {size(space.total)}"
         yield f"free.{space.role}", size(space.free)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, TypeAlias
 
-    from ...common.loop import Timer
+    from ...common.loop import Loop
     from ...control.job_messages import EndedJob, EndJob, Usage
     from ...control.stack_messages import Stacks, StacksAsk
     from .fleet import Fleet
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 PATIENCE = 3.0
 """Seconds for nodes to report what is used there; their devices may take two."""
 
+MOST_MORE = 12.0
+"""The most seconds that a node may ask for."""
+
 
 class Machines:
     """Asks nodes; there is one of these per fleet.
 
     Attributes:
-        read: when stacks were asked for, and when the newest answer has come, on the loop's clock:
-            in this time workers do a little for that.
+        read: when stacks were asked for, and when the newest answer has come, or is to come, on the
+            loop's clock: in this time workers do a little for that.
     """
 
     def __init__(self, fleet: Fleet) -> None:
@@ -65,10 +68,7 @@ class Machines:
     def _question(
         self, asked: list[NodeConnection], answered: Callable[[Any], None], patience: float
     ) -> Question:
-        question = Question(asked, answered)
-        wait = patience if asked else 0.0
-        question.timer = self._fleet.loop.call_later(wait, question.end)
-        return question
+        return Question(self._fleet.loop, asked, answered, patience)
 
     def _on_usage(self, node: NodeConnection, body: bytes) -> None:
         if not self._owed.get(node):
@@ -92,8 +92,9 @@ class Machines:
     ) -> Question:
         """Ask where workers on these nodes are; `answered` gets what has come after `patience` s.
 
-        It is called from the loop, sooner if all connected nodes have answered. What comes later
-        is dropped. The question gets its number here.
+        It is called from the loop, sooner if all connected nodes have answered. A node that has
+        many stacks to read says so, and is waited for longer. What comes later is dropped. The
+        question gets its number here.
         """
         asked = [node for node in nodes if node.connected]
         question = self._question(asked, answered, patience)
@@ -110,9 +111,12 @@ class Machines:
         told = messages.unpack(stack_messages.Stacks, body)
         if not 0 < told.number <= self._asked:
             raise frames.BadFrame("nobody has asked for STACKS")
-        self.read = self.read[0], self._fleet.loop.clock()
+        more = min(max(told.more, 0.0), MOST_MORE)
+        self.read = self.read[0], max(self.read[1], self._fleet.loop.clock() + more)
         question = self._about_stacks.get(told.number)
-        if question is not None:
+        if question is not None and told.more > 0:
+            question.put_off(node, more)
+        elif question is not None:
             question.add(node, stack_messages.restored(told))
 
     # -- what a job has left ----------------------------------------------------------------
@@ -133,34 +137,54 @@ class Question:
     """One question to some nodes, until all have answered or the time is over.
 
     Attributes:
-        timer: ends it.
         over: whether it has been answered or dropped.
     """
 
-    def __init__(self, nodes: Iterable[NodeConnection], answered: Callable[[Any], None]) -> None:
-        self.timer: Timer | None = None
+    def __init__(
+        self,
+        loop: Loop,
+        nodes: Iterable[NodeConnection],
+        answered: Callable[[Any], None],
+        patience: float,
+    ) -> None:
+        """Wait so many seconds."""
         self.over = False
+        self._loop = loop
         self._waiting = set(nodes)
+        self._put_off: dict[NodeConnection, float] = {}
         self._answers: dict[NodeConnection, Any] = {}
         self._answered = answered
+        self._timer = loop.call_later(patience if self._waiting else 0.0, self._expire)
+
+    def put_off(self, node: NodeConnection, seconds: float) -> None:
+        """Give a node, once, so many seconds from now on."""
+        if node in self._waiting:
+            self._put_off.setdefault(node, self._loop.clock() + seconds)
 
     def add(self, node: NodeConnection, answer: Any) -> None:
         """Add the answer of a node."""
         if node in self._waiting:
             self._waiting.remove(node)
             self._answers[node] = answer
-            if not self._waiting:
-                self.end()
-
-    def end(self) -> None:
-        """Answer with what has come."""
-        if not self.over:
-            self.drop()
-            self._answered(self._answers)
+            self._end_if_all()
 
     def drop(self) -> None:
         """Give no answer any more."""
         self.over = True
         self._waiting.clear()
-        if self.timer is not None:
-            self.timer.cancel()
+        self._timer.cancel()
+
+    def _expire(self) -> None:
+        """Wait on only for nodes that have time left."""
+        now = self._loop.clock()
+        self._waiting = {node for node in self._waiting if self._put_off.get(node, now) > now}
+        self._end_if_all()
+        if not self.over:
+            last = max(self._put_off[node] for node in self._waiting)
+            self._timer = self._loop.call_later(last - now, self._expire)
+
+    def _end_if_all(self) -> None:
+        """Answer with what has come, if nobody is waited for."""
+        if not self._waiting and not self.over:
+            self.drop()
+            self._answered(self._answers)

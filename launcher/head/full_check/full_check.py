@@ -8,6 +8,7 @@ from itertools import count
 
 from ...common.text import plain
 from ...control import frames, messages
+from .consequences import without_consequences
 from .steps import Failed, StepResult
 
 TYPE_CHECKING = False
@@ -70,7 +71,7 @@ class FullCheck:
     def begin(self) -> None:
         """Run the next step, or report the result."""
         if not self._steps:
-            self._on_result(self.results)
+            self._on_result(without_consequences(self.results))
             return
         step = self._steps.pop(0)
         self._progress(step.name)

@@ -10,7 +10,7 @@ from ...control.link_messages import Link, Listen, Listening, Measure
 from .link_words import fault
 from .pairs import rounds
 from .steps import Ask, Failed, Step, StepResult, answered
-from .verdict import SURE, essential, suspects
+from .verdict import REACH, SURE, essential, suspects
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,12 +160,15 @@ def _better(one: Link | Failed, before: Link | Failed | None) -> Link | Failed:
 def _confirmed(
     groups: Mapping[Nodes, Sequence[str]], suspected: Mapping[Nodes, Sequence[str]], best: Links
 ) -> list[Fault]:
-    """Return the suspects that are bad again in their group, in one way at least."""
+    """Return the suspects that are bad again in their group, in one way at least.
+
+    Of a link that had failed nothing else was known; it may carry something when it is alone.
+    """
     faults = []
     for nodes, group in groups.items():
         links = {pair: best[pair] for pair in _links(group)}
         again = suspects(links).get(nodes, [])
-        if set(again) & set(suspected[nodes]):
+        if again and set(suspected[nodes]) & {REACH, *again}:
             faults.append(fault(nodes, again, links))
     return essential(faults)
 

@@ -84,8 +84,10 @@ NO_LOSS = 1e-3
 FEW = 5
 """Retransmitted segments that say nothing."""
 
+REACH = "reach"
+
 METRICS = (
-    Metric("reach", _reach, 2, 0, UNREACHED),
+    Metric(REACH, _reach, 2, 0, UNREACHED),
     Metric("loss", _loss, 5, 0.004, 0.02),
     Metric("latency", _latency, 3, 0.0003),
     Metric("bandwidth", _bandwidth, 2, 0, excused=_free_bandwidth),

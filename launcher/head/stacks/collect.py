@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from ...control.stack_messages import StacksAsk
+from ..fleet.machines import MOST_MORE
 from .view import RankView
 
 TYPE_CHECKING = False
@@ -18,7 +21,16 @@ if TYPE_CHECKING:
     Views: TypeAlias = dict[int, RankView]
 
 PATIENCE = 1.0
-"""Seconds for all nodes together to answer."""
+"""Seconds for all nodes together to answer, or to say that they take longer."""
+
+FEW = 8
+"""So many ranks of a node leave it the CPU that it needs for that."""
+
+EACH = 0.05
+"""Seconds more for each further rank on the fullest node."""
+
+LONGEST = PATIENCE + MOST_MORE
+"""The most seconds in all."""
 
 NATIVE_PATIENCE = 10.0
 """Seconds with frames of native code, whose symbols are read first."""
@@ -44,9 +56,10 @@ def collect(
         native: with frames of native code, which takes seconds.
         save: have the nodes write the stacks into the log folder, too.
     """
-    wanted, patience = frozenset(ranks), NATIVE_PATIENCE if native else PATIENCE
+    wanted = frozenset(ranks)
     asked = [one for one in run.workers.running if not wanted or one.rank in wanted]
     hosts = {one.host for one in asked}
+    patience = NATIVE_PATIENCE if native else _patience(run.workers.running)
     nodes = {
         node.name: node.connection for node in run.nodes if not node.over and node.name in hosts
     }
@@ -58,6 +71,11 @@ def collect(
 
     ask = StacksAsk(0, tuple(sorted(wanted)), native=native, save=save)
     return run.fleet.machines.ask_stacks(nodes.values(), ask, seen, patience)
+
+
+def _patience(running: Iterable[Worker]) -> float:
+    most = max(Counter(one.host for one in running).values(), default=0)
+    return PATIENCE + EACH * max(0, most - FEW)
 
 
 def views(workers: Iterable[Worker], answers: Mapping[str, Stacks], patience: float) -> Views:

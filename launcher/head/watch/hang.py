@@ -96,8 +96,8 @@ class HangWatch:
         due = self._interval
         if self._excused(now):
             self._forget()
-        elif self._was_stopped(now):
-            self._restart_times(now)
+        elif self._late(now) > LATE:
+            self._make_up(now)
         elif self._found is not None:
             self._follow(now)
         elif not self._asked:
@@ -114,9 +114,23 @@ class HangWatch:
             or run.output.held_up(run.nodes)
         )
 
-    def _was_stopped(self, now: float) -> bool:
-        """Return whether this process has been stopped, or had no CPU, for a time."""
-        return now - self._expected > LATE
+    def _late(self, now: float) -> float:
+        """Return for how long this process has been stopped, or had no CPU."""
+        return now - self._expected
+
+    def _make_up(self, now: float) -> None:
+        """Leave out the time for which this process did not run; after a long one begin again.
+
+        What ranks have done meanwhile is in the counts that their nodes report next.
+        """
+        late = self._late(now)
+        if late > self._timeout / 2:
+            self._restart_times(now)
+            return
+        self._tracks.leave_out(late, now)
+        if self._suspicion is not None:
+            self._suspicion.leave_out(late)
+        self._expected = now
 
     def _follow(self, now: float) -> None:
         """Look whether a job that hung goes on."""
@@ -158,8 +172,10 @@ class HangWatch:
     def _on_stacks(self, views: Mapping[int, RankView]) -> None:
         self._asked = False
         now = self._loop.clock()
-        if self._excused(now) or self._was_stopped(now):
+        if self._excused(now) or self._late(now) > self._timeout / 2:
             return
+        if self._late(now) > LATE:
+            self._make_up(now)
         seen = self._with_times(views, now)
         if self._found is not None:
             self._see_again(self._found, seen, now)

@@ -63,7 +63,10 @@ class Loops:
             now: the time on the runner's clock.
         """
         computing = {rank: views[rank] for rank in working if _computes(views[rank])}
-        self._seen = {rank: self._next(rank, view, now) for rank, view in computing.items()}
+        unread = {rank: one for rank, one in self._seen.items() if _is_unread(views.get(rank))}
+        self._seen = unread | {
+            rank: self._next(rank, view, now) for rank, view in computing.items()
+        }
         if len(computing) < len(working) or not all(self._is_due(rank, now) for rank in computing):
             return None
         known = explain(
@@ -74,6 +77,12 @@ class Loops:
         waited = min((unfinished(views[rank]) for rank in known.waiting), default=0.0)
         return known._replace(doubt=MAY_BE_A_LOOP) if waited >= LONGER * self._timeout else None
 
+    def leave_out(self, seconds: float) -> None:
+        """Count nothing of the last seconds."""
+        self._seen = {
+            rank: one._replace(since=one.since + seconds) for rank, one in self._seen.items()
+        }
+
     def _next(self, rank: int, view: RankView, now: float) -> _Seen:
         last = self._seen.get(rank)
         stays = last is not None and goes_round(last.view, view)
@@ -83,6 +92,11 @@ class Loops:
         """Return whether a rank has long computed at one place, as far as looks were taken."""
         seen = self._seen[rank]
         return min(now - seen.since, seen.view.still) >= (LONGER - 1) * self._timeout
+
+
+def _is_unread(view: RankView | None) -> bool:
+    """Return whether a look has not shown where a rank is, as on a busy node."""
+    return view is not None and not main_frames(view)
 
 
 def _computes(view: RankView) -> bool:

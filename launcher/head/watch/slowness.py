@@ -7,7 +7,7 @@ from ...resources.ranges import show_slots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .spans import LinkSpan, Span
 
@@ -22,6 +22,9 @@ SURE = 3
 
 CAUSE = 0.15
 """Share of the time from which on something is the cause."""
+
+LITTLE = 0.01
+"""Share of the time that ranks which do nothing are taken to run."""
 
 SENT = 64 * 1024
 """Bytes in a span from which on a link is compared with others."""
@@ -93,14 +96,31 @@ def _rank_finding(span: Span, ranks: tuple[int, ...], busy: float, others: float
 def _cause(span: Span, ranks: Sequence[int], host: str) -> tuple[str, str]:
     throttled = span.throttled.get(host, 0.0)
     rows = [span.ranks[rank] for rank in ranks]
-    waited = sum(row.waited for row in rows) / len(rows)
+    waited = _mean(row.waited for row in rows)
     if throttled >= CAUSE:
         return "quota", f"the CPU quota of {host} has stopped it for {min(1.0, throttled):.0%}"
     if all(row.blocked for row in rows):
         return "disk", "it waits for a disk or a network file system"
-    if waited >= CAUSE:
+    if waited >= CAUSE and _lacks_cpu(span, ranks, waited):
         return "cpu", f"for {waited:.0%} it waits for a CPU, which other threads on {host} use"
     return "work", "it has more to do than the others, or its CPU is slower"
+
+
+def _lacks_cpu(span: Span, ranks: Sequence[int], waited: float) -> bool:
+    """Return whether these ranks stand out by waiting for a CPU, not by what they run.
+
+    A rank that only lacks a CPU runs no longer than the others in each step. Where all CPUs are
+    busy, all ranks wait, in proportion to what they run.
+    """
+    others = [one for rank, one in span.ranks.items() if rank not in ranks]
+    ran = _mean(span.ranks[rank].ran for rank in ranks)
+    usual = sum(one.waited for one in others) / max(sum(one.ran for one in others), LITTLE)
+    return waited - usual * ran > ran - max(one.ran for one in others)
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = [*values]
+    return sum(known) / len(known)
 
 
 def _slow_link(links: Sequence[LinkSpan]) -> Finding | None:

@@ -31,6 +31,11 @@ class RankSpan(NamedTuple):
     waited: float
     blocked: bool
 
+    @property
+    def ran(self) -> float:
+        """The share of the time for which its main thread ran."""
+        return max(0.0, self.busy - self.waited)
+
 
 class LinkSpan(NamedTuple):
     """What went from one host to another.

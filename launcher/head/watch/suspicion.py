@@ -45,6 +45,12 @@ class Suspicion:
         self._working: tuple[int, ...] = ()
         self._loops = Loops(self._timeout)
 
+    def leave_out(self, seconds: float) -> None:
+        """Count nothing of the last seconds."""
+        self._looks = [one._replace(at=one.at + seconds) for one in self._looks]
+        self._judged = self._judged + seconds if self._judged is not None else None
+        self._loops.leave_out(seconds)
+
     def due(self, tracks: Tracks, idle: float, now: float) -> float:
         """Return in how many seconds to look at the stacks, as far as that is known now.
 

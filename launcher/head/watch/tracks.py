@@ -101,7 +101,7 @@ class Tracks:
         """Return whether a rank has moved what it answers, at the time at which it was asked."""
         began, ended = self._read
         return (
-            began <= now <= began + LOOK_INTERVALS * self._interval
+            began <= now <= max(began, ended) + LOOK_INTERVALS * self._interval
             and last.at <= ended
             and abs(row.moved - last.row.moved) <= LOOK_MOVED
             and not _prints(last.row, row)
@@ -119,6 +119,12 @@ class Tracks:
         """Count no time before this."""
         for rank, track in self.ranks.items():
             self.ranks[rank] = track._replace(since=max(track.since, now), still=now)
+
+    def leave_out(self, seconds: float, now: float) -> None:
+        """Count nothing of the last seconds: this process had no CPU, and has read no report."""
+        for rank, track in self.ranks.items():
+            since, still = (min(at + seconds, now) for at in (track.since, track.still))
+            self.ranks[rank] = track._replace(since=since, still=still)
 
     def idle(self, rank: int, now: float) -> float:
         """Return the seconds for which a rank has done nothing, 0.0 if that is not known."""

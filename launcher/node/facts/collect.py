@@ -43,6 +43,7 @@ def collect(setup: NodeSetup) -> Facts:
         memory=machine.memory(),
         cgroup_memory=machine.cgroup_memory(),
         cpus=machine.cpus(),
+        mtus=machine.mtus(),
         spaces=tuple(one._replace(path=to_wire(one.path)) for one in spaces),
         devices=devices,
         imports_torch=not setup.program.no_python and code.imports_torch(script),

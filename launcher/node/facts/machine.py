@@ -6,6 +6,7 @@ import os
 import resource
 
 from ....accelerator.hardware import sysfs
+from ...common import network
 from ...common.network import lines_of
 from ...control.facts import Space
 
@@ -20,6 +21,9 @@ LIMITS = {
     "stack": resource.RLIMIT_STACK,
 }
 """The limits by the names that limits.conf(5) has for them."""
+
+MOST_INTERFACES = 16
+"""Network interfaces that are reported."""
 
 NO_LIMIT = 1 << 60
 """From here on a limit means none: that of cgroup v1 is the largest multiple of a page."""
@@ -57,6 +61,12 @@ def cpus(root: str = "/") -> float:
     """Return how many CPUs this process may use at a time: its affinity, and cgroups' quotas."""
     allowed = float(len(os.sched_getaffinity(0)))
     return min([allowed, *(quota for folder in cgroups("cpu", root) for quota in _quota(folder))])
+
+
+def mtus() -> dict[str, int]:
+    """Return the MTU of each interface that is up and has an address, without loopback."""
+    names = [name for name, _ in network.interfaces() if name.isprintable()]
+    return network.mtus(names[:MOST_INTERFACES])
 
 
 def cgroups(controller: str, root: str) -> Iterator[str]:

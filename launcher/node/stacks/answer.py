@@ -90,5 +90,5 @@ def _obstacle(member: Member, workers: set[int]) -> str:
     if member.state in "ZX":
         return "it has ended"
     if not member.python and member.pid not in workers:
-        return "it does not run Python"
+        return py_spy.NO_PYTHON
     return ""

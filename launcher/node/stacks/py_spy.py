@@ -34,11 +34,13 @@ NAME = b"py-spy"
 OWN = f"({FOLDER}/sitecustomize.py:"
 """What is in a frame of the worker's hook."""
 
-AT_ONCE = max(4, os.cpu_count() or 1)
-"""Most of them at a time."""
+AT_ONCE = max(16, os.cpu_count() or 1)
+"""Most of them at a time: where workers use all CPUs, each gets its own share of them."""
 
 LARGEST = 16 << 20
 """Bytes that one of them may print."""
+
+NO_PYTHON = "it does not run Python"
 
 SHOWN = 200
 """Characters of what it says."""
@@ -130,7 +132,8 @@ class _Running:
             stacks = json.loads(self._data[self._process.stdout])
             found = [thread(self.member.pid, one) for one in stacks]
         except (ValueError, KeyError, TypeError):
-            return Reading(problem=_reason(self._data[self._process.stderr]))
+            said = self._data[self._process.stderr]
+            return Reading(problem=_reason(said, python=self.member.python))
         return Reading(tuple(one for one in found if not is_own(one)), "py-spy")
 
     def kill(self) -> None:
@@ -193,9 +196,14 @@ def _frame(found: Mapping[str, Any]) -> str:
     return f"{name} ({found['filename']}:{line})" if line else f"{name} ({found['filename']})"
 
 
-def _reason(printed: bytes) -> str:
-    """Return why it has failed, from the first of its lines."""
+def _reason(printed: bytes, *, python: bool) -> str:
+    """Return why it has failed, from the first of its lines.
+
+    What it says of a program that is not `python` by its name means that none is in there.
+    """
     first = printed.decode("utf-8", "replace").strip().partition("\n")[0][:SHOWN]
     if "ermission" in first or "EPERM" in first:
         return "py-spy is not allowed to read it (ptrace)"
+    if first and not python:
+        return NO_PYTHON
     return f"py-spy: {first.removeprefix('Error: ') or 'it was killed'}"

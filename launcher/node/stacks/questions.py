@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from functools import partial
 
 from ...control import frames, messages
 from ...control.stack_messages import Stacks, StacksAsk
 from ..blocking import Apart
+from ..usage import by_parent, family, read_processes
 from .answer import answer, states
 
 TYPE_CHECKING = False
@@ -18,7 +20,16 @@ if TYPE_CHECKING:
     from ..workers.spawn import Process
 
 SECONDS = 0.7
-"""Seconds for reading; the runner waits a second in all."""
+"""Seconds for reading a few processes; the runner waits a second for that, or for word of more."""
+
+FEW = 4
+"""So many are a few."""
+
+EACH = 0.1
+"""Seconds for each process beyond these."""
+
+LONGEST = 10.0
+"""The most seconds, however many processes there are, and however busy the CPUs."""
 
 NATIVE_SECONDS = 9.0
 """The same for native frames: the symbols of every library of the process are read."""
@@ -55,7 +66,7 @@ class StackQuestions:
         if len(self.pids) >= AT_ONCE:
             self._answer(states(ask, wanted, "too many questions at a time"))
             return
-        seconds = NATIVE_SECONDS if ask.native else SECONDS
+        seconds = NATIVE_SECONDS if ask.native else _seconds(ask, wanted)
         try:
             call = Apart(
                 self._loop,
@@ -67,6 +78,8 @@ class StackQuestions:
             self._answer(states(ask, wanted, f"nothing was read: {error.strerror}"))
             return
         self._calls.append(call)
+        if not ask.native and seconds > SECONDS:
+            self._answer(Stacks(ask.number, (), (), (), more=seconds + MARGIN))
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children."""
@@ -90,3 +103,11 @@ class StackQuestions:
 
     def _answer(self, stacks: Stacks) -> None:
         self._send(messages.pack(frames.STACKS, stacks))
+
+
+def _seconds(ask: StacksAsk, workers: Sequence[Process]) -> float:
+    """Return the seconds for reading, by the number of processes and the load of this machine."""
+    below = by_parent(read_processes()) if ask.children else {}
+    count = sum(1 for one in workers for _ in family(one.pid, below))
+    busy = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    return max(SECONDS, min(LONGEST, (SECONDS + EACH * max(0, count - FEW)) * busy))

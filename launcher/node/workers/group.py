@@ -13,7 +13,9 @@ from ...common import loop as loops
 from ...common import system
 from ...common.values import NamedTuple
 from .. import descendants, processes
+from . import helpers
 from .events import Ended, Exited, InputTaken, OrphansStopped, Output
+from .failures import FailureDetails
 from .output_pipes import OutputPipe
 from .spawn import Process, WorkerSpec, spawn
 
@@ -47,15 +49,6 @@ class StopPolicy(NamedTuple):
 
     group: bool = False
     allow_background: bool = False
-
-
-class FailureDetails(NamedTuple):
-    """What is known about workers that failed by themselves, by rank; see `messages.Done`."""
-
-    tails: dict[str, list[str]]
-    recorded: dict[str, list[str]]
-    logs: dict[str, str]
-    evidence: dict[str, str]
 
 
 class Phase(Enum):
@@ -113,6 +106,7 @@ class WorkerGroup:
         self._killed: set[int] = set()
         self._input = bytearray()
         self._input_ended = False
+        self._told = False
 
     @property
     def over(self) -> bool:
@@ -298,6 +292,8 @@ class WorkerGroup:
     def _kill(self) -> None:
         if self._phase not in {Phase.RUNNING, Phase.SWEEPING}:
             return
+        if self._phase is Phase.SWEEPING:
+            self._tell_orphans(self._children())
         self._phase = Phase.KILLING
         for process in self.running():
             process.signalled = True
@@ -361,12 +357,18 @@ class WorkerGroup:
         if self._phase is not Phase.RUNNING:
             return
         self._phase = Phase.SWEEPING
-        if self._succeeded():
-            self._emit(OrphansStopped(_names(left)))
-        for pid in left:
+        asked = [pid for pid in left if not helpers.is_helper(pid)]
+        self._tell_orphans(asked)
+        for pid in asked:
             self._send(pid, signal.SIGTERM)
         if not (self._policy.group and self._kill_timer is not None):
-            self._kill_at(self._loop.clock() + ORPHAN_GRACE)
+            self._kill_at(self._loop.clock() + (ORPHAN_GRACE if asked else helpers.MOMENT))
+
+    def _tell_orphans(self, pids: Sequence[int]) -> None:
+        """Tell once what a job that has succeeded leaves running."""
+        if pids and self._succeeded() and not self._told:
+            self._told = True
+            self._emit(OrphansStopped(helpers.names(pids)))
 
     def _end(self, left: list[int]) -> None:
         if self._phase is Phase.ENDED:
@@ -391,7 +393,3 @@ class WorkerGroup:
                 self._loop.remove(process.stdin)
                 system.close(process.stdin)
                 process.stdin = -1
-
-
-def _names(pids: list[int]) -> str:
-    return ", ".join(f"{processes.command(pid, 60) or '?'} (pid {pid})" for pid in pids[:5])

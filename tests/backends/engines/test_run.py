@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,7 @@ import pytest
 
 from dsrun.launcher import backends
 from dsrun.launcher.backends.engines import run
+from dsrun.launcher.backends.engines.base import Engine
 from dsrun.launcher.backends.events import (
     BackendWarning,
     EngineEnded,
@@ -67,6 +69,26 @@ def test_what_it_prints_explains_its_end(tmp_path: Path) -> None:
     assert found == [EngineOutput("mpirun: not enough slots"), EngineEnded(cause, LOST, True)]
 
 
+HARMLESS = {
+    "openmpi": "[login:7] plm:ssh: Warning: setpgid(42,42) failed in parent with"
+    " errno=Permission denied(13)",
+    "slurm": "srun: cluster configuration lacks support for cpu binding",
+}
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_what_an_engine_prints_in_healthy_jobs_is_not_shown(tmp_path: Path, name: str) -> None:
+    one = backends.load(name, BackendSettings(sys.executable, "/"))
+    assert isinstance(one, Engine)
+    pattern = one.harmless
+    assert re.search(pattern, HARMLESS[name])
+    assert not re.search(pattern, "srun: error: Unable to create step: cpu binding invalid")
+    text = f"echo '{HARMLESS['openmpi']}' >&2; echo 'not enough slots' >&2; exit 9"
+    found = events(engine(tmp_path, text), NODES)
+    cause = "mpirun ended (exit code 9): not enough slots"
+    assert found == [EngineOutput("mpirun: not enough slots"), EngineEnded(cause, LOST, False)]
+
+
 @pytest.mark.parametrize(("rank_per_task", "code"), [(True, 9), (False, LOST)])
 def test_the_exit_code_of_a_rank_is_the_jobs_own(
     tmp_path: Path, code: int, *, rank_per_task: bool
@@ -83,6 +105,28 @@ def test_a_host_that_its_ssh_cannot_reach_is_named_by_its_line(tmp_path: Path) -
         1,
         "connection refused: no sshd on that port",
     )
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (
+            "kex_exchange_identification: Connection closed by remote host",
+            "its sshd dropped the connection (kex_exchange_identification: Connection closed by"
+            " remote host)",
+        ),
+        ("ssh: connect to host n1 port 22: Connection refused", "Intel MPI could not reach it"),
+        ("nothing of it", "Intel MPI could not reach it"),
+    ],
+)
+def test_what_ssh_says_without_a_host_is_the_reason_of_the_host_that_is_named(
+    tmp_path: Path, said: str, cause: str
+) -> None:
+    named = "[mpiexec@login] Error: Unable to run bstrap_proxy on n2 (pid 7, exit code 65280)"
+    script = f"echo '{said}' >&2; echo '{named}' >&2; exit 1"
+    found = events(engine(tmp_path, script), NODES, ends=2)
+    causes = {one.rank: one.cause for one in found if isinstance(one, SessionEnded)}
+    assert causes[1].startswith(cause)
 
 
 def test_a_new_host_key_is_worth_a_warning(tmp_path: Path) -> None:

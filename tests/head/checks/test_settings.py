@@ -80,7 +80,7 @@ def shares(*nodes: Subject) -> list[tuple[str, str, str]]:
 
 def test_a_node_with_much_less_than_others() -> None:
     usual = alike("a", "b")
-    assert shares(*usual, subject("c", memory=40 * GIB, cpus=4.0)) == []
+    assert shares(*usual, subject("c", memory=40 * GIB, cpus=5.0)) == []
     assert shares(*usual, subject("c", memory=16 * GIB)) == [
         ("memory", "c", "16 GiB of memory, but 64 GiB on most nodes")
     ]
@@ -90,6 +90,23 @@ def test_a_node_with_much_less_than_others() -> None:
     assert shares(*usual, subject("c", cpus=1.5)) == [
         ("cpus", "c", "1.5 CPUs, but 8 on most nodes")
     ]
+
+
+def test_half_of_the_cpus_is_much_less() -> None:
+    one, two = subject("a", cpus=1.0), subject("b", cpus=2.0)
+    assert shares(one, two) == shares(two, one) == [("cpus", "a", "1 CPU, but 2 on most nodes")]
+    assert shares(subject("a", cpus=3.0), subject("b", cpus=4.0)) == []
+
+
+def mtus(*nodes: Subject) -> list[tuple[tuple[str, ...], str]]:
+    return [(one.nodes, one.text) for one in settings.check_mtus(nodes)]
+
+
+def test_interfaces_of_the_same_name_have_the_same_mtu() -> None:
+    usual = alike("a", "b", mtus={"eth0": 1500, "ib0": 4092})
+    odd = subject("c", mtus={"eth0": 1300, "ib0": 4092, "ens3": 9000, "docker0": 1500})
+    other = subject("d", mtus={"docker0": 1400})
+    assert mtus(*usual, odd, other) == [(("c",), "the MTU of eth0 is 1300, but 1500 on a, b")]
 
 
 def test_a_limit_that_is_too_small_for_the_workers() -> None:

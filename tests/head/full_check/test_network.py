@@ -163,6 +163,16 @@ def test_what_is_bad_in_another_way_when_measured_again_is_not_named() -> None:
     assert network.check().faults == ()
 
 
+def test_a_link_that_failed_and_loses_packets_when_measured_alone_is_named() -> None:
+    """Under load nothing came through for seconds."""
+    lossy = HEALTHY._replace(resent=300)
+    network = Recovering(4, {("n1", "n3"): Failed("nothing arrived for 5 s")})
+    network.later = {("n1", "n3"): lossy}
+    assert [(one.code, one.nodes) for one in network.check().faults] == [
+        ("link_loss", ("n1", "n3"))
+    ]
+
+
 @pytest.mark.parametrize("count", [2, 3])
 def test_a_node_that_is_not_there_is_noted_and_the_others_are_measured(count: int) -> None:
     network = Network(count)

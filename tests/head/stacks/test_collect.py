@@ -8,7 +8,8 @@ import pytest
 
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.control.stack_messages import Stacks
-from dsrun.launcher.head.stacks.collect import PATIENCE, collect
+from dsrun.launcher.head.stacks.collect import LONGEST, PATIENCE, collect
+from dsrun.launcher.specs.host import Host
 
 from ...support.stacks import ALL_REDUCE, LOAD, collective, process, thread
 
@@ -83,6 +84,50 @@ def test_who_does_not_answer_is_named(running: tuple[FakeFleet, Run]) -> None:
     tells(fleet, "n1", 2, 3)
     assert fleet.node("n1").open
     assert len(got) == 1
+
+
+def says_more(fleet: FakeFleet, name: str, seconds: float) -> None:
+    fleet.node(name).says(messages.pack(frames.STACKS, Stacks(1, (), (), (), more=seconds)))
+    fleet.step()
+
+
+def test_a_node_with_much_to_read_is_waited_for_and_a_silent_one_is_not(
+    running: tuple[FakeFleet, Run],
+) -> None:
+    fleet, run = running
+    got = asked(fleet, run)
+    says_more(fleet, "n0", 5.0)
+    fleet.go(PATIENCE + 3.0)
+    tells(fleet, "n1", 2, 3)  # too late
+    assert got == []
+    tells(fleet, "n0", 0, 1)
+    (views,) = got
+    assert [one.problem for one in views.values()] == ["", "", *["no stacks within 1 s"] * 2]
+
+
+def test_a_node_that_asks_for_time_is_not_waited_for_longer_than_that(
+    running: tuple[FakeFleet, Run],
+) -> None:
+    fleet, run = running
+    got = asked(fleet, run)
+    for _ in range(3):
+        says_more(fleet, "n0", 1e9)
+    tells(fleet, "n1", 2, 3)
+    fleet.go(LONGEST - 1.5)
+    says_more(fleet, "n0", 1e9)
+    assert got == []
+    fleet.go(1.5)
+    (views,) = got
+    assert [bool(one.problem) for one in views.values()] == [True, True, False, False]
+
+
+def test_a_node_with_many_ranks_has_longer_to_begin(fleet_of: FleetOf) -> None:
+    fleet = fleet_of(Host("n0", tuple(range(28))))
+    got = asked(fleet, fleet.start(), ranks=[3])
+    fleet.go(PATIENCE + 0.5)
+    assert got == []
+    fleet.go(0.6)
+    assert [one.problem for one in got[0].values()] == ["no stacks within 2 s"]
 
 
 def test_some_ranks_alone(running: tuple[FakeFleet, Run]) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.head.run.events import Alarm, AlarmOver
+from dsrun.launcher.head.watch.hang import LATE
 
 from ...support.stacks import ALL_REDUCE, BARRIER, LIB, LOAD, NEXT, collective
 from ...support.watched import INTERVAL, TIMEOUT, Watched
@@ -325,6 +326,15 @@ def test_a_rank_that_computes_for_long_where_it_was_may_be_in_a_loop(fleet_of: F
     assert age(job, 5 * TIMEOUT) == []
     odd.place = ALL_REDUCE
     assert age(job, TIMEOUT)[0].startswith("rank 3 goes on after")
+
+
+def test_a_loop_is_named_though_this_process_gets_no_cpu_now_and_then(job: Watched) -> None:
+    loop(job)
+    said = []
+    for _ in range(int(4 * TIMEOUT / INTERVAL)):
+        said += age(job, INTERVAL)
+        job.fleet.clock.go(INTERVAL + 1.5 * LATE)
+    assert said[0].endswith("; it may be in a loop that does not end")
 
 
 LONG: dict[str, dict[str, Any]] = {

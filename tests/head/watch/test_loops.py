@@ -35,6 +35,19 @@ def test_loops_of_real_ranks(name: str) -> None:
     assert (seen[-1].odd, seen[-1].doubt) == ((1,), MAY_BE_A_LOOP)
 
 
+def test_a_look_that_could_not_read_a_rank_says_nothing_of_it() -> None:
+    """As on a busy node; what was seen of it before still counts."""
+    loops, views = Loops(TIMEOUT), recorded("train-pyloop", 0.0)
+    seen = []
+    for half in range(1, 2 * LONGER + 2):
+        now = half * TIMEOUT / 2
+        called = collective(0, 12)._replace(members=(0, 1), age=now)
+        odd = views[1]._replace(still=now, threads=() if half == 3 else views[1].threads)
+        at = {0: views[0]._replace(idle=now, collectives=(called,)), 1: odd}
+        seen.append(loops.look(at, (1,), now))
+    assert [bool(one) for one in seen] == [False] * (2 * LONGER - 1) + [True, True]
+
+
 def received(size: int) -> RankView:
     return view(3, LOAD)._replace(network=(NetworkUse(3, 4003, "", "", size, 0),))
 

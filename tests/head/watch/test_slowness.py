@@ -10,13 +10,15 @@ from dsrun.launcher.head.watch.spans import LinkSpan, RankSpan, Span
 MB = 1_000_000
 
 
-def span(busy: str, *links: LinkSpan, waited: float = 0.0, **throttled: float) -> Span:
-    """A span in which the ranks of `a`, `b` ... were busy: "a90 a80 b10"."""
-    ranks = {
-        rank: RankSpan(word[0], int(word[1:]) / 100, waited, blocked=False)
-        for rank, word in enumerate(busy.split())
-    }
+def span(busy: str, *links: LinkSpan, **throttled: float) -> Span:
+    """A span in which the ranks of `a`, `b` ... were busy: "a90 a80 b10"; "a90/60": 60 % waited."""
+    ranks = {rank: rank_span(word) for rank, word in enumerate(busy.split())}
     return Span(3, 2.0, ranks, throttled, links)
+
+
+def rank_span(word: str) -> RankSpan:
+    busy, _, waited = word[1:].partition("/")
+    return RankSpan(word[0], int(busy) / 100, int(waited or 0) / 100, blocked=False)
 
 
 @pytest.mark.parametrize(
@@ -72,15 +74,33 @@ def test_the_cause() -> None:
         assert found is not None
         return f"{found.cause}: {found.sentence.rpartition('; ')[2]}"
 
-    assert cause(span("a98 b20", waited=0.4, b=0.7)) == (
-        "cpu: for 40% it waits for a CPU, which other threads on a use"
+    assert cause(span("a98/70 b20", b=0.7)) == (
+        "cpu: for 70% it waits for a CPU, which other threads on a use"
     )
-    assert cause(span("a98 b20", waited=0.4, a=1.7)).startswith("quota: the CPU quota of a has")
+    assert cause(span("a98/40 b20", a=1.7)).startswith("quota: the CPU quota of a has")
     assert "100%" in cause(span("a98 b20", a=1.7))
     blocked = span("a98 b20")._replace(
         ranks={0: RankSpan("a", 1.0, 0.0, blocked=True), 1: RankSpan("b", 0.2, 0.0, blocked=False)}
     )
     assert cause(blocked).startswith("disk: ")
+
+
+@pytest.mark.parametrize(
+    ("busy", "cause"),
+    [
+        ("a98/30 a18/5 b15", "work"),  # five times the work, where both CPUs are in use
+        ("a98/70 b45/20 c30", "cpu"),  # the same work
+        ("a98/60 b30 c28", "cpu"),  # a little more, but most of it is waiting
+        ("a97/54 a47/37 b40/31", "work"),  # where everybody waits for CPUs
+        ("a98/68 b15 c15", "cpu"),  # twice the work, but most of it is waiting
+        ("a98/10 b20", "work"),
+    ],
+)
+def test_who_runs_much_longer_than_the_others_has_more_to_do(busy: str, cause: str) -> None:
+    """A rank that only lacks a CPU runs as long as the others in each step."""
+    found = slow(span(busy))
+    assert found is not None
+    assert found.cause == cause
 
 
 def link(ends: str, rate: float, load: float = 0.5, seconds: float = 2.0) -> LinkSpan:

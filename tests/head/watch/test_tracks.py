@@ -99,6 +99,17 @@ def test_what_workers_do_to_say_where_they_are_does_not_count() -> None:
         assert tracks.idle(0, 106.0) == pytest.approx(idle + (2.0 if idle == 1.0 else 0.0))
 
 
+def test_what_workers_say_late_of_where_they_are_does_not_count_either() -> None:
+    """A node with many processes, or busy CPUs, reads for longer than a report takes."""
+    told = row()._replace(moved=20_000)
+    for ended, still in ((102.6, 1.0), (107.0, 8.0)):
+        tracks = taken(taken(Tracks(2.0), 100.0, row()), 102.0, row(idle=2.0))
+        taken(tracks, 104.0, row(idle=4.0))
+        taken(tracks, 106.0, row(idle=6.0))
+        tracks.take("n0", Activity(107.0, 0.0, (told,)), 107.0, (102.5, ended))
+        assert tracks.still_of(0, 108.0) == still
+
+
 def test_the_time_in_which_a_node_was_stopped_does_not_count() -> None:
     tracks = taken(taken(Tracks(2.0), 100.0, row()), 102.0, row(idle=2.0))
     taken(tracks, 150.0, row(idle=6.0))

@@ -81,6 +81,21 @@ def test_why_there_are_none(program: Path, script: str, problem: str) -> None:
     assert read(write(program, script), member(5))[5] == py_spy.Reading(problem=problem)
 
 
+@pytest.mark.parametrize(
+    ("script", "problem"),
+    [
+        ("echo Error: Failed to find python version from target process >&2", py_spy.NO_PYTHON),
+        ("echo Permission Denied: try sudo >&2", "py-spy is not allowed to read it (ptrace)"),
+        ("kill -9 $$", "py-spy: it was killed"),
+    ],
+)
+def test_a_program_that_is_not_python_is_said_to_be_none(
+    program: Path, script: str, problem: str
+) -> None:
+    shell = member(5)._replace(command="sh", python=False)
+    assert read(write(program, script), shell)[5] == py_spy.Reading(problem=problem)
+
+
 def test_a_program_that_cannot_be_started(program: Path) -> None:
     program.write_text("#!/none\n")
     found = read(os.fsencode(program), member(5))[5]

@@ -45,6 +45,7 @@ wait_here()
 @pytest.fixture(autouse=True)
 def _no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Stacks are read in time, however busy this machine is."""
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 0.0, 0.0))
     monkeypatch.setattr(questions, "SECONDS", HANG)
     monkeypatch.setattr(questions, "NATIVE_SECONDS", HANG)
 
@@ -116,6 +117,42 @@ def test_a_worker_and_its_child(runner: FakeRunner, tmp_path: Path) -> None:
         yield from stopped(r)
         yield from asked(r)
         assert answers(r)[3].processes == ()
+        r.end()
+
+    assert runner.play(history) == 0
+
+
+FAMILY = """
+import os
+for _ in range({count}):
+    if os.fork() == 0:
+        break
+os.write(1, b"ready")
+os.read(os.pipe()[0], 1)
+"""
+
+
+@pytest.mark.parametrize(("children", "more"), [(1, False), (questions.FEW, True)])
+def test_a_node_with_many_processes_says_that_it_takes_longer(
+    runner: FakeRunner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, children: int, more: bool
+) -> None:
+    monkeypatch.setattr(questions, "EACH", 1.0)
+    monkeypatch.setattr(questions, "LONGEST", 2 * HANG)
+    script = tmp_path / "train.py"
+    script.write_text(FAMILY.format(count=children))
+
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, program=Program(str(script), local_rank=False))
+        r.start()
+        yield lambda: r.output().count("ready") == children + 1
+        r.says(frames.STACKS_ASK, StacksAsk(7))
+        yield r.got(frames.STACKS, 1 + more)
+        *word, found = answers(r)
+        assert len(found.processes) == len([one for one in found.processes if one.source])
+        assert (len(found.processes), found.more) == (children + 1, 0.0)
+        assert [(one.number, one.processes) for one in word] == [(7, ())] * more
+        assert all(one.more > questions.SECONDS for one in word)
+        yield from stopped(r)
         r.end()
 
     assert runner.play(history) == 0
