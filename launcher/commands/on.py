@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 from ..common import entry, signals
 from ..common.errors import OUTPUT, DsrunError, LostError, NodeError, refusal_json
 from ..common.loop import Loop
+from ..common.tell import tell
 from ..control import frames, holds
 from ..control.local_client import checked
 from ..planning import held, rendezvous
@@ -85,7 +85,7 @@ def _description(client: LocalClient) -> dict[str, Any]:
     """Return what the hold says about its nodes, which are perhaps not connected yet."""
     number = client.send({"do": "describe"})
     if not client.ready(PATIENCE):
-        sys.stderr.write("dsrun: waiting for the hold to answer; it is starting, or stopped\n")
+        tell("waiting for the hold to answer; it is starting, or stopped")
     return client.answer(number)
 
 

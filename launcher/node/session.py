@@ -13,6 +13,7 @@ from functools import partial
 
 from ..common import loop as loops
 from ..common.errors import LOST
+from ..common.tell import tell
 from ..control import frames, messages
 from ..control.connection import Connection
 from . import processes
@@ -202,7 +203,7 @@ class Session:
             self._guard.spare({*self._run.former, *self._run.stuck})
         if not self._link.open:
             for words in self._run.left:
-                sys.stderr.write(f"dsrun: could not be ended: {words}\n")
+                tell(f"could not be ended: {words}")
             self._end()
         elif self._phase is Phase.LEAVING and self._run.task.held:
             self._end()  # the runner keeps the line, for runs that this session cannot serve
@@ -394,5 +395,4 @@ class Session:
         """Print the workers of this node, if it has joined by itself (SIGQUIT)."""
         if self._joined and self._active:
             here = ", ".join(f"rank {p.spec.rank} (pid {p.pid})" for p in self._active.workers)
-            sys.stderr.write(f"dsrun: on this node: {here}; Ctrl-\\ on node 0 shows all\n")
-            sys.stderr.flush()
+            tell(f"on this node: {here}; Ctrl-\\ on node 0 shows all")
