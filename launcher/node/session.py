@@ -120,6 +120,7 @@ class Session:
             self._loop, lambda number: self._signals.received(number, "guard"), self._guard_died
         )
         self._loop.run()
+        self._guard.wake()
         return self.code
 
     def _end(self) -> None:
