@@ -91,7 +91,7 @@ def _hold(loop: Loop, command: ToolCommand, console: Console, stack: ExitStack) 
     options = command.options
     held.check_given(options.on or "", command.given)
     client = stack.enter_context(holds.find(options.on or ""))
-    nodes = held.nodes_of(client.ask({"do": "describe"}))
+    nodes = held.nodes_of(holds.ask(client, {"do": "describe"}))
     chosen = choose(
         Source(nodes.hosts, f"hold {nodes.name}"), host_filter(options, len(nodes.hosts))
     )
