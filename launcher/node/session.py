@@ -110,11 +110,7 @@ class Session:
         }
 
     def run(self) -> int:
-        """Serve the line until nothing more is to be done here.
-
-        Returns:
-            the exit code for this process.
-        """
+        """Serve the line until nothing more is to be done here; return the exit code."""
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_own_signal)
         self._guard.watch(
             self._loop, lambda number: self._signals.received(number, "guard"), self._guard_died
@@ -167,7 +163,8 @@ class Session:
         for frame in unsent:
             self._send(frame)
         self._heartbeats.count_anew()
-        if task.held:
+        if task.held:  # it may be long until a START
+            self._guard.keep_alive(self._loop, task.stillness)
             self._begin_beats()
 
     def _on_start(self, body: bytes) -> None:
@@ -232,8 +229,8 @@ class Session:
         """Count the runner's silence from the first command on."""
         from ..control import command_messages
 
-        self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
-        self._guard.keep_alive(self._loop, INITIAL_SILENCE)
+        lease = self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
+        self._guard.keep_alive(self._loop, lease)
         self._begin_beats()
 
     def _on_beside_end(self) -> None:
