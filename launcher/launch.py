@@ -22,6 +22,7 @@ from contextlib import suppress
 from .common import system
 from .common.entry import GC_THRESHOLD
 from .common.errors import INTERNAL, LOST, USAGE, DsrunError
+from .common.tell import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def main(argv: Sequence[str] | None = None, early: bytes = b"") -> int:
     try:
         return _run(list(sys.argv[1:] if argv is None else argv), early)
     except DsrunError as error:
-        sys.stderr.write(f"dsrun: {error}\n")
+        tell(str(error))
         return error.exit_code
 
 
@@ -122,7 +123,7 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
         try:
             line = dial(target, pin, auth.Credentials(node, token))
         except tls.CannotDial as error:
-            sys.stderr.write(f"dsrun: {error}\n")
+            tell(str(error))
             return LOST
         return _serve(line, guard)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,6 +36,9 @@ ASIDE = {
 
 MODULES = {"os", "signal", "time", "threading", "select", "random", "socket", "fcntl", "ctypes"}
 
+NAME = re.compile(rf"({'|'.join(sorted(MODULES))})[.][a-z_A-Z.]+")
+"""A function of one of them."""
+
 PURE = {
     *("os.fsencode", "os.fsdecode", "os.strerror", "os.waitstatus_to_exitcode", "os.sysconf"),
     *("os.sched_param", "os.cpu_count", "os.WCOREDUMP"),
@@ -66,7 +70,7 @@ def calls(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             name = ast.unparse(node.func)
-            if name in {"open", "socket"} or (name.partition(".")[0] in MODULES and "." in name):
+            if name in {"open", "socket"} or NAME.fullmatch(name):
                 yield name
 
 

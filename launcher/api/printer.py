@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from ..common.text import plain
+from ..common.text import own_lines, plain
 from ..head.output.labels import Labeller, Sanitizer
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ class Printer:
 
     def message(self, text: str) -> None:
         """Print a message of dsrun's own."""
-        show(2, "".join(f"dsrun: {line}\n" for line in text.split("\n")).encode("utf-8", "replace"))
+        show(2, own_lines(text).encode("utf-8", "replace"))
 
     def end(self, report: str) -> None:
         """Print lines without a line end, and the report."""

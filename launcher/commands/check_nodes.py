@@ -115,7 +115,7 @@ def _held(command: ToolCommand, stack: ExitStack) -> Prepared:
     options = command.options
     held.check_given(options.on or "", command.given)
     client = stack.enter_context(holds.find(options.on or ""))
-    nodes = held.nodes_of(client.ask({"do": "describe"}))
+    nodes = held.nodes_of(holds.ask(client, {"do": "describe"}))
     return Prepared(plan_check(options, command.rest, nodes), None, client, dict(nodes.lost))
 
 

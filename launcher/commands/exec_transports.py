@@ -34,7 +34,7 @@ def transport_of(loop: Loop, command: ToolCommand, console: Console, stack: Exit
     """
     options = command.options
     if options.on is not None:
-        return _hold(loop, command, stack)
+        return _hold(loop, command, console, stack)
     from ..backends import BACKENDS, allocates
     from ..planning import launcher
 
@@ -75,7 +75,7 @@ def _settings(options: Options) -> BackendSettings:
     return backend_settings(Program(script="", python=options.python or ""), options)
 
 
-def _hold(loop: Loop, command: ToolCommand, stack: ExitStack) -> Transport:
+def _hold(loop: Loop, command: ToolCommand, console: Console, stack: ExitStack) -> Transport:
     """Return the nodes of the hold that --on names, or those that the options select of them.
 
     Raises:
@@ -91,11 +91,11 @@ def _hold(loop: Loop, command: ToolCommand, stack: ExitStack) -> Transport:
     options = command.options
     held.check_given(options.on or "", command.given)
     client = stack.enter_context(holds.find(options.on or ""))
-    nodes = held.nodes_of(client.ask({"do": "describe"}))
+    nodes = held.nodes_of(holds.ask(client, {"do": "describe"}))
     chosen = choose(
         Source(nodes.hosts, f"hold {nodes.name}"), host_filter(options, len(nodes.hosts))
     )
-    return HoldHosts(loop, client, [host.name for host in chosen])
+    return HoldHosts(loop, client, [host.name for host in chosen], console.log)
 
 
 def _fleet(loop: Loop, options: Options, console: Console, stack: ExitStack) -> Transport:

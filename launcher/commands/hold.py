@@ -90,10 +90,10 @@ def _release(name: str) -> int:
     Raises:
         UsageError: there is no such hold of this user.
     """
-    from ..control.holds import find
+    from ..control import holds
 
-    with find(name, "--release") as client:
-        client.ask({"do": "release"})
+    with holds.find(name, "--release") as client:
+        holds.ask(client, {"do": "release"})
         for _ in client.frames():
             pass
     return 0

@@ -8,6 +8,7 @@ import sys
 
 from ..common import entry
 from ..common.errors import LostError
+from ..common.tell import tell
 from ..common.text import plain
 from ..control import frames, local
 from ..head.output.labels import Labeller, Sanitizer
@@ -64,7 +65,7 @@ class LinesReader:
         elif one.kind == frames.EVENT and one.message.get("event") == "rank":
             self._move(one.message)
         elif one.kind == frames.EVENT and one.message.get("event") == "skipped":
-            sys.stderr.write(f"dsrun-job: {one.message.get('bytes')} bytes left out here\n")
+            tell(f"{one.message.get('bytes')} bytes left out here", "dsrun-job")
 
     def _move(self, message: dict[str, object]) -> None:
         """Note where a rank is; its lines have another label from now on."""

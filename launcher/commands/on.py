@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 from ..common import entry, signals
 from ..common.errors import OUTPUT, DsrunError, LostError, NodeError, refusal_json
@@ -34,9 +33,6 @@ INTERRUPTS = 3
 """Interrupts after which this process ends whatever the hold does."""
 
 GONE = "it has ended unexpectedly"
-
-PATIENCE = 2.0
-"""Seconds for the hold to describe its nodes before the user is told."""
 
 LAST_WAIT = 1.0
 """Seconds for the hold to answer after the last interrupt."""
@@ -75,18 +71,10 @@ def _planned(command: Command, client: LocalClient) -> JobSpec:
         NodeError: nodes are lost at present; --report_file says so.
     """
     try:
-        return held.held_job(command, held.nodes_of(_description(client)))
+        return held.held_job(command, held.nodes_of(holds.ask(client, {"do": "describe"})))
     except NodeError as error:
         _write(command.options.report_file, refusal_json(new_job_id(), error))
         raise
-
-
-def _description(client: LocalClient) -> dict[str, Any]:
-    """Return what the hold says about its nodes, which are perhaps not connected yet."""
-    number = client.send({"do": "describe"})
-    if not client.ready(PATIENCE):
-        sys.stderr.write("dsrun: waiting for the hold to answer; it is starting, or stopped\n")
-    return client.answer(number)
 
 
 def _show(spec: JobSpec, *, as_json: bool) -> int:

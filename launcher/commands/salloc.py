@@ -10,6 +10,7 @@ import sys
 
 from ..backends import allocates
 from ..common.errors import UsageError, reason
+from ..common.tell import tell
 from ..planning.elastic import bounds
 from ..planning.environment import travel
 from ..planning.hosts import by_rank, chosen_hosts, number_of_gpus
@@ -78,7 +79,7 @@ def run(argv: list[str], options: Options) -> NoReturn:
     """
     if not options.quiet and options.log_level not in SILENT:
         request = shlex.join(["salloc", *argv[1 : argv.index(sys.executable)]])
-        sys.stderr.write(f"dsrun: waiting for an allocation: {request}\n")
+        tell(f"waiting for an allocation: {request}")
     sys.stdout.flush()
     sys.stderr.flush()
     try:

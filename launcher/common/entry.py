@@ -91,18 +91,15 @@ def write(text: str) -> None:
 
 
 def note(texts: Iterable[str]) -> None:
-    """Print messages to the user of a command on standard error, a line each."""
-    from .text import plain
+    """Print messages to the user of a command on standard error."""
+    from .tell import tell
 
     for text in texts:
-        sys.stderr.write(f"dsrun: {plain(text)}\n")
+        tell(text)
 
 
 def _refuse(error: DsrunError) -> int:
-    from .text import plain
-
-    for line in plain(str(error)).split("\n"):
-        sys.stderr.write(f"dsrun: {line}\n")
+    note([str(error)])
     return error.exit_code
 
 
@@ -111,10 +108,9 @@ def _bug() -> int:
 
     from .text import plain
 
-    sys.stderr.write(
-        f"{plain(traceback.format_exc())}"
-        "dsrun: this is a bug in dsrun, not in your job; please report the lines above\n"
-    )
+    with suppress(OSError):
+        sys.stderr.write(plain(traceback.format_exc()))
+    note(["this is a bug in dsrun, not in your job; please report the lines above"])
     return INTERNAL
 
 

@@ -18,3 +18,8 @@ _CONTROLS = {
 def plain(text: str) -> str:
     """Return `text` without colours, and with all other control characters escaped."""
     return _COLOUR.sub("", text).translate(_CONTROLS)
+
+
+def own_lines(text: str, name: str = "dsrun") -> str:
+    """Return a message of a command as it is printed: safe, its name before each line."""
+    return "".join(f"{name}: {line}\n" for line in plain(text).split("\n"))

@@ -1,22 +1,26 @@
-"""Finds the hold that `--on NAME` names."""
+"""Finds the hold that `--on NAME` names, and asks it."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 
 from ..common.errors import DsrunError, UsageError
+from ..common.tell import tell
 from . import local
 from .local_client import connect, running
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .local_client import LocalClient
+    from .local_client import LocalClient, Message
 
 LAST = "last"
 """Names the hold that was started last."""
 
 PATIENCE = 2.0
 """Seconds for a hold to say when it was started."""
+
+SLOW = 2.0
+"""Seconds without an answer after which the user learns what is waited for."""
 
 
 def find(name: str, option: str = "--on") -> LocalClient:
@@ -32,6 +36,18 @@ def find(name: str, option: str = "--on") -> LocalClient:
         known = f"running: {names}" if names else f"none is running{start}"
         raise UsageError(f"{option} {name}: no such hold on this machine; {known}")
     return client
+
+
+def ask(client: LocalClient, request: Message) -> Message:
+    """Return a hold's answer to a request of a command, whenever it comes.
+
+    Raises:
+        DsrunError: the answer is an error, or the hold has ended.
+    """
+    number = client.send(request)
+    if not client.ready(SLOW):
+        tell("waiting for the hold to answer; it is starting, or stopped")
+    return client.answer(number)
 
 
 def _newest() -> LocalClient | None:

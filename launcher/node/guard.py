@@ -63,6 +63,7 @@ class Guard:
         self.pid = pid
         self._line = line
         self._timer: Timer | None = None
+        self._fd = -1
 
     def watch(
         self, loop: Loop, on_signal: Callable[[int], None], on_end: Callable[[], None]
@@ -77,17 +78,23 @@ class Guard:
                 on_signal(number)
 
         def ended() -> None:
-            loop.remove(fd)
+            loop.remove(self._fd)
             loop.remove(self._line.fileno())
             on_end()
 
         loop.add_reader(self._line.fileno(), receive)
         try:
-            fd = system.pidfd_open(self.pid)
+            self._fd = system.pidfd_open(self.pid)
         except OSError:
             on_end()
             return
-        loop.add_reader(fd, ended)
+        loop.add_reader(self._fd, ended)
+
+    def wake(self) -> None:
+        """Let it go on if somebody has stopped it, so that it sees the end of the node launcher."""
+        if self._fd >= 0:
+            with suppress(OSError):  # it is gone, or another user's by now
+                system.pidfd_send_signal(self._fd, signal.SIGCONT)
 
     def keep_alive(self, loop: Loop, seconds: float) -> None:
         """Send signs of life from now on; after this many seconds without one the guard acts."""

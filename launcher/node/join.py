@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from contextlib import suppress
 
 from ..common.errors import DsrunError, LostError, NodeError, UsageError
 from ..common.secret import shared_secret
+from ..common.tell import tell
 from ..resources import source
 from ..specs.dial_in import DIAL_TIMEOUT
 from ..specs.host import Host
@@ -48,10 +48,7 @@ def join(plan: Plan, dial_in: DialIn, timeout: float) -> TlsStream:
     except DsrunError:
         line.close()
         raise
-    sys.stderr.write(
-        f"dsrun: node {node.rank} of {len(plan.nodes)} has joined; {first} shows all output\n"
-    )
-    sys.stderr.flush()
+    tell(f"node {node.rank} of {len(plan.nodes)} has joined; {first} shows all output")
     os.environ.pop("DSRUN_TOKEN", None)
     return line
 
@@ -78,8 +75,7 @@ def _dial(address: str, port: int, timeout: float) -> tuple[TlsStream, str]:
             if waited > timeout:
                 raise LostError(f"{error}; is dsrun running on node 0 (--master_addr)?") from None
             if not noted and waited > NOTE_AFTER:
-                sys.stderr.write(f"dsrun: waiting for node 0 at {address}:{port}\n")
-                sys.stderr.flush()
+                tell(f"waiting for node 0 at {address}:{port}")
                 noted = True
             time.sleep(RETRY_INTERVAL)
 

@@ -55,13 +55,23 @@ def launcher_of(pid: int) -> tuple[int, int] | None:
 
 def owners_of(pid: int) -> list[tuple[int, int]]:
     """Return the same of the node launcher and of its guard, as far as they are named."""
-    found = _OWNERS.fullmatch(variable(pid, LAUNCHER))
+    return owners_in(environ_of(pid))
+
+
+def owners_in(environ: bytes) -> list[tuple[int, int]]:
+    """Return the same of an environment, which its process decides. Pure."""
+    found = _OWNERS.fullmatch(_value(environ, LAUNCHER))
     numbers = [int(one) for one in found.groups() if one] if found else []
     return [*zip(numbers[::2], numbers[1::2], strict=True)]
 
 
 def variable(pid: int, name: bytes) -> bytes:
-    """Return a variable that a process was started with; b"" without it, or if it is unreadable.
+    """Return a variable that a process was started with; b"" without it, or if it is unreadable."""
+    return _value(environ_of(pid), name)
+
+
+def environ_of(pid: int) -> bytes:
+    """Return what a process was started with; b"" if it is unreadable.
 
     Nothing is read of other users' processes: they decide how long it is (PR_SET_MM in prctl(2)).
     """
@@ -69,8 +79,12 @@ def variable(pid: int, name: bytes) -> bytes:
         if system.stat(f"/proc/{pid}").st_uid != system.geteuid():
             return b""
         with system.open_file(f"/proc/{pid}/environ", "rb", buffering=0) as file:
-            environ = b"\0" + file.read()
+            return file.read()
     except OSError:
         return b""
+
+
+def _value(environ: bytes, name: bytes) -> bytes:
+    environ = b"\0" + environ
     at = environ.find(b"\0" + name + b"=")
     return environ[at + len(name) + 2 :].partition(b"\0")[0] if at >= 0 else b""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
+import re
 import socket
 from contextlib import suppress
 
@@ -86,6 +87,13 @@ def is_held(port: int) -> bool:
     return False
 
 
+_LISTENS = re.compile(
+    r" *\d+: [0-9A-F]+:([0-9A-F]{4}) \S+ 0A \S+ \S+ \S+ +(\d{1,10}) +\d+ (\d{1,20})(?: |$)",
+    re.ASCII,
+)
+"""A row of /proc/net/tcp of a socket that listens: its port, user and inode."""
+
+
 class ListeningSocket(NamedTuple):
     """A socket that listens: the user who has made it, and its inode."""
 
@@ -101,12 +109,8 @@ def listeners(port: int) -> list[ListeningSocket]:
 
 def listening(table: Sequence[str], port: int) -> list[ListeningSocket]:
     """Return the sockets that listen on a port, from the lines of /proc/net/tcp (proc(5)). Pure."""
-    rows = [line.split() for line in table[1:]]
-    return [
-        ListeningSocket(int(row[7]), row[9])
-        for row in rows
-        if len(row) > 9 and row[3] == "0A" and int(row[1].rpartition(":")[2], 16) == port
-    ]
+    rows = filter(None, map(_LISTENS.match, table))
+    return [ListeningSocket(int(row[2]), row[3]) for row in rows if int(row[1], 16) == port]
 
 
 def taken_problem(port: int) -> str:

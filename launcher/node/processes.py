@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
 from contextlib import suppress
 
 from ..common import system
@@ -15,6 +17,11 @@ if TYPE_CHECKING:
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _PR_SET_PTRACER = 0x59616D61
+
+_FIELDS = 20
+"""Of a line of /proc/PID/stat, from the state to the start time."""
+
+_NUMBER = re.compile(r"-?[0-9]{1,20}")
 
 
 def adopt_orphans() -> None:
@@ -110,7 +117,19 @@ def stat(pid: int) -> list[str]:
         OSError: there is no such process.
     """
     with system.open_file(f"/proc/{pid}/stat", "rb", buffering=0) as file:
-        return file.read().rpartition(b")")[2].decode("ascii").split()
+        return fields(file.read())
+
+
+def fields(line: bytes) -> list[str]:
+    """Return the fields behind the name, which is in brackets and may have any bytes. Pure.
+
+    Raises:
+        OSError: it is no such line.
+    """
+    found = line.rpartition(b")")[2].decode("ascii", "replace").split()
+    if len(found) < _FIELDS or not all(_NUMBER.fullmatch(one) for one in found[1:]):
+        raise ProcessLookupError(errno.ESRCH, os.strerror(errno.ESRCH))
+    return found
 
 
 def command(pid: int, longest: int) -> str:

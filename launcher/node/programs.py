@@ -11,6 +11,7 @@ from importlib import import_module
 
 from ..backends.base import node_argv
 from ..common.errors import USAGE
+from ..common.tell import tell
 from ..specs.backend import BackendSettings
 from ..specs.environment import to_wire
 
@@ -42,7 +43,7 @@ def run(name: str, arguments: Sequence[str]) -> int:
     """Run a program in this process; return its exit code."""
     path = PROGRAMS.get(name)
     if path is None:
-        sys.stderr.write(f"dsrun: there is no program {name!r}\n")
+        tell(f"there is no program {name!r}")
         return USAGE
     module, _, function = path.partition(":")
     main: Callable[[Sequence[str]], int] = getattr(import_module(module, __package__), function)

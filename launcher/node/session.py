@@ -13,6 +13,7 @@ from functools import partial
 from ..common import loop as loops
 from ..common import system
 from ..common.errors import LOST
+from ..common.tell import tell
 from ..control import frames, messages
 from ..control.connection import Connection
 from . import processes
@@ -109,16 +110,13 @@ class Session:
         }
 
     def run(self) -> int:
-        """Serve the line until nothing more is to be done here.
-
-        Returns:
-            the exit code for this process.
-        """
+        """Serve the line until nothing more is to be done here; return the exit code."""
         self._loop.on_signals({*PASSED, signal.SIGCHLD}, self._on_own_signal)
         self._guard.watch(
             self._loop, lambda number: self._signals.received(number, "guard"), self._guard_died
         )
         self._loop.run()
+        self._guard.wake()
         return self.code
 
     def _end(self) -> None:
@@ -168,7 +166,8 @@ class Session:
         for frame in unsent:
             self._send(frame)
         self._heartbeats.count_anew()
-        if task.held:
+        if task.held:  # it may be long until a START
+            self._guard.keep_alive(self._loop, task.stillness)
             self._begin_beats()
 
     def _on_start(self, body: bytes) -> None:
@@ -205,7 +204,7 @@ class Session:
             self._guard.spare({*self._run.former, *self._run.stuck})
         if not self._link.open:
             for words in self._run.left:
-                system.write_error(f"dsrun: could not be ended: {words}\n")
+                tell(f"could not be ended: {words}")
             self._end()
         elif self._phase is Phase.LEAVING and self._run.task.held:
             self._end()  # the runner keeps the line, for runs that this session cannot serve
@@ -233,8 +232,8 @@ class Session:
         """Count the runner's silence from the first command on."""
         from ..control import command_messages
 
-        self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
-        self._guard.keep_alive(self._loop, INITIAL_SILENCE)
+        lease = self._heartbeats.lease = messages.unpack(command_messages.Command, body).lease
+        self._guard.keep_alive(self._loop, lease)
         self._begin_beats()
 
     def _on_beside_end(self) -> None:
@@ -397,4 +396,4 @@ class Session:
         """Print the workers of this node, if it has joined by itself (SIGQUIT)."""
         if self._joined and self._active:
             here = ", ".join(f"rank {p.spec.rank} (pid {p.pid})" for p in self._active.workers)
-            system.write_error(f"dsrun: on this node: {here}; Ctrl-\\ on node 0 shows all\n")
+            tell(f"on this node: {here}; Ctrl-\\ on node 0 shows all")

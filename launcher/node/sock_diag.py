@@ -61,13 +61,18 @@ def tcp_sockets(family: int, states: int) -> Iterator[TcpSocket]:
         line.settimeout(_PATIENCE)
         line.send(_HEAD.pack(_HEAD.size + len(body), _BY_FAMILY, _DUMP, 1, 0) + body)
         while data := line.recv(_BUFFER):
-            for number, message in _messages(data):
+            for number, message in messages(data):
                 if number != _BY_FAMILY:  # the end, or an error
                     return
-                yield _socket(family, message)
+                yield parsed(family, message)
 
 
-def _messages(data: bytes) -> Iterable[tuple[int, bytes]]:
+def messages(data: bytes) -> Iterable[tuple[int, bytes]]:
+    """Yield number and body of each message in some bytes. Pure.
+
+    Raises:
+        struct.error: they end within one.
+    """
     at = 0
     while at < len(data):
         size, number, *_ = _HEAD.unpack_from(data, at)
@@ -75,7 +80,12 @@ def _messages(data: bytes) -> Iterable[tuple[int, bytes]]:
         at += (max(size, _HEAD.size) + 3) & ~3
 
 
-def _socket(family: int, message: bytes) -> TcpSocket:
+def parsed(family: int, message: bytes) -> TcpSocket:
+    """Return the socket in a message. Pure.
+
+    Raises:
+        struct.error: it is too short.
+    """
     port, peer_port, peer, uid, inode = _SOCKET.unpack_from(message)
     own, other = (int.from_bytes(one, "big") for one in (port, peer_port))
     address = peer[:4] if family == socket.AF_INET else peer

@@ -8,9 +8,9 @@ for a job of more nodes, means it: something else starts it on each node, such a
 from __future__ import annotations
 
 import os
-import sys
 
 from ..common.errors import UsageError
+from ..common.tell import tell
 from .elastic import bounds
 from .hosts import by_rank
 
@@ -109,11 +109,10 @@ def _warn_of_node_rank(place: ClusterEnvironment, options: Options) -> None:
     first = 1 if given == 0 else 0
     if given in {None, place.node_rank} or place.node_rank != first or options.quiet:
         return
-    sys.stderr.write(
-        f"dsrun: ignoring --node_rank {given}: this is {place.words} with node rank"
-        f" {place.node_rank}; a variable in a batch script is expanded once, on the first node\n"
+    tell(
+        f"ignoring --node_rank {given}: this is {place.words} with node rank"
+        f" {place.node_rank}; a variable in a batch script is expanded once, on the first node"
     )
-    sys.stderr.flush()
 
 
 def _check(place: ClusterEnvironment, options: Options) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import signal
-import sys
 import threading
 from contextlib import contextmanager, suppress
 
 from ..common.errors import UsageError, reason
+from ..common.tell import tell
 from .hostfile import parse_hostfile
 
 TYPE_CHECKING = False
@@ -88,8 +88,7 @@ def _answer_of(process: subprocess.Popen[bytes], where: str) -> tuple[bytes, byt
     try:
         with suppress(TimeoutExpired):
             return process.communicate(timeout=SLOW)
-        sys.stderr.write(f"dsrun: {where}: no answer for {SLOW:g} s; waiting for it\n")
-        sys.stderr.flush()
+        tell(f"{where}: no answer for {SLOW:g} s; waiting for it")
         return process.communicate(timeout=PATIENCE - SLOW)
     except BaseException:  # KeyboardInterrupt of a program that has called us, too
         os.killpg(process.pid, signal.SIGKILL)

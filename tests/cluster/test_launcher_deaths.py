@@ -72,6 +72,18 @@ def test_one_half_of_a_node_launcher_is_killed(
 
 
 @here_and_there
+def test_a_guard_that_was_stopped_is_not_left_behind(
+    cluster: Cluster, tmp_path: Path, launcher: str
+) -> None:
+    with Job(cluster, tmp_path, OBEDIENT, launcher=launcher) as job:
+        os.kill(job.launchers(job.hosts[-1])[0], signal.SIGSTOP)
+        job.running.process.send_signal(signal.SIGTERM)
+        returncode, _ = job.wait()
+        job.clean()
+    assert returncode == 128 + signal.SIGTERM
+
+
+@here_and_there
 def test_a_node_launcher_is_stopped_for_good(
     cluster: Cluster, tmp_path: Path, launcher: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 
 from dsrun.launcher.commands import hold
 from dsrun.launcher.common import entry
+from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import local
 from dsrun.launcher.control.local_client import connect, running
 
@@ -105,6 +107,25 @@ def await_end(*pids: int) -> None:
     """Wait until these processes are gone."""
     left = [Path(f"/proc/{pid}") for pid in pids]
     wait_for(lambda: not any(map(Path.exists, left)), "the end of the node launchers")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["dsrun-hold", "--release"], ["dsrun-exec", "true", "--on"], ["dsrun-check", "--on"]],
+    ids=lambda words: words[0],
+)
+def test_a_hold_that_does_not_answer_is_waited_for_aloud(words: list[str]) -> None:
+    name = new_name()
+    tool, *options = words
+    argv = [str(CHECKOUT / "bin" / tool), *options[-1:], name, *options[:-1]]
+    with socket.socket(fileno=local.listener(local.HOLD, name).detach()) as unheard:
+        command = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+        with command:
+            assert command.stderr is not None
+            said = command.stderr.readline()
+            assert said == "dsrun: waiting for the hold to answer; it is starting, or stopped\n"
+            unheard.accept()[0].close()
+            assert command.wait(HANG) == LOST
 
 
 def test_a_hold_from_its_line_to_its_release(name: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -76,6 +76,13 @@ line.keep_alive(Loop(), {{patience}})
 os.kill(os.getpid(), signal.SIGSTOP)
 """
 
+WAKES = f"""{BEGIN}
+line.watch(Loop(), print, print)
+os.kill(line.pid, signal.SIGSTOP)
+sys.stdin.readline()
+line.wake()
+"""
+
 SILENT = (
     f"the node launcher showed no sign of life for {PATIENCE} s, and was killed;"
     " its workers were stopped\n"
@@ -96,6 +103,7 @@ def guarded(
     """
     with subprocess.Popen(
         [sys.executable, "-c", under_guard(text.format(patience=patience), repr(first)), *child],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -120,6 +128,16 @@ def test_a_node_launcher_is_missed_before_it_has_shown_any_sign_of_life() -> Non
     with guarded(STILL, first=PATIENCE) as (guard, _):
         errors = guard.communicate(timeout=HANG)[1]
     assert (guard.returncode, errors) == (LOST, SILENT)
+
+
+def test_a_guard_that_was_stopped_ends_with_its_node_launcher() -> None:
+    with guarded(WAKES) as (guard, _):
+        wait_for(lambda: processes.stat(guard.pid)[0] == "T", "the guard to be stopped")
+        try:
+            errors = guard.communicate("go\n", timeout=HANG)[1]
+        finally:
+            guard.send_signal(signal.SIGCONT)
+    assert (guard.returncode, errors) == (0, "")
 
 
 def first_sign(guard: subprocess.Popen[str]) -> None:

@@ -57,7 +57,7 @@ class First:
         self.admitted: list[int] = []
         self._news = threading.Condition()
         verifier = SecretVerifier(of, secret, pin, self._admit, print)
-        self._listener = Listener(self._loop, context, ["127.0.0.1"], port, verifier, print)
+        self._listener = Listener(self._loop, context, ["127.0.0.1"], port, verifier, print, print)
         self.port = self._listener.port
         self._thread = threading.Thread(target=self._loop.run)
         self._thread.start()

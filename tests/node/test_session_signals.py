@@ -274,6 +274,17 @@ def test_the_guard_hears_how_long_to_wait(runner: FakeRunner) -> None:
     ]
 
 
+def test_the_guard_of_a_held_node_waits_no_longer_between_runs(runner: FakeRunner) -> None:
+    def history(r: FakeRunner) -> Steps:
+        yield from prepared(r, "exit 0", held=True, lease=100.0)
+        yield r.got(frames.BEAT)
+        r.end()
+
+    assert runner.play(history) == 0
+    long = repr(INITIAL_SILENCE).encode()
+    assert [word for word in runner.told if word] == [long, b"100.0"]
+
+
 @pytest.mark.parametrize("by_engine", [False, True])
 def test_without_a_guard_the_workers_are_stopped(runner: FakeRunner, by_engine: bool) -> None:
     """At once; where an engine may only have ended, they have their grace."""

@@ -32,6 +32,7 @@ class Runner:
         verdict: what it says to each with the token: yes, wait (False), or why not.
         expected: how many there are; once so many have entered, all are here.
         told: lines on those that it rejected.
+        logged: messages, each behind its level.
     """
 
     def __init__(self) -> None:
@@ -41,13 +42,17 @@ class Runner:
         self.admitted: list[auth.Credentials] = []
         self.lines: list[tls.TlsStream] = []
         self.told: list[str] = []
+        self.logged: list[tuple[str, str]] = []
         self.asked = threading.Event()
         self.verdict: bool | str = True
         self.expected = sys.maxsize
         self.rejections = Rejections(self.loop, self.told.append)
-        self.listener = Listener(self.loop, context, HERE, 0, self, self.rejections.add)
+        self.listener = Listener(self.loop, context, HERE, 0, self, self.rejections.add, self._log)
         self._thread = threading.Thread(target=self.loop.run)
         self._thread.start()
+
+    def _log(self, text: str, level: str) -> None:
+        self.logged.append((level, text))
 
     @property
     def complete(self) -> bool:

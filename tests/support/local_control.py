@@ -39,7 +39,11 @@ class Served:
     ) -> None:
         self.kind, self.name = kind, new_name()
         self.loop = loop or Loop()
-        self.server = LocalServer(self.loop, local.listener(kind, self.name), verbs)
+        self.logged: list[tuple[str, str]] = []
+        self.server = LocalServer(self.loop, local.listener(kind, self.name), verbs, self._log)
+
+    def _log(self, text: str, level: str) -> None:
+        self.logged.append((level, text))
 
     def run(self, seconds: float = 0.0) -> None:
         """Let the loop do what there is to do."""

@@ -6,16 +6,16 @@ import json
 import os
 
 from ...common import launch_json
-from ...common.errors import UsageError, reason
+from ...common.errors import UsageError
 from ...common.text import plain
 from ...specs.environment import from_wire, to_wire
 from ..hooks.latest_file import LatestFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
+    from ...common.boundary import Log
     from ...control.messages import Task
     from ...specs.job import JobSpec
 
@@ -35,10 +35,10 @@ def folders(spec: JobSpec, task: Task) -> tuple[str, str]:
 class Configurations:
     """The configurations of all ranks, in a file if there is one to be written."""
 
-    def __init__(self, path: str, warn: Callable[[str], None]) -> None:
-        """Begin without any; "" is no file. `warn` prints why it cannot be written."""
+    def __init__(self, path: str, log: Log) -> None:
+        """Begin without any; "" is no file. `log` prints why it cannot be written."""
         self._path = path
-        self._warn = warn
+        self._log = log
         self._ours: dict[int, dict[str, object]] = {}
         self._found: dict[str, Any] = {}
         self._file: LatestFile | None = None
@@ -64,10 +64,10 @@ class Configurations:
         try:
             self._found = launch_json.read("--debug_file", self._path)
         except UsageError as error:  # since the job was planned
-            self._warn(f"{error}")
+            self._log(f"{error}", "warning")
             return
-        self._file = LatestFile(self._path, self._failed)
+        self._file = LatestFile(self._path, self._failed, self._log)
 
-    def _failed(self, error: OSError) -> None:
+    def _failed(self, why: str) -> None:
         """Print it; the thread that writes calls this."""
-        self._warn(f"--debug_file {plain(self._path)}: {reason(error)}")
+        self._log(f"--debug_file {plain(self._path)}: {why}", "warning")

@@ -28,7 +28,7 @@ class Debugging:
         self._run = run
         self._policy = run.spec.debug
         self._ranks: dict[int, DebuggedRank] = {}
-        self._configurations = Configurations(self._policy.file, run.warn)
+        self._configurations = Configurations(self._policy.file, run.log)
         run.observe(self.on_event)
 
     def on_event(self, event: RunEvent) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
-from .peers import is_trusted
+from .peers import owner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,9 +67,11 @@ class Door:
             line, _ = self._socket.accept()
         except OSError:
             return  # it has gone again
-        if is_trusted(line):
+        uid = owner(line)
+        if uid in {0, os.getuid()}:
             self.shut()
             self._enter(line)
-        else:
-            line.close()
+            return
+        line.close()
+        if uid is not None:
             self._refused()

@@ -5,7 +5,6 @@ TCP has no SO_PEERCRED, but the kernel's table of connections has the user of ea
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 
@@ -22,16 +21,15 @@ ESTABLISHED = "01"
 """State of a connection (tcp_states.h)."""
 
 
-def is_trusted(line: socket.socket) -> bool:
-    """Return whether the other end of a connection over loopback belongs to this user or root."""
+def owner(line: socket.socket) -> int | None:
+    """Return the user of the other end of a connection over loopback, None if it has gone."""
     try:
         peer, own = line.getpeername(), line.getsockname()
     except OSError:
-        return False
-    return any(
-        uid_of(lines_of(table), peer, own) in {0, os.getuid()}
-        for table in TABLES * 2  # the table may miss a row while others come and go
-    )
+        return None
+    # The table may miss a row while others come and go.
+    found = (uid_of(lines_of(table), peer, own) for table in TABLES * 2)
+    return next((uid for uid in found if uid is not None), None)
 
 
 def uid_of(table: Iterable[str], local: tuple[str, int], remote: tuple[str, int]) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 
+from ...common.boundary import unexpected
 from ...common.errors import LostError
 from ...control import frames
 from .events import HostEnded, HostFailed, HostOutput
@@ -17,16 +18,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from ...common.boundary import Log
     from ...common.loop import Loop
-    from ...control.local_client import LocalClient, Message
+    from ...control.local_client import Arrived, LocalClient, Message
     from .events import Command, OnEvent
+
+INVALID = "the hold has sent something invalid"
 
 
 class HoldHosts:
     """The transport over a hold; see `events.Transport`."""
 
-    def __init__(self, loop: Loop, client: LocalClient, hosts: Sequence[str]) -> None:
-        """Prepare to run a command on these hosts of the hold."""
+    def __init__(self, loop: Loop, client: LocalClient, hosts: Sequence[str], log: Log) -> None:
+        """Prepare to run a command on these hosts of the hold; `log` prints text and level."""
+        self._log = log
         self.hosts = hosts
         self.on_event: OnEvent = _nothing
         self.on_room: Callable[[], None] = _nothing
@@ -99,21 +104,30 @@ class HoldHosts:
             self._lose("the hold has ended")
             return
         for one in arrived:
+            self._take(one)
+
+    def _take(self, one: Arrived) -> None:
+        """Handle what the hold has sent: the boundary behind which it only ends this command."""
+        try:
             if one.kind == frames.CHUNK:
                 self._on_chunk(one.data)
             else:
                 self._on_message(one.message)
+        except frames.BadFrame:
+            self._lose(INVALID)
+        except Exception as error:
+            self._lose(f"{INVALID} ({unexpected(error, self._log)})")
 
     def _on_chunk(self, body: bytes) -> None:
-        try:
-            place, stream, data = frames.unpack_output(body)
-            host = self.hosts[place]
-        except (frames.BadFrame, IndexError):
-            self._lose("the hold has sent something invalid")
-        else:
-            self.on_event(HostOutput(host, stream, data))
+        place, stream, data = frames.unpack_output(body)
+        if place >= len(self.hosts):
+            raise frames.BadFrame(INVALID)
+        self.on_event(HostOutput(self.hosts[place], stream, data))
 
     def _on_message(self, message: Message) -> None:
+        host = message.get("host")
+        if isinstance(host, str) and host not in self.hosts:
+            raise frames.BadFrame(INVALID)
         match message:
             case {"event": "ended", "host": str(host), "code": int(code)}:
                 self._left.pop(host, None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...common.text import plain
+from ...common.text import own_lines, plain
 from ..fleet.hosts import by_cause
 from ..output.fold import fold, heading, ranges
 from ..output.labels import Sanitizer
@@ -55,7 +55,7 @@ def show_failures(results: Sequence[HostResult], argv: Sequence[str]) -> None:
     if 127 in codes and len(argv) == 1 and " " in argv[0]:
         lines.append("a command line for a shell, with pipes or blanks, is given with --shell")
     for line in (*lines, *by_cause(causes)):
-        write_all(2, f"dsrun: {plain(line)}\n".encode("utf-8", "backslashreplace"))
+        write_all(2, own_lines(line).encode("utf-8", "backslashreplace"))
 
 
 def as_json(results: Sequence[HostResult]) -> str:

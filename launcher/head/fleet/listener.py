@@ -10,6 +10,7 @@ import socket
 import ssl
 
 from ...common import loop as loops
+from ...common.boundary import unexpected
 from ...common.network import any_address
 from ...control import auth, frames, messages
 from ...control.stream import StreamClosed
@@ -22,6 +23,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
+
+    from ...common.boundary import Log
 
     class Verifier(Protocol):
         """Authenticates callers: see `authentication`."""
@@ -63,6 +66,7 @@ class Listener:
         port: int,
         verifier: Verifier,
         on_rejected: Callable[[str, str], None],
+        log: Log,
     ) -> None:
         """Listen.
 
@@ -73,6 +77,7 @@ class Listener:
             port: the port on every address, 0 for a free one.
             verifier: authenticates callers, and takes over their connections.
             on_rejected: called for every rejected caller with its source and the reason.
+            log: prints a message, given its text and level.
 
         Raises:
             OSError: an address is not this machine's, or the port is taken.
@@ -81,6 +86,7 @@ class Listener:
         self._context = context
         self._verifier = verifier
         self._on_rejected = on_rejected
+        self._log = log
         self._callers = Callers()
         self._packages = Packages(loop, self._serve, self._drop)
         self._sockets: list[socket.socket] = []
@@ -141,9 +147,8 @@ class Listener:
     def _serve(self, caller: Caller, step: Callable[[Caller], bool]) -> None:
         """Take the next step with a caller; any failure only rejects that caller.
 
-        This is the one place that catches all exceptions: against a hostile peer, sockets, OpenSSL
-        and parsers fail in more ways than can be listed, and nothing that an unauthenticated caller
-        does may reach the loop. A bug of our own shows in the reason of the rejection.
+        The boundary behind which nothing that an unauthenticated caller does reaches the loop:
+        sockets, OpenSSL and parsers fail in more ways than can be listed.
         """
         if caller not in self._callers:
             return
@@ -154,7 +159,7 @@ class Listener:
         except (OSError, StreamClosed, frames.BadFrame):
             self._reject(caller, NO_PROOF)
         except Exception as error:
-            self._reject(caller, f"{type(error).__name__}: {error}")
+            self._reject(caller, unexpected(error, self._log))
         else:
             if verified:
                 self._admit(caller)

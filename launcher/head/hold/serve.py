@@ -101,7 +101,7 @@ def _freeze() -> None:
 def _servers(hold: Hold, line: socket, owner: Owner | None) -> list[LocalServer]:
     """Serve requests; the hold ends with callers that are connected already."""
     lines = [line] if owner is None else [line, owner.line]
-    servers = [LocalServer(hold.loop, one, verbs(hold)) for one in lines]
+    servers = [LocalServer(hold.loop, one, verbs(hold), hold.log) for one in lines]
     for caller in [caller for server in servers for caller in server.callers]:
         caller.on_close.append(lambda: hold.end(signal.SIGHUP))
     if owner is not None:

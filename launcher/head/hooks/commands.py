@@ -6,16 +6,14 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
-from contextlib import suppress
 
 from ...common.boundary import unexpected
 from ...common.errors import reason
 from ...common.readiness import ready
-from ...common.text import plain
+from ...common.tell import tell
 from ..run.events import JobEnded
 from .event_json import event_json
 
@@ -73,8 +71,7 @@ class EventCommands:
         if run.spec.held or not run.ending:
             run.loop.call_soon_threadsafe(lambda: run.log(text, level))
         elif self._console.shows(level):  # the loop may not run any more
-            with suppress(OSError):
-                sys.stderr.write("".join(f"dsrun: {line}\n" for line in plain(text).split("\n")))
+            tell(text)
 
 
 class CommandQueue:

@@ -8,9 +8,14 @@ from __future__ import annotations
 import os
 import threading
 
+from ...common.boundary import unexpected
+from ...common.errors import reason
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ...common.boundary import Log
 
 MODE = 0o644
 """Permissions of the file: a collector of another user reads it."""
@@ -19,10 +24,17 @@ MODE = 0o644
 class LatestFile:
     """Replaces a file as a whole, so that a reader never sees half of a text."""
 
-    def __init__(self, path: str, failed: Callable[[OSError], None]) -> None:
-        """Write to `path`; `failed` is called from the thread, the first time that fails."""
+    def __init__(self, path: str, failed: Callable[[str], None], log: Log) -> None:
+        """Write to a file.
+
+        Args:
+            path: the file.
+            failed: called from the thread with the reason, the first time that this fails.
+            log: prints a message, given its text and level; called from the thread, too.
+        """
         self._path = path
-        self._failed: Callable[[OSError], None] | None = failed
+        self._failed: Callable[[str], None] | None = failed
+        self._log = log
         self._text: str | None = None
         self._closed = False
         self._ready = threading.Condition()
@@ -47,9 +59,14 @@ class LatestFile:
             try:
                 self._replace(text.encode())
             except OSError as error:
-                failed, self._failed = self._failed, None
-                if failed is not None:
-                    failed(error)
+                self._tell(reason(error))
+            except Exception as error:  # the boundary: the next text is tried
+                self._tell(unexpected(error, self._log))
+
+    def _tell(self, why: str) -> None:
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            failed(why)
 
     def _take(self) -> str | None:
         """Wait for the next text; return None at the end."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from ... import __version__
-from ...common.errors import reason
 from ...common.text import plain
 from ..run.events import JobEnded, JobStarted, NodeLost, RankExit, RoundBegan
 from .counts import Counts
@@ -40,7 +39,7 @@ class MetricsFile:
         path = run.spec.hooks.metrics_file
         assert path is not None
         self._path = path
-        self._file = LatestFile(path, self._on_failure)
+        self._file = LatestFile(path, self._on_failure, self._log)
         self._counts = Counts(run.loop.clock)
         self._good = GoodTime(run)
         run.loop.open_to_threads()
@@ -64,11 +63,13 @@ class MetricsFile:
         self._file.put(self._text())
         self._timer = self._run.loop.call_later(INTERVAL, self._write)
 
-    def _on_failure(self, error: OSError) -> None:
-        path, why = plain(self._path), reason(error)
-        self._run.loop.call_soon_threadsafe(
-            lambda: self._run.warn(f"--metrics_file {path}: {why}; the job goes on without it")
-        )
+    def _on_failure(self, why: str) -> None:
+        path = plain(self._path)
+        self._log(f"--metrics_file {path}: {why}; the job goes on without it", "warning")
+
+    def _log(self, text: str, level: str) -> None:
+        """Print a message, from the thread of the file."""
+        self._run.loop.call_soon_threadsafe(lambda: self._run.log(text, level))
 
     # -- the text ---------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from _socket import SO_ACCEPTCONN, SOL_SOCKET
 from contextlib import suppress
 
 from ...common import system
+from ...common.boundary import unexpected
 from ...common.errors import INTERNAL, DsrunError, UsageError
 from ...control import frames, local
 from ...control.connection import Connection
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeAlias
 
+    from ...common.boundary import Log
     from ...common.loop import Loop
 
     Message: TypeAlias = dict[str, Any]
@@ -45,7 +47,10 @@ class Caller:
         asked: whether it has sent a request.
     """
 
-    def __init__(self, loop: Loop, line: local.LocalStream, verbs: Mapping[str, Verb]) -> None:
+    def __init__(
+        self, loop: Loop, line: local.LocalStream, verbs: Mapping[str, Verb], log: Log
+    ) -> None:
+        self._log = log
         self._line = line
         self._verbs = verbs
         self._unanswered: list[object] = []
@@ -120,10 +125,9 @@ class Caller:
         except DsrunError as error:
             _close(fds)
             self.refuse(error, request)
-        except Exception as error:
-            # No request may end the loop of a runner.
+        except Exception as error:  # the boundary: no request ends the loop of a runner
             _close(fds)
-            self._answer(_bug(error), request)
+            self._answer(_bug(unexpected(error, self._log)), request)
         else:
             if answer is not None:
                 self.answer(answer, request)
@@ -148,6 +152,10 @@ class Caller:
             call()
 
 
+def _unheard(_text: str, _level: str) -> None:
+    """Print nothing."""
+
+
 class LocalServer:
     """Serves callers until it is closed.
 
@@ -156,14 +164,18 @@ class LocalServer:
     returned, the descriptors are its own to close; if it raises, they are closed here.
     """
 
-    def __init__(self, loop: Loop, line: socket, verbs: Mapping[str, Verb]) -> None:
+    def __init__(
+        self, loop: Loop, line: socket, verbs: Mapping[str, Verb], log: Log = _unheard
+    ) -> None:
         """Serve the callers of a listening socket, or the one at the other end of a connected one.
 
         Args:
             loop: runs the verbs.
             line: made by `control/local.listener` or, connected, by socketpair(2); taken over.
             verbs: by the name that a request gives as `do`.
+            log: prints a message, given its text and level.
         """
+        self._log = log
         self._loop = loop
         self._verbs = verbs
         self.callers: set[Caller] = set()
@@ -206,7 +218,7 @@ class LocalServer:
             line.close()
 
     def _admit(self, line: socket) -> Caller:
-        caller = Caller(self._loop, local.LocalStream(line), self._verbs)
+        caller = Caller(self._loop, local.LocalStream(line), self._verbs, self._log)
         self.callers.add(caller)
         caller.on_close.append(lambda: self.callers.discard(caller))
         return caller
@@ -218,6 +230,5 @@ def _close(fds: list[int]) -> None:
             system.close(fd)
 
 
-def _bug(error: Exception) -> Message:
-    text = f"this is a bug in dsrun: {type(error).__name__}: {error}"
-    return {"ok": False, "error": text, "code": INTERNAL}
+def _bug(words: str) -> Message:
+    return {"ok": False, "error": f"this is a bug in dsrun: {words}", "code": INTERNAL}

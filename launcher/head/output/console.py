@@ -7,7 +7,7 @@ import os
 from functools import partial
 
 from ...common import system
-from ...common.text import plain
+from ...common.text import own_lines, plain
 from .labels import Labeller, Sanitizer
 from .terminal import StreamOutput, TerminalOutput, columns, may_move
 from .writer import Writer
@@ -162,8 +162,7 @@ class Console:
     def log(self, text: str, level: str = "info") -> None:
         """Print a message of dsrun's own on standard error, if its level is shown."""
         if self.shows(level):
-            block = "".join(f"dsrun: {line}\n" for line in plain(text).split("\n"))
-            self._show_own(block)
+            self._show_own(own_lines(text))
 
     def shows(self, level: str) -> bool:
         """Return whether messages of this level are printed."""

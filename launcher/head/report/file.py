@@ -6,11 +6,10 @@ import errno
 import json
 import os
 import stat
-import sys
 
 from ...common import output_file, system
 from ...common.errors import reason
-from ...common.text import plain
+from ...common.tell import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ PATIENCE = 5.0
 
 
 def _tell(path: str, why: str) -> None:
-    sys.stderr.write(f"dsrun: --report_file {plain(path)}: {why}\n")
+    tell(f"--report_file {path}: {why}")
 
 
 def write(

@@ -90,7 +90,7 @@ def _open(
 ) -> Iterator[Listener]:
     """Open the listener; if the start fails meanwhile, its error names the rejected callers."""
     rejections = Rejections(loop, lambda text: console.log(text, "warning"))
-    listener = _listener(loop, context, addresses, port, verifier, rejections)
+    listener = _listener(loop, context, addresses, port, verifier, rejections, console)
     if isinstance(verifier, TokenVerifier):
         verifier.on_token = listener.recheck
     try:
@@ -109,9 +109,10 @@ def _listener(
     port: int,
     verifier: TokenVerifier | SecretVerifier,
     rejections: Rejections,
+    console: Console,
 ) -> Listener:
     try:
-        return Listener(loop, context, addresses, port, verifier, rejections.add)
+        return Listener(loop, context, addresses, port, verifier, rejections.add, console.log)
     except OSError as error:
         shared = isinstance(verifier, SecretVerifier)
         more = " (with --no_ssh only one process may have --node_rank 0)" if shared else ""

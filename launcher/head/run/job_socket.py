@@ -46,7 +46,7 @@ class JobSocket:
         assert listener is not None
         self._run.loop.remove(listener.fileno())
         verbs = JobRequests(self._run, self.seen).verbs
-        self._server = LocalServer(self._run.loop, listener, verbs)
+        self._server = LocalServer(self._run.loop, listener, verbs, self._run.log)
 
     def close(self) -> None:
         """Stop listening, and end all connections."""

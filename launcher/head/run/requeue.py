@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import sys
 
-from ...common.text import plain
+from ...common.tell import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,12 +25,7 @@ def requeue(code: int, environ: Mapping[str, str]) -> None:
         return  # cancelled, or being requeued already
     # Before the call: Slurm ends this process as well.
     times = "once" if restarts == "1" else f"{restarts} times"
-    _log(f"exit code {code}: requeueing Slurm job {job}, restarted {times} so far")
+    tell(f"exit code {code}: requeueing Slurm job {job}, restarted {times} so far")
     refused = output_of([scontrol, "requeue", job]).strip()
     if refused:
-        _log(f"scontrol requeue {job}: {refused}")
-
-
-def _log(text: str) -> None:
-    sys.stderr.write("".join(f"dsrun: {line}\n" for line in plain(text).split("\n")))
-    sys.stderr.flush()
+        tell(f"scontrol requeue {job}: {refused}")

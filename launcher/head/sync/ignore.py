@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import warnings
 
 from ...common import files
@@ -11,15 +12,22 @@ from ...common.errors import UsageError, reason
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
     from pathspec import GitIgnoreSpec
+    from pathspec.pattern import RegexPattern
 
 FILES = (".gitignore", ".dsrunignore")
 """Their names; in one folder the later one has the last word."""
 
 LIMIT = 1 << 20
 """Bytes of such a file."""
+
+_ABOVE, _STAR, _BETWEEN, _END = "^(?:.+/)?", "[^/]*", "(?:/.+)?", "|$)"
+"""What pathspec makes of `**/`, `*`, `/**/`, and of the end; no other text of it is like these."""
+
+_CLASS = re.compile(r"\\.|\[(?!\^/\])\^?\]?[^]]*\]", re.DOTALL)
+"""A class of characters, other than the one for `?`; or an escaped character, which begins none."""
 
 
 class Ignored:
@@ -61,8 +69,57 @@ def _spec(path: str) -> GitIgnoreSpec:
         lines = io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape")
         with warnings.catch_warnings():  # of `re`, about what the rules of git allow
             warnings.simplefilter("ignore", FutureWarning)
-            return GitIgnoreSpec.from_lines(lines)
+            return GitIgnoreSpec.from_lines(lines, _rule, backend="simple")
     except OSError as error:
         raise UsageError(f"--sync: {path}: {reason(error)}") from None
     except Exception as error:  # what pathspec and `re` raise is not documented
         raise UsageError(f"--sync: {path}: {error}") from None
+
+
+def _rule(line: str) -> RegexPattern:
+    """Return the pattern of one line."""
+    from pathspec.pattern import RegexPattern
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
+
+    regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
+    return RegexPattern(regex and re.compile(_linear(_exact(regex)), re.DOTALL), include)
+
+
+def _exact(regex: str) -> str:
+    """Return a pattern of pathspec's that takes `[!a]` and line feeds in names as git does."""
+    if regex.endswith(_END):
+        regex = rf"{regex.removesuffix(_END)}|\Z)"
+    return _CLASS.sub(lambda one: one[0] if one[0].startswith("\\") else f"(?!/){one[0]}", regex)
+
+
+def _linear(regex: str) -> str:
+    """Return a pattern of pathspec's that matches the same in a time linear in the path.
+
+    Else `re` tries all places for each star, together with all places for each other star. But what
+    stands between two stars can be taken where it is found first: more is left for the rest. The
+    same holds for what stands between two `/**/`. Of the last ones the longest match counts, which
+    tells whether the path itself is meant, or a folder above it.
+    """
+    groups = iter(range(len(regex)))
+    *parts, last = (_stars(part, groups) for part in regex.split(_BETWEEN))
+    for place, part in enumerate(parts):
+        if place:
+            parts[place] = _once(f"(?:/.+?)??{part}(?=/)", groups)
+        elif part.startswith(_ABOVE):
+            parts[place] = "^" + _once(f"(?:.+?/)??{part.removeprefix(_ABOVE)}(?=/)", groups)
+    return "".join(parts) + (_BETWEEN if parts else "") + last
+
+
+def _stars(part: str, groups: Iterator[int]) -> str:
+    """Return a part of a pattern in which each star but the last is passed once."""
+    first, *between = part.split(_STAR)
+    if not between:
+        return part
+    *inner, last = between
+    return first + "".join(_once(f"[^/]*?{one}", groups) for one in inner) + _STAR + last
+
+
+def _once(regex: str, groups: Iterator[int]) -> str:
+    """Return a pattern whose first match is final (an atomic group, which 3.10 does not have)."""
+    group = f"once{next(groups)}"
+    return f"(?=(?P<{group}>{regex}))(?P={group})"

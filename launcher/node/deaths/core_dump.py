@@ -23,6 +23,8 @@ _HANDLERS = {
 def place(pid: int, number: int, workdir: str, root: str = "/") -> str:
     """Return where the core dump of a process is, as a path with `*` for what is not known.
 
+    It is "" if the kernel's setting cannot be read, or names nothing.
+
     Args:
         pid: the process, which has dumped its memory (WCOREDUMP).
         number: the signal that has ended it.
@@ -31,8 +33,12 @@ def place(pid: int, number: int, workdir: str, root: str = "/") -> str:
     """
     pattern = _line(f"{root}proc/sys/kernel/core_pattern")
     if pattern.startswith("|"):
-        program = os.path.basename(pattern[1:].split(" ")[0])
-        return _HANDLERS.get(program, f"given to {program}").format(pid=pid)
+        program = os.path.basename((pattern[1:].split() or [""])[0])
+        return _HANDLERS.get(program, f"given to {program}").replace("{pid}", f"{pid}")
+    if pattern.startswith("@"):
+        return f"given to the program behind {pattern.lstrip('@')}"
+    if not pattern:
+        return ""
     values = {"p": pid, "i": pid, "s": number, "h": system.uname().nodename, "%": "%"}
     values |= {"u": system.getuid(), "g": system.getgid()}
     name = _expanded(pattern, {key: f"{value}" for key, value in values.items()})
@@ -41,7 +47,7 @@ def place(pid: int, number: int, workdir: str, root: str = "/") -> str:
 
 
 def _expanded(pattern: str, values: Mapping[str, str]) -> str:
-    return re.sub(r"%(.)", lambda match: values.get(match[1], "*"), pattern)
+    return re.sub(r"%(.?)", lambda one: values.get(one[1], "*") if one[1] else "", pattern)
 
 
 def _line(path: str) -> str:

@@ -104,7 +104,8 @@ class Seen:
         if os.WCOREDUMP(ended.status or 0):
             from .core_dump import place
 
-            yield f"core: {place(ended.pid, -code, os.fsdecode(ended.spec.workdir))}"
+            if where := place(ended.pid, -code, os.fsdecode(ended.spec.workdir)):
+                yield f"core: {where}"
 
 
 def shared_memory() -> Iterator[str]:

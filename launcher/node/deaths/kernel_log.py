@@ -49,7 +49,7 @@ class KernelLog:
                 break
             if any(word in record for word in ABOUT):
                 found.append(record)
-        return [text for record in found if (text := _message(record))]
+        return [text for record in found if (text := message(record))]
 
     def close(self) -> None:
         """Read nothing any more."""
@@ -58,9 +58,9 @@ class KernelLog:
             self._fd = -1
 
 
-def _message(record: bytes) -> str:
-    """Return the text of a record, "" if a program has written it."""
+def message(record: bytes) -> str:
+    """Return the text of a record, "" if a program has written it. Pure."""
     head, _, rest = record.decode("utf-8", "replace").partition(";")
     priority = head.partition(",")[0]
-    kernels = priority.isdecimal() and int(priority) < 8  # facility 0 (syslog(2))
+    kernels = len(priority) == 1 and priority in "01234567"  # facility 0 (syslog(2))
     return rest.partition("\n")[0] if kernels else ""

@@ -58,7 +58,7 @@ def test_a_file_that_cannot_be_written_any_more_is_named_and_the_rest_printed(
     tmp_path: Path,
 ) -> None:
     warned: list[str] = []
-    made = Configurations(str(tmp_path / "gone" / "x"), warned.append)
+    made = Configurations(str(tmp_path / "gone" / "x"), lambda text, _level: warned.append(text))
     assert made.add(0, "n0", 5000, ("/a", "/a")).startswith("configuration for")
     made.close()
     assert warned[0].startswith("--debug_file /")

@@ -81,6 +81,15 @@ def test_another_user_is_not_let_in_and_keeps_nobody_out(guarded: Guarded) -> No
     guarded.knock()
     guarded.door.open()
     assert guarded.run() == 1
-    assert guarded.refused == 2
+    assert guarded.refused == 1, "the other one has gone, whoever it was"
     assert guarded.inside[0].getpeername() == guarded.outside[-1].getsockname()
     assert guarded.outside[0].recv(1) == b"", "hung up"
+
+
+def test_who_has_left_again_is_not_called_another_user(guarded: Guarded) -> None:
+    guarded.knock()
+    guarded.outside.pop().close()
+    guarded.knock()
+    guarded.door.open()
+    assert (guarded.run(), guarded.refused) == (1, 0)
+    assert guarded.inside[0].getpeername() == guarded.outside[0].getsockname()

@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from dsrun.launcher.head.debug.peers import is_trusted, uid_of
+from dsrun.launcher.head.debug.peers import owner, uid_of
 
 from ...support.local_control import NOBODY, needs_root
 
@@ -66,22 +66,22 @@ class Line:
 
 
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_this_user_is_trusted_for_as_long_as_it_is_there(family: int) -> None:
+def test_this_user_is_known_for_as_long_as_it_is_there(family: int) -> None:
     with closing(Line(family=family)) as line:
-        assert is_trusted(line.ours)
+        assert owner(line.ours) == os.getuid()
         line.theirs.close()
-        assert not is_trusted(line.ours), "the row then says root, whoever it was"
+        assert owner(line.ours) is None, "the row then says root, whoever it was"
 
 
 @needs_root
 @pytest.mark.parametrize("family", [socket.AF_INET, socket.AF_INET6])
-def test_another_user_is_not(family: int) -> None:
+def test_another_user_is_known_likewise(family: int) -> None:
     with closing(Line(NOBODY, family)) as line:
-        assert not is_trusted(line.ours)
+        assert owner(line.ours) == NOBODY
         line.theirs.close()
-        assert not is_trusted(line.ours)
+        assert owner(line.ours) is None
 
 
-def test_what_is_not_connected_is_not() -> None:
+def test_what_is_not_connected_is_nobodys() -> None:
     with socket.socket() as line:
-        assert not is_trusted(line)
+        assert owner(line) is None

@@ -24,7 +24,7 @@ class Played:
         self.clock = Clock()
         ours, theirs = socket.socketpair()
         self.hold = LocalStream(theirs)
-        self.hosts = HoldHosts(self.clock.loop, LocalClient(ours), ["n0", "n1"])
+        self.hosts = HoldHosts(self.clock.loop, LocalClient(ours), ["n0", "n1"], print)
         self.events: list[Any] = []
         self.hosts.on_event = self.events.append
 
@@ -115,11 +115,42 @@ def test_the_end_of_the_hold_is_the_end_of_the_command(played: Played) -> None:
     played.hosts.close()
 
 
-def test_what_makes_no_sense_ends_it(played: Played) -> None:
+@pytest.mark.parametrize(
+    "frame",
+    [
+        frames.pack(frames.CHUNK, frames.output_body(7, 1, b"x")),
+        frames.pack(frames.CHUNK, b""),
+        frames.pack_json(frames.EVENT, {"event": "ended", "host": "n7", "code": 0}),
+        frames.pack_json(
+            frames.EVENT, {"event": "failed", "host": "n7", "cause": "", "began": True}
+        ),
+    ],
+)
+def test_what_makes_no_sense_ends_it(frame: bytes, played: Played) -> None:
     played.hosts.start(Command(("ls",)))
-    played.say(frames.pack(frames.CHUNK, frames.output_body(7, 1, b"x")))
+    played.say(frame)
     assert [event.host for event in played.events] == ["n0", "n1"]
     assert all("invalid" in event.cause for event in played.events)
+    played.hosts.close()
+    played.hold.close()
+
+
+def test_what_nobody_has_foreseen_ends_it(
+    played: Played, unexpected_faults: list[Exception]
+) -> None:
+    played.hosts.start(Command(("ls",)))
+    arrived: list[Any] = []
+
+    def on_event(event: Any) -> None:
+        arrived.append(event)
+        if isinstance(event, HostOutput):
+            raise KeyError(event.host)
+
+    played.hosts.on_event = on_event
+    played.say(frames.pack(frames.CHUNK, frames.output_body(0, 1, b"x")))
+    assert [event.host for event in arrived] == ["n0", "n0", "n1"]
+    assert arrived[1].cause == "the hold has sent something invalid (KeyError: 'n0')"
+    unexpected_faults.clear()
     played.hosts.close()
     played.hold.close()
 

@@ -146,7 +146,7 @@ def test_a_process_without_descriptors_waits_for_some() -> None:
     rejected: list[str] = []
     verifier = TokenVerifier(PLAN.nodes, print, print)
     listener = Listener(
-        loop, context, HERE, 0, verifier, lambda source, _why: rejected.append(source)
+        loop, context, HERE, 0, verifier, lambda source, _why: rejected.append(source), print
     )
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with closing(listener), socket.create_connection(("127.0.0.1", listener.port), 10) as stranger:
@@ -252,7 +252,7 @@ def test_a_port_that_is_taken() -> None:
         port = other.getsockname()[1]
         verifier = TokenVerifier((), print, print)
         with pytest.raises(OSError, match="Address already in use"):
-            Listener(Loop(), context, HERE, port, verifier, print)
+            Listener(Loop(), context, HERE, port, verifier, print, print)
 
 
 def test_the_port_is_closed_once_all_are_here(runner: Runner) -> None:
@@ -279,13 +279,16 @@ def test_who_has_not_entered_is_dropped_when_the_port_is_closed(runner: Runner) 
 
 
 def test_a_fault_of_ours_is_the_reason_of_a_rejection(
-    runner: Runner, monkeypatch: pytest.MonkeyPatch
+    runner: Runner, monkeypatch: pytest.MonkeyPatch, unexpected_faults: list[Exception]
 ) -> None:
     monkeypatch.setattr(runner, "verify", lambda _credentials: 1 // 0 == 0)
     with dialled(runner) as line:
         identify(line)
         assert line.wait_for_one(10.0) is None
     assert "ZeroDivisionError: integer division or modulo by zero" in told(runner)
+    [(level, traceback)] = runner.logged
+    assert (level, traceback.split("\n")[0]) == ("debug", "Traceback (most recent call last):")
+    unexpected_faults.clear()
 
 
 def test_who_says_nothing_loses_its_connection_in_time() -> None:
@@ -293,7 +296,13 @@ def test_who_says_nothing_loses_its_connection_in_time() -> None:
     context, _ = tls.make_certificate()
     verifier = TokenVerifier(PLAN.nodes, print, print)
     listener = Listener(
-        clock.loop, context, HERE, 0, verifier, lambda source, why: rejected.append((source, why))
+        clock.loop,
+        context,
+        HERE,
+        0,
+        verifier,
+        lambda *told: rejected.append(told),
+        print,
     )
     address = ("127.0.0.1", listener.port)
     with closing(listener), socket.create_connection(address, HANG) as silent:
@@ -311,7 +320,7 @@ def test_more_callers_than_places_cost_one_its_place() -> None:
     context, _ = tls.make_certificate()
     verifier = TokenVerifier(PLAN.nodes, print, print)
     listener = Listener(
-        clock.loop, context, HERE, 0, verifier, lambda source, _why: rejected.append(source)
+        clock.loop, context, HERE, 0, verifier, lambda source, _why: rejected.append(source), print
     )
     with closing(listener), ExitStack() as crowd:
         for number in range(PLACES + 1):
@@ -326,7 +335,7 @@ def test_it_listens_at_every_address_at_one_port() -> None:
     context, _ = tls.make_certificate()
     loop = Loop()
     verifier = TokenVerifier(PLAN.nodes, print, print)
-    listener = Listener(loop, context, ["127.0.0.1", "127.0.0.3"], 0, verifier, print)
+    listener = Listener(loop, context, ["127.0.0.1", "127.0.0.3"], 0, verifier, print, print)
     with closing(listener):
         for address in ("127.0.0.1", "127.0.0.3"):
             socket.create_connection((address, listener.port), 10).close()

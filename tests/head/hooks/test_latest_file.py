@@ -21,8 +21,8 @@ def test_the_last_text_is_there_in_the_end(tmp_path: Path) -> None:
     path = tmp_path / "m"
     path.write_text("old")
     path.chmod(0o600)
-    failures: list[OSError] = []
-    one = LatestFile(str(path), failures.append)
+    failures: list[str] = []
+    one = LatestFile(str(path), failures.append, print)
     for text in ("a" * 100_000, "b", "last\n"):
         one.put(text)
     one.close(WAIT)
@@ -37,8 +37,8 @@ def test_names_that_others_have_taken_do_not_matter(tmp_path: Path) -> None:
     taken = [tmp_path / name for name in ("m.new", f"m.{os.getpid()}", f"m.{os.getpid()}.new")]
     for path in taken:
         path.mkdir()
-    failures: list[OSError] = []
-    one = LatestFile(str(tmp_path / "m"), failures.append)
+    failures: list[str] = []
+    one = LatestFile(str(tmp_path / "m"), failures.append, print)
     one.put("x")
     one.close(WAIT)
     assert failures == []
@@ -49,17 +49,39 @@ def test_names_that_others_have_taken_do_not_matter(tmp_path: Path) -> None:
 def test_a_failure_is_told_once_and_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "m"
     folder.mkdir()
-    failures: list[OSError] = []
+    failures: list[str] = []
     told = threading.Event()
 
-    def failed(error: OSError) -> None:
-        failures.append(error)
+    def failed(why: str) -> None:
+        failures.append(why)
         told.set()
 
-    one = LatestFile(str(folder), failed)
+    one = LatestFile(str(folder), failed, print)
     one.put("x")
     assert told.wait(WAIT)
     one.put("y")
     one.close(WAIT)
-    assert len(failures) == 1
+    assert failures == ["is a directory"]
     assert [*tmp_path.iterdir()] == [folder]
+
+
+def test_a_text_that_cannot_be_encoded_costs_only_itself(
+    tmp_path: Path, unexpected_faults: list[Exception]
+) -> None:
+    failures: list[str] = []
+    logged: list[str] = []
+    told = threading.Event()
+
+    def failed(why: str) -> None:
+        failures.append(why)
+        told.set()
+
+    one = LatestFile(str(tmp_path / "m"), failed, lambda _text, level: logged.append(level))
+    one.put("\ud800")
+    assert told.wait(WAIT)
+    one.put("y")
+    one.close(WAIT)
+    assert (tmp_path / "m").read_text() == "y"
+    assert [one.partition(":")[0] for one in failures] == ["UnicodeEncodeError"]
+    assert logged == ["debug"]
+    unexpected_faults.clear()

@@ -133,7 +133,7 @@ def test_answers_that_come_later(served: Served, verbs: Verbs) -> None:
         ]
 
 
-def test_errors_are_answers(served: Served) -> None:
+def test_errors_are_answers(served: Served, unexpected_faults: list[Exception]) -> None:
     with served.call() as line:
         answers = served.serve(line, request(do="fail", id=7), request(do="crash", id=8))
         assert [message for _, message in answers] == [
@@ -146,6 +146,9 @@ def test_errors_are_answers(served: Served) -> None:
             },
         ]
         assert served.serve(line, request(do="echo", text="still here"))
+    [(level, traceback)] = served.logged
+    assert (level, traceback.split("\n")[-1]) == ("debug", "KeyError: 'no such field'")
+    unexpected_faults.clear()
 
 
 @pytest.mark.parametrize("verb", [None, 3, [], {}, "", "no", "x" * 5000, "__init__", "\0"])
@@ -252,13 +255,16 @@ def test_descriptors_reach_the_verb_of_their_request(served: Served) -> None:
 
 
 @pytest.mark.parametrize("verb", ["fail", "crash", "unknown"])
-def test_descriptors_of_a_failed_request_are_closed(served: Served, verb: str) -> None:
+def test_descriptors_of_a_failed_request_are_closed(
+    served: Served, verb: str, unexpected_faults: list[Exception]
+) -> None:
     with served.call() as line:
         served.run()
         before = open_files()
         socket.send_fds(line, [request(do=verb, fds=2)], [0, 1])
         assert not served.serve(line, b"")[0][1]["ok"]
         assert open_files() == before
+    unexpected_faults.clear()  # of the verb
 
 
 def test_events_and_chunks(served: Served, verbs: Verbs) -> None:
@@ -330,7 +336,9 @@ def test_a_server_that_is_closed_leaves_nothing(verbs: Verbs) -> None:
     assert open_files() == before
 
 
-def test_whatever_is_sent_the_server_goes_on(served: Served) -> None:
+def test_whatever_is_sent_the_server_goes_on(
+    served: Served, unexpected_faults: list[Exception]
+) -> None:
     """Damaged requests, with and without descriptors, on many connections."""
     chance = random.Random(5)
     before = open_files()
@@ -347,6 +355,7 @@ def test_whatever_is_sent_the_server_goes_on(served: Served) -> None:
                 served.run()
         assert served.serve(good, request(do="echo", text="whole"))[0][1]["text"] == "whole"
     served.run()
+    unexpected_faults.clear()  # of the verbs
     assert (len(served.server.callers), open_files()) == (0, before)
 
 

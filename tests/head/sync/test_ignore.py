@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec
 
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.head.sync.ignore import FILES, LIMIT, Ignored
 
+from ...support.cost import LINEAR, growth
 from ...support.properties import same_examples
 
 if TYPE_CHECKING:
@@ -136,3 +138,64 @@ def test_rules_are_read_or_refused(text: str) -> None:
     with tempfile.TemporaryDirectory() as folder, suppress(UsageError):
         Path(folder, ".gitignore").write_text(text, "utf-8", "surrogateescape")
         assert Ignored().within(folder, "", {".gitignore"}).has("az/a") in {True, False}
+
+
+def _rules(folder: Path, text: str) -> Ignored:
+    (folder / ".gitignore").write_text(text, "utf-8", "surrogateescape")
+    return Ignored().within(str(folder), "", {".gitignore"})
+
+
+@pytest.mark.parametrize(
+    ("rule", "name"),
+    [
+        ("*a*b", "a"),
+        ("*?a[a]*a*a*[!a]", "a"),
+        ("x/*a*b", "a"),
+        ("**/a/**/b", "a/"),
+        ("a/**/*a*/**/*a*/b", "a/"),
+    ],
+)
+def test_stars_take_a_time_linear_in_the_path(rule: str, name: str, tmp_path: Path) -> None:
+    rules = _rules(tmp_path, rule)
+
+    def work(size: int) -> None:
+        path = "x/" * rule.startswith("x/") + name * size
+        for _ in range(100):
+            assert not rules.has(path)
+
+    assert growth(work, 500) < LINEAR
+
+
+@pytest.mark.parametrize(
+    ("rule", "path", "out"),
+    [
+        ("[!a]b", "/b", False),
+        ("a[+-0]b", "a/b", False),
+        ("a[!b]*c", "a/c", False),
+        ("a\\[!b]", "a[!b]", True),
+        ("a", "a\n", False),
+        ("a*c", "a\nc", True),
+        ("**/c", "a\nb/c", True),
+        ("a/**/c", "a/x\nb/c", True),
+    ],
+)
+def test_a_slash_is_in_no_class_and_a_line_feed_is_like_any_other_character(
+    rule: str, path: str, out: bool, tmp_path: Path
+) -> None:
+    assert _rules(tmp_path, rule).has(path) is out
+
+
+SEGMENTS = ("**", "*", "a", "b", "a*", "*a*b*", "?*a", "[ab]*b?", "*[!x/]*", "*a*a", "\\*", "[]*]")
+NAMES = ("a", "b", "ab", "ba", "aab", "abab", "*", "]b", "")
+
+
+@given(
+    st.lists(st.sampled_from(SEGMENTS), min_size=1, max_size=6).map("/".join),
+    st.lists(st.sampled_from(NAMES), min_size=1, max_size=7).map("/".join),
+)
+@same_examples
+def test_the_result_is_that_of_pathspec(rule: str, path: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        lines = f"{rule}\n!*b\n"
+        expected = GitIgnoreSpec.from_lines(lines.splitlines(), backend="simple")
+        assert _rules(Path(folder), lines).has(path) is bool(expected.match_file(path))

@@ -21,6 +21,12 @@ from dsrun.launcher.node.deaths.core_dump import place
         ("|/usr/lib/systemd/systemd-coredump %P %u", "0", "coredumpctl dump 12"),
         ("|/usr/share/apport/apport -p%p", "0", "/var/crash"),
         ("|/bin/false", "0", "given to false"),
+        ("|/opt/{0} %p", "0", "given to {0}"),
+        ("| /opt/keep", "0", "given to keep"),
+        ("|", "0", "given to "),
+        ("@@/run/dumps", "0", "given to the program behind /run/dumps"),
+        ("core.%", "0", "/w/core."),
+        ("", "1", ""),
     ],
 )
 def test_patterns(tmp_path: Path, pattern: str, with_pid: str, where: str) -> None:
