@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-from contextlib import suppress
 
 from . import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from typing import TextIO
 
     from ..common.loop import Loop
 
@@ -25,6 +25,11 @@ def call_apart(function: Callable[[], object]) -> tuple[int, int]:
     Raises:
         OSError: there is no room for another process, or no descriptor left.
     """
+    return write_apart(lambda pipe: json.dump(function(), pipe))
+
+
+def write_apart(write: Callable[[TextIO], object]) -> tuple[int, int]:
+    """Call a function that writes to a pipe itself in a child; otherwise as `call_apart`."""
     ours, theirs = os.pipe2(os.O_CLOEXEC)
     parent = os.getpid()
     try:
@@ -34,23 +39,21 @@ def call_apart(function: Callable[[], object]) -> tuple[int, int]:
         os.close(theirs)
         raise
     if pid == 0:
-        _answer(function, theirs, parent)
+        _write(write, theirs, parent)
     os.close(theirs)
     return pid, ours
 
 
-def _answer(function: Callable[[], object], fd: int, parent: int) -> None:
-    """Write the result, and end; never returns."""
+def _write(write: Callable[[TextIO], object], fd: int, parent: int) -> None:
+    """Call the function, and end; never returns."""
     try:
         signal.set_wakeup_fd(-1)  # the pipe is the parent's as well
         processes.die_with_parent(signal.SIGKILL)
         # If this process hangs, the runner must still see when the node launcher has ended.
-        for other in {*map(int, os.listdir("/proc/self/fd"))} - {fd}:
-            with suppress(OSError):  # the one that has listed them
-                os.close(other)
+        processes.close_all_but(fd)
         if os.getppid() == parent:
             with open(fd, "w", encoding="utf-8") as pipe:
-                json.dump(function(), pipe)
+                write(pipe)
     finally:
         os._exit(0)
 
@@ -60,25 +63,25 @@ class Apart:
 
     Attributes:
         pid: the child, 0 once it is reaped.
+        data: what has come from it until now.
     """
 
     def __init__(
         self,
         loop: Loop,
-        function: Callable[[], object],
+        called: tuple[int, int],
         seconds: float,
         answered: Callable[[bytes], None],
     ) -> None:
-        """Call the function; `answered` gets its result as JSON, or b"" after so many seconds.
+        """Wait for the end of what `call_apart` has called.
 
-        Raises:
-            OSError: as `call_apart`.
+        `answered` gets what the pipe has had, or b"" after so many seconds.
         """
         self._loop = loop
         self._answered: Callable[[bytes], None] | None = answered
-        self.pid, self._fd = call_apart(function)
+        self.pid, self._fd = called
         os.set_blocking(self._fd, False)
-        self._data = bytearray()
+        self.data = bytearray()
         loop.add_reader(self._fd, self._read)
         self._timer = loop.call_later(seconds, self._end)
 
@@ -99,9 +102,9 @@ class Apart:
 
     def _read(self) -> None:
         block = os.read(self._fd, 65536)
-        self._data += block
+        self.data += block
         if not block:
-            self._end(bytes(self._data))
+            self._end(bytes(self.data))
 
     def _end(self, data: bytes = b"") -> None:
         if self._fd < 0:
@@ -115,3 +118,38 @@ class Apart:
         answered, self._answered = self._answered, None
         if answered is not None:
             answered(data)
+
+
+class Calls:
+    """Such calls of one owner, whose children it tells from others."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._calls: list[Apart] = []
+
+    @property
+    def pids(self) -> set[int]:
+        """The children that answer."""
+        return {one.pid for one in self._calls} - {0}
+
+    def call(
+        self, function: Callable[[], object], seconds: float, answered: Callable[[bytes], None]
+    ) -> None:
+        """Call a function apart; `answered` gets its result as JSON, b"" if there is none in time.
+
+        Raises:
+            OSError: as `call_apart`.
+        """
+        self._calls.append(Apart(self._loop, call_apart(function), seconds, answered))
+
+    def on_reaped(self, reaped: Mapping[int, int]) -> None:
+        """Handle the end of children, given the wait status of each by pid."""
+        for pid in reaped:
+            for one in self._calls:
+                one.reaped(pid)
+        self._calls = [one for one in self._calls if one.pid or one.asking]
+
+    def close(self) -> None:
+        """Give no answers any more."""
+        for one in self._calls:
+            one.close()

@@ -38,6 +38,17 @@ def die_with_parent(number: int) -> None:
     _prctl(_PR_SET_PDEATHSIG, number)
 
 
+def close_all_but(kept: int) -> None:
+    """Close all but one descriptor of this process, whose standard streams then lead nowhere."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in {0, 1, 2} - {kept}:
+        os.dup2(null, fd)
+    for fd in map(int, os.listdir("/proc/self/fd")):
+        if fd > 2 and fd != kept:
+            with suppress(OSError):  # the descriptor of /proc/self/fd itself
+                os.close(fd)
+
+
 def allow_reading(pid: int) -> None:
     """Let another process and its children read the memory of this one, also after an exec.
 

@@ -29,10 +29,8 @@ if TYPE_CHECKING:
     from .preload.preloaded_workers import PreloadedWorkers
     from .preload.preloader import Preloader
     from .workers.events import GroupEvent
+    from .workers.file_checks import Found
     from .workers.spawn import Process
-
-ROUND_FRAMES = (frames.ROUND, frames.CHANGE, frames.NOTICE)
-"""What the runner sends to a node of an elastic job."""
 
 UNLIMITED = 1 << 62
 """Credit for output that is discarded."""
@@ -72,11 +70,12 @@ class NodeRun:
         ended: Callable[[], None],
         kept: Preloader | None = None,
         apart: Callable[[], Collection[int]] = tuple,
+        found: Found | None = None,
     ) -> None:
-        """Make every check for a task; frames are sent with `send`, and `ended` is called once.
+        """Prepare a task; frames are sent with `send`, and `ended` is called once.
 
         `kept` is the preloader of an earlier run on this line. `apart` returns the children of this
-        process that belong to no run.
+        process that belong to no run. `found` is what the checks of files have found.
         """
         self.task = task
         self.phase = Phase.PREPARED
@@ -89,7 +88,7 @@ class NodeRun:
         self._loop = loop
         self._send = send
         self._ended = ended
-        self._setup = NodeSetup(task, self._note)
+        self._setup = NodeSetup(task, self._note, found)
         self._specs = WorkerSpecs(self._setup, self._note)
         self._group: WorkerGroup | None = None
         self._rounds: NodeRounds | None = None
@@ -146,7 +145,7 @@ class NodeRun:
         """
         if self.phase in {Phase.DISMISSING, Phase.ENDED}:
             return
-        if kind in ROUND_FRAMES:
+        if kind in frames.TO_ROUNDS:
             if self._rounds is None:
                 raise frames.BadFrame("there are no rounds")
             self._rounds.handlers[kind](body)

@@ -12,7 +12,6 @@ import os
 import signal
 import socket
 import struct
-from contextlib import suppress
 
 from ...common.errors import INTERNAL
 from .. import processes
@@ -71,21 +70,11 @@ def _become(open_logs: OpenLogs, parent: int, line: socket.socket) -> None:
         processes.die_with_parent(signal.SIGKILL)
         signal.set_wakeup_fd(-1)
         if os.getppid() == parent:
-            _close_all_but(line.fileno())
+            # A session ends when nobody has its streams.
+            processes.close_all_but(line.fileno())
             _serve(open_logs, line)
     finally:
         os._exit(INTERNAL)
-
-
-def _close_all_but(kept: int) -> None:
-    """Close what the node launcher has open: a session ends when nobody has its streams."""
-    null = os.open(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        os.dup2(null, fd)
-    for fd in map(int, os.listdir("/proc/self/fd")):
-        if fd > 2 and fd != kept:
-            with suppress(OSError):  # the descriptor of /proc/self/fd itself
-                os.close(fd)
 
 
 def _serve(open_logs: OpenLogs, line: socket.socket) -> None:
