@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from functools import partial
 
 from . import processes
 
@@ -64,6 +65,7 @@ class Apart:
     Attributes:
         pid: the child, 0 once it is reaped.
         data: what has come from it until now.
+        given_up: whether nobody waits for it any more; a disk may keep it even so.
     """
 
     def __init__(
@@ -82,8 +84,9 @@ class Apart:
         self.pid, self._fd = called
         os.set_blocking(self._fd, False)
         self.data = bytearray()
+        self.given_up = False
         loop.add_reader(self._fd, self._read)
-        self._timer = loop.call_later(seconds, self._end)
+        self._timer = loop.call_later(seconds, self._give_up)
 
     @property
     def asking(self) -> bool:
@@ -98,6 +101,10 @@ class Apart:
     def close(self) -> None:
         """Kill the child, and give no answer any more."""
         self._answered = None
+        self._give_up()
+
+    def _give_up(self) -> None:
+        self.given_up = self.given_up or self.asking
         self._end()
 
     def _read(self) -> None:
@@ -126,11 +133,17 @@ class Calls:
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
         self._calls: list[Apart] = []
+        self._due: dict[Apart, Callable[[], None]] = {}
 
     @property
     def pids(self) -> set[int]:
         """The children that answer."""
         return {one.pid for one in self._calls} - {0}
+
+    @property
+    def stuck(self) -> set[int]:
+        """Those of them that were given up, and have not ended."""
+        return {one.pid for one in self._calls if one.given_up} - {0}
 
     def call(
         self, function: Callable[[], object], seconds: float, answered: Callable[[bytes], None]
@@ -140,16 +153,34 @@ class Calls:
         Raises:
             OSError: as `call_apart`.
         """
-        self._calls.append(Apart(self._loop, call_apart(function), seconds, answered))
+        self.wait(call_apart(function), seconds, answered)
+
+    def wait(
+        self, called: tuple[int, int], seconds: float, answered: Callable[[bytes], None]
+    ) -> Apart:
+        """Wait as `Apart`; the child is reaped before its answer is told, unless it is given up."""
+
+        def heard(data: bytes) -> None:
+            if call.pid and not call.given_up:
+                self._due[call] = partial(answered, data)
+            else:
+                answered(data)
+
+        call = Apart(self._loop, called, seconds, heard)
+        self._calls.append(call)
+        return call
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children, given the wait status of each by pid."""
         for pid in reaped:
             for one in self._calls:
                 one.reaped(pid)
+        for one in [due for due in self._due if not due.pid]:
+            self._due.pop(one)()
         self._calls = [one for one in self._calls if one.pid or one.asking]
 
     def close(self) -> None:
         """Give no answers any more."""
+        self._due.clear()
         for one in self._calls:
             one.close()

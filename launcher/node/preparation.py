@@ -7,7 +7,7 @@ from functools import partial
 
 from ..common.errors import reason
 from ..control import frames, messages
-from .blocking import Apart, write_apart
+from .blocking import Calls, write_apart
 from .workers import file_checks
 from .workers.file_checks import Found
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ..common.loop import Loop
     from ..control.messages import Task
+    from .blocking import Apart
 
 SILENT = 5.0
 """Seconds after which a line says what the checks wait for."""
@@ -39,12 +40,14 @@ class Preparation:
         self._loop = loop
         self._send = send
         self.making = False
+        self._calls = Calls(loop)
         self._call: Apart | None = None
 
     def begin(self, task: Task, done: Callable[[Found], None]) -> None:
         """Begin the checks for a task; `done` is called once with what was found."""
         self._task = task
         self._done = done
+        self._call = None
         self.making = True
         self._timer = self._loop.call_later(SILENT, self._tell)
         try:
@@ -52,18 +55,16 @@ class Preparation:
         except OSError as error:
             self._refuse(f"no process for the checks before the start: {reason(error)}")
             return
-        self._call = Apart(self._loop, called, LIMIT, self._on_end)
+        self._call = self._calls.wait(called, LIMIT, self._on_end)
 
     @property
     def pids(self) -> set[int]:
-        """The child, as long as there is one; it may wait for a disk after all is over."""
-        return {self._call.pid} - {0} if self._call is not None else set()
+        """The children that there are; one may wait for a disk after all is over."""
+        return self._calls.pids
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children, given the wait status of each by pid."""
-        for pid in reaped:
-            if self._call is not None:
-                self._call.reaped(pid)
+        self._calls.on_reaped(reaped)
 
     def settle(self) -> None:
         """End checks that are being made, as the runner does not need them any more."""

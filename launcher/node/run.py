@@ -11,6 +11,7 @@ from functools import partial
 from ..common.errors import DsrunError, in_words
 from ..control import frames, messages
 from . import leftovers, processes
+from .blocking import Calls
 from .services import Services
 from .watches import Watches
 from .workers.events import Ended, Exited, InputTaken, OrphansStopped, Output
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
     from .workers.events import GroupEvent
     from .workers.file_checks import Found
     from .workers.spawn import Process
-
-UNLIMITED = 1 << 62
-"""Credit for output that is discarded."""
 
 
 class Phase(Enum):
@@ -96,6 +94,7 @@ class NodeRun:
         self._services = Services(loop, send, self._note, shard_queue=task.shard_queue)
         self._watches = Watches(loop, send, self._on_port_taken)
         self._failures = FailureDetails({}, {}, {}, {})
+        self._calls = Calls(loop)
         self._unended: list[int] = []
         self._reason = ""
         self._early_input: list[bytes] = []
@@ -160,14 +159,9 @@ class NodeRun:
         elif kind == frames.SHARD_ANSWER:
             self._services.answer(*frames.unpack_answer(body))
 
-    @property
-    def _waiting(self) -> bool:
-        """Whether workers are to be started once the preloader is ready."""
-        return self._preloaded is not None and self._preloaded.waiting
-
     def _feed(self, data: bytes) -> None:
         """Pass on standard input, or keep it until the workers have been started."""
-        if self._waiting:
+        if self._preloaded is not None and self._preloaded.waiting:
             self._early_input.append(data)
         elif self._group is not None:
             self._group.feed(data)
@@ -184,27 +178,27 @@ class NodeRun:
         """
         self._reason = reason or self._reason
         if self.phase is Phase.PREPARED:
-            self._finish([])
+            self._finish()
         elif self.phase is Phase.RUNNING:
             self._stop_running(number, grace, delivered=delivered)
 
     def abandon(self, reason: str) -> None:
         """Continue without the runner: stop the workers and discard their output."""
         if self._group is not None:
-            self._group.grant(UNLIMITED)
+            self._group.grant(frames.MOST)
         self._services.close_queues()
         self.stop(signal.SIGTERM, self.task.last_grace, reason=reason)
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children, given the wait status of each by pid."""
-        for one in (self._preloaded, self._group, self._specs.files):
+        for one in (self._preloaded, self._group, self._specs.files, self._calls):
             if one is not None:
                 one.on_reaped(reaped)
 
     def close(self) -> None:
         """Release everything that was reserved or opened for it."""
         self.phase = Phase.ENDED
-        for one in (self._setup, self._specs, self._services, self._watches):
+        for one in (self._setup, self._specs, self._services, self._watches, self._calls):
             one.close()
         if self._preloaded is not None:
             self._preloaded.close()
@@ -274,7 +268,8 @@ class NodeRun:
     def _not_ours(self) -> set[int]:
         """Return the children that outlive this run, or that it ends last."""
         preloaded = () if self._preloaded is None else self._preloaded.pids
-        return {*self.former, *self._apart(), *preloaded, *self._specs.files.pids}
+        own = self._specs.files.pids | self._calls.pids
+        return {*self.former, *self._apart(), *preloaded, *own}
 
     def _on_port_taken(self, text: str) -> None:
         """End the job: the workers would connect to another user's program."""
@@ -286,7 +281,8 @@ class NodeRun:
     def _start_rounds(self, start: messages.Start) -> None:
         from .elastic.rounds import NodeRounds
 
-        self._rounds = NodeRounds(self._loop, self._setup, start, self._send, self._on_rounds_event)
+        heard = self._on_rounds_event
+        self._rounds = NodeRounds(self._loop, self._setup, start, self._send, heard, self._calls)
         self._rounds.begin()
 
     def _on_rounds_event(self, event: RoundsEvent) -> None:
@@ -304,16 +300,13 @@ class NodeRun:
 
     def _stop_round(self, number: int, grace: float) -> None:
         """Stop the workers of a round; those that wait for the preloader are not started."""
-        if self._preloaded is not None and self._waiting:
+        if self._preloaded is not None and self._preloaded.waiting:
             self._preloaded.cancel()
             # Not at once: the caller has not taken note yet that they are being stopped.
-            self._loop.call_later(0.0, lambda: self._tell_not_started(number))
+            assert self._rounds is not None
+            self._loop.call_later(0.0, partial(self._rounds.not_started, number))
         elif self._group is not None:
             self._group.stop(number, grace)
-
-    def _tell_not_started(self, number: int) -> None:
-        if self._rounds is not None and not self._rounds.over:
-            self._rounds.not_started(number)
 
     # -- events of the workers --------------------------------------------------------------
 
@@ -362,35 +355,43 @@ class NodeRun:
         if self._rounds is not None and not self._rounds.over:
             self._rounds.workers_gone()
             return
-        if self.phase is Phase.RUNNING and self._group is not None:
-            self._failures = self._group.failures()
-            self.leaves_background = self._rounds is None and self._group.may_stay()
         self._unended += left
-        if self._rounds is not None:
-            self._dismiss(self._rounds)
-        else:
-            self._finish(self._unended)
+        group, was, self.phase = self._group, self.phase, Phase.DISMISSING
+        if was is Phase.RUNNING and group is not None:
+            self.leaves_background = self._rounds is None and group.may_stay()
+            if failed := group.failed():
+                from .workers.failures import find
 
-    def _dismiss(self, rounds: NodeRounds) -> None:
-        """End the agent of an elastic job, with all that it has started."""
-        self.phase = Phase.DISMISSING
-        rounds.close()
-        self._rounds = None
-        self._group = WorkerGroup(self._loop, StopPolicy(), self._on_group_event, self._not_ours)
+                find(self._calls, failed, group.failures(), self._note, self._on_failures)
+                return
+        self._dismiss()
+
+    def _on_failures(self, found: FailureDetails) -> None:
+        self._failures = found
+        self._dismiss()
+
+    def _dismiss(self) -> None:
+        """End the agent of an elastic job, if there is one, and then the run."""
+        self._rounds.close(self._end_agent) if self._rounds is not None else self._finish()
+
+    def _end_agent(self) -> None:
+        """End all that the agent has started."""
+        self._rounds, heard = None, self._on_group_event
+        self._group = WorkerGroup(self._loop, StopPolicy(), heard, self._not_ours)
         self._group.stop(signal.SIGKILL, 0)
 
-    def _finish(self, left: list[int]) -> None:
+    def _finish(self) -> None:
         """End the run once the preloader is gone, unless that is kept."""
         self.phase = Phase.DISMISSING
         if self._preloaded is None:
-            self._report_end(left)
+            self._report_end()
         else:
-            self._preloaded.end(lambda: self._report_end(left))
+            self._preloaded.end(self._report_end)
 
-    def _report_end(self, left: list[int]) -> None:
+    def _report_end(self) -> None:
         """End the run and report what is left."""
-        self.left = tuple(map(processes.stuck, left))
-        self.stuck = self._specs.files.stuck
+        self.left = tuple(map(processes.stuck, self._unended))
+        self.stuck = self._specs.files.stuck | self._calls.stuck
         self.close()  # first: the next job may start as soon as the end is reported
         done = messages.Done(self.left, **self._failures._asdict(), reason=self._reason)
         self._send(messages.pack(frames.DONE, done))

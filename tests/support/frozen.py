@@ -24,7 +24,7 @@ def mounted(folder: Path) -> Iterator[Path]:
     point.mkdir()
     with image.open("wb") as file:
         file.truncate(SIZE)
-    for words in (["mkfs.ext4", "-q", image], ["mount", "-o", "loop", image, point]):
+    for words in (["mkfs.ext4", "-q", str(image)], ["mount", "-o", "loop", str(image), str(point)]):
         if not all(map(shutil.which, TOOLS)) or subprocess.run(words, check=False).returncode:
             pytest.skip("no file system can be mounted here")
     try:
