@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -12,8 +13,10 @@ import pytest
 from dsrun.launcher.control import frames
 from dsrun.launcher.node import preflight, processes
 from dsrun.launcher.node.preparation import LIMIT, SILENT
+from dsrun.launcher.specs.program import Program
 
 from ..support.fake_runner import FakeRunner, prepared, ran, stopped
+from ..support.frozen import silent as silent_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +68,40 @@ def test_the_loop_goes_on_while_a_file_does_not_answer(runner: FakeRunner, silen
     (said,) = runner.all(frames.WAITS)
     assert said["text"].startswith(f"no answer from {silent} for 5 s: the start waits for it")
     assert runner.exits() == [(0, 3, False)]
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        {"workdir": "{point}"},
+        {"log_dir": "{point}/logs"},
+        {"venv_script": "{point}/activate"},
+        {"program": Program("{point}/w.py")},
+        {"program": Program("{point}/run", no_python=True)},
+        {"program": Program("w.py", python="{point}/python")},
+        {"program": Program("w.py", python="python"), "base": {"PATH": "{point}"}},
+        {"env": {"DSRUN_ACCELERATOR": "cpu", "TMPDIR": "{point}"}, "facts": True},
+    ],
+)
+def test_no_path_that_a_user_names_is_touched_on_the_loop(
+    runner: FakeRunner, tmp_path_factory: pytest.TempPathFactory, task: dict[str, object]
+) -> None:
+    """Else this test would not end, as the file system answers nothing."""
+    with silent_server(tmp_path_factory.mktemp("server")) as point:
+        fields = json.loads(json.dumps(task).replace("{point}", str(point)))
+
+        def history(r: FakeRunner) -> Steps:
+            r.job("exit 0", **fields)
+            yield lambda: str(point).encode() in r.session._checks._said
+            yield r.skip(LIMIT)
+            yield r.got(frames.HELLO)
+            yield gone()
+            r.end()
+
+        assert runner.play(history) == 0
+    ((why,),) = problems(runner)
+    assert why.startswith("no answer from ")
+    assert str(point) in why
 
 
 def test_a_file_that_never_answers_is_a_problem(runner: FakeRunner, silent: str) -> None:

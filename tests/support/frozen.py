@@ -1,7 +1,9 @@
-"""A file system that does not answer: ext4 on a loop device, which is frozen."""
+"""File systems that do not answer: ext4 that is frozen, and FUSE whose server says nothing."""
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -41,3 +43,26 @@ def frozen(point: Path) -> Iterator[None]:
         yield
     finally:
         subprocess.run(["fsfreeze", "--unfreeze", point], check=True)
+
+
+@contextmanager
+def silent(folder: Path) -> Iterator[Path]:
+    """Within the block, a file system is mounted below this folder that answers no question at all.
+
+    Whoever asks waits until he is killed, or the block is left.
+    """
+    point = folder / "silent"
+    point.mkdir()
+    try:
+        server = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        pytest.skip("there is no FUSE here")
+    try:
+        data = f"fd={server},rootmode=40000,user_id=0,group_id=0".encode()
+        mount = ctypes.CDLL(None, use_errno=True).mount
+        if mount(b"silent", os.fsencode(point), b"fuse", ctypes.c_ulong(0), data):
+            pytest.skip(f"FUSE cannot be mounted here: {os.strerror(ctypes.get_errno())}")
+        yield point
+    finally:
+        os.close(server)
+        subprocess.run(["umount", "--lazy", point], check=False)
