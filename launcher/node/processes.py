@@ -165,14 +165,39 @@ def parent(pid: int) -> int:
 
 
 def stuck(pid: int) -> str:
-    """Describe a process that SIGKILL did not end: its user, and what the kernel waits for."""
+    """Describe a process that SIGKILL did not end: its user, and what the kernel waits for.
+
+    In uninterruptible sleep it waits for a disk or a device, and the text says what helps.
+    """
     try:
         state = stat(pid)[0]
         with open(f"/proc/{pid}/wchan", encoding="ascii") as file:
             where = file.read().strip() or "?"
     except OSError:
         state, where = "?", "?"
-    return f"pid {pid}, {_other_user(pid)}state {state}, waiting in {where}"
+    text = f"pid {pid}, {_other_user(pid)}state {state}, waiting in {where}"
+    if state != "D":
+        return text
+    return (
+        f"{text}{_file_of_call(pid)}: it ends once that disk, server or device answers; look there"
+        " and at dmesg, or else reboot the host"
+    )
+
+
+def _file_of_call(pid: int) -> str:
+    """Return the file that a process's system call is about, in words; "" if it is not known.
+
+    Most have a descriptor as their first argument (proc(5), `syscall`). No file is touched.
+    """
+    from ..common.text import plain
+
+    try:
+        with open(f"/proc/{pid}/syscall", encoding="ascii") as file:
+            descriptor = int(file.read().split()[1], 16)
+        path = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+    except (OSError, ValueError, IndexError):
+        return ""
+    return f" for {plain(path)[:200]}" if path.startswith("/") else ""
 
 
 def _other_user(pid: int) -> str:
