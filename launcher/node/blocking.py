@@ -108,7 +108,10 @@ class Apart:
         self._end()
 
     def _read(self) -> None:
-        block = os.read(self._fd, 65536)
+        try:
+            block = os.read(self._fd, 65536)
+        except BlockingIOError:  # the event was of a descriptor that had this number before
+            return
         self.data += block
         if not block:
             self._end(bytes(self.data))
