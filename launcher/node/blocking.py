@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -47,6 +48,7 @@ def write_apart(write: Callable[[TextIO], object]) -> tuple[int, int]:
 
 def _write(write: Callable[[TextIO], object], fd: int, parent: int) -> None:
     """Call the function, and end; never returns."""
+    gc.disable()  # a collection would copy every page that this process shares with its parent
     try:
         signal.set_wakeup_fd(-1)  # the pipe is the parent's as well
         processes.die_with_parent(signal.SIGKILL)
