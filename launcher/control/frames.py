@@ -89,6 +89,7 @@ STACKS = 54  # the answer to STACKS_ASK
 REACHED = 55  # which of the nodes in REACH have answered
 PACKAGE_ASK = 56  # asks for PACKAGE, before AUTH: its hash
 ACTIVITY = 57  # what the workers have done since the start: CPU time, input and output
+WAITS = 58  # what the checks of a JOB wait for, before HELLO
 # both ways (LEASE as well: a node answers b"hold" with the same)
 BEAT = 64
 # local control: a command on this machine <-> a runner or a hold
@@ -96,6 +97,16 @@ REQUEST = 70  # {"do": verb, ...}; may carry descriptors
 ANSWER = 71  # {"ok": true, ...}, or {"ok": false, "error": text, "code": exit code}
 EVENT = 72  # {"event": type, ...}
 CHUNK = 73  # raw bytes, whose meaning depends on the verb
+
+TO_ROUNDS = ROUND, CHANGE, NOTICE
+TO_RUN = (PROBE, REACH, CREDIT, INPUT, SHARD_ANSWER, *TO_ROUNDS)
+"""What a node's run handles itself, and of that what is for its rounds."""
+
+TO_BESIDE = LANE, EXEC, EXEC_INPUT, EXEC_STOP, EXEC_CREDIT
+"""What is for that which runs beside a node's runs."""
+
+TO_MACHINE = USAGE_ASK, END_JOB, STACKS_ASK
+"""Requests about a machine and what runs on it."""
 
 _HEAD = struct.Struct("!BI")
 _OUTPUT = struct.Struct("!IB")

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
-from contextlib import suppress
+from functools import partial
 
 from ..common import system
 from . import processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import NoReturn
+    from collections.abc import Callable, Mapping
+    from typing import NoReturn, TextIO
 
     from ..common.loop import Loop
 
@@ -27,10 +28,15 @@ def call_apart(function: Callable[[], object]) -> tuple[int, int]:
     Raises:
         OSError: there is no room for another process, or no descriptor left.
     """
+    return write_apart(lambda pipe: json.dump(function(), pipe))
+
+
+def write_apart(write: Callable[[TextIO], object]) -> tuple[int, int]:
+    """Call a function that writes to a pipe itself in a child; otherwise as `call_apart`."""
     ours, theirs = system.pipe2(os.O_CLOEXEC)
     parent = system.getpid()
     try:
-        pid = system.fork(lambda: _answer(function, theirs, parent))
+        pid = system.fork(lambda: _write(write, theirs, parent))
     except OSError:
         system.close(ours)
         system.close(theirs)
@@ -39,18 +45,17 @@ def call_apart(function: Callable[[], object]) -> tuple[int, int]:
     return pid, ours
 
 
-def _answer(function: Callable[[], object], fd: int, parent: int) -> NoReturn:
-    """Write the result, and end; never returns."""
+def _write(write: Callable[[TextIO], object], fd: int, parent: int) -> NoReturn:
+    """Call the function, and end."""
+    gc.disable()  # a collection would copy every page that this process shares with its parent
     try:
         system.set_wakeup_fd(-1)  # the pipe is the parent's as well
         processes.die_with_parent(signal.SIGKILL)
         # If this process hangs, the runner must still see when the node launcher has ended.
-        for other in {*map(int, system.listdir("/proc/self/fd"))} - {fd}:
-            with suppress(OSError):  # the one that has listed them
-                system.close(other)
+        processes.close_all_but(fd)
         if system.getppid() == parent:
             with system.open_file(fd, "w", encoding="utf-8") as pipe:
-                json.dump(function(), pipe)
+                write(pipe)
     finally:
         system.exit_now(0)
 
@@ -60,27 +65,29 @@ class Apart:
 
     Attributes:
         pid: the child, 0 once it is reaped.
+        data: what has come from it until now.
+        given_up: whether nobody waits for it any more; a disk may keep it even so.
     """
 
     def __init__(
         self,
         loop: Loop,
-        function: Callable[[], object],
+        called: tuple[int, int],
         seconds: float,
         answered: Callable[[bytes], None],
     ) -> None:
-        """Call the function; `answered` gets its result as JSON, or b"" after so many seconds.
+        """Wait for the end of what `call_apart` has called.
 
-        Raises:
-            OSError: as `call_apart`.
+        `answered` gets what the pipe has had, or b"" after so many seconds.
         """
         self._loop = loop
         self._answered: Callable[[bytes], None] | None = answered
-        self.pid, self._fd = call_apart(function)
+        self.pid, self._fd = called
         system.set_blocking(self._fd, False)
-        self._data = bytearray()
+        self.data = bytearray()
+        self.given_up = False
         loop.add_reader(self._fd, self._read)
-        self._timer = loop.call_later(seconds, self._end)
+        self._timer = loop.call_later(seconds, self._give_up)
 
     @property
     def asking(self) -> bool:
@@ -95,13 +102,20 @@ class Apart:
     def close(self) -> None:
         """Kill the child, and give no answer any more."""
         self._answered = None
+        self._give_up()
+
+    def _give_up(self) -> None:
+        self.given_up = self.given_up or self.asking
         self._end()
 
     def _read(self) -> None:
-        block = system.read(self._fd, 65536)
-        self._data += block
+        try:
+            block = system.read(self._fd, 65536)
+        except BlockingIOError:  # the event was of a descriptor that had this number before
+            return
+        self.data += block
         if not block:
-            self._end(bytes(self._data))
+            self._end(bytes(self.data))
 
     def _end(self, data: bytes = b"") -> None:
         if self._fd < 0:
@@ -115,3 +129,62 @@ class Apart:
         answered, self._answered = self._answered, None
         if answered is not None:
             answered(data)
+
+
+class Calls:
+    """Such calls of one owner, whose children it tells from others."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._calls: list[Apart] = []
+        self._due: dict[Apart, Callable[[], None]] = {}
+
+    @property
+    def pids(self) -> set[int]:
+        """The children that answer."""
+        return {one.pid for one in self._calls} - {0}
+
+    @property
+    def stuck(self) -> set[int]:
+        """Those of them that were given up, and have not ended."""
+        return {one.pid for one in self._calls if one.given_up} - {0}
+
+    def call(
+        self, function: Callable[[], object], seconds: float, answered: Callable[[bytes], None]
+    ) -> None:
+        """Call a function apart; `answered` gets its result as JSON, b"" if there is none in time.
+
+        Raises:
+            OSError: as `call_apart`.
+        """
+        self.wait(call_apart(function), seconds, answered)
+
+    def wait(
+        self, called: tuple[int, int], seconds: float, answered: Callable[[bytes], None]
+    ) -> Apart:
+        """Wait as `Apart`; the child is reaped before its answer is told, unless it is given up."""
+
+        def heard(data: bytes) -> None:
+            if call.pid and not call.given_up:
+                self._due[call] = partial(answered, data)
+            else:
+                answered(data)
+
+        call = Apart(self._loop, called, seconds, heard)
+        self._calls.append(call)
+        return call
+
+    def on_reaped(self, reaped: Mapping[int, int]) -> None:
+        """Handle the end of children, given the wait status of each by pid."""
+        for pid in reaped:
+            for one in self._calls:
+                one.reaped(pid)
+        for one in [due for due in self._due if not due.pid]:
+            self._due.pop(one)()
+        self._calls = [one for one in self._calls if one.pid or one.asking]
+
+    def close(self) -> None:
+        """Give no answers any more."""
+        self._due.clear()
+        for one in self._calls:
+            one.close()

@@ -11,7 +11,7 @@ import json
 from ...accelerator.hardware import nvml
 from ..common import system
 from ..control.job_messages import DeviceUsage
-from .blocking import Apart
+from .blocking import Apart, call_apart
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class DeviceQuestion:
 
     def _fork(self) -> None:
         try:
-            self._call = Apart(self._loop, self._ask, SECONDS, self._end)
+            self._call = Apart(self._loop, call_apart(self._ask), SECONDS, self._end)
         except OSError:
             self._answer(())
 

@@ -37,6 +37,17 @@ def die_with_parent(number: int) -> None:
     system.prctl(_PR_SET_PDEATHSIG, number)
 
 
+def close_all_but(kept: int) -> None:
+    """Close all but one descriptor of this process, whose standard streams then lead nowhere."""
+    null = system.open_fd(os.devnull, os.O_RDWR)
+    for fd in {0, 1, 2} - {kept}:
+        system.dup2(null, fd)
+    for fd in map(int, system.listdir("/proc/self/fd")):
+        if fd > 2 and fd != kept:
+            with suppress(OSError):  # the descriptor of /proc/self/fd itself
+                system.close(fd)
+
+
 def allow_reading(pid: int) -> None:
     """Let another process and its children read the memory of this one, also after an exec.
 
@@ -165,14 +176,39 @@ def parent(pid: int) -> int:
 
 
 def stuck(pid: int) -> str:
-    """Describe a process that SIGKILL did not end: its user, and what the kernel waits for."""
+    """Describe a process that SIGKILL did not end: its user, and what the kernel waits for.
+
+    In uninterruptible sleep it waits for a disk or a device, and the text says what helps.
+    """
     try:
         state = stat(pid)[0]
         with system.open_file(f"/proc/{pid}/wchan", encoding="ascii") as file:
             where = file.read().strip() or "?"
     except OSError:
         state, where = "?", "?"
-    return f"pid {pid}, {_other_user(pid)}state {state}, waiting in {where}"
+    text = f"pid {pid}, {_other_user(pid)}state {state}, waiting in {where}"
+    if state != "D":
+        return text
+    return (
+        f"{text}{_file_of_call(pid)}: it ends once that disk, server or device answers; look there"
+        " and at dmesg, or else reboot the host"
+    )
+
+
+def _file_of_call(pid: int) -> str:
+    """Return the file that a process's system call is about, in words; "" if it is not known.
+
+    Most have a descriptor as their first argument (proc(5), `syscall`). No file is touched.
+    """
+    from ..common.text import plain
+
+    try:
+        with system.open_file(f"/proc/{pid}/syscall", encoding="ascii") as file:
+            descriptor = int(file.read().split()[1], 16)
+        path = system.readlink(f"/proc/{pid}/fd/{descriptor}")
+    except (OSError, ValueError, IndexError):
+        return ""
+    return f" for {plain(path)[:200]}" if path.startswith("/") else ""
 
 
 def _other_user(pid: int) -> str:

@@ -9,8 +9,10 @@ from functools import partial
 
 from ..common import system
 from ..common.errors import DsrunError, in_words
+from ..common.values import NamedTuple
 from ..control import frames, messages
 from . import leftovers, processes
+from .blocking import Calls
 from .services import Services
 from .watches import Watches
 from .workers.events import Ended, Exited, InputTaken, OrphansStopped, Output
@@ -30,13 +32,8 @@ if TYPE_CHECKING:
     from .preload.preloaded_workers import PreloadedWorkers
     from .preload.preloader import Preloader
     from .workers.events import GroupEvent
+    from .workers.file_checks import Found
     from .workers.spawn import Process
-
-ROUND_FRAMES = (frames.ROUND, frames.CHANGE, frames.NOTICE)
-"""What the runner sends to a node of an elastic job."""
-
-UNLIMITED = 1 << 62
-"""Credit for output that is discarded."""
 
 
 class Phase(Enum):
@@ -55,6 +52,27 @@ class Phase(Enum):
     ENDED = 4
 
 
+def _nothing() -> None:
+    """Do nothing."""
+
+
+class Surroundings(NamedTuple):
+    """What a run has from the session that it is part of.
+
+    Attributes:
+        kept: the preloader of an earlier run on this line.
+        apart: returns the children of this process that belong to no run.
+        starting: called before workers start; it may stop the run.
+    """
+
+    kept: Preloader | None = None
+    apart: Callable[[], Collection[int]] = tuple
+    starting: Callable[[], None] = _nothing
+
+
+ALONE = Surroundings()
+
+
 class NodeRun:
     """One task on this node.
 
@@ -71,29 +89,27 @@ class NodeRun:
         task: messages.Task,
         send: Callable[[bytes], None],
         ended: Callable[[], None],
-        kept: Preloader | None = None,
-        apart: Callable[[], Collection[int]] = tuple,
-        starting: Callable[[], None] = lambda: None,
+        found: Found | None = None,
+        around: Surroundings = ALONE,
     ) -> None:
-        """Make every check for a task; frames are sent with `send`, and `ended` is called once.
+        """Prepare a task; frames are sent with `send`, and `ended` is called once.
 
-        `kept` is the preloader of an earlier run on this line. `apart` returns the children of this
-        process that belong to no run. `starting` is called before workers start, and may stop the
-        run.
+        `found` is what the checks of files have found.
         """
         self.task = task
         self.phase = Phase.PREPARED
-        others = {*apart(), *(kept.pids if kept else ())}
+        kept = around.kept
+        others = {*around.apart(), *(kept.pids if kept else ())}
         self.former = frozenset(processes.children()) - others
-        self._apart = apart
-        self._starting = starting
+        self._apart = around.apart
+        self._starting = around.starting
         self.left: tuple[str, ...] = ()
         self.stuck: Collection[int] = ()
         self.leaves_background = False
         self._loop = loop
         self._send = send
         self._ended = ended
-        self._setup = NodeSetup(task, self._note)
+        self._setup = NodeSetup(task, self._note, found)
         self._specs = WorkerSpecs(self._setup, self._note)
         self._group: WorkerGroup | None = None
         self._rounds: NodeRounds | None = None
@@ -101,6 +117,7 @@ class NodeRun:
         self._services = Services(loop, send, self._note, shard_queue=task.shard_queue)
         self._watches = Watches(loop, send, self._on_port_taken)
         self._failures = FailureDetails({}, {}, {}, {})
+        self._calls = Calls(loop)
         self._unended: list[int] = []
         self._reason = ""
         self._early_input: list[bytes] = []
@@ -150,7 +167,7 @@ class NodeRun:
         """
         if self.phase in {Phase.DISMISSING, Phase.ENDED}:
             return
-        if kind in ROUND_FRAMES:
+        if kind in frames.TO_ROUNDS:
             if self._rounds is None:
                 raise frames.BadFrame("there are no rounds")
             self._rounds.handlers[kind](body)
@@ -165,14 +182,9 @@ class NodeRun:
         elif kind == frames.SHARD_ANSWER:
             self._services.answer(*frames.unpack_answer(body))
 
-    @property
-    def _waiting(self) -> bool:
-        """Whether workers are to be started once the preloader is ready."""
-        return self._preloaded is not None and self._preloaded.waiting
-
     def _feed(self, data: bytes) -> None:
         """Pass on standard input, or keep it until the workers have been started."""
-        if self._waiting:
+        if self._preloaded is not None and self._preloaded.waiting:
             self._early_input.append(data)
         elif self._group is not None:
             self._group.feed(data)
@@ -189,27 +201,27 @@ class NodeRun:
         """
         self._reason = reason or self._reason
         if self.phase is Phase.PREPARED:
-            self._finish([])
+            self._finish()
         elif self.phase is Phase.RUNNING:
             self._stop_running(number, grace, delivered=delivered)
 
     def abandon(self, reason: str) -> None:
         """Continue without the runner: stop the workers and discard their output."""
         if self._group is not None:
-            self._group.grant(UNLIMITED)
+            self._group.grant(frames.MOST)
         self._services.close_queues()
         self.stop(signal.SIGTERM, self.task.last_grace, reason=reason)
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children, given the wait status of each by pid."""
-        for one in (self._preloaded, self._group, self._specs.files):
+        for one in (self._preloaded, self._group, self._specs.files, self._calls):
             if one is not None:
                 one.on_reaped(reaped)
 
     def close(self) -> None:
         """Release everything that was reserved or opened for it."""
         self.phase = Phase.ENDED
-        for one in (self._setup, self._specs, self._services, self._watches):
+        for one in (self._setup, self._specs, self._services, self._watches, self._calls):
             one.close()
         if self._preloaded is not None:
             self._preloaded.close()
@@ -282,7 +294,8 @@ class NodeRun:
     def _not_ours(self) -> set[int]:
         """Return the children that outlive this run, or that it ends last."""
         preloaded = () if self._preloaded is None else self._preloaded.pids
-        return {*self.former, *self._apart(), *preloaded, *self._specs.files.pids}
+        own = self._specs.files.pids | self._calls.pids
+        return {*self.former, *self._apart(), *preloaded, *own}
 
     def _on_port_taken(self, text: str) -> None:
         """End the job: the workers would connect to another user's program."""
@@ -294,7 +307,8 @@ class NodeRun:
     def _start_rounds(self, start: messages.Start) -> None:
         from .elastic.rounds import NodeRounds
 
-        self._rounds = NodeRounds(self._loop, self._setup, start, self._send, self._on_rounds_event)
+        heard = self._on_rounds_event
+        self._rounds = NodeRounds(self._loop, self._setup, start, self._send, heard, self._calls)
         self._rounds.begin()
 
     def _on_rounds_event(self, event: RoundsEvent) -> None:
@@ -312,16 +326,13 @@ class NodeRun:
 
     def _stop_round(self, number: int, grace: float) -> None:
         """Stop the workers of a round; those that wait for the preloader are not started."""
-        if self._preloaded is not None and self._waiting:
+        if self._preloaded is not None and self._preloaded.waiting:
             self._preloaded.cancel()
             # Not at once: the caller has not taken note yet that they are being stopped.
-            self._loop.call_later(0.0, lambda: self._tell_not_started(number))
+            assert self._rounds is not None
+            self._loop.call_later(0.0, partial(self._rounds.not_started, number))
         elif self._group is not None:
             self._group.stop(number, grace)
-
-    def _tell_not_started(self, number: int) -> None:
-        if self._rounds is not None and not self._rounds.over:
-            self._rounds.not_started(number)
 
     # -- events of the workers --------------------------------------------------------------
 
@@ -370,35 +381,43 @@ class NodeRun:
         if self._rounds is not None and not self._rounds.over:
             self._rounds.workers_gone()
             return
-        if self.phase is Phase.RUNNING and self._group is not None:
-            self._failures = self._group.failures()
-            self.leaves_background = self._rounds is None and self._group.may_stay()
         self._unended += left
-        if self._rounds is not None:
-            self._dismiss(self._rounds)
-        else:
-            self._finish(self._unended)
+        group, was, self.phase = self._group, self.phase, Phase.DISMISSING
+        if was is Phase.RUNNING and group is not None:
+            self.leaves_background = self._rounds is None and group.may_stay()
+            if failed := group.failed():
+                from .workers.failures import find
 
-    def _dismiss(self, rounds: NodeRounds) -> None:
-        """End the agent of an elastic job, with all that it has started."""
-        self.phase = Phase.DISMISSING
-        rounds.close()
-        self._rounds = None
-        self._group = WorkerGroup(self._loop, StopPolicy(), self._on_group_event, self._not_ours)
+                find(self._calls, failed, group.failures(), self._note, self._on_failures)
+                return
+        self._dismiss()
+
+    def _on_failures(self, found: FailureDetails) -> None:
+        self._failures = found
+        self._dismiss()
+
+    def _dismiss(self) -> None:
+        """End the agent of an elastic job, if there is one, and then the run."""
+        self._rounds.close(self._end_agent) if self._rounds is not None else self._finish()
+
+    def _end_agent(self) -> None:
+        """End all that the agent has started."""
+        self._rounds, heard = None, self._on_group_event
+        self._group = WorkerGroup(self._loop, StopPolicy(), heard, self._not_ours)
         self._group.stop(signal.SIGKILL, 0)
 
-    def _finish(self, left: list[int]) -> None:
+    def _finish(self) -> None:
         """End the run once the preloader is gone, unless that is kept."""
         self.phase = Phase.DISMISSING
         if self._preloaded is None:
-            self._report_end(left)
+            self._report_end()
         else:
-            self._preloaded.end(lambda: self._report_end(left))
+            self._preloaded.end(self._report_end)
 
-    def _report_end(self, left: list[int]) -> None:
+    def _report_end(self) -> None:
         """End the run and report what is left."""
-        self.left = tuple(map(processes.stuck, left))
-        self.stuck = self._specs.files.stuck
+        self.left = tuple(map(processes.stuck, self._unended))
+        self.stuck = self._specs.files.stuck | self._calls.stuck
         self.close()  # first: the next job may start as soon as the end is reported
         done = messages.Done(self.left, **self._failures._asdict(), reason=self._reason)
         self._send(messages.pack(frames.DONE, done))

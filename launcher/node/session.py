@@ -19,36 +19,26 @@ from ..control.connection import Connection
 from . import processes
 from .guard import INITIAL_SILENCE, PASSED
 from .heartbeats import Heartbeats
-from .run import ROUND_FRAMES, NodeRun
+from .preparation import Preparation
+from .run import NodeRun, Surroundings
 from .run import Phase as RunPhase
 from .signal_deduplicator import SignalDeduplicator
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection
 
     from ..control.stream import FrameStream
     from .beside import Beside
     from .guard import Guard
     from .machine_requests import MachineRequests
-    from .workers.spawn import Process
+    from .workers.file_checks import Found
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the first START."""
 
 ENDS = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 """Signals of a scheduler that end this node's part of the job."""
-
-OWN_FRAMES = frames.PROBE, frames.REACH, frames.CREDIT, frames.INPUT, frames.SHARD_ANSWER
-RUN_FRAMES = (*OWN_FRAMES, *ROUND_FRAMES)
-"""Frames that the run handles itself."""
-
-EXEC_FRAMES = frames.EXEC, frames.EXEC_INPUT, frames.EXEC_STOP, frames.EXEC_CREDIT
-BESIDE_FRAMES = (frames.LANE, *EXEC_FRAMES)
-"""Frames for what runs beside the runs."""
-
-MACHINE_FRAMES = frames.USAGE_ASK, frames.END_JOB, frames.STACKS_ASK
-"""Requests about this machine and what runs on it."""
 
 
 class Phase(Enum):
@@ -93,6 +83,7 @@ class Session:
         self._signals = SignalDeduplicator(loop, self._on_signal)
         self._link = Connection(loop, line, self._handlers(), self._lost)
         self._heartbeats = Heartbeats(loop, self._link, self._on_silence)
+        self._checks = Preparation(loop, self._send)
         self._start_timer = loop.call_later(START_TIMEOUT, lambda: self._give_up("no START came"))
 
     def _handlers(self) -> dict[int, Callable[[bytes], None]]:
@@ -104,9 +95,9 @@ class Session:
             frames.LEASE: self._on_lease,
             frames.END: self._on_end,
             frames.BEAT: self._on_beat,
-            **{kind: partial(self._pass_on, kind) for kind in RUN_FRAMES},
-            **{kind: partial(self._on_beside, kind) for kind in BESIDE_FRAMES},
-            **{kind: partial(self._on_machine, kind) for kind in MACHINE_FRAMES},
+            **{kind: partial(self._pass_on, kind) for kind in frames.TO_RUN},
+            **{kind: partial(self._on_beside, kind) for kind in frames.TO_BESIDE},
+            **{kind: partial(self._on_machine, kind) for kind in frames.TO_MACHINE},
         }
 
     def run(self) -> int:
@@ -121,6 +112,9 @@ class Session:
 
     def _end(self) -> None:
         """End the session, as soon as nothing runs beside its runs."""
+        self._checks.close()
+        if self._checks.pids and not (self._run and self._run.leaves_background):
+            self._spare(self._checks.pids)
         if self._machine is not None:
             self._machine.close()
         self._phase = Phase.CLEARING
@@ -138,7 +132,8 @@ class Session:
     @property
     def _ended(self) -> bool:
         """Whether the newest run has ended."""
-        return self._run is not None and self._run.phase is RunPhase.ENDED
+        ended = self._run is not None and self._run.phase is RunPhase.ENDED
+        return ended and not self._checks.making
 
     # -- runs -------------------------------------------------------------------------------
 
@@ -149,18 +144,19 @@ class Session:
             raise frames.BadFrame("JOB while workers run")
         if self._phase is not Phase.SERVING:
             raise frames.BadFrame("JOB for a node launcher that is leaving")
-        kept = None
+        self._checks.settle()
         if self._run is not None:
             self._run.close()
-            kept = self._run.kept
-        # The checks may take a while: a script is sourced, names are looked up.
         self._guard.keep_alive(self._loop, INITIAL_SILENCE)
-        self._unsent = []  # what comes before HELLO would be of the run before
-        settle = self._signals.settle
-        self._run = NodeRun(
-            self._loop, task, self._send, self._on_run_end, kept, self._apart, settle
-        )
         self._heartbeats.lease = task.lease
+        self._checks.begin(task, partial(self._on_checked, task))
+
+    def _on_checked(self, task: messages.Task, found: Found) -> None:
+        """Prepare the run, and say HELLO; every JOB has one, which may name problems."""
+        kept = None if self._run is None else self._run.kept
+        self._unsent = []  # what comes before HELLO would be of the run before
+        around = Surroundings(kept, self._apart, self._signals.settle)
+        self._run = NodeRun(self._loop, task, self._send, self._on_run_end, found, around)
         unsent, self._unsent = self._unsent, None
         self._send(messages.pack(frames.HELLO, self._run.hello()))
         for frame in unsent:
@@ -181,7 +177,7 @@ class Session:
         if self._phase in {Phase.CLEARING, Phase.OVER}:
             return
         self._guard.keep_alive(self._loop, run.task.stillness)
-        self._guard.spare(run.former)
+        self._spare()
         run.open_to_store()
         # The runner then starts the other nodes, which must not connect to our own listener.
         self._heartbeats.beat()
@@ -201,7 +197,7 @@ class Session:
         if self._run.leaves_background:
             self._guard.let_stay()
         elif self._run.stuck:
-            self._guard.spare({*self._run.former, *self._run.stuck})
+            self._spare(self._run.stuck)
         if not self._link.open:
             for words in self._run.left:
                 tell(f"could not be ended: {words}")
@@ -209,12 +205,16 @@ class Session:
         elif self._phase is Phase.LEAVING and self._run.task.held:
             self._end()  # the runner keeps the line, for runs that this session cannot serve
 
+    def _spare(self, stuck: Collection[int] = ()) -> None:
+        """Have the guard leave alone what earlier runs have left, and what waits for a disk."""
+        self._guard.spare({*(self._run.former if self._run else ()), *stuck})
+
     # -- beside the runs ---------------------------------------------------------------------
 
     def _apart(self) -> set[int]:
         """Return the children that belong to no run."""
-        beside = set() if self._beside is None else self._beside.pids
-        return beside if self._machine is None else beside | self._machine.pids
+        owners = (self._beside, self._machine, self._checks)
+        return {pid for one in owners if one is not None for pid in one.pids}
 
     def _on_beside(self, kind: int, body: bytes) -> None:
         leaves = self._phase in {Phase.CLEARING, Phase.OVER}
@@ -247,13 +247,9 @@ class Session:
         if self._machine is None:
             from .machine_requests import MachineRequests
 
-            self._machine = MachineRequests(self._loop, self._send, lambda: self._workers)
+            workers = lambda: self._active.workers if self._active else ()  # noqa: E731
+            self._machine = MachineRequests(self._loop, self._send, workers)
         self._machine.handlers[kind](body)
-
-    @property
-    def _workers(self) -> Sequence[Process]:
-        """The workers that were started last, while their run is active."""
-        return self._active.workers if self._active else ()
 
     # -- the runner's silence ---------------------------------------------------------------
 
@@ -313,6 +309,7 @@ class Session:
     # -- signals ----------------------------------------------------------------------------
 
     def _on_stop(self, body: bytes) -> None:
+        self._checks.settle()
         stop, run = messages.unpack(messages.Stop, body), self._run
         if run is None:
             self._send(messages.pack(frames.DONE, messages.Done((), {})))
@@ -350,7 +347,7 @@ class Session:
     def _reap(self) -> None:
         """Reap every child that has ended, and tell whoever may have started it."""
         reaped = processes.reap()
-        for one in (self._run, self._beside, self._machine):
+        for one in (self._run, self._beside, self._machine, self._checks):
             if one is not None:
                 one.on_reaped(reaped)
 

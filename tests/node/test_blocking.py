@@ -8,12 +8,14 @@ import os
 import signal
 import sys
 import time
+from functools import partial
 
 import pytest
 
 from dsrun.launcher.node import processes
-from dsrun.launcher.node.blocking import call_apart
+from dsrun.launcher.node.blocking import Apart, call_apart
 
+from ..support.clock import Clock
 from ..support.leaks import open_files
 
 
@@ -40,7 +42,7 @@ def test_the_child_has_nothing_open_but_the_pipe() -> None:
     ours, theirs = os.pipe()
     try:
         there = json.loads(result(*call_apart(lambda: sorted(open_files()))))
-        assert len(there) == 2, "the pipe, and the folder that is being listed"
+        assert len(there) == 5, "no streams, the pipe, and the folder that is being listed"
     finally:
         os.close(ours)
         os.close(theirs)
@@ -73,3 +75,35 @@ except OSError as error:
     if os.getuid() != 0:
         pytest.skip("only root can become another user")
     assert os.spawnv(os.P_WAIT, sys.executable, [sys.executable, "-c", code]) == errno.EAGAIN
+
+
+def test_an_event_of_a_descriptor_that_had_its_number_is_no_answer() -> None:
+    """Of two that are ready at a time, the first closes the other, and a call gets its number."""
+    clock, pipes = Clock(), [os.pipe(), os.pipe()]
+    calls: list[Apart] = []
+    answers: list[bytes] = []
+    closed: list[int] = []
+
+    def ready(other: int) -> None:
+        if calls:
+            return
+        clock.loop.remove(other)
+        os.close(other)
+        closed.append(other)
+        calls.append(Apart(clock.loop, call_apart(signal.pause), 1e6, answers.append))
+        assert calls[0]._fd == other
+
+    for at, (read, write) in enumerate(pipes):
+        clock.loop.add_reader(read, partial(ready, pipes[1 - at][0]))
+        os.write(write, b"x")
+    clock.settle()
+    (call,) = calls
+    os.kill(call.pid, signal.SIGKILL)
+    os.waitpid(call.pid, 0)
+    call.reaped(call.pid)
+    clock.settle()
+    assert answers == [b""]
+    for read, write in pipes:
+        os.close(write)
+        if read not in closed:
+            os.close(read)

@@ -13,6 +13,7 @@ import pytest
 from dsrun.launcher.node import processes
 from dsrun.launcher.node.stacks import family
 
+from ..support.frozen import frozen, mounted
 from ..support.limits import wait_for
 
 
@@ -74,6 +75,17 @@ def test_a_process_that_does_not_end_is_described() -> None:
         child.kill()
     assert processes.stuck(child.pid) == f"pid {child.pid}, state ?, waiting in ?"
     assert processes.stuck(child.pid).count("another user") == 0
+
+
+def test_of_a_process_that_waits_for_a_disk_it_is_told_which_one(tmp_path: Path) -> None:
+    with mounted(tmp_path) as disk, (disk / "log").open("w") as log:
+        with frozen(disk):
+            child = subprocess.Popen(["echo", "x"], stdout=log)
+            wait_for(lambda: processes.stat(child.pid)[0] == "D", "the sleep")
+            text = processes.stuck(child.pid)
+        child.wait()
+    advice = "it ends once that disk, server or device answers; look there and at dmesg"
+    assert f" for {disk}/log: {advice}, or else reboot the host" in text
 
 
 @pytest.mark.usefixtures("adopting")

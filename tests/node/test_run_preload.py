@@ -18,7 +18,7 @@ from dsrun.launcher import __version__
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start, Task
 from dsrun.launcher.node import leftovers, processes
-from dsrun.launcher.node.run import NodeRun, Phase
+from dsrun.launcher.node.run import NodeRun, Phase, Surroundings
 from dsrun.launcher.specs.program import Program
 
 from ..support.played_run import Played
@@ -289,7 +289,9 @@ def test_a_held_node_forks_its_next_run_from_the_same_preloader(
     (pid,) = processes.children()
     former = played.run
     played.received.clear()
-    played.run = NodeRun(played.loop, former.task, played._send, played._ended, former.kept)
+    played.run = NodeRun(
+        played.loop, former.task, played._send, played._ended, None, Surroundings(former.kept)
+    )
     assert played.run.former == frozenset()
     played.ends = 0
     played.run.start(TWO._replace(master_port=29501))
@@ -298,7 +300,7 @@ def test_a_held_node_forks_its_next_run_from_the_same_preloader(
     assert (processes.children(), played.notes()) == ([pid], [])
     # The last one has no use for it.
     task = former.task._replace(preload=(), held=False)
-    NodeRun(played.loop, task, played._send, played._ended, played.run.kept)
+    NodeRun(played.loop, task, played._send, played._ended, None, Surroundings(played.run.kept))
     os.waitpid(pid, 0)
     played.run.close()
     assert played.run.phase is Phase.ENDED

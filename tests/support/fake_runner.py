@@ -100,6 +100,9 @@ class FakeRunner:
         finally:
             with suppress(OSError):
                 self._read()
+            with suppress(OSError):
+                while self.told[-1:] != [b""]:
+                    self._hear()
             self.close()
 
     def close(self) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames
 from dsrun.launcher.control.messages import Start
+from dsrun.launcher.node.blocking import Calls
 from dsrun.launcher.node.elastic.events import StartWorkers
 from dsrun.launcher.node.elastic.rounds import NodeRounds
 from dsrun.launcher.node.workers.prepare import NodeSetup
@@ -31,12 +33,21 @@ class PlayedRounds:
         self.clock = Clock()
         self.out: list[Any] = []
         self.setup = NodeSetup(task, print)
-        self.rounds = NodeRounds(self.clock.loop, self.setup, START, self._send, self.out.append)
+        self.calls = Calls(self.clock.loop)
+        told = self._send, self.out.append
+        self.rounds = NodeRounds(self.clock.loop, self.setup, START, *told, self.calls)
         self.rounds.begin()
 
     def _send(self, frame: bytes) -> None:
         ((kind, body),) = frames.Decoder().feed(frame)
         self.out.append((NAMES[kind], json.loads(body)))
+
+    def called(self) -> None:
+        """Have the children answer that touch files."""
+        for pid in self.calls.pids:
+            os.waitpid(pid, 0)
+            self.clock.settle()
+            self.calls.on_reaped({pid: 0})
 
     def came(self, seconds: float = 0.0) -> list[Any]:
         """What has come of it since the last time, and so many seconds more."""

@@ -40,6 +40,7 @@ HANG_UP = 2.0
 
 FROM_NODES = (
     *(frames.HELLO, frames.PROBED, frames.OUTPUT, frames.STARTED, frames.EXIT, frames.NOTE),
+    frames.WAITS,
     *(frames.TOOK, frames.DONE, frames.ASK, frames.BOUND, frames.LEASE, frames.BEAT),
     *(frames.JOIN, frames.AGENT_FAILED, frames.RANKS, frames.FINISHED),
     *(frames.FROM_LANE, frames.LANE_ENDED),
@@ -315,7 +316,8 @@ class Fleet:
 
         Both come before the HELLO that answers this run's JOB.
         """
-        return node.used > 1 and node.unanswered > 0 and kind != frames.BEAT
+        early = frames.BEAT, frames.WAITS
+        return node.used > 1 and node.unanswered > 0 and kind not in early
 
     def _on_idle_note(self, node: NodeConnection, body: bytes) -> None:
         """Print a note of a node that no run uses, such as the last one before it exits."""

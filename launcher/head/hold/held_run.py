@@ -108,6 +108,10 @@ class HeldRun:
         run.begin()
         self._socket = JobSocket(run)
 
+    def refuse(self, why: DsrunError) -> None:
+        """End it, as it cannot run here now; its report file says so."""
+        self._close(why)
+
     def signal(self, number: int) -> None:
         """Handle a signal that the client has got."""
         if self.run is None:

@@ -171,7 +171,8 @@ class Hold:
 
     def free(self, run: HeldRun) -> None:
         """Take the slots of a run, which is over or waits no more; others may begin with them."""
-        del self.runs[run.job_id]
+        if self.runs.pop(run.job_id, None) is None:
+            return  # it was refused
         for job in self._schedule.end(run.job_id):
             self.runs[job].begin()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from ...common.errors import UsageError
+from ...common.errors import DsrunError, UsageError
 from ...specs import codec
 from ...specs.job import JobSpec
 from .held_run import HeldRun
@@ -125,8 +125,14 @@ def run(hold: Hold, caller: Caller, request: Message, fds: list[int]) -> None:
     spec = fitted(hold, codec.decode(JobSpec, request.get("spec")))
     if spec.job_id in hold.runs:
         raise UsageError(f"job {spec.job_id[:40]} is on hold {hold.spec.name} already")
-    hold.check(spec.plan, waits=busy == "wait")
-    hold.add(HeldRun(hold, spec, caller, request, tuple(fds)))
+    try:
+        hold.check(spec.plan, waits=busy == "wait")
+    except DsrunError as error:
+        if request.get("relay") is not True or spec.output.report_file is None:
+            raise
+        HeldRun(hold, spec, caller, request, tuple(fds)).refuse(error)
+    else:
+        hold.add(HeldRun(hold, spec, caller, request, tuple(fds)))
 
 
 def fitted(hold: Hold, spec: JobSpec) -> JobSpec:

@@ -30,6 +30,7 @@ class NodeFrames:
             frames.STARTED: self._on_started,
             frames.EXIT: self._on_exit,
             frames.NOTE: self._on_note,
+            frames.WAITS: self._on_note,
             frames.TOOK: self._on_took,
             frames.DONE: self._on_done,
             frames.ASK: self._on_ask,

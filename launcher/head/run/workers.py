@@ -141,6 +141,7 @@ def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seco
         return text
     guard, launcher = launchers
     return (
-        f"{text}; the node launcher and its guard there end them within {seconds:.0f} s; if both"
+        f"{text}; the node launcher and its guard there end them within {seconds:.0f} s (what is"
+        " in state D: once its disk or device answers, or by a reboot); if both"
         f" are stopped (SIGSTOP), run there: kill -KILL {launcher}; kill -CONT {guard}"
     )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ...control.messages import Start
     from ...control.round_messages import AgentFailure
+    from ..blocking import Calls
     from ..workers.prepare import NodeSetup
     from .events import AgentEvent, EmitRounds
 
@@ -72,8 +73,12 @@ class NodeRounds:
         start: Start,
         send: Callable[[bytes], None],
         emit: EmitRounds,
+        calls: Calls,
     ) -> None:
-        """Make the agent; frames go to the runner by `send`, all else to `emit`."""
+        """Make the agent; frames go to the runner by `send`, all else to `emit`.
+
+        `calls` has the children of this run that touch files.
+        """
         self.handlers = {
             frames.ROUND: self._on_round,
             frames.CHANGE: self._on_change,
@@ -89,7 +94,7 @@ class NodeRounds:
         self._start: Start | None = None
         self._workers_left = False
         how = os.fsdecode(environment.from_wire(setup.task.notice))
-        self._notice = ChangeNotice(how, setup.workdir, self._note)
+        self._notice = ChangeNotice(how, setup.workdir, self._note, calls)
         self._agent = make_agent(loop, setup, start, self._on_event)
 
     def begin(self) -> None:
@@ -116,13 +121,20 @@ class NodeRounds:
 
     def not_started(self, number: int) -> None:
         """Record that no worker of this round was started: it was stopped with this signal."""
+        if self.over:
+            return
         for local in range(self._workers):
             self._agent.ended(local, -number)
         self.workers_gone()
 
     def workers_gone(self) -> None:
         """Record that this round's workers are gone; start those of the next one if they wait."""
-        self._notice.end()
+        self._notice.end(self._on_workers_gone)
+
+    def _on_workers_gone(self) -> None:
+        """Continue without a notice, which the next workers would see."""
+        if self.over:
+            return
         self._workers_left = False
         self._agent.workers_gone()
         self._start_workers()
@@ -131,11 +143,11 @@ class NodeRounds:
         """Start no further round."""
         self._phase = Phase.OVER
 
-    def close(self) -> None:
-        """End the agent."""
+    def close(self, then: Callable[[], None] = lambda: None) -> None:
+        """End the agent; call `then` once there is no notice any more."""
         self.stop()
-        self._notice.end()
         self._agent.close()
+        self._notice.end(then)
 
     def _note(self, text: str) -> None:
         self._send(messages.pack(frames.NOTE, messages.Note(text)))

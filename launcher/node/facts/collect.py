@@ -12,6 +12,7 @@ from .interpreter import interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..workers.file_checks import At
     from ..workers.prepare import NodeSetup
     from .devices import DeviceQuestion
 
@@ -19,15 +20,21 @@ DRIVER = "/dev/nvidiactl"
 """Without this file NVIDIA's driver cannot be asked."""
 
 
-def collect(setup: NodeSetup) -> Facts:
-    """Return the facts of this node for a task whose checks have found no problem."""
+def collect(setup: NodeSetup, at: At = str) -> Facts:
+    """Return the facts of this node for a task whose checks have found no problem.
+
+    `at` is told each path before it is touched.
+    """
     environ = environ_of(setup)
+    at(os.fsdecode(setup.python))
     python = interpreter(os.fsdecode(setup.python), environ)
     question = _ask(setup, python.folders)
     workdir = os.fsdecode(setup.workdir)
     versions = libraries.versions(python, environ)
+    at(workdir)
     files = code.python_files(workdir)
-    spaces = machine.spaces(workdir, setup.folder.path if setup.folder else "", environ)
+    log_dir = setup.folder.path if setup.folder else ""
+    spaces = machine.spaces(workdir, log_dir, environ, at)
     devices, cuda = _answered(question)
     script = _script(setup, workdir)
     return Facts(

@@ -14,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from ..workers.file_checks import At
+
 LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
     "memlock": resource.RLIMIT_MEMLOCK,
@@ -106,15 +108,25 @@ def room(found: os.statvfs_result) -> tuple[int, int, int]:
     return total, free, found.f_favail if found.f_files and found.f_favail < NO_LIMIT else -1
 
 
-def spaces(workdir: str, log_dir: str, environ: Mapping[str, str]) -> tuple[Space, ...]:
-    """Return the room in the folders of a job; without a log folder, there is none for that."""
+def spaces(
+    workdir: str, log_dir: str, environ: Mapping[str, str], at: At = str
+) -> tuple[Space, ...]:
+    """Return the room in the folders of a job; without a log folder, there is none for that.
+
+    `at` is told each path before it is touched.
+    """
     folders = {
         "work": workdir,
         "log": log_dir,
         "tmp": environ.get("TMPDIR") or "/tmp",
         "shm": "/dev/shm",
     }
-    return tuple(space(role, path) for role, path in folders.items() if path)
+    found = []
+    for role, path in folders.items():
+        if path:
+            at(path)
+            found.append(space(role, path))
+    return tuple(found)
 
 
 def _quota(folder: str) -> Iterator[float]:

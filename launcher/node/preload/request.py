@@ -6,7 +6,7 @@ import os
 
 from ...common.values import NamedTuple
 from ...specs.environment import from_wire
-from ..workers.prepare import text
+from ..workers.file_checks import text
 from ..workers.worker_specs import WorkerSpecs
 
 TYPE_CHECKING = False

@@ -8,7 +8,7 @@ from functools import partial
 
 from ...control import frames, messages
 from ...control.stack_messages import Stacks, StacksAsk
-from ..blocking import Apart
+from ..blocking import Calls
 from ..usage import by_parent, family, read_processes
 from .answer import answer, states
 
@@ -46,14 +46,13 @@ class StackQuestions:
 
     def __init__(self, loop: Loop, send: Callable[[bytes], None]) -> None:
         """Answer with `send`."""
-        self._loop = loop
         self._send = send
-        self._calls: list[Apart] = []
+        self._calls = Calls(loop)
 
     @property
     def pids(self) -> set[int]:
         """The children that read stacks."""
-        return {one.pid for one in self._calls} - {0}
+        return self._calls.pids
 
     def ask(self, body: bytes, workers: Iterable[Process]) -> None:
         """Answer a question about those of these workers that run."""
@@ -68,8 +67,7 @@ class StackQuestions:
             return
         seconds = NATIVE_SECONDS if ask.native else _seconds(ask, wanted)
         try:
-            call = Apart(
-                self._loop,
+            self._calls.call(
                 partial(answer, ask, wanted, seconds),
                 seconds + MARGIN,
                 partial(self._on_answer, ask, wanted),
@@ -77,21 +75,16 @@ class StackQuestions:
         except OSError as error:
             self._answer(states(ask, wanted, f"nothing was read: {error.strerror}"))
             return
-        self._calls.append(call)
         if not ask.native and seconds > SECONDS:
             self._answer(Stacks(ask.number, (), (), (), more=seconds + MARGIN))
 
     def on_reaped(self, reaped: Mapping[int, int]) -> None:
         """Handle the end of children."""
-        for pid in reaped:
-            for one in self._calls:
-                one.reaped(pid)
-        self._calls = [one for one in self._calls if one.pid or one.asking]
+        self._calls.on_reaped(reaped)
 
     def close(self) -> None:
         """Answer nothing more."""
-        for one in self._calls:
-            one.close()
+        self._calls.close()
 
     def _on_answer(self, ask: StacksAsk, workers: Sequence[Process], data: bytes) -> None:
         try:

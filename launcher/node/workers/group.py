@@ -234,19 +234,18 @@ class WorkerGroup:
             self._kill_children()
         self._settle()
 
-    def failures(self) -> FailureDetails:
-        """Return what is known about the first workers that failed by themselves, by rank."""
-        from ..deaths.watch import of_outputs
-        from . import error_file as recorded
+    def failed(self) -> list[Process]:
+        """Return the first workers that failed by themselves."""
+        return [p for p in self.processes if p.status and not p.signalled][:REPORTED]
 
-        failed = [p for p in self.processes if p.status and not p.signalled][:REPORTED]
-        variable = recorded.VARIABLE.encode()
-        tails = {str(p.spec.rank): self._tails(p.spec.rank) for p in failed}
+    def failures(self) -> FailureDetails:
+        """Return what is known about these without reading any file, by rank."""
+        ranks = [one.spec.rank for one in self.failed()]
         return FailureDetails(
-            tails,
-            {str(p.spec.rank): recorded.read(p.spec.env.get(variable, b"")) for p in failed},
-            {str(p.spec.rank): self._logs.errors(p.spec.rank) for p in failed if self._logs},
-            of_outputs(failed, tails),
+            {str(rank): self._tails(rank) for rank in ranks},
+            {str(rank): ["", ""] for rank in ranks},
+            {str(rank): self._logs.errors(rank) for rank in ranks if self._logs},
+            {},
         )
 
     def _tails(self, rank: int) -> list[str]:

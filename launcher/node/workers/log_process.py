@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import signal
 import socket
 import struct
-from contextlib import suppress
 
 from ...common import system
 from ...common.errors import INTERNAL
@@ -70,21 +68,11 @@ def _become(open_logs: OpenLogs, parent: int, line: socket.socket) -> NoReturn:
         processes.die_with_parent(signal.SIGKILL)
         system.set_wakeup_fd(-1)
         if system.getppid() == parent:
-            _close_all_but(line.fileno())
+            # A session ends when nobody has its streams.
+            processes.close_all_but(line.fileno())
             _serve(open_logs, line)
     finally:
         system.exit_now(INTERNAL)
-
-
-def _close_all_but(kept: int) -> None:
-    """Close what the node launcher has open: a session ends when nobody has its streams."""
-    null = system.open_fd(os.devnull, os.O_RDWR)
-    for fd in (0, 1, 2):
-        system.dup2(null, fd)
-    for fd in map(int, system.listdir("/proc/self/fd")):
-        if fd > 2 and fd != kept:
-            with suppress(OSError):  # the descriptor of /proc/self/fd itself
-                system.close(fd)
 
 
 def _serve(open_logs: OpenLogs, line: socket.socket) -> None:

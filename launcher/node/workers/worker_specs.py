@@ -10,8 +10,8 @@ from .. import hook, leftovers
 from ..binding import apply
 from ..elastic import agent_environment
 from ..hook import variables as hook_variables
+from .file_checks import text
 from .log_files import LogFiles
-from .prepare import text
 from .spawn import MemoryPolicy, WorkerSpec
 
 TYPE_CHECKING = False

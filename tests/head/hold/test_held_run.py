@@ -166,6 +166,21 @@ def test_a_program_that_leaves_before_its_turn_has_a_report_file(
     }
 
 
+def test_a_program_that_does_not_wait_has_a_report_file_if_it_is_refused(
+    hold_of: HoldOf, tmp_path: Path
+) -> None:
+    fake = hold_of("n0").ready()
+    first, second = fake.client(), fake.client()
+    started(fake, first)
+    output = OutputPolicy(report_file=str(tmp_path / "r"))
+    second.run("other", ALL, relay=0, busy="refuse", output=output)
+    refused = second.wait(1)
+    assert (refused["ok"], refused["code"]) == (False, 69)
+    report = json.loads((tmp_path / "r").read_text())
+    assert report == {"job_id": "other", "exit_code": 69, "error": refused["error"]}
+    assert "slots are in use by job" in refused["error"]
+
+
 def test_nothing_is_written_to_streams_of_a_command_that_is_gone(
     hold_of: HoldOf, capfd: pytest.CaptureFixture[str]
 ) -> None:

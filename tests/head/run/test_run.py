@@ -273,7 +273,9 @@ def test_when_a_lost_node_ends_its_workers_itself_is_said(fleet_of: FleetOf) -> 
     run.lose(run.nodes[0], "no power")
     (unseen,) = story(run)["unseen"]
     ends = "the node launcher and its guard there end them within 21 s"
-    assert unseen.startswith(f"may still be running on n0: pids 4000-4001; {ends}; if both")
+    assert unseen.startswith(
+        f"may still be running on n0: pids 4000-4001; {ends} (what is in state D: once its disk"
+    )
 
 
 def test_of_a_node_whose_workers_have_ended_nothing_runs_on(fleet_of: FleetOf) -> None:

@@ -97,7 +97,10 @@ def test_who_runs_where() -> None:
     )
 
 
-ENDS = "the node launcher and its guard there end them within 45 s"
+ENDS = (
+    "the node launcher and its guard there end them within 45 s"
+    " (what is in state D: once its disk or device answers, or by a reboot)"
+)
 OR = "if both are stopped (SIGSTOP), run there"
 
 

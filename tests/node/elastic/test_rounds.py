@@ -203,10 +203,12 @@ def test_workers_have_notice_of_a_change(agents: FakeAgents, tmp_path: Path, not
     played.started()
     assert not (tmp_path / "file").exists()
     played.notice()
+    played.called()
     signals: list[RoundsEvent] = [SignalWorkers(signal.SIGUSR1)]
     assert played.came() == signals * (notice == "SIGUSR1")
     assert (tmp_path / "file").exists() == (notice == "file")
     played.rounds.workers_gone()
+    played.called()
     assert not (tmp_path / "file").exists()
     played.notice()
     assert played.came() == []
@@ -218,6 +220,7 @@ def test_a_notice_that_cannot_be_given_is_told(agents: FakeAgents) -> None:
     played = TorchRounds(agents, notice="no/such/file")
     played.started()
     played.notice()
+    played.called()
     ((name, note),) = played.came()
     assert (name, note["signal"]) == ("NOTE", 0)
     assert note["text"].endswith("no/such/file: no such file or directory")

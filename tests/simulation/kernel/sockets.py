@@ -51,30 +51,6 @@ class PairEnd(Description):
         self.waiting = 0
         self.no_more = self.shut = False
         self.failed = 0
-        self.connecting = self.connected = False
-
-    def connect(self, address: str, port: int) -> None:
-        """Begin to connect: nobody answers on a network that is cut.
-
-        Raises:
-            OSError: the attempt has begun (EINPROGRESS).
-        """
-        kernel = self.host.kernel
-        self.connecting = True
-        there = next((one for one in kernel.hosts.values() if one.address == address), None)
-        if there is not None:
-            seconds = 2 * kernel.network.delay(self.host, there)
-            kernel.at(seconds, lambda: self._answered(there, port))
-        raise error(errno.EINPROGRESS)
-
-    def _answered(self, there: Host, port: int) -> None:
-        network = self.host.kernel.network
-        if network.is_cut(self.host, there) or network.is_cut(there, self.host) or not there.on:
-            return
-        listening = any(one.listening for one in there.ports.get(port, ()))
-        self.failed = 0 if listening else errno.ECONNREFUSED
-        self.connecting, self.connected = False, True
-        self.changed()
 
     def closed(self) -> None:
         """Tell the other end; what was not read is lost."""
