@@ -206,6 +206,8 @@ MISTAKES = [
     (("--console_ranks", "a"), "--console_ranks 'a': expected ranks such as 0,8-15"),
     ((*TWO, "-i", "worker-0,worker-1"), "hosts are joined by @, their slots by commas: 'worker-0"),
     ((*TWO, "-i", "worker-0:0 worker-1:1"), "by commas: 'worker-0:0@worker-1:1'"),
+    (("--include", "localhost:5", "--accelerator=cpu"), "slots only count its workers; for 1 ex"),
+    (("--include", "localhost:1-2", "--accelerator=cpu"), "for 2 expected 0-1, or --num_gpus 2"),
     ((*TWO, "--include", ""), "--include '': names no hosts; leave it out, or list some"),
     (("--host", "n1", "n2"), "n2: no such script; if these are hosts, write --host n1"),
     (("--host", "n1,", "n2", "n3"), "if these are hosts, write --host n1,n2,n3"),

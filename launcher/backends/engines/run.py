@@ -137,7 +137,7 @@ class EngineRun:
         words = set(re.findall(r"[\w.-]+", line))
         for node in nodes:
             if node.host.name in words:
-                cause = causes.explain(255, line, node.host.name)
+                cause = causes.explain(255, line, causes.Attempt(node.host.name))
                 self._emit(SessionEnded(node.rank, cause))
 
     def _look_for_loss(self, line: str) -> None:
