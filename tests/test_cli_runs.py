@@ -227,6 +227,7 @@ MISTAKES = [
     (("--workdir", "nope"), "/nope: no such folder"),
     (("--local_rank", "--use_env"), "--local_rank and --no_local_rank; give one"),
     (("--rdzv_backend", ""), "--rdzv_backend '': expected static, c10d, etcd, etcd-v2 or a plugin"),
+    (("--rdzv_backend", "c10"), "--rdzv_backend c10: torch has no such backend; expected c10d, "),
     (("--rdzv_endpoint", "http://h:1"), "'http://h:1': expected HOST:PORT, with a port from 1 to "),
     (("--local_addr", "a b"), "--local_addr 'a b': expected a host name or an address"),
     (("--host=", "--host", "n2"), "--host: ',n2': an item is empty"),
