@@ -140,7 +140,4 @@ def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seco
     if len(launchers) != 2 or min(launchers) <= 1:
         return text
     guard, launcher = launchers
-    return (
-        f"{text}; the node launcher and its guard there end them within {seconds:.0f} s; if both"
-        f" are stopped (SIGSTOP), run there: kill -KILL {launcher}; kill -CONT {guard}"
-    )
+    return f"{text}; the node ends them within {seconds:.0f} s (guard {guard}, launcher {launcher})"
