@@ -95,15 +95,25 @@ def note(texts: Iterable[str]) -> None:
     from .text import plain
 
     for text in texts:
-        sys.stderr.write(f"dsrun: {plain(text)}\n")
+        _write_own(f"dsrun: {plain(text)}\n")
 
 
 def _refuse(error: DsrunError) -> int:
     from .text import plain
 
     for line in plain(str(error)).split("\n"):
-        sys.stderr.write(f"dsrun: {line}\n")
+        _write_own(f"dsrun: {line}\n")
     return error.exit_code
+
+
+def _write_own(text: str) -> None:
+    """Write lines of dsrun on standard error; on a terminal they break at spaces."""
+    if sys.stderr.isatty():
+        from .wrap import wrapped
+
+        with suppress(OSError):
+            text = wrapped(text, os.get_terminal_size(sys.stderr.fileno()).columns or 80)
+    sys.stderr.write(text)
 
 
 def _bug() -> int:

@@ -351,3 +351,15 @@ def test_a_code_is_a_code_or_a_signal() -> None:
         (0, None, 0),
         (None, "SIGKILL", 137),
     ]
+
+
+def test_what_a_screen_still_shows_is_not_repeated() -> None:
+    ended = report(failures=(failure(stderr="a\nb\n"),))
+    asked: list[list[str]] = []
+
+    def shown(lines: list[str]) -> bool:
+        asked.append(lines)
+        return True
+
+    assert words(ended, shown).split("\n")[1:] == ["  the end of its standard error is above"]
+    assert asked == [["a", "b"]]
