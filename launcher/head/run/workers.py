@@ -47,6 +47,7 @@ class Workers:
         self.place = ""
         self._running: dict[int, Worker] = {}
         self._ended: set[int] = set()
+        self._began: set[str] = set()
         self._timer: Timer | None = None
         self._closed = False
 
@@ -54,10 +55,15 @@ class Workers:
         """Record the workers of a node; ranks that are not on this node are ignored."""
         theirs = node.node.ranks
         now = self._loop.clock()
+        self._began.add(node.name)
         for rank, pid in zip(message.ranks, message.pids, strict=False):
             if rank in theirs:
                 self._running[rank] = Worker(rank, node.name, pid, now)
                 self._ended.discard(rank)
+
+    def began(self, node: RunNode) -> bool:
+        """Return whether a node has started its workers."""
+        return node.name in self._began
 
     def ended(self, message: Exit) -> None:
         """Record the end of a worker."""
