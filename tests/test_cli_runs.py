@@ -202,7 +202,7 @@ MISTAKES = [
     (("--no_python", "./empty"), "/empty: is not executable (chmod +x "),
     (("--no_python", "run.sh"), "run.sh: no such program on PATH; ./run.sh is the one in this"),
     (("--no_python", "./run.sh"), "its interpreter /no/such/shell (first line) does not exist"),
-    (("--log_dir", "empty"), "--log_dir empty: is a file; name a folder"),
+    (("--log_dir", "empty"), "/empty: is a file; name a folder"),
     (("--console_ranks", "a"), "--console_ranks 'a': expected ranks such as 0,8-15"),
     ((*TWO, "-i", "worker-0,worker-1"), "hosts are joined by @, their slots by commas: 'worker-0"),
     ((*TWO, "-i", "worker-0:0 worker-1:1"), "by commas: 'worker-0:0@worker-1:1'"),
