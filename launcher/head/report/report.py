@@ -86,6 +86,7 @@ class Report(NamedTuple):
         began, ended: seconds on the runner's monotonic clock.
         stopped: number of workers that were told to stop because of the cause.
         stop_signal: the signal that stopped the job, 0 for none.
+        stop_reason: what has stopped it, if nobody has sent that signal; else "".
         stop_is_clean: whether to exit with 0 after that signal.
         bound: the bindings of the workers of each host, if --report_bindings was given.
         left: what could not be ended, in words.
@@ -121,6 +122,7 @@ class Report(NamedTuple):
     facts: tuple[tuple[str, Facts], ...] = ()
     done: tuple[tuple[float, int, str], ...] = ()
     unwritten: bool = False
+    stop_reason: str = ""
 
     @property
     def first(self) -> Failure | None:
@@ -183,7 +185,7 @@ def _watched(report: Report, headline: str) -> list[str]:
 def _headline(report: Report) -> list[str]:
     ago = f"after {duration(report.ended - report.began)}"
     if report.stop_signal:
-        name = signal.Signals(report.stop_signal).name
+        name = report.stop_reason or signal.Signals(report.stop_signal).name
         if report.stopped:
             number = counted(report.stopped, "rank")
             return [f"dsrun: stopped by {name} {ago}: {number} told to stop"]

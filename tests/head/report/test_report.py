@@ -164,6 +164,10 @@ dsrun: lost w1 after 10.0 s: gone; 1 other rank failed later
             "dsrun: stopped by SIGTERM after 13.2 s: 8 ranks told to stop",
         ),
         (
+            report(stop_signal=15, stop_reason="dsrun-hold --release", stopped=8),
+            "dsrun: stopped by dsrun-hold --release after 13.2 s: 8 ranks told to stop",
+        ),
+        (
             report(stop_signal=signal.SIGINT, stopped=1, left=("w0: pid 3",)),
             """\
 dsrun: stopped by SIGINT after 13.2 s: 1 rank told to stop
