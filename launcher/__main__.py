@@ -1,5 +1,5 @@
 """`python -m dsrun.launcher`: the command `dsrun`."""
 
-from .runner import start
+from .entry_points import dsrun
 
-start()
+dsrun()

@@ -4,6 +4,14 @@ from __future__ import annotations
 
 import re
 
+from ..common.values import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..specs.host import Host
+
 NO_ROUTE = "no route to it: it is down, a firewall rejects the connection, or its address is wrong"
 
 
@@ -49,11 +57,11 @@ CAUSES: tuple[tuple[str, str], ...] = (
         r"|Connection reset|Connection closed by",
         "its sshd dropped the connection",
     ),
-    (r"python 3\.10 or newer is needed", "its Python is too old"),
-    (r"Permission denied", "no permission to run that Python (--python names another)"),
+    (r"python 3\.10 or newer is needed", "its Python is too old (--python names another)"),
+    (r"Permission denied", "no permission to run PYTHON (--python names another)"),
     (
         r"No such file or directory|not found|Unknown command",
-        "no Python at that path (--python names another)",
+        "no Python at PYTHON (--python names another)",
     ),
 )
 """Patterns of what was printed, and what they mean; the first that matches decides.
@@ -102,27 +110,93 @@ def explain_end(code: int, text: str) -> str:
     return f"its session ended: {lines[-1][:200] if lines else f'exit code {code}'}"
 
 
-def explain(code: int, text: str, host: str = "", what: str = "the node launcher") -> str:
+class Attempt(NamedTuple):
+    """What was to start on a host.
+
+    Attributes:
+        host: the host's name, for the suggested commands.
+        what: that did not start.
+        python: the interpreter that was to run it.
+        user: the user who was to run it, if one was named.
+    """
+
+    host: str = ""
+    what: str = "the node launcher"
+    python: str = ""
+    user: str = ""
+
+
+NODE_LAUNCHER = Attempt()
+
+
+def attempt(host: Host, python: str) -> Attempt:
+    """Return the attempt to start a node launcher with this Python."""
+    return Attempt(host.name, python=python, user=host.user or "")
+
+
+def explain(code: int, text: str, tried: Attempt = NODE_LAUNCHER) -> str:
     """Return why a session was never established.
 
     Args:
         code: exit code of the session's command.
         text: what was printed on either stream.
-        host: its name, for the suggested commands.
-        what: that did not start.
+        tried: what was to start.
     """
     proxied = " UNKNOWN port " in text
     text = PROXIED.sub("", text) if proxied else text
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    last = f" ({lines[-1][:200]})" if lines else ""
+    lines = [line.strip()[:200] for line in text.splitlines() if line.strip()]
     if proxied and lines:
-        return f"its ProxyJump or ProxyCommand failed: {lines[-1][:200]}"
+        return f"its ProxyJump or ProxyCommand failed: {lines[-1]}"
+    last = f" ({lines[-1]})" if lines else ""
+    return _known(code, text, tried, last) or _unknown(code, lines, tried, last)
+
+
+def explain_session(code: int, errors: str, noise: bytes, tried: Attempt, *, answered: bool) -> str:
+    """Return why the session of a node launcher has ended, "" for a normal end.
+
+    Args:
+        code: exit code of the session's command.
+        errors: the end of its standard error.
+        noise: what it has printed before the node launcher answered.
+        tried: what was to start.
+        answered: whether the node launcher has answered.
+    """
+    if answered:
+        return explain_end(code, errors)
+    text = errors or noise.decode("utf-8", "replace")
+    return explain(code, text, tried) if code or (tried.python and text.strip()) else ""
+
+
+def _known(code: int, text: str, tried: Attempt, last: str) -> str:
+    """Return the cause that the table has, or ""."""
     if code in SHELL_CODES:
-        return SHELL_CODES[code] + last
+        return _filled(SHELL_CODES[code], tried) + last
     for pattern, words in CAUSES:
         match = re.search(pattern, text, re.MULTILINE)
         if match:
             cause = words.replace("WHAT", match[1]) if match.re.groups else words
-            cause = re.sub(r"\bHOST\b", host or "HOST", cause)
+            cause = _filled(cause, tried)
             return cause + ("" if "host key" in cause or match.re.groups else last)
-    return f"{what} did not start: exit code {code}{last}"
+    return ""
+
+
+def _filled(words: str, tried: Attempt) -> str:
+    """Return words of the table with the names of host, interpreter and user."""
+    python = tried.python or "that path"
+    place = f"{python} for user {tried.user}" if tried.user else python
+    named = {"HOST": tried.host or "HOST", "PYTHON": place}
+    return re.sub(r"\b(HOST|PYTHON)\b", lambda match: named[match[1]], words)
+
+
+def _unknown(code: int, lines: Sequence[str], tried: Attempt, last: str) -> str:
+    """Return what is seen of an end that the table does not explain.
+
+    A shell, ssh and a Python that has begun end in other ways than a program that is no Python.
+    """
+    if not tried.python or not 0 <= code < min(SHELL_CODES) or "Traceback" in "".join(lines):
+        return f"{tried.what} did not start: exit code {code}{last}"
+    printed = f"it printed {lines[0]!r}" if lines else "it printed nothing"
+    return (
+        f"{tried.python} did not answer as Python 3.10 or newer (--python names another): "
+        f"{printed}, exit code {code}"
+    )

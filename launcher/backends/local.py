@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ..specs.plan import Node
     from .child import Started
     from .events import Emit
+    from .stdio import SessionStream
 
 
 class Local:
@@ -81,9 +82,10 @@ class Local:
             except OSError as error:
                 emit(SessionEnded(node.rank, f"{self._settings.python}: {reason(error)}"))
                 continue
-            child = Child(started, loop, self._on_end(node.rank, emit))
-            self._children[node.rank] = child
-            emit(SessionStarted(node.rank, SessionStream(child.stdout, child.stdin)))
+            stream = SessionStream(started.stdout, started.stdin)
+            on_end = self._on_end(node, stream, emit)
+            self._children[node.rank] = Child(started, loop, on_end)
+            emit(SessionStarted(node.rank, stream))
 
     def close(self) -> None:
         """Do nothing: a node launcher exits when its line closes."""
@@ -91,12 +93,16 @@ class Local:
     def _argv(self) -> list[str]:
         return base.node_argv(self._settings, "--stdio")
 
-    def _on_end(self, rank: int, emit: Emit) -> Callable[[int, str], None]:
+    def _on_end(self, node: Node, stream: SessionStream, emit: Emit) -> Callable[[int, str], None]:
         def ended(code: int, errors: str) -> None:
             from . import causes
             from .events import SessionEnded
 
-            if self._children[rank].code is not None:  # else another one has taken its place
-                emit(SessionEnded(rank, causes.explain_end(code, errors)))
+            if self._children[node.rank].code is None:
+                return  # another one has taken its place
+            tried = causes.attempt(node.host, self._settings.python)
+            noise, answered = stream.noise, stream.answered
+            cause = causes.explain_session(code, errors, noise, tried, answered=answered)
+            emit(SessionEnded(node.rank, cause))
 
         return ended

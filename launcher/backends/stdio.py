@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from ..control import frames
 from ..control.stream import FrameStream, StreamClosed
 
@@ -39,6 +41,14 @@ class SessionStream(FrameStream):
             return []
         self.answered, self.noise = True, before
         return super().decode(after)
+
+    def close(self) -> None:
+        """Close both descriptors, after a look at what a session that has not answered printed."""
+        if not self.answered and self.read_fd >= 0:
+            with suppress(OSError):
+                self.noise += self._read()
+                self.answered = frames.MAGIC in self.noise
+        super().close()
 
     def _look_for_question(self) -> None:
         """Send dsrun, once, if the other end asks for it."""

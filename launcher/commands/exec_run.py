@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from ..cli.tool_parser import ToolCommand
     from ..head.exec.results import HostResult
+    from .exec_tasks import Task
 
 ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 """Signals that end the command everywhere."""
@@ -51,11 +52,19 @@ def execute(command: ToolCommand) -> int:
             execution.run(task.command)
             if finish is not None:
                 finish()
+            _tell(task, execution)
     finally:
         console.close()
     for number in ENDS:
         signal.signal(number, signal.SIG_DFL)
     return _show(command, [*execution.results.values()], execution.signal)
+
+
+def _tell(task: Task, execution: Execution) -> None:
+    """Say what was copied, as far as it went well."""
+    well = sum(not result.exit_code for result in execution.results.values())
+    if task.done is not None and well:
+        execution.console.log(task.done(well))
 
 
 def _handle_signals(loop: Loop, execution: Execution) -> None:

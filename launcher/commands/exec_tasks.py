@@ -7,6 +7,7 @@ from functools import partial
 
 from ..common.errors import UsageError
 from ..common.values import NamedTuple
+from ..common.wording import counted
 from ..head.exec.events import Command
 from ..head.exec.feed import from_blocks, from_descriptor
 
@@ -33,11 +34,13 @@ class Task(NamedTuple):
         feed: makes the source of its input; None for none.
         receive: makes others than the results take the output, and returns what to call at the
             end; None if the results keep it.
+        done: returns what to tell about so many hosts where it went well; None for nothing.
     """
 
     command: Command
     feed: Callable[[Loop, Transport], Feed] | None = None
     receive: Receive | None = None
+    done: Callable[[int], str] | None = None
 
 
 def task_of(command: ToolCommand, hosts: Sequence[str]) -> Task:
@@ -89,8 +92,14 @@ def _copy(command: ToolCommand, hosts: Sequence[str]) -> Task:
 
     folder, files = archive.plan(command.rest, command.own["to"])
     argv = archive.extract_argv(folder, files)
-    blocks = archive.blocks(files)
-    return Task(Command(argv, "", frozenset(hosts)), partial(from_blocks, blocks=blocks))
+    copied: list[None] = []
+    blocks = archive.blocks(files, lambda: copied.append(None))
+
+    def done(hosts: int) -> str:
+        return f"copied {counted(len(copied), 'file')} to {counted(hosts, 'host')}"
+
+    command_there = Command(argv, "", frozenset(hosts))
+    return Task(command_there, partial(from_blocks, blocks=blocks), done=done)
 
 
 def _fetch(command: ToolCommand, hosts: Sequence[str]) -> Task:
@@ -98,12 +107,18 @@ def _fetch(command: ToolCommand, hosts: Sequence[str]) -> Task:
 
     folder = command.own["to"] or "."
     names = fetch.names(command.rest)
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UsageError(f"--to {folder}: is not a folder")
+    archives: list[fetch.Fetched] = []
 
     def receive(execution: Execution) -> Finish:
         fetched = fetch.Fetched(folder, names, hosts, execution.console.log)
+        archives.append(fetched)
         execution.receive(fetched.receivers)
         return lambda: fetched.finish(execution.results)
 
-    if os.path.exists(folder) and not os.path.isdir(folder):
-        raise UsageError(f"--to {folder}: is not a folder")
-    return Task(Command(fetch.pack_argv(command.rest)), receive=receive)
+    def done(well: int) -> str:
+        files = counted(sum(one.files for one in archives), "file")
+        return f"fetched {files} from {counted(well, 'host')} into {os.path.join(folder, 'HOST')}"
+
+    return Task(Command(fetch.pack_argv(command.rest)), receive=receive, done=done)

@@ -72,7 +72,7 @@ def _hold(command: ToolCommand) -> int:
         return serve(spec, line)
     from ..common.detach import detached
 
-    return detached(lambda parent: serve(spec, line, parent))
+    return detached(lambda parent: serve(spec, local.take_over(line), parent))
 
 
 def _check_allocation(options: Options) -> None:

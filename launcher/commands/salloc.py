@@ -11,6 +11,7 @@ import sys
 from ..backends import allocates
 from ..common.errors import UsageError, reason
 from ..common.tell import tell
+from ..common.text import plain
 from ..planning.elastic import bounds
 from ..planning.environment import travel
 from ..planning.hosts import by_rank, chosen_hosts, number_of_gpus
@@ -77,6 +78,7 @@ def run(argv: list[str], options: Options) -> NoReturn:
     Raises:
         UsageError: salloc cannot be started.
     """
+    _check_slurm(argv[0])
     if not options.quiet and options.log_level not in SILENT:
         request = shlex.join(["salloc", *argv[1 : argv.index(sys.executable)]])
         tell(f"waiting for an allocation: {request}")
@@ -86,6 +88,34 @@ def run(argv: list[str], options: Options) -> NoReturn:
         os.execv(argv[0], argv)
     except OSError as error:
         raise UsageError(f"{argv[0]}: {reason(error)}") from None
+
+
+def _check_slurm(salloc: str) -> None:
+    """Ask Slurm whether it runs: salloc's own words do not say what to do.
+
+    Raises:
+        UsageError: it does not.
+    """
+    scontrol = os.path.join(os.path.dirname(salloc), "scontrol")
+    if not os.access(scontrol, os.X_OK):
+        return
+    import subprocess
+
+    try:
+        pinged = subprocess.run(
+            [scontrol, "ping"], capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError:
+        return
+    text = f"{pinged.stdout}\n{pinged.stderr}"
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    said = plain(lines[-1]) if lines else "no reason"
+    # Old versions exit with 0, too.
+    if pinged.returncode or ("DOWN" in text and "UP" not in text):
+        raise UsageError(
+            f"--launcher slurm: Slurm does not answer, so there is no allocation now: {said};"
+            " see `scontrol ping`, or name hosts with --hostfile and another --launcher"
+        )
 
 
 def _tool(path: str) -> str:

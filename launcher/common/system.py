@@ -58,6 +58,7 @@ geteuid = os.geteuid
 getgid = os.getgid
 setsid = os.setsid
 chdir = os.chdir
+getcwd = os.getcwd
 kill = os.kill
 killpg = os.killpg
 waitpid = os.waitpid

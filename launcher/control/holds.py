@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from ..common.errors import DsrunError, UsageError
+from ..common.errors import DsrunError, NodeError, UsageError
 from ..common.tell import tell
 from . import local
 from .local_client import connect, running
@@ -28,13 +28,20 @@ def find(name: str, option: str = "--on") -> LocalClient:
 
     Raises:
         UsageError: there is none with that name; `option` gave it.
+        NodeError: its process is stopped, so that it cannot answer.
     """
-    client = _newest() if name == LAST else connect(local.HOLD, name)
+    client = _newest(option) if name == LAST else connect(local.HOLD, name)
     if client is None:
         names = ", ".join(running(local.HOLD))
         start = "; start one: dsrun-hold" if option == "--on" else ""
         known = f"running: {names}" if names else f"none is running{start}"
         raise UsageError(f"{option} {name}: no such hold on this machine; {known}")
+    if _is_stopped(client.pid):
+        with client:
+            raise NodeError(
+                f"{option} {name}: the hold does not answer: its process {client.pid} is stopped;"
+                f" kill -CONT {client.pid} continues it"
+            )
     return client
 
 
@@ -50,10 +57,21 @@ def ask(client: LocalClient, request: Message) -> Message:
     return client.answer(number)
 
 
-def _newest() -> LocalClient | None:
-    began = {name: since for name in running(local.HOLD) if (since := _since(name))}
-    newest = max(began, key=began.__getitem__, default="")
-    return connect(local.HOLD, newest)
+def _newest(option: str) -> LocalClient | None:
+    names = running(local.HOLD)
+    began = {name: since for name in names if (since := _since(name))}
+    if names and not began:
+        return find(names[-1], option)
+    return connect(local.HOLD, max(began, key=began.__getitem__, default=""))
+
+
+def _is_stopped(pid: int) -> bool:
+    """Return whether a process is stopped by SIGSTOP or Ctrl-Z (proc(5))."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b") ")[2][:1] == b"T"
+    except OSError:
+        return False
 
 
 def _since(name: str) -> float:
@@ -62,5 +80,7 @@ def _since(name: str) -> float:
     if client is None:
         return 0.0
     with client, suppress(DsrunError, TypeError, ValueError):
+        if _is_stopped(client.pid):
+            return 0.0
         return float(client.ask({"do": "status"}, seconds=PATIENCE)["since"])
     return 0.0

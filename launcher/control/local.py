@@ -58,13 +58,28 @@ def is_name(text: str) -> bool:
 
 
 def trusted(line: socket) -> bool:
-    """Return whether the other end belongs to this user or root (SO_PEERCRED of unix(7)).
+    """Return whether the other end belongs to this user or root.
+
+    Raises:
+        OSError: the socket is not connected.
+    """
+    return _peer(line)[1] in {0, system.getuid()}
+
+
+def pid_behind(line: socket) -> int:
+    """Return the process at the other end, as far as it has a pid here; else 0."""
+    return _peer(line)[0]
+
+
+def _peer(line: socket) -> tuple[int, int, int]:
+    """Return pid, uid and gid of the other end (SO_PEERCRED of unix(7)).
 
     Raises:
         OSError: the socket is not connected.
     """
     credentials = line.getsockopt(SOL_SOCKET, SO_PEERCRED, _CREDENTIALS.size)
-    return _CREDENTIALS.unpack(credentials)[1] in {0, system.getuid()}
+    pid, uid, gid = _CREDENTIALS.unpack(credentials)
+    return pid, uid, gid
 
 
 def listener(kind: str, name: str) -> socket:
@@ -82,6 +97,12 @@ def listener(kind: str, name: str) -> socket:
         made.close()
         raise
     return made
+
+
+def take_over(line: socket) -> socket:
+    """Let this process, a fork of the one that made it, be what callers see behind a listener."""
+    line.listen(BACKLOG)
+    return line
 
 
 class LocalStream(FrameStream):

@@ -61,10 +61,15 @@ class Arrived(NamedTuple):
 
 
 class LocalClient:
-    """A connection to a runner or a hold; blocking, except for `receive`."""
+    """A connection to a runner or a hold; blocking, except for `receive`.
+
+    Attributes:
+        pid: of the process at the other end; 0 if it has none here.
+    """
 
     def __init__(self, line: socket) -> None:
         """Take over a connected socket."""
+        self.pid = local.pid_behind(line)
         self._line = local.LocalStream(line)
         self._arrived: list[Arrived] = []
         self._count = 0

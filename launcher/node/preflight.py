@@ -72,5 +72,8 @@ def _executable_problem(script: bytes, workdir: bytes, path: bytes) -> str:
     if "" in faults:
         return ""
     if not existing:
-        return f"no such program: {os.fsdecode(script)} (--no_python runs an executable file)"
+        name = os.fsdecode(script)
+        if b"/" in script:
+            return f"no such program: {name} (--no_python runs an executable file)"
+        return f"no such program: {name} is not on its PATH; give a path"
     return f"--no_python {existing[0]}: {faults[0]}"

@@ -82,4 +82,4 @@ def _check_log_dir(spec: JobSpec) -> None:
     log_dir = spec.output.log_dir
     folder = os.path.join(spec.workdir, log_dir)
     if log_dir and os.path.exists(folder) and not os.path.isdir(folder):
-        raise UsageError(f"--log_dir {log_dir}: is a file; name a folder")
+        raise UsageError(f"--log_dir {folder}: is a file; name a folder")

@@ -2,7 +2,7 @@
 
 `--rdzv_backend static` means dsrun itself. With any other backend the same command runs on every
 node, each dsrun starts the workers of its own machine, and torch's agent there meets those on the
-other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`). Pure.
+other nodes, which may be torchrun's (torch 2.13, `torch/distributed/run.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from ..backends import BACKENDS, LOCAL
 from ..common.errors import UsageError, conflict
 from ..specs.rendezvous import Rendezvous
+from . import rendezvous_backend
 from .elastic import bounds, elastic_agent
 from .launcher import is_auto
 
@@ -63,6 +64,7 @@ def apply(command: Command) -> Command:
     if options.rdzv_backend == OWN:
         waits = {} if "start_timeout" in command.given else _start_timeout(conf)
         return command._replace(options=options.changed(**waits, **_master(options)))
+    rendezvous_backend.check(options)
     _check(options)
     _check_endpoint(options)
     return command._replace(

@@ -27,7 +27,7 @@ def choose(source: Source, filters: HostFilter) -> list[Host]:
     hosts, alone = source.hosts, is_alone(source.hosts)
     if filters.exclude and alone and hosts[0].slots is None:
         hosts = [_counted(hosts[0], filters.accelerator)]
-    return select(
+    chosen = select(
         hosts,
         include=filters.include,
         exclude=filters.exclude,
@@ -37,6 +37,9 @@ def choose(source: Source, filters: HostFilter) -> list[Host]:
         # DeepSpeed's users write `localhost` for the only machine.
         aliases=names_here() if alone else (),
     )
+    if filters.include and alone and hosts[0].slots is None:
+        _check_count(chosen[0], filters.accelerator)
+    return chosen
 
 
 def read_update(updates: HostUpdates, text: bytes) -> list[Host]:
@@ -57,14 +60,39 @@ def is_alone(hosts: Sequence[Host]) -> bool:
 
 def _counted(host: Host, accelerator: str | None) -> Host:
     """Return this machine with its devices counted, so that some can be excluded."""
+    devices = _devices(accelerator)
+    return host._replace(slots=tuple(range(devices))) if devices else host
+
+
+def _check_count(host: Host, accelerator: str | None) -> None:
+    """Check the slots that --include names on this machine: without devices they are a count.
+
+    Raises:
+        UsageError: they are not those of a number of workers.
+    """
+    slots = host.slots or ()
+    wrong = [slot for slot in slots if slot not in range(len(slots))]
+    if wrong and not _devices(accelerator):
+        last = f"0-{len(slots) - 1}" if len(slots) > 1 else "0"
+        raise UsageError(
+            f"--include: no slot {wrong[0]} on {host.name!r}: it has no devices, so slots only "
+            f"count its workers; for {len(slots)} expected {last}, or --num_gpus {len(slots)}"
+        )
+
+
+def _devices(accelerator: str | None) -> int:
+    """Return how many devices this machine has.
+
+    Raises:
+        UsageError: they cannot be told.
+    """
     from ...accelerator import detect
 
     try:
         environ = {**os.environ, **detect.named(accelerator, "--accelerator")}
-        devices = detect.visible(detect.detect(environ), environ)
+        return len(detect.visible(detect.detect(environ), environ))
     except ValueError as error:
         raise UsageError(str(error)) from None
-    return host._replace(slots=tuple(range(len(devices)))) if devices else host
 
 
 def select(

@@ -177,43 +177,71 @@ Connection to 10.0.0.1 port 22 timed out
         (
             1,
             "python 3.10 or newer is needed, this is 3.6.15 (default)",
-            "its Python is too old (python 3.10 or newer is needed, this is 3.6.15 (default))",
+            "its Python is too old (--python names another)"
+            " (python 3.10 or newer is needed, this is 3.6.15 (default))",
         ),
         (
             127,
             "bash: line 1: exec: /opt/py: not found",
-            "no Python at that path (--python names another)"
+            "no Python at /opt/py (--python names another)"
             " (bash: line 1: exec: /opt/py: not found)",
         ),
-        (127, "", "no Python at that path (--python names another)"),
+        (127, "", "no Python at /opt/py (--python names another)"),
         (
             126,
             "bash: line 1: /etc/passwd: Permission denied",
-            "no permission to run that Python (--python names another)"
+            "no permission to run /opt/py (--python names another)"
             " (bash: line 1: /etc/passwd: Permission denied)",
         ),
         (
             1,
             "/opt/py: Command not found.",
-            "no Python at that path (--python names another) (/opt/py: Command not found.)",
+            "no Python at /opt/py (--python names another) (/opt/py: Command not found.)",
         ),
         (
             255,
             "nonsense\n\n  last words  \n",
             "the node launcher did not start: exit code 255 (last words)",
         ),
-        (3, "", "the node launcher did not start: exit code 3"),
-        (3, "x" * 300, f"the node launcher did not start: exit code 3 ({'x' * 200})"),
+        (-9, "", "the node launcher did not start: exit code -9"),
+        (137, "x" * 300, f"the node launcher did not start: exit code 137 ({'x' * 200})"),
+        (
+            1,
+            "Traceback (most recent call last):\nOSError: [Errno 5]\n",
+            "the node launcher did not start: exit code 1 (OSError: [Errno 5])",
+        ),
+        (
+            2,
+            "ls: invalid option -- 'E'\nTry 'ls --help'\n",
+            "/opt/py did not answer as Python 3.10 or newer (--python names another):"
+            """ it printed "ls: invalid option -- 'E'", exit code 2""",
+        ),
+        (
+            1,
+            "",
+            "/opt/py did not answer as Python 3.10 or newer (--python names another):"
+            " it printed nothing, exit code 1",
+        ),
     ],
 )
 def test_causes(code: int, text: str, cause: str) -> None:
-    assert causes.explain(code, text, "w1") == cause
+    assert causes.explain(code, text, causes.Attempt("w1", python="/opt/py")) == cause
     assert "\n" not in cause
 
 
 def test_the_host_is_put_in_as_it_is_written() -> None:
-    assert r"ssh-keyscan a\1b |" in causes.explain(255, "Host key verification failed.", r"a\\1b")
+    host = causes.Attempt(r"a\1b")
+    assert r"ssh-keyscan a\1b |" in causes.explain(255, "Host key verification failed.", host)
     assert "ssh-keyscan HOST |" in causes.explain(255, "Host key verification failed.")
+
+
+def test_a_python_that_is_missing_for_the_user_who_was_named() -> None:
+    bob = causes.attempt(Host("w1", user="bob"), "/opt/py")
+    assert causes.explain(127, "", bob) == (
+        "no Python at /opt/py for user bob (--python names another)"
+    )
+    command = causes.Attempt("w1", "the command")
+    assert causes.explain(3, "", command) == "the command did not start: exit code 3"
 
 
 @pytest.mark.parametrize(

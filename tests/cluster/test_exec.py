@@ -74,6 +74,8 @@ def odd_files(folder: Path) -> bytes:
     (folder / "d" / "it's").mkdir(parents=True)
     (folder / "d" / "it's" / "-a\nb \udcff").write_bytes(data)
     (folder / "d" / "link").symlink_to("it's/-a\nb \udcff")
+    (folder / "d" / "blocks").write_bytes(bytes(1024))
+    (folder / "d" / "empty").touch()
     return data
 
 
@@ -81,14 +83,18 @@ def copy_and_fetch(execute: Exec, *where: str) -> None:
     """Copy files to hosts, look at them there, and fetch them again."""
     data = odd_files(execute.folder)
     done = execute(*where, "--copy", "d", "--to", "/tmp/exec/to")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "dsrun: copied 3 files to 4 hosts\n"
     done = execute(*where, "--fetch", "/tmp/exec/to/d", "--to", "back")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == "dsrun: fetched 16 files from 4 hosts into back/HOST\n"
     back = execute.folder / "back"
     assert {path.name for path in back.iterdir()} == {"n1", "n2", "n3", "n4"}
     for host in back.iterdir():
         for name in ("it's/-a\nb \udcff", "link"):
             assert (host / "d" / name).read_bytes() == data
+        assert (host / "d" / "blocks").read_bytes() == bytes(1024)
+        assert (host / "d" / "empty").read_bytes() == b""
     assert execute(*where, "rm", "-r", "/tmp/exec").returncode == 0
 
 

@@ -64,7 +64,7 @@ def test_a_python_that_is_none(dsrun: Dsrun, tmp_path: Path, launcher: str) -> N
     text.chmod(0o644)
     found = causes(dsrun(*on("n1", launcher), "--python", str(text), path))
     assert str(text) in found["n1"]
-    assert "no permission to run that Python" in found["n1"]
+    assert f"no permission to run {text} (--python" in found["n1"]
 
 
 @remote

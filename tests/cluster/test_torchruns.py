@@ -15,7 +15,7 @@ from ..support.limits import HANG, NEVER, wait_for
 from ..support.needs import need, need_modules
 from .command import COMMAND, Running
 from .machines import first_descendant, kill_child
-from .reaching import LOST, UNUSABLE, find, gone, workers
+from .reaching import LOST, UNUSABLE, USAGE, find, gone, workers
 from .scripts import TRACEBACK
 
 if TYPE_CHECKING:
@@ -385,7 +385,7 @@ def test_etcd(etcd: str, cluster: Cluster, tmp_path: Path, backend: str) -> None
 
 
 REFUSALS = {
-    "--rdzv_backend daffodil": (UNUSABLE, "'daffodil' is not registered"),
+    "--rdzv_backend daffodil": (USAGE, "torch has no such backend; expected c10d"),
     "--rdzv_backend wilted": (UNUSABLE, "wilted: module 'daisies' has no attribute 'gone'"),
     "--rdzv_backend c10d --rdzv_endpoint n1:x": (UNUSABLE, "The port number of the rendezvous"),
     "--rdzv_backend etcd": (UNUSABLE, r"it comes with the package python-etcd\)"),

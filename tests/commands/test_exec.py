@@ -108,9 +108,12 @@ def test_standard_input_goes_to_all_to_one_or_to_none(dsrun_exec: Exec) -> None:
 def test_files_go_there_and_back(dsrun_exec: Exec) -> None:
     (dsrun_exec.folder / "odd\nname").write_bytes(b"\0\xff" * 300_000)
     to = str(dsrun_exec.folder / "there")
-    assert dsrun_exec("--host", "n1", "--copy", "odd\nname", "--to", to) == (0, "", "")
+    copied = "dsrun: copied 1 file to 1 host\n"
+    assert dsrun_exec("--host", "n1", "--copy", "odd\nname", "--to", to) == (0, "", copied)
     back = ("-H", "hosts", "--fetch", f"{to}/odd\nname", "--to", "back")
-    assert dsrun_exec(*back) == (0, "", "")
+    fetched_all = "dsrun: fetched 3 files from 3 hosts into back/HOST\n"
+    assert dsrun_exec(*back) == (0, "", fetched_all)
+    assert dsrun_exec("-q", *back) == (0, "", "")
     for host in ("n1", "n2", "localhost"):
         fetched = dsrun_exec.folder / "back" / host / "odd\nname"
         assert fetched.read_bytes() == b"\0\xff" * 300_000

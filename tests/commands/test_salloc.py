@@ -133,3 +133,20 @@ def test_a_dry_run_shows_the_command() -> None:
     assert schemas.faults("dry_run", {**told, "more": 1}) != []
     (run,) = told["commands"]
     assert run["argv"] == argv
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("echo 'Slurmctld(primary) at n0 is DOWN'; exit 1", "Slurmctld(primary) at n0 is DOWN"),
+        ("echo 'Slurmctld(primary) at n0 is DOWN'", "Slurmctld(primary) at n0 is DOWN"),
+        ("echo 'error: dns' >&2; echo 'fatal: no config' >&2; exit 1", "fatal: no config"),
+    ],
+)
+def test_a_slurm_that_is_down_is_told_before_salloc_runs(tool: str, answer: str, said: str) -> None:
+    scontrol = Path(tool) / "scontrol"
+    scontrol.write_text(f'#!/bin/sh\n[ "$*" = ping ] || exit 9\n{answer}\n')
+    scontrol.chmod(0o755)
+    with pytest.raises(UsageError) as caught:
+        salloc.run([f"{tool}/salloc", sys.executable], Options(quiet=True))
+    assert f": Slurm does not answer, so there is no allocation now: {said}; " in str(caught.value)

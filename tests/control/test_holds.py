@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.common.errors import UsageError
+from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.common.readiness import READ, ready
 from dsrun.launcher.control import holds, local, local_client
 
@@ -17,6 +19,8 @@ from ..support.local_control import new_name, serving
 from ..support.own_names import own_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dsrun.launcher.head.local.server import Caller, Verb
 
 __all__ = ["own_names"]
@@ -89,3 +93,29 @@ def test_those_that_run_are_named() -> None:
         name = new_name()
         with pytest.raises(UsageError, match=rf"--x {name}: .*running: .*{served.name}"):
             holds.find(name, "--x")
+
+
+@pytest.fixture
+def stopped() -> Iterator[str]:
+    """The name of a hold whose process is stopped, as by SIGSTOP."""
+    name = new_name()
+    line = local.listener(local.HOLD, name)
+    pid = os.fork()
+    if pid == 0:
+        local.take_over(line)
+        os.kill(os.getpid(), signal.SIGSTOP)
+        os._exit(0)
+    os.waitpid(pid, os.WUNTRACED)
+    line.close()
+    yield name
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+@pytest.mark.usefixtures("own_names")
+def test_one_that_is_stopped_is_named_with_its_process(stopped: str) -> None:
+    for name in (stopped, "last"):
+        with pytest.raises(
+            NodeError, match=r"--on \S+: the hold does not answer: its process \d+ is"
+        ):
+            holds.find(name)

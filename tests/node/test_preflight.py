@@ -45,7 +45,12 @@ PYTHON = os.fsencode(sys.executable)
         (
             Program("run", no_python=True),
             b"",
-            "no such program: run (--no_python runs an executable file)",
+            "no such program: run is not on its PATH; give a path",
+        ),
+        (
+            Program("./gone", no_python=True),
+            b"",
+            "no such program: ./gone (--no_python runs an executable file)",
         ),
         (
             Program("./here.py", no_python=True),

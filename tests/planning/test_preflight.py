@@ -88,7 +88,7 @@ def test_folders_and_files_beside_the_script(folder: Path) -> None:
     problems = {
         "--workdir /nowhere: no such folder": usual._replace(workdir="/nowhere"),
         "--venv_script /no: no such file": usual._replace(workers=WorkerPolicy("/no")),
-        "--log_dir env: is a file; name a folder": usual._replace(
+        f"--log_dir {folder}/env: is a file; name a folder": usual._replace(
             output=OutputPolicy(log_dir="env")
         ),
     }

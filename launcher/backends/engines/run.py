@@ -142,7 +142,7 @@ class EngineRun:
         words = set(re.findall(r"[\w.-]+", line))
         for node in nodes:
             if node.host.name in words:
-                cause = causes.explain(255, self._reason(line), node.host.name)
+                cause = causes.explain(255, self._reason(line), causes.Attempt(node.host.name))
                 self._emit(SessionEnded(node.rank, cause))
 
     def _reason(self, line: str) -> str:

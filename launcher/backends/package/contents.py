@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 LEFT_OUT = frozenset(
     {
         "accelerator/training",
-        *(f"launcher/{name}" for name in ("__main__.py", "runner.py", "api", "cli", "commands")),
+        *(
+            f"launcher/{name}"
+            for name in ("__main__.py", "entry_points.py", "runner.py", "api", "cli", "commands")
+        ),
         "launcher/toplevel",
         *(f"launcher/{name}" for name in ("head", "planning", "backends/engines", "backends/ssh")),
     }

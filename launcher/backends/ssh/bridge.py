@@ -32,12 +32,26 @@ class Bridge:
     """
 
     def __init__(
-        self, sessions: SshSessions, host: Host, command: str, explain: Callable[[str], None]
+        self,
+        sessions: SshSessions,
+        host: Host,
+        command: str,
+        explain: Callable[[str], None],
+        python: str = "",
     ) -> None:
-        """Prepare it; `explain` is called with tracebacks of unexpected errors."""
+        """Prepare it.
+
+        Args:
+            sessions: opens the session.
+            host: where the command runs.
+            command: starts a node launcher.
+            explain: called with tracebacks of unexpected errors.
+            python: the interpreter that the command runs.
+        """
         self._sessions = sessions
         self._host = host
         self._command = command
+        self._tried = causes.attempt(host, python)
         self._explain = explain
         ours, self._socket = socket.socketpair()
         self.fd = ours.detach()
@@ -64,10 +78,7 @@ class Bridge:
             self._explain(f"{self._host.name}: {traceback.format_exc()}")
             return f"the ssh session failed: {plain(str(error) or type(error).__name__)}"
         errors = self._errors.decode("utf-8", "replace")
-        if self._answered:
-            return causes.explain_end(code, errors)
-        text = errors or self._out.decode("utf-8", "replace")
-        return causes.explain(code, text, self._host.name) if code else ""
+        return causes.explain_session(code, errors, self._out, self._tried, answered=self._answered)
 
     def close(self) -> None:
         """End the session from the loop's side; the thread then ends by itself."""

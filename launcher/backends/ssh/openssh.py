@@ -109,6 +109,11 @@ class OpenSSH:
         if former is not None:
             former.send_signal(signal.SIGTERM)
 
+    def _cause(self, code: int, errors: str, stream: SessionStream, node: Node) -> str:
+        tried = causes.attempt(node.host, self._settings.python)
+        noise, answered = stream.noise, stream.answered
+        return causes.explain_session(code, errors, noise, tried, answered=answered)
+
     def _start(self, node: Node, loop: Loop, emit: Emit, tries: Retries) -> None:
         def on_end(code: int, errors: str) -> None:
             if self._children.get(node.rank) is not child:
@@ -116,7 +121,7 @@ class OpenSSH:
             if code == 255 and causes.is_transient(errors) and tries.left():
                 loop.call_later(tries.pause(), lambda: self._start(node, loop, emit, tries))
             else:
-                emit(SessionEnded(node.rank, _cause(code, errors, stream, node)))
+                emit(SessionEnded(node.rank, self._cause(code, errors, stream, node)))
 
         def on_errors(data: bytes) -> None:
             key = causes.accepted_key(data.decode("utf-8", "replace"))
@@ -137,14 +142,6 @@ class OpenSSH:
 
 def _hosts(nodes: Sequence[Node]) -> list[Host]:
     return [node.host for node in nodes]
-
-
-def _cause(code: int, errors: str, stream: SessionStream, node: Node) -> str:
-    """Return why a session has ended, "" for a normal end."""
-    if stream.answered:
-        return causes.explain_end(code, errors)
-    text = errors or stream.noise.decode("utf-8", "replace")
-    return causes.explain(code, text, node.host.name) if code else ""
 
 
 def _options(settings: BackendSettings) -> list[str]:

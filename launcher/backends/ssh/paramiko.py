@@ -82,7 +82,7 @@ class Ssh:
         command = base.shell_line(base.remote_argv(self._settings, "--stdio"))
         threading.stack_size(STACK)
         for node in nodes:
-            bridge = Bridge(sessions, node.host, command, explain)
+            bridge = Bridge(sessions, node.host, command, explain, self._settings.python)
             self._end_former(node.rank)
             self._bridges[node.rank] = bridge
             emit(SessionStarted(node.rank, SessionStream(bridge.fd, bridge.write_fd)))

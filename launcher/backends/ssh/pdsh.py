@@ -45,6 +45,11 @@ class Pdsh:
         self._runs: list[_Run] = []
         self._closed = False
 
+    @property
+    def python(self) -> str:
+        """The interpreter of the node launchers."""
+        return self._settings.python
+
     def problem(self, nodes: Sequence[Node]) -> str:
         """Return why it cannot start these nodes, or ""."""
         if shutil.which("pdsh") is None:
@@ -207,7 +212,7 @@ class _Run:
             self._dropped.append(node)
             return
         del self._open[node.rank]
-        cause = causes.explain(code, printed, node.host.name)
+        cause = causes.explain(code, printed, causes.attempt(node.host, self._pdsh.python))
         self._start.emit(SessionEnded(node.rank, cause))
 
     def _try_again(self) -> None:

@@ -57,7 +57,8 @@ def explanation(report: Report) -> Explanation | None:
     if not report.exit_code:
         return None
     if report.stop_signal or report.broken_pipe:
-        return Explanation(ENDED if report.stop_signal in FROM_SCHEDULERS else Verdict())
+        scheduler = report.stop_signal in FROM_SCHEDULERS and not report.stop_reason
+        return Explanation(ENDED if scheduler else Verdict())
     cause = report.cause
     if isinstance(cause, Loss):
         return Explanation(_of_loss(cause)._replace(sentence=plain(cause.reason)))

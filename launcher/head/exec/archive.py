@@ -11,7 +11,7 @@ from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 BLOCK = 1 << 18
 """Bytes of a file read at a time."""
@@ -72,30 +72,37 @@ def _identity(path: str) -> str:
     return f"{status.st_ino} {int(status.st_ctime)} {status.st_size}"
 
 
-def blocks(files: Sequence[Copied]) -> Iterator[bytes]:
-    """Yield the archive.
+def _nothing() -> None:
+    """Do nothing."""
+
+
+def blocks(files: Sequence[Copied], on_file: Callable[[], None] = _nothing) -> Iterator[bytes]:
+    """Yield the archive; `on_file` is called for each file that is in it.
 
     Raises:
         UsageError: a file cannot be read.
     """
     for file in files:
-        yield from _tree(file.path, file.name, follow=True)
+        yield from _tree(file.path, file.name, on_file, follow=True)
     yield bytes(2 * tarfile.BLOCKSIZE)
 
 
-def _tree(path: str, name: str, *, follow: bool = False) -> Iterator[bytes]:
+def _tree(
+    path: str, name: str, on_file: Callable[[], None], *, follow: bool = False
+) -> Iterator[bytes]:
     """Yield a file, or a folder with everything in it; links in it stay links."""
     try:
         status = os.stat(path) if follow else os.lstat(path)
         if stat.S_ISREG(status.st_mode):
             yield from _file(path, name)
+            on_file()
             return
         yield _header(path, name, status)
         names = sorted(os.listdir(path)) if stat.S_ISDIR(status.st_mode) else []
     except OSError as error:
         raise UsageError(f"--copy {path}: {reason(error)}") from None
     for one in names:
-        yield from _tree(os.path.join(path, one), f"{name}/{one}")
+        yield from _tree(os.path.join(path, one), f"{name}/{one}", on_file)
 
 
 def _file(path: str, name: str) -> Iterator[bytes]:

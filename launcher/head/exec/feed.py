@@ -85,8 +85,9 @@ def from_descriptor(loop: Loop, transport: Transport, fd: int) -> Feed:
 
 
 def from_blocks(loop: Loop, transport: Transport, blocks: Iterator[bytes]) -> Feed:
-    """Return the feed of something that is made as it is sent."""
-    return Feed(loop, transport, lambda: next(blocks, b""))
+    """Return the feed of something that is made as it is sent; an empty block is not its end."""
+    full = filter(None, blocks)
+    return Feed(loop, transport, lambda: next(full, b""))
 
 
 def _nothing() -> None:

@@ -18,8 +18,9 @@ FAILED = 1
 """The exit code of a host whose files could not all be written here."""
 
 PACK = (
-    'c=0; while [ $# -gt 0 ]; do tar -chf - --hard-dereference -C "$1" -- "./$2" || c=$?; shift 2;'
-    " done; exit $c"
+    'c=0; while [ $# -gt 0 ]; do if [ -e "$1/$2" ]; then'
+    ' tar -chf - --hard-dereference -C "$1" -- "./$2" || c=$?;'
+    ' else printf "no such file or folder: %s\\n" "$1/$2" >&2; c=2; fi; shift 2; done; exit $c'
 )
 """Runs on each host: writes an archive for each file; links are followed, as scp does."""
 
@@ -62,6 +63,11 @@ class Fetched:
         """Prepare to unpack each host's files into a folder of its own below `folder`."""
         self._unpackers = {host: Unpacker(os.path.join(folder, host), names, log) for host in hosts}
         self.receivers = {(host, 1): one for host, one in self._unpackers.items()}
+
+    @property
+    def files(self) -> int:
+        """How many files were written, of all hosts together."""
+        return sum(unpacker.files for unpacker in self._unpackers.values())
 
     def finish(self, results: Mapping[str, HostResult]) -> None:
         """Finish, and note in the results what could not be written."""

@@ -162,7 +162,7 @@ class SshHosts:
 
     def _end(self, host: Host, session: ShellSession, code: int) -> HostEnded | HostFailed:
         if not session.began:
-            cause = causes.explain(code, session.noise, host.name, "the command")
+            cause = causes.explain(code, session.noise, causes.Attempt(host.name, "the command"))
             return HostFailed(host.name, STOPPED if self._stopping else cause, began=False)
         last = session.tail.decode("utf-8", "replace").strip().rpartition("\n")[2]
         if code == SSH_FAILED and LOST.match(last) and not self._clients.is_local(host):

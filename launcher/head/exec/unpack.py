@@ -56,6 +56,7 @@ class Unpacker:
 
     Attributes:
         skipped: the name of the first member that is neither a file nor a folder, or "".
+        files: how many files were written.
     """
 
     def __init__(self, folder: str, names: Sequence[str], log: Log) -> None:
@@ -77,6 +78,7 @@ class Unpacker:
         self._problem = ""
         self._log = log
         self.skipped = ""
+        self.files = 0
 
     def add(self, data: bytes) -> None:
         """Take the next piece of the archive."""
@@ -203,6 +205,7 @@ class Unpacker:
             os.utime(self._file, (info.mtime, info.mtime))
             os.replace(PART, name, src_dir_fd=self._parent, dst_dir_fd=self._parent)
             self._close_file()
+            self.files += 1
 
         self._take, self._finish = self._write, finish
 

@@ -8,24 +8,29 @@ from ...resources.ranges import runs_of, spell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 NAMED = 5
 """Hosts, or ranges of hosts, named in one line; the rest are counted."""
 
 
 def by_cause(causes: Mapping[str, str]) -> list[str]:
-    """Return one line per cause, with all hosts that have it.
+    """Return one line per cause, with all hosts that have it; see `grouped`."""
+    return grouped(causes.items())
+
+
+def grouped(causes: Iterable[tuple[str, str]]) -> list[str]:
+    """Return one line per cause, with all hosts that have it, for pairs of a host and a cause.
 
     Causes that differ only by the host's own name or address are the same: in a line of several
     hosts these are written as HOST and ADDRESS.
     """
-    hosts: dict[str, list[str]] = {}
-    for host, cause in causes.items():
-        hosts.setdefault(_nameless(cause, host), []).append(host)
+    hosts: dict[str, list[tuple[str, str]]] = {}
+    for host, cause in causes:
+        hosts.setdefault(_nameless(cause, host), []).append((host, cause))
     return [
-        f"{some_of(names)}: {cause if len(names) > 1 else causes[names[0]]}"
-        for cause, names in hosts.items()
+        f"{some_of([name for name, _ in found])}: {cause if len(found) > 1 else found[0][1]}"
+        for cause, found in hosts.items()
     ]
 
 

@@ -166,9 +166,9 @@ class HeldRun:
         except DsrunError as error:
             self._close(error)
             return
+        if shown := words(report, self._console.still_shows):
+            self._console.print_report(shown)
         text = words(report)
-        if text:
-            self._console.print_report(text)
         self._close({"code": report.exit_code, "report": as_json(report), "text": text})
 
     def _close(self, end: End) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 
 from ...common.loop import Loop
 from ...common.values import NamedTuple
@@ -69,14 +70,14 @@ def serve(
     console = Console(loop, colour=job.output.color, level=job.output.level)
     fleet = _fleet(job, start, loop, lambda *said: hold.log(*said))  # noqa: PLW0108  # no hold yet
     hold = Hold(spec, fleet, console)
+    if parent is None and owner is None:
+        _stay_with_user(hold)
     servers = _servers(hold, line, owner)
     try:
         _handle_signals(hold)
         hold.when_ready(_freeze)
         if parent is not None:
             _watch(parent, hold)
-        elif owner is None:
-            hold.when_ready(lambda: _say_how_to_end(hold))
         _serve(hold, start)
     finally:
         for server in servers:
@@ -105,14 +106,42 @@ def _servers(hold: Hold, line: socket, owner: Owner | None) -> list[LocalServer]
     for caller in [caller for server in servers for caller in server.callers]:
         caller.on_close.append(lambda: hold.end(signal.SIGHUP))
     if owner is not None:
-        pidfd = owner.pidfd
-
-        def gone() -> None:
-            hold.loop.remove(pidfd)
-            hold.end(signal.SIGHUP)
-
-        hold.loop.add_reader(pidfd, gone)
+        _end_with(hold, owner.pidfd)
     return servers
+
+
+def _end_with(hold: Hold, pidfd: int) -> None:
+    """End the hold when this process ends."""
+
+    def gone() -> None:
+        hold.loop.remove(pidfd)
+        hold.log("the program that has started this hold is gone: releasing all nodes")
+        hold.end(signal.SIGHUP)
+
+    hold.loop.add_reader(pidfd, gone)
+
+
+def _stay_with_user(hold: Hold) -> None:
+    """Say how to end a hold, and end it with its shell, su or ssh: there may be no SIGHUP."""
+    hold.when_ready(lambda: _say_how_to_end(hold))
+    parent = os.getppid()
+    if parent > 1 and _in_foreground():
+        with suppress(ProcessLookupError):
+            _end_with(hold, os.pidfd_open(parent))
+
+
+def _in_foreground() -> bool:
+    """Return whether this was started to be waited for: not by nohup, and not behind `&`.
+
+    A shell with job control puts what is behind `&` out of the terminal's foreground; others let it
+    ignore SIGQUIT (POSIX, 2.11).
+    """
+    if signal.SIG_IGN in {signal.getsignal(signal.SIGHUP), signal.getsignal(signal.SIGQUIT)}:
+        return False
+    try:
+        return os.tcgetpgrp(0) == os.getpgrp()
+    except OSError:
+        return True  # there is no terminal
 
 
 def _handle_signals(hold: Hold) -> None:

@@ -98,6 +98,10 @@ class Relay:
         """Return whether messages of this level are shown."""
         return LEVELS.index(level) >= self._level
 
+    def still_shows(self, lines: list[str]) -> bool:
+        """Return whether the screen has just shown these lines of a worker, in this order."""
+        return self._screen is not None and self._screen.still_shows(lines)
+
     def print_report(self, text: str) -> None:
         """Print the report on the screen; a caller gets it with its answer."""
         if self._screen is not None:

@@ -8,6 +8,7 @@ from functools import partial
 
 from ...common import system
 from ...common.text import own_lines, plain
+from ...common.wrap import wrapped
 from .labels import Labeller, Sanitizer
 from .terminal import StreamOutput, TerminalOutput, columns, may_move
 from .writer import Writer
@@ -61,8 +62,7 @@ class Console:
         loop.open_to_threads()
         self._failures: dict[int, int] = {}
         self._told: set[int] = set()
-        # Where both are one file, one writer keeps their order.
-        self._sinks = {1: 1, 2: 1 if _same(*fds) else 2}
+        self._sinks = _sinks(*fds)
         given = {1: fds[0], 2: fds[1]}
         owned = fds != OWN
         used = sorted({*self._sinks.values()})
@@ -74,7 +74,8 @@ class Console:
         always = colour == "always"
         self._coloured = {one: always or (has and moves) for one, has in self._terminals.items()}
         screen = TerminalOutput if moves and all(self._terminals.values()) else StreamOutput
-        self._screen = screen(loop, self._write, lambda: columns(reversed(fds), environ))
+        self._width = partial(columns, fds[::-1], environ)
+        self._screen = screen(loop, self._write, self._width)
         self._labellers: dict[tuple[int, int], Labeller] = {}
         self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
         self._painted = False
@@ -168,6 +169,11 @@ class Console:
         """Return whether messages of this level are printed."""
         return LEVELS.index(level) >= self._level
 
+    def still_shows(self, lines: list[str]) -> bool:
+        """Return whether a terminal has just shown these lines of a worker, in this order."""
+        self._end_lines()
+        return self._screen.still_shows(lines)
+
     def print_report(self, text: str) -> None:
         """Print the report of a job, at every log level."""
         self._end_lines()
@@ -176,6 +182,8 @@ class Console:
     def _show_own(self, block: str) -> None:
         """Print text of dsrun's own; on a terminal, reset a colour that a rank has left set."""
         self._settle()
+        if self._terminals[2]:
+            block = wrapped(block, self._width())
         if self._painted and self._terminals[2]:
             block, self._painted = f"\x1b[0m{block}", False
         self._screen.show(self._sinks[2], block.encode("utf-8", "replace"), None)
@@ -260,12 +268,13 @@ class Console:
             self.log(f"cannot write to {name} ({why}); continuing without it", "warning")
 
 
-def _same(one: int, other: int) -> bool:
-    """Return whether two descriptors are the same file, so that the order of writes matters."""
+def _sinks(out: int, err: int) -> dict[int, int]:
+    """Return the writer of each stream: one for both if they are one file, to keep their order."""
     try:
-        return system.sameopenfile(one, other)
+        same = system.sameopenfile(out, err)
     except OSError:
-        return False
+        same = False
+    return {1: 1, 2: 1 if same else 2}
 
 
 def _nothing() -> None:

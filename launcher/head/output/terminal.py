@@ -12,6 +12,7 @@ import os
 import re
 
 from ...common import system
+from .recent import Recent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -107,6 +108,10 @@ class StreamOutput:
                 self._open[stream] = labeller
                 self._write(stream, text, None)
 
+    def still_shows(self, _lines: list[str]) -> bool:
+        """Return False: nobody may look at a file."""
+        return False
+
     def status(self, text: str) -> None:
         """Do nothing: a file cannot show a status line."""
 
@@ -137,9 +142,11 @@ class TerminalOutput:
         self._status = b""
         self._drawn = 0
         self._timer = False
+        self._recent = Recent()
 
     def show(self, stream: int, lines: bytes, written: Callable[[], None] | None) -> None:
         """Write whole lines above the live area."""
+        self._recent.add(lines)
         if not lines:
             self._write(stream, b"", written)
             return
@@ -152,6 +159,10 @@ class TerminalOutput:
             self._redraw_soon()
         elif self._lines.pop(labeller, None) is not None:
             self._redraw_soon()
+
+    def still_shows(self, lines: list[str]) -> bool:
+        """Return whether these lines, each behind its label, are among the newest."""
+        return self._recent.shows(lines)
 
     def status(self, text: str) -> None:
         """Show a status line; "" removes it."""

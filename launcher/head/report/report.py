@@ -17,7 +17,7 @@ from . import bindings, hangs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ...control.facts import Facts
     from ...control.messages import NodeBindings
@@ -92,6 +92,7 @@ class Report(NamedTuple):
         began, ended: seconds on the runner's monotonic clock.
         stopped: number of workers that were told to stop because of the cause.
         stop_signal: the signal that stopped the job, 0 for none.
+        stop_reason: what has stopped it, if nobody has sent that signal; else "".
         stop_is_clean: whether to exit with 0 after that signal.
         bound: the bindings of the workers of each host, if --report_bindings was given.
         left: what could not be ended, in words.
@@ -127,6 +128,7 @@ class Report(NamedTuple):
     facts: tuple[tuple[str, Facts], ...] = ()
     done: tuple[tuple[float, int, str], ...] = ()
     unwritten: bool = False
+    stop_reason: str = ""
 
     @property
     def first(self) -> Failure | None:
@@ -155,10 +157,19 @@ class Report(NamedTuple):
         return OUTPUT if self.unwritten else 0
 
 
-def words(report: Report) -> str:
-    """Return the report as text, "" for a job that ended well."""
+def _shows_nothing(lines: list[str]) -> bool:
+    """Return whether somebody sees these lines: nobody does."""
+    return not lines
+
+
+def words(report: Report, still_shown: Callable[[list[str]], bool] = _shows_nothing) -> str:
+    """Return the report as text, "" for a job that ended well.
+
+    Lines that the screen shows anyway, as far as `still_shown` knows, are not repeated.
+    """
     head = _headline(report)
-    lines = [*head, *(_watched(report, head[0]) if head else []), *_details(report)]
+    details = _details(report, still_shown)
+    lines = [*head, *(_watched(report, head[0]) if head else []), *details]
     if report.no_requeue_code:
         code = report.no_requeue_code
         lines.append(f"  it would fail again: exit code {code} (--no_requeue_code)")
@@ -180,7 +191,7 @@ def _watched(report: Report, headline: str) -> list[str]:
 def _headline(report: Report) -> list[str]:
     ago = f"after {duration(report.ended - report.began)}"
     if report.stop_signal:
-        name = signal.Signals(report.stop_signal).name
+        name = report.stop_reason or signal.Signals(report.stop_signal).name
         if report.stopped:
             number = counted(report.stopped, "rank")
             return [f"dsrun: stopped by {name} {ago}: {number} told to stop"]
@@ -226,13 +237,13 @@ def _others(report: Report) -> str:
     return f"; {', '.join(parts)}" if parts else ""
 
 
-def _details(report: Report) -> list[str]:
+def _details(report: Report, still_shown: Callable[[list[str]], bool]) -> list[str]:
     failure = report.cause
     if not isinstance(failure, Failure) or report.stop_signal or report.broken_pipe:
         return []
     if not failure.pid:
         return []
-    lines = [*_recorded(failure), *_tail(failure)]
+    lines = [*_recorded(failure), *_tail(failure, still_shown)]
     if failure.log:
         also = [f" (and {out})" for end, out in BESIDE.items() if failure.log.endswith(end)]
         lines.append(f"  its log: {failure.host}:{plain(failure.log)}{''.join(also)}")
@@ -255,13 +266,15 @@ def _recorded(failure: Failure) -> list[str]:
     return ["  the exception recorded by @record:", *(f"    {line}" for line in lines)]
 
 
-def _tail(failure: Failure) -> list[str]:
+def _tail(failure: Failure, still_shown: Callable[[list[str]], bool]) -> list[str]:
     name, text = ("error", failure.stderr) if failure.stderr.strip() else ("output", failure.stdout)
     # Of a progress bar, show only the last state.
     lines = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")]
     last = [plain(line) for line in lines[-TAIL_LINES:] if text.strip()]
     if not last:
         return ["  it printed nothing"]
+    if still_shown(last):
+        return [f"  the end of its standard {name} is above"]
     return [f"  the end of its standard {name}:", *(f"    {line}" for line in last)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..fleet.hosts import grouped
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,13 +16,13 @@ LOOPBACK = "127.0.0.1"
 
 
 def problems(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
-    """Return every reason why these nodes cannot run the job together, one line each."""
+    """Return every reason why these nodes cannot run the job together, a line each."""
     return [*_reported(nodes, hellos), *_duplicates(nodes, hellos), *_mixed(nodes, hellos)]
 
 
 def _reported(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:
-    """Return the problems that the nodes have reported themselves."""
-    return [f"{n.host.name}: {text}" for n in nodes for text in hellos[n.rank].problems]
+    """Return the problems that the nodes have reported themselves, equal ones in one line."""
+    return grouped((n.host.name, text) for n in nodes for text in hellos[n.rank].problems)
 
 
 def _duplicates(nodes: Sequence[Node], hellos: Mapping[int, Hello]) -> list[str]:

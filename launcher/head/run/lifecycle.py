@@ -97,7 +97,7 @@ def _run(program: Run, start: Start, console: Console) -> Report:
     close = _listen(program)
     try:
         report = _wait(program, start, console)
-        text = words(report)
+        text = words(report, console.still_shows)
         if text:
             console.print_report(text)
     finally:

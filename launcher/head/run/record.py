@@ -22,6 +22,7 @@ class JobRecord:
 
     Attributes:
         stop_signal: the first signal that stopped the job, 0 for none.
+        stop_reason: what has stopped it, if nobody has sent that signal; else "".
         broken_pipe: whether the reader of the job's output has gone.
         hangs: the times in which the job did nothing.
         slow: what has slowed it down.
@@ -31,6 +32,7 @@ class JobRecord:
         self.job_id = job_id
         self.began = self.ended = began
         self.stop_signal = 0
+        self.stop_reason = ""
         self.broken_pipe = False
         self.hangs: list[Hang] = []
         self.slow: list[Slow] = []
@@ -65,6 +67,11 @@ class JobRecord:
         if not explained:
             self._unexplained.add(host)
             self._awaited.add(host)
+
+    def stopped_by(self, number: int, why: str) -> None:
+        """Record a signal that ends the run, or `why` it ends in the same way without one."""
+        if not self.stop_signal:
+            self.stop_signal, self.stop_reason = number, why
 
     def stopped_by_node(self, number: int) -> None:
         """Record a signal that a node launcher received from a scheduler or an engine."""
@@ -157,6 +164,7 @@ class JobRecord:
             ),
             stopped=sum(ended.signalled for ended in exits),
             stop_signal=self.stop_signal,
+            stop_reason=self.stop_reason,
             stop_is_clean=graceful_term_ok and clean,
             broken_pipe=self.broken_pipe,
             bound=tuple((node.name, node.bound) for node in nodes if node.bound),

@@ -46,7 +46,7 @@ class RunSignals:
         run = self._run
         if run.ending:
             return
-        run.record.stop_signal = run.record.stop_signal or number
+        run.record.stopped_by(number, why)
         if not run.started:
             run.end()
             return

@@ -7,7 +7,7 @@ import signal
 from ...common.errors import UsageError
 from ...control import frames, messages
 from ..fleet.hosts import by_cause
-from . import start_words
+from . import preload_wait, start_words
 from .phase import Phase
 from .startup import Portless, Ready, Refused, StartLimits, Startup, Unfit
 from .stdin import Stdin
@@ -125,6 +125,8 @@ class RunStart:
         if run.spec.output.stdin:
             run.stdin = Stdin(run.loop, run.staged.first.send, run.input_fd)
         run.fleet.watch()
+        if run.spec.workers.preload:
+            preload_wait.watch(run, present)
         run.restarts.on_start()
         run.loop.call_later(SETTLED, _prepare_for_failures)
 

@@ -10,7 +10,7 @@ from ...common.values import NamedTuple
 from ...control import frames, messages
 from ...specs.plan import settle
 from ..fleet.hosts import by_cause, waiting_line
-from . import checks
+from . import checks, missing_here
 from .run_node import assigned
 
 TYPE_CHECKING = False
@@ -219,7 +219,8 @@ class Startup:
         failed = self._failed()
         if not failed:
             hellos = {n.node.rank: n.hello for n in self._nodes if n.hello}
-            failed = checks.problems([n.node for n in self._nodes], hellos)
+            problems = checks.problems([n.node for n in self._nodes], hellos)
+            failed = missing_here.advised(problems)
         if failed:
             self.give_up(failed)
         elif self.compare is not None:

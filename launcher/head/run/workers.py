@@ -47,6 +47,7 @@ class Workers:
         self.place = ""
         self._running: dict[int, Worker] = {}
         self._ended: set[int] = set()
+        self._began: set[str] = set()
         self._timer: Timer | None = None
         self._closed = False
 
@@ -54,10 +55,15 @@ class Workers:
         """Record the workers of a node; ranks that are not on this node are ignored."""
         theirs = node.node.ranks
         now = self._loop.clock()
+        self._began.add(node.name)
         for rank, pid in zip(message.ranks, message.pids, strict=False):
             if rank in theirs:
                 self._running[rank] = Worker(rank, node.name, pid, now)
                 self._ended.discard(rank)
+
+    def began(self, node: RunNode) -> bool:
+        """Return whether a node has started its workers."""
+        return node.name in self._began
 
     def ended(self, message: Exit) -> None:
         """Record the end of a worker."""
@@ -140,8 +146,4 @@ def may_run_on(host: str, launchers: Sequence[int], workers: Sequence[int], seco
     if len(launchers) != 2 or min(launchers) <= 1:
         return text
     guard, launcher = launchers
-    return (
-        f"{text}; the node launcher and its guard there end them within {seconds:.0f} s (what is"
-        " in state D: once its disk or device answers, or by a reboot); if both"
-        f" are stopped (SIGSTOP), run there: kill -KILL {launcher}; kill -CONT {guard}"
-    )
+    return f"{text}; the node ends them within {seconds:.0f} s (guard {guard}, launcher {launcher})"

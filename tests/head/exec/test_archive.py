@@ -40,6 +40,12 @@ def unpacked(paths: list[str], to: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess([], done.returncode, "", done.stderr.decode())
 
 
+def test_the_files_in_it_are_counted(here: Path) -> None:  # noqa: ARG001
+    counted: list[None] = []
+    list(blocks(plan(["tree", "-n"], "/to")[1], lambda: counted.append(None)))
+    assert len(counted) == 4
+
+
 def test_everything_arrives_as_it_was(here: Path, tmp_path: Path) -> None:
     to = tmp_path / "a" / "new\nfolder"
     assert unpacked(["tree", "-n", "./alias"], str(to)).returncode == 0

@@ -35,6 +35,12 @@ def test_blocks_are_made_as_there_is_room() -> None:
     assert len(hosts.sent) == 4, "the end is sent once"
 
 
+def test_an_empty_block_is_not_the_end() -> None:
+    hosts = FakeHosts("n1")
+    from_blocks(Clock().loop, hosts, iter([b"", b"one", b"", b"two", b""])).pump()
+    assert hosts.sent == [b"one", b"two", b""]
+
+
 def test_a_pipe_is_read_only_while_there_is_room() -> None:
     clock, hosts = Clock(), FakeHosts("n1")
     read, write = os.pipe()

@@ -39,7 +39,14 @@ def test_files_arrive_in_the_folder_of_their_host(tmp_path: Path) -> None:
     assert (tmp_path / "to/n1/-top").read_text() == "two"
 
 
-def test_what_is_missing_is_tars_failure_and_the_rest_arrives(tmp_path: Path) -> None:
+def test_what_is_missing_is_named_with_its_path() -> None:
+    done = subprocess.run(pack_argv(["/missing/y", "z"]), capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (2, b"")
+    missing = ["no such file or folder: /missing/y", "no such file or folder: ./z"]
+    assert done.stderr.decode().splitlines() == missing
+
+
+def test_what_is_missing_is_a_failure_and_the_rest_arrives(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("x")
     code, result = fetched(tmp_path / "to", "/missing/y", f"{tmp_path}/x")
     assert code == result.exit_code == 2

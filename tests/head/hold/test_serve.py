@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,7 +25,6 @@ from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 LONG = HANG
 
@@ -115,3 +115,39 @@ def test_it_ends_with_its_caller(owned: Owned) -> None:
     owned.client.ask({"do": "describe"}, seconds=LONG)
     owned.client.close()
     assert owned.process.wait(LONG) == 128 + signal.SIGHUP
+
+
+def held_below_a_shell(*ignored: str) -> subprocess.Popen[str]:
+    """Start a shell that starts a hold in the foreground; return once the hold has its node."""
+    hold = [str(CHECKOUT / "bin" / "dsrun-hold"), "--num_gpus", "1", "--launcher", "local"]
+    line = " ".join(["trap '' HUP;" if ignored else "", *hold, "; true"])
+    shell = subprocess.Popen(
+        ["sh", "-c", line], stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
+    )
+    assert shell.stderr is not None
+    while "holding 1 node" not in (told := shell.stderr.readline()):
+        assert told
+    return shell
+
+
+def test_one_in_the_foreground_ends_with_the_program_that_started_it() -> None:
+    shell = held_below_a_shell()
+    shell.kill()
+    shell.wait(HANG)
+    assert shell.stderr is not None
+    told = shell.stderr.read()  # to its end: the hold has closed it, too
+    assert "dsrun: the program that has started this hold is gone: releasing all nodes" in told
+    shell.stderr.close()
+
+
+def test_one_under_nohup_stays() -> None:
+    shell = held_below_a_shell("HUP")
+    (child,) = Path(f"/proc/{shell.pid}/task/{shell.pid}/children").read_text().split()
+    pidfd = os.pidfd_open(int(child))
+    shell.kill()
+    shell.wait(HANG)
+    signal.pidfd_send_signal(pidfd, signal.SIGTERM)
+    assert shell.stderr is not None
+    assert "program that has started" not in shell.stderr.read()
+    shell.stderr.close()
+    os.close(pidfd)

@@ -194,6 +194,36 @@ def test_a_terminal_gets_colours_and_nothing_that_harms(monkeypatch: pytest.Monk
         assert both.shows(b"again\r\n") == expected
 
 
+def test_own_lines_break_at_spaces_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "30")
+    with terminal(monkeypatch) as both:
+        console = Console(Loop())
+        console.log("no accelerator found: workers run on the CPU")
+        console.close()
+        lines = b"dsrun: no accelerator found:\n  workers run on the CPU\n"
+        assert both.shows(b"CPU\r\n") == lines
+
+
+def test_a_terminal_still_shows_what_was_printed_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    with terminal(monkeypatch):
+        console = Console(Loop())
+        console.label(0, "0| ", {1, 2})
+        console.feed(0, 2, b"Traceback:\nValueError", lambda: None)
+        assert console.still_shows(["Traceback:", "ValueError"])
+        console.log("\n".join("line" for _ in range(30)))
+        assert not console.still_shows(["Traceback:", "ValueError"])
+        console.close()
+
+
+def test_in_a_file_nobody_sees_them(capfd: Shown) -> None:
+    console = Console(Loop())
+    console.label(0, "0| ", {1, 2})
+    console.feed(0, 2, b"ValueError\n", lambda: None)
+    assert not console.still_shows(["ValueError"])
+    console.close()
+    assert capfd.readouterr().err == "0| ValueError\n"
+
+
 def test_a_terminal_has_a_status_where_words_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     with terminal(monkeypatch) as both:
         console = Console(Loop())

@@ -164,6 +164,10 @@ dsrun: lost w1 after 10.0 s: gone; 1 other rank failed later
             "dsrun: stopped by SIGTERM after 13.2 s: 8 ranks told to stop",
         ),
         (
+            report(stop_signal=15, stop_reason="dsrun-hold --release", stopped=8),
+            "dsrun: stopped by dsrun-hold --release after 13.2 s: 8 ranks told to stop",
+        ),
+        (
             report(stop_signal=signal.SIGINT, stopped=1, left=("w0: pid 3",)),
             """\
 dsrun: stopped by SIGINT after 13.2 s: 1 rank told to stop
@@ -351,3 +355,15 @@ def test_a_code_is_a_code_or_a_signal() -> None:
         (0, None, 0),
         (None, "SIGKILL", 137),
     ]
+
+
+def test_what_a_screen_still_shows_is_not_repeated() -> None:
+    ended = report(failures=(failure(stderr="a\nb\n"),))
+    asked: list[list[str]] = []
+
+    def shown(lines: list[str]) -> bool:
+        asked.append(lines)
+        return True
+
+    assert words(ended, shown).split("\n")[1:] == ["  the end of its standard error is above"]
+    assert asked == [["a", "b"]]

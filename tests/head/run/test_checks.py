@@ -45,6 +45,10 @@ NODES = lay_out([Host("w0", (0,), where="hosts:1"), Host("w1", (0,), where="host
             ["w0: no such folder: /x", "w0: no Python at /py", "w2: port 1 is taken"],
         ),
         (
+            [hello(machine=name, problems=("no such script: /x.py",)) for name in "abc"],
+            ["w[0-2]: no such script: /x.py"],
+        ),
+        (
             [hello(machine="a"), hello(machine="a"), hello(machine="a")],
             [
                 "w1 (hosts:2): the same machine as w0; list it once, with all its slots",

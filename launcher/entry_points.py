@@ -1,0 +1,54 @@
+"""The commands, as an installation and `bin/` start them: the first code of dsrun in its process.
+
+Importing this module lets SIGINT end the process, as it ends a program in C: until there is
+something to clean up, Ctrl-C during an import needs no traceback. Nothing else imports it.
+"""
+
+from __future__ import annotations
+
+# `signal` itself takes milliseconds to import; this is the part of it in C.
+import _signal  # type: ignore[import-not-found]
+
+_signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+
+
+def dsrun() -> None:
+    from .runner import start
+
+    start()
+
+
+def dsrun_check() -> None:
+    from .commands.check import start
+
+    start()
+
+
+def dsrun_elastic() -> None:
+    from .commands.elastic import start
+
+    start()
+
+
+def dsrun_exec() -> None:
+    from .commands.exec import start
+
+    start()
+
+
+def dsrun_hold() -> None:
+    from .commands.hold import start
+
+    start()
+
+
+def dsrun_job() -> None:
+    from .commands.job import start
+
+    start()
+
+
+def dsrun_topo() -> None:
+    from .commands.topo import start
+
+    start()

@@ -1,0 +1,39 @@
+"""What to do about a script or a folder that nodes lack and this machine has."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from ...common import system
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LACKS = re.compile(
+    r"no such (?P<kind>script|folder): (?P<path>/.*?)(?: \(--workdir names another\))?"
+)
+"""What `node.preflight` says of them."""
+
+
+def advised(problems: Sequence[str]) -> list[str]:
+    """Return the problems of nodes, `HOSTS: TEXT` each, with `--sync` where it would help."""
+    return [f"{line}{_advice(line)}" for line in problems]
+
+
+def _advice(line: str) -> str:
+    lacks = LACKS.fullmatch(line.partition(": ")[2])
+    if lacks is None or not system.exists(lacks["path"]):
+        return ""
+    folder = lacks["path"] if lacks["kind"] == "folder" else os.path.dirname(lacks["path"])
+    return f"; it is on this machine: add --sync {'.' if _holds_here(folder) else folder}"
+
+
+def _holds_here(folder: str) -> bool:
+    """Return whether a folder is the current one, or in it; nobody copies the root."""
+    try:
+        current = system.getcwd()
+    except FileNotFoundError:
+        return False
+    return current != "/" and os.path.commonpath([current, folder]) == current
