@@ -63,11 +63,13 @@ class Surroundings(NamedTuple):
         kept: the preloader of an earlier run on this line.
         apart: returns the children of this process that belong to no run.
         starting: called before workers start; it may stop the run.
+        started: called when they have been started.
     """
 
     kept: Preloader | None = None
     apart: Callable[[], Collection[int]] = tuple
     starting: Callable[[], None] = _nothing
+    started: Callable[[], None] = _nothing
 
 
 ALONE = Surroundings()
@@ -102,7 +104,7 @@ class NodeRun:
         others = {*around.apart(), *(kept.pids if kept else ())}
         self.former = frozenset(processes.children()) - others
         self._apart = around.apart
-        self._starting = around.starting
+        self._starting, self._started = around.starting, around.started
         self.left: tuple[str, ...] = ()
         self.stuck: Collection[int] = ()
         self.leaves_background = False
@@ -263,6 +265,7 @@ class NodeRun:
         except (SpawnFailed, OSError, ValueError, DsrunError) as error:
             self._cannot_start(group, start, in_words(error))
             return
+        self._started()
         pids = tuple(one.pid for one in group.processes)
         ranks = tuple(one.spec.rank for one in group.processes)
         self._send(messages.pack(frames.STARTED, messages.Started(ranks, pids)))

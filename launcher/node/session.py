@@ -155,7 +155,8 @@ class Session:
         """Prepare the run, and say HELLO; every JOB has one, which may name problems."""
         kept = None if self._run is None else self._run.kept
         self._unsent = []  # what comes before HELLO would be of the run before
-        around = Surroundings(kept, self._apart, self._signals.settle)
+        signals = self._signals
+        around = Surroundings(kept, self._apart, signals.settle, signals.started)
         self._run = NodeRun(self._loop, task, self._send, self._on_run_end, found, around)
         unsent, self._unsent = self._unsent, None
         self._send(messages.pack(frames.HELLO, self._run.hello()))

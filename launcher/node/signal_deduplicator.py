@@ -4,7 +4,8 @@ A scheduler's signal may reach only the guard, which is the process that the sch
 (Slurm with proctrack/cgroup, mpirun), or every process below it, including the workers (Slurm with
 proctrack/linuxproc). In the first case it must be passed to the workers, in the second it must not
 be passed again. The node launcher has its own session, so a signal that reaches both it and the
-guard has reached all processes. The runner may get the same signal and ask to pass it on as well.
+guard has reached all processes, but for workers that were just being started. The runner may get
+the same signal and ask to pass it on as well.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ class SignalDeduplicator:
         self._loop = loop
         self._act = act
         self._ways: dict[int, set[Way]] = {}
+        self._young_until = 0.0
+        self._too_young: dict[int, bool] = {}
         self._timers: dict[int, Timer] = {}
         self._reached: dict[int, float] = {}
 
@@ -40,6 +43,7 @@ class SignalDeduplicator:
         """Record that a signal has reached the guard, or this process itself."""
         if number not in self._ways:
             self._ways[number] = set()
+            self._too_young[number] = self._loop.clock() < self._young_until
             self._timers[number] = self._loop.call_later(TOGETHER, lambda: self._decide(number))
         self._ways[number].add(way)
 
@@ -55,9 +59,14 @@ class SignalDeduplicator:
             self._decide(number)
         self._reached.clear()
 
+    def started(self) -> None:
+        """Record that workers were started: a signal that comes now may have missed them."""
+        self._young_until = self._loop.clock() + TOGETHER
+
     def _decide(self, number: int) -> None:
         del self._timers[number]
-        both = len(self._ways.pop(number)) == 2
+        ways, missed = self._ways.pop(number), self._too_young.pop(number)
+        both = len(ways) == 2 and not missed
         if both:
             self._reached[number] = self._loop.clock()
         self._act(number, both)

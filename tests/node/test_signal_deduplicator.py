@@ -57,6 +57,22 @@ def test_a_signal_that_reached_all_is_known_for_a_while() -> None:
     assert not signals.reached_workers(signal.SIGTERM)
 
 
+@pytest.mark.parametrize(
+    ("age", "delivered"), [(0.0, False), (TOGETHER / 2, False), (2 * TOGETHER, True)]
+)
+def test_workers_that_have_just_begun_may_have_been_missed(age: float, delivered: bool) -> None:
+    """The signal may have come while they were forked."""
+    clock, found = support.Clock(), list[tuple[int, bool]]()
+    signals = SignalDeduplicator(clock.loop, lambda *one: found.append(one))
+    signals.started()
+    clock.go(age)
+    signals.received(signal.SIGTERM, "launcher")
+    signals.received(signal.SIGTERM, "guard")
+    clock.go(2 * TOGETHER)
+    assert found == [(signal.SIGTERM, delivered)]
+    assert signals.reached_workers(signal.SIGTERM) is delivered
+
+
 @pytest.mark.parametrize(("ways", "delivered"), [(["guard"], False), (["launcher", "guard"], True)])
 def test_what_has_come_can_be_settled_at_once(ways: list[Way], delivered: bool) -> None:
     """Workers that start then have not got it, and it is not acted on twice."""

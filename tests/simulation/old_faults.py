@@ -132,8 +132,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "the-end-of-a-lost-node-is-done": (
         Replacement(
             RUN,
-            "if self.phase is Phase.RUNNING and not node.lost:",
-            "if self.phase is Phase.RUNNING:",
+            "if node.lost and self.phase is Phase.RUNNING:",
+            "if node.lost and self.phase is None:",
         ),
     ),
     "a-busy-runner-loses-healthy-nodes": (

@@ -93,7 +93,8 @@ def _both(facts: Facts, host: str, name: str) -> bool:
 def _told(facts: Facts, host: str) -> bool:
     """Return whether the report says of a host that something may be left there."""
     texts = [*facts.report.get("left", ()), *facts.report.get("unseen", ())]
-    return any(host in text for text in texts)
+    lost = [one["host"] for one in facts.report.get("lost", ())]
+    return host in lost or any(host in text for text in texts)
 
 
 def _both_killed(facts: Facts, problem: Problem) -> bool:

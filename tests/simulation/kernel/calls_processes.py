@@ -57,6 +57,10 @@ class ProcessCalls:
         self._kernel.end(self._kernel.enter(), (status & 0xFF) << 8)
         raise Gone
 
+    def getcwd(self) -> str:
+        """Return the working folder."""
+        return self._kernel.enter().cwd
+
     def getpid(self) -> int:
         """Return the pid."""
         return self._kernel.enter().pid
