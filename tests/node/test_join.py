@@ -42,6 +42,10 @@ def plan(*names: str) -> Plan:
 PLAN = plan("127.0.0.1", "b", "c")
 
 
+def _ignore(*_words: object) -> None:
+    """Print nothing: the standard output of a test may be closed while the thread of `First` ends."""
+
+
 class First:
     """Node 0, on its own loop in a thread.
 
@@ -56,8 +60,9 @@ class First:
         self._lines: list[FrameStream] = []
         self.admitted: list[int] = []
         self._news = threading.Condition()
-        verifier = SecretVerifier(of, secret, pin, self._admit, print)
-        self._listener = Listener(self._loop, context, ["127.0.0.1"], port, verifier, print, print)
+        verifier = SecretVerifier(of, secret, pin, self._admit, _ignore)
+        listening = context, ["127.0.0.1"], port, verifier, _ignore, _ignore
+        self._listener = Listener(self._loop, *listening)
         self.port = self._listener.port
         self._thread = threading.Thread(target=self._loop.run)
         self._thread.start()

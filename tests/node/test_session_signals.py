@@ -11,6 +11,7 @@ import pytest
 from dsrun.launcher.common.errors import LOST
 from dsrun.launcher.control import frames
 from dsrun.launcher.node.guard import INITIAL_SILENCE
+from dsrun.launcher.node.signal_deduplicator import TOGETHER
 from dsrun.launcher.specs.program import Program
 
 from ..support.fake_runner import (
@@ -48,7 +49,8 @@ def by_guard(r: FakeRunner, number: int) -> None:
 
 
 def by_both(r: FakeRunner, number: int) -> None:
-    """Every process of the node gets it, but for the workers of these tests."""
+    """Every process of the node gets it, but for the workers of these tests, which are not new."""
+    r.leap(2 * TOGETHER)
     r.guard_got(number)
     os.kill(os.getpid(), number)
 
