@@ -43,7 +43,7 @@ PLAN = plan("127.0.0.1", "b", "c")
 
 
 def _ignore(*_words: object) -> None:
-    """Print nothing: the standard output of a test may be closed while the thread of `First` ends."""
+    """Print nothing: the standard output of a test may be closed while the thread still runs."""
 
 
 class First:

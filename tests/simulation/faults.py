@@ -6,6 +6,8 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING
 
+from .kernel.network import LinkEnd
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -66,7 +68,9 @@ class Faults:
     def _heal(self, fault: Fault, heal: Callable[[], None]) -> None:
         heal()
         named = self._told.get(fault, fault.target)
-        self._world.record(fault.target, "healed", fault=word(fault.kind), target=named)
+        self._world.record(
+            fault.target, "healed", fault=word(fault.kind), target=named, what=fault.kind
+        )
 
     def _tell(self, fault: Fault, target: object = None) -> None:
         """Record a fault just before it has an effect; a host is hit, unless something else is."""
@@ -86,8 +90,6 @@ class Faults:
         if role == "worker":
             workers = sorted(self._living(host, role), key=lambda one: one.pid)
             return workers[fault.value % len(workers)] if workers else None
-        if role == "logs":
-            role = "helper"
         found = self._living(host, role)
         return found[-1] if found else None
 
@@ -171,14 +173,14 @@ class Faults:
             slot.description
             for one in guards
             for slot in one.slots.values()
-            if slot.description.kind == "socket" and hasattr(slot.description, "outgoing")
+            if isinstance(slot.description, LinkEnd) and slot.description.incoming is not None
         ]
         if not found:
             return None
         network = self._world.kernel.network
         self._tell(fault)
-        network.stall(found[0])  # type: ignore[arg-type]
-        return lambda: network.stall(found[0], stalled=False)  # type: ignore[arg-type]
+        network.stall(found[0])
+        return lambda: network.stall(found[0], stalled=False)
 
     def delay(self, fault: Fault, host: Host) -> Callable[[], None]:
         """Make the network of a host slow."""
@@ -244,7 +246,7 @@ def _name(process: Process) -> object:
     """Return what a history calls a process: the rank of a worker, or its role."""
     if process.role == "worker":
         return int(process.name.split()[1])
-    return "logs" if process.role == "helper" else process.role
+    return process.role
 
 
 _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = {

@@ -107,7 +107,7 @@ class World:
         self._trace = trace
         self._lives: dict[int, int] = {}
         self._rounds: dict[tuple[bytes, ...], int] = {}
-        self._round = 0
+        self._newest: dict[str, int] = {}
         self.faults = Faults(self)
         self.kernel.record = self._record
         self.kernel.roles = self._name
@@ -150,9 +150,9 @@ class World:
         if above is None or process.role in {"runner", "stranger"} or above.pid == 1:
             return
         roles = {"guard": "launcher", "worker": "child", "child": "child"}
-        process.role = roles.get(above.role, "helper")
+        logs = "log_process" in getattr(function, "__module__", "")
+        process.role = roles.get(above.role, "logs" if logs else "helper")
         process.name = f"{process.role} of {above.pid}"
-        del function
 
     def _program(
         self, process: Process, argv: Sequence[bytes], env: Mapping[bytes, bytes]
@@ -165,6 +165,7 @@ class World:
         self._lives[rank] = life
         number = self._rounds.setdefault(place, len(self._rounds) + 1)
         size = int(env[b"WORLD_SIZE"])
+        self._newest[process.host.name] = number
         given = {"pid": process.pid, "rank": rank, "world": size, "round": number}
         self.record(process.host.name, "worker", **given)
 
@@ -284,11 +285,10 @@ class World:
         def flush() -> None:
             if hosts and all(name in ranks for name in hosts):
                 given = {name: ranks[name] for name in hosts}
-                self.record("login", "round", number=self._round, ranks=given)
+                self.record("login", "round", number=self._newest[hosts[0]], ranks=given)
                 hosts.clear()
 
         def begin(names: Sequence[str]) -> None:
-            self._round += 1
             ranks.clear()
             hosts[:] = names
 

@@ -60,9 +60,8 @@ def healed(facts: Facts, index: int) -> float:
     """Return when a fault was undone, infinity for never."""
     fault = facts.history[index]
     for number, event in facts.of_kind("healed"):
-        same = (event.fields["fault"], event.fields["target"]) == (
-            fault.fields["fault"],
-            fault.fields["target"],
+        same = all(
+            event.fields.get(name) == fault.fields.get(name) for name in ("fault", "target", "what")
         )
         if number > index and same and event.host == fault.host:
             return event.time
@@ -84,7 +83,10 @@ def _ends_worker(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
         return
     if worker.sent((*STOP_SIGNALS, KILL)):
         return
-    seen, at = worker.host not in hurt(facts, worker.died), worker.ended_at
+    soon = [
+        number for number, event in facts.of_kind("fault") if event.time <= worker.ended_at + MOMENT
+    ]
+    seen, at = worker.host not in hurt(facts, max(soon, default=0) + 1), worker.ended_at
     yield Candidate(index, "failure", worker.rank, at, at, seen)
 
 
@@ -300,6 +302,8 @@ def earlier(facts: Facts, moment: float = 0.0) -> list[Candidate]:
     if cause is None or (elastic and cause.cause == "lost"):
         return []
     found = candidates(facts)
+    if elastic and facts.asked("max_restarts"):  # a failure may have been survived
+        found = [one for one in found if one.cause != "failure"]
     since = _last_round_began(facts) if elastic else 0.0
     first = min((one.earliest for one in found if cause.fits(one)), default=0.0)
     return [
