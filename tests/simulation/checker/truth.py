@@ -158,7 +158,9 @@ def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
     ):  # it leaves, as nothing runs there yet
         yield Candidate(index, "lost", event.host, event.time, float("inf"), False)
     if number in ENDING:
-        certain = event.time + MOMENT < facts.over[1] and event.host not in hurt(facts, index)
+        work = any(one.lives_at(index) for one in facts.workers)
+        soon = event.time + MOMENT < facts.over[1]
+        certain = work and soon and event.host not in hurt(facts, index)
         yield Candidate(index, "signal", number, event.time, event.time, certain)
     else:
         yield Candidate(index, "failure", None, event.time, float("inf"), False)
