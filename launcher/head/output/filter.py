@@ -53,6 +53,8 @@ class OutputFilter:
 
     def joint_label(self, workers: Sequence[tuple[Node, int]]) -> str:
         """Return the text before a line of several workers, given as node and rank, in order."""
+        if not workers:
+            return ""
         if len(workers) == 1:
             ((node, rank),) = workers
             return self.label(node, rank, node.local_rank(rank))
@@ -67,9 +69,16 @@ class OutputFilter:
 
     def count(self, nodes: Iterable[Node]) -> int:
         """Return how many workers of these nodes are shown."""
-        return sum(
-            bool(self.shown(rank, node.local_rank(rank))) for node in nodes for rank in node.ranks
-        )
+        return len(self.workers(nodes))
+
+    def workers(self, nodes: Iterable[Node]) -> list[tuple[Node, int]]:
+        """Return the workers of these nodes that are shown, as node and rank, in order."""
+        return [
+            (node, rank)
+            for node in nodes
+            for rank in node.ranks
+            if self.shown(rank, node.local_rank(rank))
+        ]
 
 
 def _hosts(names: Sequence[str]) -> str:

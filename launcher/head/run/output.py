@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from .run_node import RunNode
 
 
+WIDEST = 40
+"""Columns to which labels of folded lines are aligned at most."""
+
+
 class RunOutput:
     """Labels the lines of every rank, and grants its node more credit as they are printed.
 
@@ -32,6 +36,7 @@ class RunOutput:
         self._window = window
         self._nodes: Sequence[Node] = ()
         self._labelled: set[int] = set()
+        self._width = 0
 
     def label(self, plan: Plan) -> None:
         """Label the ranks of a plan from now on."""
@@ -43,9 +48,11 @@ class RunOutput:
 
     def _label_nodes(self, nodes: Sequence[Node]) -> None:
         shown = self._filter
-        if self._console.folds and shown.can_fold:
+        folds = self._console.folds and shown.can_fold
+        if folds:
             self._console.fold(shown.count(nodes), self._joint_label)
         self._nodes = nodes
+        self._width = min(WIDEST, len(shown.joint_label(shown.workers(nodes)))) if folds else 0
         self._labelled.clear()
 
     def held_up(self, nodes: Iterable[RunNode]) -> bool:
@@ -53,9 +60,10 @@ class RunOutput:
         return any(node.unprinted > self._window * 3 // 4 for node in nodes)
 
     def _joint_label(self, ranks: Sequence[int]) -> str:
-        """Return the label of a line that several ranks have written."""
+        """Return the label of a line that several ranks have written, as wide as that of all."""
         places = ((self._node(rank), rank) for rank in ranks)
-        return self._filter.joint_label([(node, rank) for node, rank in places if node])
+        label = self._filter.joint_label([(node, rank) for node, rank in places if node])
+        return label.rjust(self._width)
 
     def _node(self, rank: int) -> Node | None:
         """Return the node of a rank; None if it is no rank of this round."""

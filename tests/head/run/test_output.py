@@ -77,6 +77,23 @@ def test_what_a_node_writes_whose_ranks_are_others_by_now_is_not_shown_as_theirs
     assert lost.kinds == [frames.CREDIT]
 
 
+class Folding(Shown):
+    """A console that folds."""
+
+    folds = True
+
+    def fold(self, _ranks: int, label: Callable[[Sequence[int]], str]) -> None:
+        self.name = label
+
+
+def test_the_labels_of_folded_lines_end_in_one_column() -> None:
+    plan, console = plan_of(2), Folding()
+    output = RunOutput(console, OutputFilter(JobSpec("j", plan, "/")), WINDOW)  # type: ignore[arg-type]
+    output.label(plan)
+    labels = [console.name(ranks) for ranks in ([0, 1, 2, 3], [0], [2, 3])]
+    assert labels == ["n0-n1:0-3| ", "     n0:0| ", "   n1:2-3| "]
+
+
 def test_a_rank_is_labelled_when_it_first_prints_something_in_a_round() -> None:
     plan, console = plan_of(2), Shown()
     output = RunOutput(console, OutputFilter(JobSpec("j", plan, "/")), WINDOW)  # type: ignore[arg-type]
@@ -107,7 +124,7 @@ def test_the_label_of_several_ranks_is_that_of_their_nodes_of_this_round() -> No
     output = RunOutput(console, OutputFilter(JobSpec("j", plan, "/")), WINDOW)  # type: ignore[arg-type]
     output.label(plan)
     ((ranks, label),) = asked
-    assert (ranks, label([0, 1, 2]), label([4])) == (6, "n0-n1:0-2| ", "n2:4| ")
+    assert (ranks, label([0, 1, 2]), label([4])) == (6, "n0-n1:0-2| ", "     n2:4| ")
     output.label(plan._replace(nodes=plan.nodes[:1]))
     output.label_node(plan.nodes[1])
     assert [ranks for ranks, _ in asked] == [6, 2, 2]
