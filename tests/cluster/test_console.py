@@ -133,7 +133,7 @@ def test_colours(
     work = script(tmp_path, "print('hi')")
     with Terminal() as terminal:
         outputs: dict[str, Any] = terminal.outputs if term else {}
-        two = ("--num_gpus", "2", "--no_fold")
+        two = ("--num_gpus", "2", "--no_fold", "--accelerator", "cpu")
         done = dsrun(*LOCAL, *two, "--color", when, work, env=env, **outputs)
         shown = terminal.rest().decode().replace("\r\n", "\n") if term else done.stdout
     assert done.returncode == 0

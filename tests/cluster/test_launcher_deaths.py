@@ -107,11 +107,13 @@ def test_both_halves_are_stopped_for_good(cluster: Cluster, tmp_path: Path, laun
         for pid in (guard, node_launcher):
             os.kill(pid, signal.SIGSTOP)
         returncode, errors = job.wait()
-        line = r"(?m)^  may still be running on (\S+): pids? ([\d,-]+); .*: (kill .*)$"
+        line = (
+            r"(?m)^  may still be running on (\S+): pids? ([\d,-]+); .*guard (\d+), launcher (\d+)"
+        )
         found = re.search(line, errors)
         assert found is not None, errors
         machine = next(one for one in cluster.machines if one.name == host)
-        machine.run(["sh", "-c", found[3]])
+        machine.run(["sh", "-c", f"kill -KILL {found[4]}; kill -CONT {found[3]}"])
         job.clean()
     assert returncode == LOST
     assert all(str(pid) in found[2] for pid in (min(workers), max(workers)))

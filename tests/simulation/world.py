@@ -108,6 +108,7 @@ class World:
         self._lives: dict[int, int] = {}
         self._rounds: dict[tuple[bytes, ...], int] = {}
         self._newest: dict[str, int] = {}
+        self._restarts = 0
         self.faults = Faults(self)
         self.kernel.record = self._record
         self.kernel.roles = self._name
@@ -298,8 +299,9 @@ class World:
                     begin(names)
                 case RoundBegan(hosts=names, restarts=restarts):
                     begin(names)
-                    if restarts:
-                        self.record("login", "restart", reason="", count=restarts)
+                    for count in range(self._restarts, restarts):
+                        self.record("login", "restart", reason="", count=count + 1)
+                    self._restarts = max(restarts, self._restarts)
                 case RanksStarted(host, started):
                     ranks[host] = [*started]
                     flush()
