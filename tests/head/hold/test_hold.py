@@ -119,6 +119,22 @@ def test_the_idle_timeout_releases_the_nodes(hold_of: HoldOf) -> None:
     assert fake.job.said()[-1] == "no run for 100 s: releasing all nodes"
 
 
+def test_runs_that_could_not_start_keep_no_hold(hold_of: HoldOf) -> None:
+    """One whose node could not take part, and one whose client did not wait for it."""
+    fake = hold_of("n0", idle_timeout=100.0).ready()
+    one, two = fake.client(), fake.client()
+    one.run("one", {"n0": [0, 1]})
+    two.run("two", {"n0": [0, 1]})
+    two.ask("signal", number=int(signal.SIGINT))
+    assert two.wait(1)["code"] == 130
+    fake.job.node("n0").hello(problems=("no such script: x.py",))
+    assert one.wait(1)["code"] == 69
+    fake.job.go(99)
+    assert phase(fake) is Phase.SERVING
+    fake.job.go(2)
+    assert phase(fake) is Phase.ENDING
+
+
 @pytest.mark.parametrize(("number", "code"), [(0, 0), (signal.SIGTERM, 143)])
 def test_the_end_stops_all_runs_with_grace(hold_of: HoldOf, number: int, code: int) -> None:
     fake = hold_of("n0", "n1").ready()
