@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.control import frames
 from dsrun.launcher.head.hold.hold import Phase, places
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
@@ -166,6 +167,15 @@ def test_an_interrupt_while_nodes_are_being_connected(hold_of: HoldOf) -> None:
     assert (fake.hold.code, fake.hold.error) == (130, None)
     with pytest.raises(NodeError, match="hold lab is ending"):
         fake.hold.check(Plan(fake.job.plan, CHECK, "ssh", None, None), waits=True)
+
+
+def test_nodes_hear_of_the_hold_while_others_are_being_started(hold_of: HoldOf) -> None:
+    """A held node takes a runner for lost that is silent for the heartbeat timeout."""
+    fake = hold_of("n0", "n1")
+    fake.job.node("n0").hello(port=29500)
+    fake.job.go(fake.hold.fleet.lease)
+    assert fake.hold.phase is Phase.STARTING
+    assert [kind for kind, _ in fake.job.node("n0").received].count(frames.BEAT) > 1
 
 
 def test_places_of_a_plan() -> None:
