@@ -122,7 +122,10 @@ class HoldWorld(World):
         finally:
             fleet.disconnect()
             console.close()
-        return hold.code if hold.error is None else hold.error.exit_code
+        if hold.error is None:
+            return hold.code
+        system.write_error(f"dsrun-hold: {hold.error}\n")
+        return hold.error.exit_code
 
     def held_job(self, number: int) -> JobSpec:
         """Return the spec of a job, as its client sends it."""
