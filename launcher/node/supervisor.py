@@ -60,11 +60,12 @@ def _become(spec: WorkerSpec, parent: int, line: socket.socket) -> NoReturn:
             _close_all_but(line.fileno())
             processes.adopt_orphans()
             _Supervisor(line).run(spec)
-    except BaseException:
+    except Exception:
         import traceback
 
         traceback.print_exc()
-    system.exit_now(INTERNAL)
+    finally:
+        system.exit_now(INTERNAL)
 
 
 def _close_all_but(kept: int) -> None:

@@ -40,6 +40,8 @@ class Faults:
             self._reach("connected")
         elif event.kind == "worker":
             self._reach("running")
+        elif event.kind in {"serving", "resting"}:
+            self._reach(event.kind)
         elif event.kind == "signalled" and event["by"] and "running" in self._seen:
             self._reach("stopping")
         elif event.kind == "ended" and "running" in self._seen:
@@ -72,11 +74,13 @@ class Faults:
             fault.target, "healed", fault=word(fault.kind), target=named, what=fault.kind
         )
 
-    def _tell(self, fault: Fault, target: object = None) -> None:
-        """Record a fault just before it has an effect; a host is hit, unless something else is."""
-        named = fault.target if target is None else target
+    def _tell(self, fault: Fault, process: Process | None = None) -> None:
+        """Record a fault just before it has an effect: a process is hit, or the whole host."""
+        named = fault.target if process is None else _name(process)
         self._told[fault] = named
         number = {"number": fault.value} if "signal" in fault.kind else {}
+        if isinstance(named, int) and process is not None:
+            number |= self._world.job_of(process.environ)
         self._world.record(
             fault.target, "fault", fault=word(fault.kind), target=named, what=fault.kind, **number
         )
@@ -87,7 +91,7 @@ class Faults:
     def _chosen(self, fault: Fault, host: Host) -> Process | None:
         """Return the process that a fault is about, if it lives."""
         role = fault.kind.split()[1]
-        if role == "worker":
+        if role in {"worker", "lane"}:
             workers = sorted(self._living(host, role), key=lambda one: one.pid)
             return workers[fault.value % len(workers)] if workers else None
         found = self._living(host, role)
@@ -99,13 +103,13 @@ class Faults:
         """Kill one process."""
         process = self._chosen(fault, host)
         if process is not None:
-            self._tell(fault, _name(process))
+            self._tell(fault, process)
             host.kill(process.pid)
 
     def kill_both(self, fault: Fault, host: Host) -> None:
         """Kill guard and node launcher at once."""
         for process in [*self._living(host, "launcher"), *self._living(host, "guard")]:
-            self._tell(fault, _name(process))
+            self._tell(fault, process)
             host.kill(process.pid)
 
     def freeze(self, fault: Fault, host: Host) -> Callable[[], None] | None:
@@ -118,7 +122,7 @@ class Faults:
             found = [one] if one is not None else []
         if not found:
             return None
-        self._tell(fault, None if fault.kind == "freeze host" else _name(found[0]))
+        self._tell(fault, None if fault.kind == "freeze host" else found[0])
         for process in found:
             host.signal(process.pid, signal.SIGSTOP)
 
@@ -131,12 +135,12 @@ class Faults:
 
     def signal(self, fault: Fault, host: Host) -> None:
         """Send a signal, as a person or a scheduler does."""
-        roles = {"session": ("guard", "launcher", "worker", "child")}
+        roles = {"session": ("guard", "launcher", "lane", "worker", "child")}
         kind = fault.kind.split()[1]
         targets = [one for role in roles.get(kind, (kind,)) for one in self._living(host, role)]
         for process in targets:
             if process.role != "child":
-                self._tell(fault, _name(process))
+                self._tell(fault, process)
         for process in targets:
             host.signal(process.pid, fault.value)
 
@@ -147,7 +151,7 @@ class Faults:
 
     def _interrupt(self, fault: Fault, host: Host) -> None:
         for process in self._living(host, "runner"):
-            self._tell(fault._replace(kind="signal runner", value=signal.SIGINT), "runner")
+            self._tell(fault._replace(kind="signal runner", value=signal.SIGINT), process)
             host.signal(process.pid, signal.SIGINT)
 
     def cut(self, fault: Fault, host: Host) -> Callable[[], None]:
@@ -251,13 +255,15 @@ def _name(process: Process) -> object:
 
 _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = {
     **dict.fromkeys(
-        ("kill worker", "kill launcher", "kill guard", "kill runner", "kill logs"), Faults.kill
+        ("kill worker", "kill launcher", "kill guard", "kill runner", "kill logs", "kill lane"),
+        Faults.kill,
     ),
     "kill both": Faults.kill_both,
     **dict.fromkeys(
         ("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),
         Faults.freeze,
     ),
+    "freeze lane": Faults.freeze,
     **dict.fromkeys(("signal runner", "signal guard", "signal session"), Faults.signal),
     "interrupt twice": Faults.interrupt_twice,
     **dict.fromkeys(("cut", "cut in", "cut out", "cut and reset"), Faults.cut),

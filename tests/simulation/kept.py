@@ -5,7 +5,15 @@ They are kept as values and not as seeds, so that they stay the same when seeds 
 
 from __future__ import annotations
 
-from .scenario import ElasticSpec, Fault, HostSpec, ProgramSpec, Scenario
+from .scenario import (
+    ElasticSpec,
+    Fault,
+    HeldJob,
+    HoldSpec,
+    HostSpec,
+    ProgramSpec,
+    Scenario,
+)
 
 KEPT = {
     "nobody got START where the first node was lost before it had answered its own": Scenario(
@@ -52,5 +60,18 @@ KEPT = {
         ),
         lease=4.0,
         logs=True,
+    ),
+    "a hold was not released after a job on it that its nodes had refused": Scenario(
+        seed=51,
+        hosts=(HostSpec("n1", 2), HostSpec("n2", 2, delay=0.2)),
+        program=ProgramSpec(pause=0.0),
+        faults=(Fault("running", 0.00616, "signal guard", "n2", value=15),),
+        hold=HoldSpec(((HeldJob((("n1", 0, 2),)),), (HeldJob((("n2", 0, 2),)),)), rest=0.0),
+    ),
+    "a hold lost the nodes that had waited for a slow one": Scenario(
+        seed=4019,
+        hosts=(HostSpec("n3", 3), HostSpec("n4", 2, delay=0.2, start="slow")),
+        lease=4.0,
+        hold=HoldSpec((), rest=3.0),
     ),
 }

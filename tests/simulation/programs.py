@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import NoReturn
 
     from .scenario import Deed, ProgramSpec
@@ -73,12 +74,7 @@ class Worker:
     def _print(self, step: int) -> None:
         word = f"rank {self.rank} life {self._life} step {step} "
         line = word + "x" * max(0, self._spec.length - len(word))
-        data = line.encode() + b"\n"
-        while data:
-            try:
-                data = data[system.write(1, data) :]
-            except BrokenPipeError:  # as a Python program ends that does not expect it
-                system.exit_now(120)
+        _write(line.encode() + b"\n")
         self._printed(self.rank, line)
 
     def _do(self, deed: Deed) -> int:
@@ -117,6 +113,15 @@ class Worker:
         return code[0]
 
 
+def _write(data: bytes) -> None:
+    """Write all of it; end, as a Python program that does not expect it, if nobody reads."""
+    while data:
+        try:
+            data = data[system.write(1, data) :]
+        except BrokenPipeError:
+            system.exit_now(120)
+
+
 def _child(kind: str) -> NoReturn:
     """Live beside a worker, or after it."""
     if kind == "tied":
@@ -128,3 +133,28 @@ def _child(kind: str) -> NoReturn:
             system.dup2(null, fd)
     system.sleep(FOREVER)
     system.exit_now(0)
+
+
+def run_tool(argv: Sequence[bytes]) -> Callable[[], int]:
+    """Return what a command on a node does; `read` is any program of dsrun's own.
+
+    Raises:
+        OSError: there is no such program.
+    """
+    what = argv[-1].decode() if argv[0] == b"tool" else "read"
+    if what == "absent":
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
+    return lambda: _tool(what)
+
+
+def _tool(what: str) -> int:
+    if what == "stubborn":
+        system.set_handler(signal.SIGTERM, signal.SIG_IGN)
+    if what in {"sleep", "stubborn"}:
+        system.sleep(FOREVER)
+    while what == "read" and system.read(0, 1 << 16):
+        pass
+    for _ in range({"flood": 20, "print": 3}.get(what, 0)):
+        system.sleep(0.01)
+        _write(b"x" * (50_000 if what == "flood" else 10) + b"\n")
+    return 7 if what == "print" else 0

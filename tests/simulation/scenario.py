@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from random import Random
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ANCHORS = ("start", "connected", "running", "stopping", "ending")
+ANCHORS = ("start", "connected", "running", "stopping", "ending", "serving", "resting")
 """What times of faults count from: the start; the first node launcher; the first worker; the first
-signal that a worker gets; the end of the last worker of a host."""
+signal that a worker gets; the end of the last worker of a host; of a hold, that its nodes can be
+used, and that the first jobs on it are over."""
 
 
 class HostSpec(NamedTuple):
@@ -95,6 +97,64 @@ class ElasticSpec(NamedTuple):
     cool: float = 0.0
 
 
+class HeldJob(NamedTuple):
+    """A job on held nodes.
+
+    Attributes:
+        slots: (host, first, end): the slots that it has, of each of its hosts.
+        relay: whether its client gets its events, as a program does.
+        elastic: whether it is, as the world says.
+        deeds: whether its workers do the deeds of the world.
+        stop: seconds after which its client is interrupted, 0 for never.
+    """
+
+    slots: tuple[tuple[str, int, int], ...]
+    relay: bool = False
+    elastic: bool = False
+    deeds: bool = False
+    stop: float = 0.0
+
+    @property
+    def ranks(self) -> int:
+        """The number of workers."""
+        return sum(end - first for _, first, end in self.slots)
+
+
+class HeldCommand(NamedTuple):
+    """A command on a held node.
+
+    Attributes:
+        host: where it runs.
+        after: seconds from when the nodes can be used.
+        what: `print`, `flood`, `absent`, `sleep`, `stubborn`, `read`.
+        stop: seconds after which its client ends it, 0 for never.
+    """
+
+    host: str
+    after: float
+    what: str
+    stop: float = 0.0
+
+
+class HoldSpec(NamedTuple):
+    """What happens on held nodes.
+
+    Attributes:
+        groups: jobs that are begun together, one group after another.
+        rest: seconds before each group, and before the release.
+        commands: beside them.
+    """
+
+    groups: tuple[tuple[HeldJob, ...], ...]
+    rest: float = 3.0
+    commands: tuple[HeldCommand, ...] = ()
+
+    @property
+    def jobs(self) -> tuple[HeldJob, ...]:
+        """All jobs, in the order of their numbers."""
+        return tuple(one for group in self.groups for one in group)
+
+
 class Scenario(NamedTuple):
     """One world.
 
@@ -108,6 +168,7 @@ class Scenario(NamedTuple):
         logs: whether the job has a log folder.
         shards: whether the workers take shards of data.
         background: whether what the job leaves may stay.
+        hold: what is held; None for a plain job.
     """
 
     seed: int
@@ -119,6 +180,7 @@ class Scenario(NamedTuple):
     lease: float = 15.0
     logs: bool = False
     background: bool = False
+    hold: HoldSpec | None = None
 
     @property
     def ranks(self) -> int:
@@ -137,8 +199,20 @@ FAULTS = (
 )
 
 
+HELD = 0.15
+"""The share of worlds whose nodes are held."""
+
+
 def scenario(seed: int) -> Scenario:
     """Return the world of a seed."""
+    one = _plain(seed)
+    chance = Random(f"hold {seed}")
+    if chance.random() >= HELD or len(one.hosts) > 5:
+        return one
+    return _held(chance, one)
+
+
+def _plain(seed: int) -> Scenario:
     chance = Random(seed)
     hosts = tuple(_hosts(chance))
     elastic = _elastic(chance, len(hosts))
@@ -220,8 +294,55 @@ def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: boo
     return Fault(anchor, after, kind, "login" if runner else host.name, heals, value)
 
 
+# -- held nodes -------------------------------------------------------------------------------
+
+
+def _held(chance: Random, one: Scenario) -> Scenario:
+    """Return this world with held nodes."""
+    hosts = tuple(host._replace(workers=max(2, host.workers)) for host in one.hosts)
+    groups = tuple(tuple(_group(chance, one, hosts)) for _ in range(chance.choice((1, 2, 2, 3))))
+    rest = chance.choice((0.0, 0.5, 3.0, 3.0, 20.0))
+    commands = tuple(_command(chance, hosts) for _ in range(chance.choice((0, 0, 1, 2))))
+    faults = tuple(_at_rest(chance, fault) for fault in one.faults)
+    held = HoldSpec(groups, rest, commands)
+    return one._replace(hosts=hosts, faults=faults, background=False, hold=held)
+
+
+def _group(chance: Random, one: Scenario, hosts: Sequence[HostSpec]) -> Iterator[HeldJob]:
+    """Yield jobs that are begun together: mostly one; two share nodes, or wait for each other."""
+    shares = chance.choice(((0.0, 1.0), (0.0, 1.0), (0.0, 0.5, 1.0), (0.0, 0.5, 1.0), (0, 1, 1)))
+    deeds = one.program.deeds
+    for first, end in pairwise(shares):
+        used = [host for host in hosts if chance.random() < 0.7] or hosts[:1]
+        slots = [(h.name, int(first * h.workers), int(end * h.workers)) for h in used]
+        if first == end:  # as the one before: it waits
+            slots = [(host.name, 0, 1) for host in used]
+        does = chance.random() < 0.5
+        hangs = does and any(deed.what == "hang" for deed in deeds)
+        stop = 60.0 if hangs else chance.choice((0.0, 0.0, 0.0, 0.0, 0.3, 2.0))
+        elastic = one.elastic is not None and chance.random() < 0.5
+        yield HeldJob(tuple(slots), chance.random() < 0.5, elastic, does, stop)
+
+
+def _command(chance: Random, hosts: Sequence[HostSpec]) -> HeldCommand:
+    what = chance.choice(("print", "flood", "absent", "sleep", "stubborn", "read"))
+    stop = chance.choice((0.0, 1.0)) if what in {"print", "flood", "absent"} else 1.0
+    return HeldCommand(chance.choice(hosts).name, chance.choice((0.0, 0.5, 4.0)), what, stop)
+
+
+def _at_rest(chance: Random, fault: Fault) -> Fault:
+    """Let some faults strike while the nodes are at rest, and some a lane."""
+    if fault.kind in {"kill launcher", "freeze launcher"} and chance.random() < 0.3:
+        fault = fault._replace(kind=fault.kind.replace("launcher", "lane"))
+    if chance.random() < 0.4:
+        fault = fault._replace(anchor=chance.choice(("serving", "resting")))
+    return fault
+
+
 def simpler(one: Scenario) -> Iterator[Scenario]:
     """Yield worlds that are a little simpler than this one: without a fault, a deed, a host ..."""
+    if one.hold is not None:
+        yield from _simpler_hold(one, one.hold)
     for at in range(len(one.faults)):
         yield one._replace(faults=one.faults[:at] + one.faults[at + 1 :])
     deeds = one.program.deeds
@@ -229,14 +350,48 @@ def simpler(one: Scenario) -> Iterator[Scenario]:
         fewer = deeds[:at] + deeds[at + 1 :]
         yield one._replace(program=one.program._replace(deeds=fewer))
     used = {fault.target for fault in one.faults}
+    if one.hold is not None:
+        used |= {name for job in one.hold.jobs for name, _, _ in job.slots}
+        used |= {command.host for command in one.hold.commands}
     for host in one.hosts if len(one.hosts) > 1 else ():
         if host.name not in used:
             yield one._replace(hosts=tuple(other for other in one.hosts if other != host))
     for at, host in enumerate(one.hosts):
-        plain = HostSpec(host.name, 1)
+        plain = HostSpec(host.name, 1 if one.hold is None else host.workers)
         if host != plain:
             yield one._replace(hosts=(*one.hosts[:at], plain, *one.hosts[at + 1 :]))
     yield from _plainer_options(one)
+
+
+def _simpler_hold(one: Scenario, hold: HoldSpec) -> Iterator[Scenario]:
+    """Yield worlds with less on the held nodes."""
+    groups = hold.groups
+    fewer = [
+        *(groups[:at] + groups[at + 1 :] for at in range(len(groups))),
+        *(
+            (*groups[:at], group[:place] + group[place + 1 :], *groups[at + 1 :])
+            for at, group in enumerate(groups)
+            for place in range(len(group) if len(group) > 1 else 0)
+        ),
+        *(
+            (*groups[:at], (*group[:place], plain, *group[place + 1 :]), *groups[at + 1 :])
+            for at, group in enumerate(groups)
+            for place, job in enumerate(group)
+            for plain in _plainer_jobs(job)
+        ),
+    ]
+    yield from (one._replace(hold=hold._replace(groups=some)) for some in fewer)
+    for at in range(len(hold.commands)):
+        commands = hold.commands[:at] + hold.commands[at + 1 :]
+        yield one._replace(hold=hold._replace(commands=commands))
+
+
+def _plainer_jobs(job: HeldJob) -> Iterator[HeldJob]:
+    for at in range(len(job.slots) if len(job.slots) > 1 else 0):
+        yield job._replace(slots=job.slots[:at] + job.slots[at + 1 :])
+    for name in ("relay", "elastic", "deeds", "stop"):
+        if getattr(job, name):
+            yield job._replace(**{name: type(getattr(job, name))()})
 
 
 def _plainer_options(one: Scenario) -> Iterator[Scenario]:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.specs.plan import Node
 
     from .kernel import Process
-    from .scenario import Scenario
+    from .scenario import ProgramSpec, Scenario
 
 FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
     "/work",
@@ -74,7 +74,12 @@ class Outcome(NamedTuple):
 
 def play(scenario: Scenario, trace: Callable[[Event], None] | None = None) -> Outcome:
     """Play a world to its end."""
-    world = World(scenario, trace)
+    if scenario.hold is not None:
+        from .hold_world import HoldWorld
+
+        world: World = HoldWorld(scenario, trace)
+    else:
+        world = World(scenario, trace)
     with simulated(world.kernel):
         return world.play()
 
@@ -105,10 +110,9 @@ class World:
         self.kernel = Kernel(scenario.seed)
         self.history: list[Event] = []
         self._trace = trace
-        self._lives: dict[int, int] = {}
-        self._rounds: dict[tuple[bytes, ...], int] = {}
+        self._lives: dict[tuple[object, int], int] = {}
+        self._rounds: dict[object, dict[tuple[bytes, ...], int]] = {}
         self._newest: dict[str, int] = {}
-        self._restarts = 0
         self.faults = Faults(self)
         self.kernel.record = self._record
         self.kernel.roles = self._name
@@ -148,6 +152,9 @@ class World:
     def _name(self, process: Process, function: Callable[[], object]) -> None:
         """Give a new process its role, by what has forked it."""
         above = process.parent
+        if above is not None and above.name == "lane guard":
+            process.role, process.name = "lane", "lane launcher"
+            return
         if above is None or process.role in {"runner", "stranger"} or above.pid == 1:
             return
         roles = {"guard": "launcher", "worker": "child", "child": "child"}
@@ -162,26 +169,55 @@ class World:
         del argv
         rank, place = int(env[b"RANK"]), (env[b"MASTER_ADDR"], env[b"MASTER_PORT"])
         process.role, process.name = "worker", f"rank {rank}"
-        life = self._lives.get(rank, -1) + 1
-        self._lives[rank] = life
-        number = self._rounds.setdefault(place, len(self._rounds) + 1)
+        job = self.job_of(env)
+        of = job.get("of")
+        life = self._lives.get((of, rank), -1) + 1
+        self._lives[of, rank] = life
+        rounds = self._rounds.setdefault(of, {})
+        number = rounds.setdefault(place, len(rounds) + 1)
         size = int(env[b"WORLD_SIZE"])
         self._newest[process.host.name] = number
         given = {"pid": process.pid, "rank": rank, "world": size, "round": number}
-        self.record(process.host.name, "worker", **given)
+        self.record(process.host.name, "worker", **given, **job)
 
         def printed(rank: int, line: str) -> None:
-            self.record(process.host.name, "printed", rank=rank, round=number, line=line)
+            self.record(process.host.name, "printed", rank=rank, round=number, line=line, **job)
 
         def did(rank: int, what: str) -> None:
-            self.record(process.host.name, "fault", fault=what, target=rank)
+            self.record(process.host.name, "fault", fault=what, target=rank, **job)
 
-        return Worker(self.scenario.program, env, life, printed, did)
+        return Worker(self.program_of(of), env, life, printed, did)
+
+    def job_of(self, env: Mapping[bytes, bytes]) -> dict[str, int]:
+        """Return the number of the job of a worker with this environment, if there are several."""
+        del env
+        return {}
+
+    def program_of(self, job: int | None) -> ProgramSpec:
+        """Return what the workers of a job do."""
+        del job
+        return self.scenario.program
 
     # -- the job -----------------------------------------------------------------------------
 
     def play(self) -> Outcome:
         """Play to the end; return what has become of it."""
+        scenario = self.scenario
+        self._begin()
+        self.runner = self.kernel.spawn(
+            self.login, self._run, argv=[b"dsrun"], role="runner", name="dsrun"
+        )
+        self.runner.uid = 0
+        self.faults.begin()
+        while self.runner.alive and self.kernel.now < self.bound:
+            self.kernel.run(self.kernel.now + 1.0)
+        self.faults.end()
+        healed = max((fault.after + fault.heals for fault in scenario.faults), default=0.0)
+        self.kernel.run(self.kernel.now + healed + AFTERWARDS + 2 * scenario.lease + scenario.grace)
+        return self._outcome()
+
+    def _begin(self) -> None:
+        """Record what is asked for, and make the files that the runner writes."""
         scenario = self.scenario
         nodes = {host.name: host.workers for host in scenario.hosts}
         elastic = scenario.elastic
@@ -199,17 +235,6 @@ class World:
         )
         self.login.files.put(f"{FOLDER}/out", b"", mode=0o666)
         self.login.files.put(f"{FOLDER}/err", b"", mode=0o666)
-        self.runner = self.kernel.spawn(
-            self.login, self._run, argv=[b"dsrun"], role="runner", name="dsrun"
-        )
-        self.runner.uid = 0
-        self.faults.begin()
-        while self.runner.alive and self.kernel.now < self.bound:
-            self.kernel.run(self.kernel.now + 1.0)
-        self.faults.end()
-        healed = max((fault.after + fault.heals for fault in scenario.faults), default=0.0)
-        self.kernel.run(self.kernel.now + healed + AFTERWARDS + 2 * scenario.lease + scenario.grace)
-        return self._outcome()
 
     @property
     def bound(self) -> float:
@@ -222,15 +247,7 @@ class World:
 
     def _run(self) -> int:
         """Be the runner; return its exit code."""
-        out = system.open_fd(f"{FOLDER}/out", os.O_WRONLY | os.O_APPEND)
-        err = system.open_fd(f"{FOLDER}/err", os.O_WRONLY | os.O_APPEND)
-        null = system.open_fd(os.devnull, os.O_RDONLY)
-        for fd, stream in ((10, null), (11, out), (12, err)):
-            system.dup2(stream, fd)
-        for fd in (0, 1, 2):
-            system.dup2(fd + 10, fd)
-        for fd in (10, 11, 12):
-            system.close(fd)
+        self._open_streams()
         spec, remote = self.job(), cast("Any", self.remote)
         start = Start(spec.plan, [Part(remote, spec.plan.nodes)])
         loop = Loop()
@@ -245,6 +262,18 @@ class World:
             system.write_error(f"dsrun: {error}\n")
             return error.exit_code
         return report.exit_code
+
+    def _open_streams(self) -> None:
+        """Open the standard streams of the runner."""
+        out = system.open_fd(f"{FOLDER}/out", os.O_WRONLY | os.O_APPEND)
+        err = system.open_fd(f"{FOLDER}/err", os.O_WRONLY | os.O_APPEND)
+        null = system.open_fd(os.devnull, os.O_RDONLY)
+        for fd, stream in ((10, null), (11, out), (12, err)):
+            system.dup2(stream, fd)
+        for fd in (0, 1, 2):
+            system.dup2(fd + 10, fd)
+        for fd in (10, 11, 12):
+            system.close(fd)
 
     def job(self) -> JobSpec:
         """Return the job of the scenario."""
@@ -278,15 +307,17 @@ class World:
             else None,
         )
 
-    def _observe(self, run: Run) -> None:
-        """Record what observers of a run are told."""
+    def _observe(self, run: Run, **job: int) -> None:
+        """Record what observers of a run are told; `job` is its number, if there are several."""
+        counted = [0]
         hosts: list[str] = []
         ranks: dict[str, list[int]] = {}
 
         def flush() -> None:
             if hosts and all(name in ranks for name in hosts):
                 given = {name: ranks[name] for name in hosts}
-                self.record("login", "round", number=self._newest[hosts[0]], ranks=given)
+                number = self._newest[hosts[0]]
+                self.record("login", "round", number=number, ranks=given, **job)
                 hosts.clear()
 
         def begin(names: Sequence[str]) -> None:
@@ -295,13 +326,13 @@ class World:
 
         def observe(event: object) -> None:
             match event:
-                case JobStarted(hosts=names) if self.scenario.elastic is None:
+                case JobStarted(hosts=names) if run.spec.elastic is None:
                     begin(names)
                 case RoundBegan(hosts=names, restarts=restarts):
                     begin(names)
-                    for count in range(self._restarts, restarts):
-                        self.record("login", "restart", reason="", count=count + 1)
-                    self._restarts = max(restarts, self._restarts)
+                    for count in range(counted[0], restarts):
+                        self.record("login", "restart", reason="", count=count + 1, **job)
+                    counted[0] = max(restarts, counted[0])
                 case RanksStarted(host, started):
                     ranks[host] = [*started]
                     flush()
@@ -314,7 +345,7 @@ class World:
         """Record what the runner has left when it ended."""
         if self.runner is None or pid != self.runner.pid:
             return
-        for line, rank in self._shown():
+        for line, rank in self._shown(f"{FOLDER}/out", f"{FOLDER}/err"):
             self.record("login", "shown", rank=rank, line=line)
         report = self._file(REPORT)
         if report:
@@ -337,12 +368,12 @@ class World:
         output = self._file(f"{FOLDER}/out") + self._file(f"{FOLDER}/err")
         return Outcome(self.history, crashes, self.kernel.now, output)
 
-    def _shown(self) -> Iterator[tuple[str, int]]:
+    def _shown(self, out: str, err: str) -> Iterator[tuple[str, int]]:
         """Yield the lines that the runner has printed, without their labels, and of which rank."""
-        for line in self._file(f"{FOLDER}/out").split("\n")[:-1]:
+        for line in self._file(out).split("\n")[:-1]:
             label, _, text = line.partition("| ")
             yield text, int(label.rpartition(":")[2])
-        for line in self._file(f"{FOLDER}/err").split("\n")[:-1]:
+        for line in self._file(err).split("\n")[:-1]:
             yield line, -1
 
     def _file(self, path: str) -> str:
@@ -366,4 +397,4 @@ def _crash(process: Process, problem: BaseException) -> str:
 def _expected(file: str) -> bool:
     """Return whether a file may be left: a log, or the report."""
     path = file.partition(": ")[2]
-    return path.startswith((LOGS, REPORT)) or path in {f"{FOLDER}/out", f"{FOLDER}/err"}
+    return path.startswith((LOGS, REPORT, f"{FOLDER}/out", f"{FOLDER}/err"))

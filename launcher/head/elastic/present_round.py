@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...common.loop import Loop
+    from ...common.loop import Loop, Timer
 
 
 class RoundPhase(Enum):
@@ -45,6 +45,7 @@ class PresentRound:
         self.phase = RoundPhase.RUNNING
         self.failed = self.shrunk = self.watched = False
         self.undecided = 0
+        self._timers: list[Timer] = []
 
     @property
     def complete(self) -> bool:
@@ -60,3 +61,12 @@ class PresentRound:
             known()
 
         loop.call_later(seconds, settle)
+
+    def watch(self, loop: Loop, seconds: float, late: Callable[[], None]) -> None:
+        """Call `late` so many seconds from now, unless it is over by then."""
+        self._timers.append(loop.call_later(seconds, late))
+
+    def end(self) -> None:
+        """Wait for nothing any more: another round has begun, or none will."""
+        for timer in self._timers:
+            timer.cancel()

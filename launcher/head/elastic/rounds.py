@@ -156,6 +156,7 @@ class Rounds:
     def close(self) -> None:
         """Form no other round: the job is being stopped."""
         self._closed = True
+        self._present.end()
         self._nodes.clear()
         self._giving_up.clear()
 
@@ -311,13 +312,12 @@ class Rounds:
 
     def _watch(self, seconds: float, nodes: AbstractSet[int], why: str) -> None:
         """Give up the nodes that are left of some, if there is no other round by then."""
-        present = self._present
 
         def late() -> None:
-            if self._present is present and not self._ending:
+            if not self._ending:
                 self._give_up(dict.fromkeys(sorted(nodes), why))
 
-        self._loop.call_later(seconds, late)
+        self._present.watch(self._loop, seconds, late)
 
     def _give_up(
         self, reasons: Mapping[int, str], for_good: AbstractSet[int] = frozenset()
@@ -360,6 +360,7 @@ class Rounds:
         self.members = set(members)
         self._nodes.begin(self.members)
         self.meeting.cancel()
+        self._present.end()
         self._present = PresentRound(members, self._loop.clock())
         self.gain.begin()
         self._do(Form(tuple(members), address, self.restarts))

@@ -173,12 +173,12 @@ class HeldRun:
 
     def _close(self, end: End) -> None:
         """Let the slots go, and answer once others have been told and all output is written."""
-        self._hold.free(self)
+        had = self._hold.free(self)
         system.close(self._streams[0])
         works = [*self.run.before_exit] if self.run is not None else []
         if self.spec.output.report_file is not None:
             works.append(lambda: self._write_report(end))
-        aside(self._loop, works, lambda: self._console.finish(lambda: self._answer(end)))
+        aside(self._loop, works, lambda: self._console.finish(lambda: self._over(end, had)))
 
     def _write_report(self, end: End) -> None:
         """Write --report_file, in a thread, unless the client does it and still can.
@@ -199,6 +199,13 @@ class HeldRun:
         text = f"--report_file {path}: {why}"
         self._loop.call_soon_threadsafe(lambda: self._console.log(text, "warning"))
 
+    def _over(self, end: End, had: bool) -> None:
+        """Answer, and let the hold go on without it, if it `had` its slots or waited for them."""
+        self._answer(end)
+        if had:
+            self._hold.leave()
+        self._loop.call_later(0.0, _collect)
+
     def _answer(self, end: End) -> None:
         if isinstance(end, DsrunError):
             self.caller.refuse(end, self._request)
@@ -206,8 +213,6 @@ class HeldRun:
         if self._console.has_lost_output and not end["code"]:
             end = {**end, "code": OUTPUT, "report": {**end["report"], "exit_code": OUTPUT}}
         self.caller.answer(end, self._request)
-        self._hold.leave()
-        self._loop.call_later(0.0, _collect)
 
 
 def _screen(hold: Hold, spec: JobSpec, streams: Streams) -> Console:

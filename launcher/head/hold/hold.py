@@ -169,12 +169,16 @@ class Hold:
         else:
             run.wait(blockers)
 
-    def free(self, run: HeldRun) -> None:
-        """Take the slots of a run, which is over or waits no more; others may begin with them."""
+    def free(self, run: HeldRun) -> bool:
+        """Take the slots of a run, which is over or waits no more; others may begin with them.
+
+        Return False if it had none, and waited for none: it was refused.
+        """
         if self.runs.pop(run.job_id, None) is None:
-            return  # it was refused
+            return False
         for job in self._schedule.end(run.job_id):
             self.runs[job].begin()
+        return True
 
     def taken(self, host: str) -> bool:
         """Return whether a run uses slots of a host."""

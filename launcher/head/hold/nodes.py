@@ -48,6 +48,7 @@ class HeldNodes:
 
     def begin(self, console: Console, on_over: Callable[[], None]) -> None:
         """Ask all nodes what they are, once they are connected; `on_over` is called at the end."""
+        self._fleet.watch()  # those that have answered hear of this process while others start
         self._first = Survey(self._spec.job, self._fleet, console, on_over)
         self._first.run.begin()
 
@@ -64,7 +65,6 @@ class HeldNodes:
         self.facts = dict(self._first.facts)
         self._first = None
         self._fleet.on_idle = self._keeper.on_event
-        self._fleet.watch()
         self.look()
         return None
 

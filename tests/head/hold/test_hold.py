@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.control import frames
 from dsrun.launcher.head.hold.hold import Phase, places
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.plan import Plan, lay_out
@@ -119,6 +120,22 @@ def test_the_idle_timeout_releases_the_nodes(hold_of: HoldOf) -> None:
     assert fake.job.said()[-1] == "no run for 100 s: releasing all nodes"
 
 
+def test_runs_that_could_not_start_keep_no_hold(hold_of: HoldOf) -> None:
+    """One whose node could not take part, and one whose client did not wait for it."""
+    fake = hold_of("n0", idle_timeout=100.0).ready()
+    one, two = fake.client(), fake.client()
+    one.run("one", {"n0": [0, 1]})
+    two.run("two", {"n0": [0, 1]})
+    two.ask("signal", number=int(signal.SIGINT))
+    assert two.wait(1)["code"] == 130
+    fake.job.node("n0").hello(problems=("no such script: x.py",))
+    assert one.wait(1)["code"] == 69
+    fake.job.go(99)
+    assert phase(fake) is Phase.SERVING
+    fake.job.go(2)
+    assert phase(fake) is Phase.ENDING
+
+
 @pytest.mark.parametrize(("number", "code"), [(0, 0), (signal.SIGTERM, 143)])
 def test_the_end_stops_all_runs_with_grace(hold_of: HoldOf, number: int, code: int) -> None:
     fake = hold_of("n0", "n1").ready()
@@ -150,6 +167,15 @@ def test_an_interrupt_while_nodes_are_being_connected(hold_of: HoldOf) -> None:
     assert (fake.hold.code, fake.hold.error) == (130, None)
     with pytest.raises(NodeError, match="hold lab is ending"):
         fake.hold.check(Plan(fake.job.plan, CHECK, "ssh", None, None), waits=True)
+
+
+def test_nodes_hear_of_the_hold_while_others_are_being_started(hold_of: HoldOf) -> None:
+    """A held node takes a runner for lost that is silent for the heartbeat timeout."""
+    fake = hold_of("n0", "n1")
+    fake.job.node("n0").hello(port=29500)
+    fake.job.go(fake.hold.fleet.lease)
+    assert fake.hold.phase is Phase.STARTING
+    assert [kind for kind, _ in fake.job.node("n0").received].count(frames.BEAT) > 1
 
 
 def test_places_of_a_plan() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from . import exceptions, safety, truth
+from . import exceptions, hold, safety, truth
 from .facts import Facts, Problem
 
 if TYPE_CHECKING:
@@ -28,6 +28,15 @@ RULES = (
 
 def check(history: Sequence[Event]) -> list[Problem]:
     """Return what is wrong in a history, in the order of its events."""
+    if any(event.kind == "hold" for event in history):
+        return [
+            *(one for part in hold.jobs(history) for one in _check_job(part)),
+            *hold.problems(Facts(history)),
+        ]
+    return _check_job(history)
+
+
+def _check_job(history: Sequence[Event]) -> list[Problem]:
     found = [problem for problem, excuse in _judge(history) if not excuse]
     return sorted(found, key=lambda one: (one.at, one.rule))
 

@@ -92,7 +92,12 @@ def _both(facts: Facts, host: str, name: str) -> bool:
 
 
 def _told(facts: Facts, host: str) -> bool:
-    """Return whether the report says of a host that something may be left there."""
+    """Return whether the report says of a host that something may be left there.
+
+    A job of a hold that had no workers there need not say it: another one has.
+    """
+    if not any(one.host == host for one in facts.workers):
+        return True
     texts = [*facts.report.get("left", ()), *facts.report.get("unseen", ())]
     return any(host in text for text in texts) or _lost_without_workers(facts, host)
 

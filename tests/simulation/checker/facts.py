@@ -122,6 +122,7 @@ class Facts:
         sorters = {
             "spawned": self._spawned,
             "worker": self._worker,
+            "role": self._role,
             "signalled": self._signalled,
             "ended": self._ended,
         }
@@ -151,6 +152,14 @@ class Facts:
         process.rank, process.since = event.fields["rank"], index
         process.round, process.world = event.fields["round"], event.fields["world"]
         self.workers.append(process)
+
+    def _role(self, index: int, event: Event) -> None:
+        """A process has become something else, by what it executes."""
+        process = self._live.get((event.host, event.fields["pid"]))
+        if process is None:
+            self.strays.append(index)
+        else:
+            process.role = event.fields["role"]
 
     def _signalled(self, index: int, event: Event) -> None:
         place = event.host, event.fields["pid"]
