@@ -150,6 +150,21 @@ class Faults:
             self._tell(fault._replace(kind="signal runner", value=signal.SIGINT), "runner")
             host.signal(process.pid, signal.SIGINT)
 
+    def suspend(self, fault: Fault, host: Host) -> Callable[[], None] | None:
+        """Type Ctrl-Z; the shell has `fg` only once the runner has stopped."""
+        found = self._living(host, "runner")
+        if not found:
+            return None
+        self._tell(fault, "runner")
+        host.signal(found[0].pid, signal.SIGTSTP)
+        return partial(self._continue, host, found[0])
+
+    def _continue(self, host: Host, process: Process) -> None:
+        if process.stopped:
+            host.signal(process.pid, signal.SIGCONT)
+        elif process.alive:
+            self._world.kernel.at(1.0, partial(self._continue, host, process))
+
     def cut(self, fault: Fault, host: Host) -> Callable[[], None]:
         """Cut the cable of a host, in one direction or both."""
         network = self._world.kernel.network
@@ -260,6 +275,7 @@ _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = 
     ),
     **dict.fromkeys(("signal runner", "signal guard", "signal session"), Faults.signal),
     "interrupt twice": Faults.interrupt_twice,
+    "suspend runner": Faults.suspend,
     **dict.fromkeys(("cut", "cut in", "cut out", "cut and reset"), Faults.cut),
     "half open": Faults.half_open,
     "stall": Faults.stall,

@@ -5,7 +5,7 @@ They are kept as values and not as seeds, so that they stay the same when seeds 
 
 from __future__ import annotations
 
-from .scenario import ElasticSpec, Fault, HostSpec, ProgramSpec, Scenario
+from .scenario import Deed, ElasticSpec, Fault, HostSpec, ProgramSpec, Scenario
 
 KEPT = {
     "nobody got START where the first node was lost before it had answered its own": Scenario(
@@ -52,5 +52,18 @@ KEPT = {
         ),
         lease=4.0,
         logs=True,
+    ),
+    "a runner that was suspended before the start took its nodes for silent": Scenario(
+        seed=91,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 2, delay=0.01)),
+        faults=(Fault("connected", 0.011053, "suspend runner", "login", heals=240.0),),
+    ),
+    "a runner that was suspended while it stopped the job gave its nodes no time": Scenario(
+        seed=232,
+        hosts=(HostSpec("n1", 2), HostSpec("n2", 1), HostSpec("n3", 1, delay=0.01)),
+        program=ProgramSpec(steps=7, pause=1.0, term="ignore", deeds=(Deed(3, 0, 2, "kill", 9),)),
+        faults=(Fault("ending", 0.004773, "suspend runner", "login", heals=240.0),),
+        grace=30.0,
+        lease=60.0,
     ),
 }

@@ -126,12 +126,15 @@ class Scenario(NamedTuple):
         return sum(host.workers for host in self.hosts)
 
 
+HANGS = 120.0
+"""When a person interrupts a job that hangs."""
+
 INTERRUPT, TERMINATE, HANG_UP, KILL, USER = 2, 15, 1, 9, 10
 
 FAULTS = (
     *("kill worker", "kill launcher", "kill guard", "kill both", "kill runner", "kill logs"),
     *("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),
-    *("signal runner", "signal guard", "signal session", "interrupt twice"),
+    *("signal runner", "signal guard", "signal session", "interrupt twice", "suspend runner"),
     *("cut", "cut in", "cut out", "cut and reset", "half open", "stall", "delay", "power"),
     *("freeze disk", "fill disk", "jump clock"),
 )
@@ -199,7 +202,7 @@ def _faults(
     for _ in range(chance.choice((0, 1, 1, 1, 2, 2))):
         yield _fault(chance, hosts, lease, logs=logs)
     if any(one.what == "hang" for one in program.deeds):
-        yield Fault("start", 120.0, "signal runner", "login", value=INTERRUPT)
+        yield Fault("start", HANGS, "signal runner", "login", value=INTERRUPT)
 
 
 def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: bool) -> Fault:
@@ -208,9 +211,9 @@ def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: boo
     kinds = [one for one in FAULTS if logs or one not in {"kill logs", "freeze disk", "fill disk"}]
     kind = chance.choice(kinds)
     host = chance.choice(hosts)
-    runner = kind in {"kill runner", "freeze runner", "signal runner", "interrupt twice"}
+    runner = kind.endswith(" runner") or kind == "interrupt twice"
     heals = 0.0
-    if kind.startswith(("freeze", "cut", "stall", "fill", "delay")):
+    if kind.startswith(("freeze", "suspend", "cut", "stall", "fill", "delay")):
         heals = chance.choice((0.1, 1.0, 0.5 * lease, 1.5 * lease, 4 * lease))
     elif kind == "power":
         heals = chance.choice((0.0, 10.0))
@@ -222,6 +225,17 @@ def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: boo
 
 def simpler(one: Scenario) -> Iterator[Scenario]:
     """Yield worlds that are a little simpler than this one: without a fault, a deed, a host ..."""
+    yield from filter(_can_end, _simpler(one))
+
+
+def _can_end(one: Scenario) -> bool:
+    """Return whether a world is one whose job can start, and ends."""
+    enough = one.elastic is None or one.elastic.least <= len(one.hosts)
+    hangs = any(deed.what == "hang" for deed in one.program.deeds)
+    return enough and (not hangs or any(fault.after == HANGS for fault in one.faults))
+
+
+def _simpler(one: Scenario) -> Iterator[Scenario]:
     for at in range(len(one.faults)):
         yield one._replace(faults=one.faults[:at] + one.faults[at + 1 :])
     deeds = one.program.deeds

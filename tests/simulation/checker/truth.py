@@ -190,6 +190,7 @@ FAULTS: dict[tuple[str, str], Callable[[Facts, int, Event], Iterator[Candidate]]
     ("signal", "host"): _signals_job,
     ("kill", "runner"): _silences_all,
     ("freeze", "runner"): _silences_all,
+    ("suspend", "runner"): _none,
     ("kill", "logs"): _none,
     ("freeze", "logs"): _none,
     ("cut", "host"): _silences,
