@@ -6,6 +6,9 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.fleet.fleet import FROM_NODES
+
 from .kernel.network import LinkEnd
 
 if TYPE_CHECKING:
@@ -183,19 +186,23 @@ class Faults:
 
     def stall(self, fault: Fault, host: Host) -> Callable[[], None] | None:
         """Let what a host sends wait."""
-        guards = self._living(host, "launcher")
-        found = [
-            slot.description
-            for one in guards
-            for slot in one.slots.values()
-            if isinstance(slot.description, LinkEnd) and slot.description.incoming is not None
-        ]
-        if not found:
+        end = self._line(host)
+        if end is None:
             return None
         network = self._world.kernel.network
         self._tell(fault)
-        network.stall(found[0])
-        return lambda: network.stall(found[0], stalled=False)
+        network.stall(end)
+        return lambda: network.stall(end, stalled=False)
+
+    def _line(self, host: Host) -> LinkEnd | None:
+        """Return the end of the line of a node launcher."""
+        found = (
+            slot.description
+            for one in self._living(host, "launcher")
+            for slot in one.slots.values()
+            if isinstance(slot.description, LinkEnd) and slot.description.incoming is not None
+        )
+        return next(found, None)
 
     def delay(self, fault: Fault, host: Host) -> Callable[[], None]:
         """Make the network of a host slow."""
@@ -240,11 +247,46 @@ class Faults:
 
         return heal
 
+    def reset(self, fault: Fault, host: Host) -> None:
+        """Let the line of a node launcher fail: both ends hear of it."""
+        end = self._line(host)
+        if end is not None:
+            self._tell(fault)
+            self._world.kernel.network.reset(end)
+
+    def garbage(self, fault: Fault, host: Host) -> None:
+        """Let something on a host write to the line of its node launcher."""
+        end = self._line(host)
+        if end is not None:
+            self._tell(fault)
+            kind, body = NODE_KINDS[fault.value % len(NODE_KINDS)], BODIES[fault.value % 7]
+            end.try_write(frames.pack(kind, body) if fault.value % 3 else body * 40)
+
+    def close_output(self, fault: Fault, host: Host) -> None:
+        """End what reads the runner's output."""
+        for process in self._living(host, "reader"):
+            self._tell(fault, "output")
+            host.kill(process.pid)
+
+    def stall_output(self, fault: Fault, host: Host) -> Callable[[], None] | None:
+        """Stop what reads the runner's output."""
+        found = self._living(host, "reader")
+        if not found:
+            return None
+        self._tell(fault, "output")
+        host.signal(found[0].pid, signal.SIGSTOP)
+        return partial(host.signal, found[0].pid, signal.SIGCONT)
+
     def jump(self, fault: Fault, host: Host) -> None:
         """Set the time of day."""
         self._tell(fault)
         host.jump(3600.0)
 
+
+NODE_KINDS = (*FROM_NODES, frames.JOB, frames.START, frames.END, frames.AUTH, 0, 255)
+
+BODIES = (b"", b"{}", b"[]", b"null", b"\xff" * 20, b"[" * 5000, b'{"ranks": [[0, "x"]]}')
+"""What is not valid, or says nothing, in most frames."""
 
 WORDS = {"interrupt": "signal", "half": "cut", "fill": "disk", "jump": "clock"}
 
@@ -278,10 +320,14 @@ _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = 
     "suspend runner": Faults.suspend,
     **dict.fromkeys(("cut", "cut in", "cut out", "cut and reset"), Faults.cut),
     "half open": Faults.half_open,
+    "reset": Faults.reset,
     "stall": Faults.stall,
     "delay": Faults.delay,
     "power": Faults.power,
     "freeze disk": Faults.freeze_disk,
     "fill disk": Faults.fill_disk,
     "jump clock": Faults.jump,
+    "garbage": Faults.garbage,
+    "close output": Faults.close_output,
+    "stall output": Faults.stall_output,
 }

@@ -66,4 +66,11 @@ KEPT = {
         grace=30.0,
         lease=60.0,
     ),
+    "workers of a node that had sent no frames lived beside those of the next round": Scenario(
+        seed=79,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 2, delay=0.01), HostSpec("n3", 1)),
+        program=ProgramSpec(steps=12, pause=0.1, term="ignore"),
+        faults=(Fault("running", 0.5, "garbage", "n2", value=6),),
+        elastic=ElasticSpec(least=2, restarts=1),
+    ),
 }

@@ -95,6 +95,24 @@ class ElasticSpec(NamedTuple):
     cool: float = 0.0
 
 
+class StreamSpec(NamedTuple):
+    """The runner's standard input and output.
+
+    Attributes:
+        lines: of standard input, which rank 0 reads first; 0 for no `--stdin rank0`.
+        length: characters of such a line.
+        pause: seconds before each, if a process writes them.
+        fed: whether standard input is a pipe, and not a file.
+        piped: whether standard output is a pipe, and not a file.
+    """
+
+    lines: int = 0
+    length: int = 20
+    pause: float = 0.1
+    fed: bool = False
+    piped: bool = False
+
+
 class Scenario(NamedTuple):
     """One world.
 
@@ -106,8 +124,9 @@ class Scenario(NamedTuple):
         elastic: None for a static job.
         grace, lease: seconds, as of --grace_period and --heartbeat_timeout.
         logs: whether the job has a log folder.
-        shards: whether the workers take shards of data.
         background: whether what the job leaves may stay.
+        streams: the runner's own.
+        clean: whether ranks that end with 0 after a stop signal are a success.
     """
 
     seed: int
@@ -119,12 +138,16 @@ class Scenario(NamedTuple):
     lease: float = 15.0
     logs: bool = False
     background: bool = False
+    streams: StreamSpec = StreamSpec()
+    clean: bool = False
 
     @property
     def ranks(self) -> int:
         """The number of workers."""
         return sum(host.workers for host in self.hosts)
 
+
+QUIT, USER_TOO = 3, 12
 
 HANGS = 120.0
 """When a person interrupts a job that hangs."""
@@ -135,8 +158,9 @@ FAULTS = (
     *("kill worker", "kill launcher", "kill guard", "kill both", "kill runner", "kill logs"),
     *("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),
     *("signal runner", "signal guard", "signal session", "interrupt twice", "suspend runner"),
-    *("cut", "cut in", "cut out", "cut and reset", "half open", "stall", "delay", "power"),
+    *("cut", "cut in", "cut out", "cut and reset", "half open", "reset", "stall", "delay", "power"),
     *("freeze disk", "fill disk", "jump clock"),
+    *("garbage", "close output", "stall output"),
 )
 
 
@@ -150,9 +174,19 @@ def scenario(seed: int) -> Scenario:
     grace, lease = chance.choice((0.0, 1.0, 5.0, 30.0)), chance.choice((4.0, 15.0, 60.0))
     faults = tuple(_faults(chance, hosts, program, lease, logs=logs))
     background = elastic is None and chance.random() < 0.1
+    streams = _streams(chance, elastic is not None, faults)
+    clean = chance.random() < 0.1
     return Scenario(
-        seed, hosts, program, faults, elastic, grace, lease, logs=logs, background=background
+        *(seed, hosts, program, faults, elastic, grace, lease, logs, background, streams, clean)
     )
+
+
+def _streams(chance: Random, elastic: bool, faults: Sequence[Fault]) -> StreamSpec:
+    piped = any("output" in one.kind for one in faults) or chance.random() < 0.1
+    if elastic or chance.random() < 0.8:
+        return StreamSpec(piped=piped)
+    lines, length = chance.choice(((1, 20), (10, 20), (20, 30_000)))
+    return StreamSpec(lines, length, chance.choice((0.0, 0.1)), chance.random() < 0.5, piped)
 
 
 def _hosts(chance: Random) -> Iterator[HostSpec]:
@@ -211,13 +245,14 @@ def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: boo
     kinds = [one for one in FAULTS if logs or one not in {"kill logs", "freeze disk", "fill disk"}]
     kind = chance.choice(kinds)
     host = chance.choice(hosts)
-    runner = kind.endswith(" runner") or kind == "interrupt twice"
+    runner = kind.endswith((" runner", " output")) or kind == "interrupt twice"
     heals = 0.0
     if kind.startswith(("freeze", "suspend", "cut", "stall", "fill", "delay")):
         heals = chance.choice((0.1, 1.0, 0.5 * lease, 1.5 * lease, 4 * lease))
     elif kind == "power":
         heals = chance.choice((0.0, 10.0))
-    value = chance.choice((INTERRUPT, TERMINATE, HANG_UP, USER)) if "signal" in kind else 0
+    numbers = [INTERRUPT, TERMINATE, HANG_UP, USER, *((QUIT, USER_TOO) if runner else ())]
+    value = chance.choice(numbers) if "signal" in kind else chance.randrange(1 << 16)
     if kind.endswith("worker"):
         value = chance.randrange(host.workers)
     return Fault(anchor, after, kind, "login" if runner else host.name, heals, value)
@@ -255,7 +290,7 @@ def _simpler(one: Scenario) -> Iterator[Scenario]:
 
 def _plainer_options(one: Scenario) -> Iterator[Scenario]:
     plain = Scenario(one.seed, one.hosts)
-    for name in ("elastic", "logs", "background", "grace", "lease"):
+    for name in ("elastic", "logs", "background", "grace", "lease", "streams", "clean"):
         if getattr(one, name) != getattr(plain, name):
             yield one._replace(**{name: getattr(plain, name)})
     for name in ("steps", "pause", "length", "term", "child"):

@@ -33,6 +33,7 @@ from .history import Event
 from .kernel import Kernel
 from .programs import Worker
 from .remote import Remote
+from .streams import ERRORS, FILES, OUTPUT, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -116,6 +117,7 @@ class World:
         self.login.files.folder(FOLDER)
         for spec in scenario.hosts:
             self._add_host(spec.name, spec.delay)
+        self.streams = Streams(self.kernel, self.login, scenario.streams)
         self.remote = Remote(self.kernel, scenario.hosts, self.login)
         self.runner: Process | None = None
 
@@ -175,7 +177,11 @@ class World:
         def did(rank: int, what: str) -> None:
             self.record(process.host.name, "fault", fault=what, target=rank)
 
-        return Worker(self.scenario.program, env, life, printed, did)
+        def took(line: str) -> None:
+            self.record(process.host.name, "took", rank=rank, line=line)
+
+        reads = bool(self.scenario.streams.lines) and rank == 0
+        return Worker(self.scenario.program, env, life, printed, did, took if reads else None)
 
     # -- the job -----------------------------------------------------------------------------
 
@@ -196,10 +202,11 @@ class World:
             background=scenario.background,
             bound=self.bound,
         )
-        self.login.files.put(f"{FOLDER}/out", b"", mode=0o666)
-        self.login.files.put(f"{FOLDER}/err", b"", mode=0o666)
+        for line in self.streams.lines:
+            self.record("login", "fed", line=line)
+        given = self.streams.given()
         self.runner = self.kernel.spawn(
-            self.login, self._run, argv=[b"dsrun"], role="runner", name="dsrun"
+            self.login, self._run, argv=[b"dsrun"], fds=given, role="runner", name="dsrun"
         )
         self.runner.uid = 0
         self.faults.begin()
@@ -217,19 +224,12 @@ class World:
         lives = 1 + (one.elastic.restarts + len(one.faults) if one.elastic else 0)
         work = lives * (one.program.steps + 1) * (one.program.pause + 0.3)
         healing = sum(fault.heals + fault.after for fault in one.faults)
-        return 200.0 + work + healing + (lives + 2) * (one.lease + one.grace + 10.0)
+        feeding = one.streams.lines * (one.streams.pause + 0.3)
+        return 200.0 + work + feeding + healing + (lives + 2) * (one.lease + one.grace + 10.0)
 
     def _run(self) -> int:
         """Be the runner; return its exit code."""
-        out = system.open_fd(f"{FOLDER}/out", os.O_WRONLY | os.O_APPEND)
-        err = system.open_fd(f"{FOLDER}/err", os.O_WRONLY | os.O_APPEND)
-        null = system.open_fd(os.devnull, os.O_RDONLY)
-        for fd, stream in ((10, null), (11, out), (12, err)):
-            system.dup2(stream, fd)
-        for fd in (0, 1, 2):
-            system.dup2(fd + 10, fd)
-        for fd in (10, 11, 12):
-            system.close(fd)
+        self.streams.open_others()
         spec, remote = self.job(), cast("Any", self.remote)
         start = Start(spec.plan, [Part(remote, spec.plan.nodes)])
         loop = Loop()
@@ -260,11 +260,16 @@ class World:
                 heartbeat_timeout=one.lease,
                 grace=one.grace,
                 allow_background=one.background,
+                graceful_term_ok=one.clean,
             ),
             checks=CheckPolicy(quick=False),
             watch=WatchPolicy(hang_timeout=0.0, hook=False),
             output=OutputPolicy(
-                log_dir=LOGS if one.logs else "", report_file=REPORT, fold="never", color="never"
+                log_dir=LOGS if one.logs else "",
+                report_file=REPORT,
+                fold="never",
+                color="never",
+                stdin=one.streams.lines > 0,
             ),
             elastic=ElasticPolicy(
                 elastic.least,
@@ -281,6 +286,7 @@ class World:
         """Record what observers of a run are told."""
         hosts: list[str] = []
         ranks: dict[str, list[int]] = {}
+        counted = [0]
 
         def flush() -> None:
             if hosts and all(name in ranks for name in hosts):
@@ -298,8 +304,9 @@ class World:
                     begin(names)
                 case RoundBegan(hosts=names, restarts=restarts):
                     begin(names)
-                    if restarts:
+                    if restarts > counted[0]:
                         self.record("login", "restart", reason="", count=restarts)
+                    counted[0] = restarts
                 case RanksStarted(host, started):
                     ranks[host] = [*started]
                     flush()
@@ -332,16 +339,19 @@ class World:
             strangers_killed=self._strangers_killed(),
         )
         crashes = [_crash(process, problem) for process, problem in self.kernel.crashes]
-        output = self._file(f"{FOLDER}/out") + self._file(f"{FOLDER}/err")
+        output = self._printed() + self._file(ERRORS)
         return Outcome(self.history, crashes, self.kernel.now, output)
 
     def _shown(self) -> Iterator[tuple[str, int]]:
         """Yield the lines that the runner has printed, without their labels, and of which rank."""
-        for line in self._file(f"{FOLDER}/out").split("\n")[:-1]:
+        for line in self._printed().split("\n")[:-1]:
             label, _, text = line.partition("| ")
             yield text, int(label.rpartition(":")[2])
-        for line in self._file(f"{FOLDER}/err").split("\n")[:-1]:
+        for line in self._file(ERRORS).split("\n")[:-1]:
             yield line, -1
+
+    def _printed(self) -> str:
+        return self._file(OUTPUT) + self.streams.unread().decode("utf-8", "replace")
 
     def _file(self, path: str) -> str:
         node = self.login.files.get(path)
@@ -364,4 +374,4 @@ def _crash(process: Process, problem: BaseException) -> str:
 def _expected(file: str) -> bool:
     """Return whether a file may be left: a log, or the report."""
     path = file.partition(": ")[2]
-    return path.startswith((LOGS, REPORT)) or path in {f"{FOLDER}/out", f"{FOLDER}/err"}
+    return path.startswith((LOGS, REPORT)) or path in FILES
