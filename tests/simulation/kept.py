@@ -73,4 +73,10 @@ KEPT = {
         faults=(Fault("running", 0.5, "garbage", "n2", value=6),),
         elastic=ElasticSpec(least=2, restarts=1),
     ),
+    "a node launcher crashed whose guard was killed before it had read all": Scenario(
+        seed=836,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1, delay=0.2)),
+        program=ProgramSpec(child="tied"),
+        faults=(Fault("running", 0.0, "kill guard", "n1"),),
+    ),
 }
