@@ -87,12 +87,33 @@ class Fault(NamedTuple):
 
 
 class ElasticSpec(NamedTuple):
-    """How far the job may shrink and fail; see `ElasticPolicy`."""
+    """How far the job may shrink, grow and fail; see `ElasticPolicy`; `most` 0 is all hosts."""
 
     least: int
     restarts: int
     wait: float = 0.0
     cool: float = 0.0
+    most: int = 0
+    window: float = 0.0
+    uptime: float = 0.0
+    final: tuple[int, ...] = ()
+    notice: float = 0.0
+    notice_by: str = ""
+    gain_delay: float = 0.0
+
+
+class Change(NamedTuple):
+    """What a person asks of an elastic job.
+
+    Attributes:
+        after: seconds from its start.
+        hosts: the list of hosts from then on.
+        nodes: the most nodes of a round from then on, 0 for no such wish.
+    """
+
+    after: float
+    hosts: tuple[str, ...] = ()
+    nodes: int = 0
 
 
 class StreamSpec(NamedTuple):
@@ -127,6 +148,9 @@ class Scenario(NamedTuple):
         background: whether what the job leaves may stay.
         streams: the runner's own.
         clean: whether ranks that end with 0 after a stop signal are a success.
+        spares: hosts that are not in the job at its start.
+        changes: in the order of their times.
+        least: the fewest nodes with which a static job starts, 0 for all.
     """
 
     seed: int
@@ -140,6 +164,9 @@ class Scenario(NamedTuple):
     background: bool = False
     streams: StreamSpec = StreamSpec()
     clean: bool = False
+    spares: tuple[HostSpec, ...] = ()
+    changes: tuple[Change, ...] = ()
+    least: int = 0
 
     @property
     def ranks(self) -> int:
@@ -176,9 +203,43 @@ def scenario(seed: int) -> Scenario:
     background = elastic is None and chance.random() < 0.1
     streams = _streams(chance, elastic is not None, faults)
     clean = chance.random() < 0.1
-    return Scenario(
+    one = Scenario(
         *(seed, hosts, program, faults, elastic, grace, lease, logs, background, streams, clean)
     )
+    if elastic is None:
+        few = chance.random() < 0.2
+        return one._replace(least=chance.randint(1, len(hosts)) if few else 0)
+    return _changing(chance, one._replace(elastic=_more_elastic(chance, elastic, len(hosts))))
+
+
+def _more_elastic(chance: Random, one: ElasticSpec, hosts: int) -> ElasticSpec:
+    if chance.random() < 0.6:
+        return one
+    return one._replace(
+        most=chance.choice((0, 0, hosts + 2, max(one.least, hosts - 1))),
+        window=chance.choice((0.0, 0.0, 5.0)),
+        uptime=chance.choice((0.0, 0.0, 1.0)),
+        final=chance.choice(((), (), (3,), (139,))),
+        notice=chance.choice((0.0, 1.0)),
+        notice_by=chance.choice(("", "SIGUSR1", "notice")),
+        gain_delay=chance.choice((0.0, 0.0, 5.0)),
+    )
+
+
+def _changing(chance: Random, one: Scenario) -> Scenario:
+    if one.elastic is None or chance.random() < 0.6:
+        return one
+    spares = tuple(HostSpec(f"s{n}", chance.choice((1, 2))) for n in range(chance.randint(0, 2)))
+    names = [host.name for host in (*one.hosts, *spares)]
+    changes = []
+    for after in sorted(chance.uniform(0.0, 10.0) for _ in range(chance.randint(1, 3))):
+        if chance.random() < 0.3:
+            most = one.elastic.most or len(one.hosts)
+            changes.append(Change(after, nodes=chance.randint(one.elastic.least, most)))
+        else:
+            count = chance.randint(one.elastic.least, len(names))
+            changes.append(Change(after, tuple(sorted(chance.sample(names, count)))))
+    return one._replace(spares=spares, changes=tuple(changes))
 
 
 def _streams(chance: Random, elastic: bool, faults: Sequence[Fault]) -> StreamSpec:
@@ -265,7 +326,8 @@ def simpler(one: Scenario) -> Iterator[Scenario]:
 
 def _can_end(one: Scenario) -> bool:
     """Return whether a world is one whose job can start, and ends."""
-    enough = one.elastic is None or one.elastic.least <= len(one.hosts)
+    least = max(one.elastic.least if one.elastic else 0, one.least)
+    enough = least <= len(one.hosts)
     hangs = any(deed.what == "hang" for deed in one.program.deeds)
     return enough and (not hangs or any(fault.after == HANGS for fault in one.faults))
 
@@ -273,11 +335,13 @@ def _can_end(one: Scenario) -> bool:
 def _simpler(one: Scenario) -> Iterator[Scenario]:
     for at in range(len(one.faults)):
         yield one._replace(faults=one.faults[:at] + one.faults[at + 1 :])
+    for at in range(len(one.changes)):
+        yield one._replace(changes=one.changes[:at] + one.changes[at + 1 :])
     deeds = one.program.deeds
     for at in range(len(deeds)):
         fewer = deeds[:at] + deeds[at + 1 :]
         yield one._replace(program=one.program._replace(deeds=fewer))
-    used = {fault.target for fault in one.faults}
+    used = {fault.target for fault in one.faults} | {h for c in one.changes for h in c.hosts}
     for host in one.hosts if len(one.hosts) > 1 else ():
         if host.name not in used:
             yield one._replace(hosts=tuple(other for other in one.hosts if other != host))
@@ -290,7 +354,10 @@ def _simpler(one: Scenario) -> Iterator[Scenario]:
 
 def _plainer_options(one: Scenario) -> Iterator[Scenario]:
     plain = Scenario(one.seed, one.hosts)
-    for name in ("elastic", "logs", "background", "grace", "lease", "streams", "clean"):
+    if one.elastic is not None:
+        yield one._replace(elastic=ElasticSpec(*one.elastic[:2]))
+    names = ("logs", "background", "grace", "lease", "streams", "clean", "least")
+    for name in names if one.changes else ("elastic", *names):
         if getattr(one, name) != getattr(plain, name):
             yield one._replace(**{name: getattr(plain, name)})
     for name in ("steps", "pause", "length", "term", "child"):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
-from dsrun.launcher.common.errors import DsrunError
+from dsrun.launcher.common.errors import DsrunError, UsageError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import lifecycle
@@ -38,11 +40,12 @@ from .streams import ERRORS, FILES, OUTPUT, Streams
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
     from dsrun.launcher.head.run.run import Run
     from dsrun.launcher.specs.plan import Node
 
     from .kernel import Process
-    from .scenario import Scenario
+    from .scenario import Change, ElasticSpec, HostSpec, Scenario
 
 FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
     "/work",
@@ -115,11 +118,16 @@ class World:
         self.kernel.programs = self._program
         self.login = self.kernel.host("login")
         self.login.files.folder(FOLDER)
-        for spec in scenario.hosts:
+        for spec in self.all_hosts:
             self._add_host(spec.name, spec.delay)
         self.streams = Streams(self.kernel, self.login, scenario.streams)
-        self.remote = Remote(self.kernel, scenario.hosts, self.login)
+        self.remote = Remote(self.kernel, self.all_hosts, self.login)
         self.runner: Process | None = None
+
+    @property
+    def all_hosts(self) -> tuple[HostSpec, ...]:
+        """The hosts that the job may ever have."""
+        return (*self.scenario.hosts, *self.scenario.spares)
 
     def _add_host(self, name: str, delay: float) -> None:
         host = self.kernel.host(name)
@@ -181,6 +189,9 @@ class World:
             self.record(process.host.name, "took", rank=rank, line=line)
 
         reads = bool(self.scenario.streams.lines) and rank == 0
+        elastic = self.scenario.elastic
+        if elastic is not None and elastic.notice_by == "SIGUSR1":
+            system.set_handler(signal.SIGUSR1, signal.SIG_IGN)
         return Worker(self.scenario.program, env, life, printed, did, took if reads else None)
 
     # -- the job -----------------------------------------------------------------------------
@@ -195,7 +206,7 @@ class World:
             "job",
             nodes=nodes,
             elastic=elastic is not None,
-            least=elastic.least if elastic else len(nodes),
+            least=elastic.least if elastic else scenario.least or len(nodes),
             max_restarts=elastic.restarts if elastic else 0,
             grace=scenario.grace,
             lease=scenario.lease,
@@ -221,7 +232,8 @@ class World:
     def bound(self) -> float:
         """When the job must have ended, in seconds of the world."""
         one = self.scenario
-        lives = 1 + (one.elastic.restarts + len(one.faults) if one.elastic else 0)
+        again = len(one.faults) + 2 * len(one.changes)
+        lives = 1 + (one.elastic.restarts + again if one.elastic else 0)
         work = lives * (one.program.steps + 1) * (one.program.pause + 0.3)
         healing = sum(fault.heals + fault.after for fault in one.faults)
         feeding = one.streams.lines * (one.streams.pause + 0.3)
@@ -262,7 +274,7 @@ class World:
                 allow_background=one.background,
                 graceful_term_ok=one.clean,
             ),
-            checks=CheckPolicy(quick=False),
+            checks=CheckPolicy(quick=False, least=one.least or None),
             watch=WatchPolicy(hang_timeout=0.0, hook=False),
             output=OutputPolicy(
                 log_dir=LOGS if one.logs else "",
@@ -271,19 +283,25 @@ class World:
                 color="never",
                 stdin=one.streams.lines > 0,
             ),
-            elastic=ElasticPolicy(
-                elastic.least,
-                len(hosts),
-                elastic.restarts,
-                wait=elastic.wait,
-                cool=elastic.cool,
-            )
-            if elastic
-            else None,
+            elastic=_policy(elastic, len(hosts)) if elastic else None,
         )
+
+    def _change(self, run: Run, change: Change) -> None:
+        """Ask the job, as `dsrun-job scale` or the watch of a hostfile does."""
+        rounds = cast("RunnerRounds", run.restarts)
+        if change.nodes:
+            with suppress(UsageError):
+                rounds.resize(change.nodes)
+            return
+        known = {spec.name: spec for spec in self.all_hosts}
+        hosts = [Host(name, tuple(range(known[name].workers))) for name in change.hosts]
+        if not rounds.list_hosts(hosts):
+            run.loop.call_later(1.0, partial(self._change, run, change))
 
     def _observe(self, run: Run) -> None:
         """Record what observers of a run are told."""
+        for change in self.scenario.changes:
+            run.loop.call_later(change.after, partial(self._change, run, change))
         hosts: list[str] = []
         ranks: dict[str, list[int]] = {}
         counted = [0]
@@ -364,6 +382,11 @@ class World:
             for process in host.processes.values()
             if process.role == "stranger" and not process.alive
         ]
+
+
+def _policy(spec: ElasticSpec, hosts: int) -> ElasticPolicy:
+    fields = {**spec._asdict(), "most": spec.most or hosts, "final": frozenset(spec.final)}
+    return ElasticPolicy(**fields)
 
 
 def _crash(process: Process, problem: BaseException) -> str:

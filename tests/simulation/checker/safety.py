@@ -295,9 +295,10 @@ def rounds_grow(facts: Facts) -> Iterator[Finding]:
 def _places(facts: Facts) -> dict[int, dict[str, list[int]]]:
     """Return the ranks of each host by round, as the runner sees them."""
     found = {event.fields["number"]: event.fields["ranks"] for _, event in facts.of_kind("round")}
-    if not found and not facts.asked("elastic"):
+    nodes: dict[str, int] = facts.asked("nodes", {})
+    if not found and not facts.asked("elastic") and facts.asked("least", 0) in {0, len(nodes)}:
         first, ranks = 0, {}
-        for host, count in facts.asked("nodes", {}).items():
+        for host, count in nodes.items():
             ranks[host] = list(range(first, first + count))
             first += count
         found = {one.round: ranks for one in facts.workers}
