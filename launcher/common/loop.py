@@ -105,6 +105,10 @@ class Loop:
         heapq.heappush(self._timers, (self.clock() + seconds, self._count, timer))
         return timer
 
+    def postpone(self, seconds: float) -> None:
+        """Let all timers wait longer by so many seconds, in which this process was stopped."""
+        self._timers = [(due + seconds, count, timer) for due, count, timer in self._timers]
+
     def on_signals(self, numbers: Iterable[int], call: Callable[[int], None]) -> None:
         """Call `call` with the number of each of these signals that arrives."""
         read_fd, write_fd = system.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)

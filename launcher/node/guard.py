@@ -47,6 +47,14 @@ STAY, SPARE = b"stay", b"spare"
 """Messages to the guard: all that the node launcher leaves running may stay; or only these pids."""
 
 
+def received(line: socket.socket) -> bytes:
+    """Return the next message; b"" at the end, even if it came before all of ours was read."""
+    try:
+        return line.recv(64)
+    except ConnectionResetError:
+        return b""
+
+
 class Guard:
     """The guard, as seen by the node launcher.
 
@@ -71,7 +79,7 @@ class Guard:
         """Call `on_signal` with each signal that the guard gets, and `on_end` at its end."""
 
         def receive() -> None:
-            numbers = self._line.recv(64)
+            numbers = received(self._line)
             if not numbers:
                 loop.remove(self._line.fileno())
             for number in numbers:

@@ -16,6 +16,7 @@ from ..common import system
 from ..common.errors import INTERNAL
 from ..common.loop import Loop
 from . import descendants, processes
+from .guard import received
 from .workers.spawn import SpawnFailed, spawn
 
 TYPE_CHECKING = False
@@ -110,7 +111,7 @@ class _Supervisor:
 
     def _receive(self) -> None:
         """Pass on signals; the end of the line is the end of the node launcher."""
-        numbers = self._line.recv(64)
+        numbers = received(self._line)
         if not numbers:
             system.exit_now(INTERNAL)
         for number in numbers:

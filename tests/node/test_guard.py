@@ -257,6 +257,24 @@ def test_signals_of_the_guard_are_told_and_so_is_its_end() -> None:
         assert guard.stdout.readline() == ""
 
 
+def test_a_guard_that_ends_before_it_has_read_all_has_ended() -> None:
+    """The kernel reports such an end as a reset."""
+    clock, heard = Clock(), []
+    ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
+    process = subprocess.Popen(["sleep", str(NEVER)])
+    with ours, theirs:
+        guard = Guard(process.pid, ours)
+        guard.watch(clock.loop, heard.append, lambda: heard.append("ended"))
+        guard.keep_alive(clock.loop, 40.0)
+        theirs.close()
+        clock.settle()
+        assert heard == []
+        process.kill()
+        process.wait()
+        clock.settle()
+        assert heard == ["ended"]
+
+
 def test_the_newest_word_on_how_long_to_wait_counts() -> None:
     """There is one series of signs of life, at the newest interval."""
     clock = Clock()

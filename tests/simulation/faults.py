@@ -6,6 +6,9 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING
 
+from dsrun.launcher.control import frames
+from dsrun.launcher.head.fleet.fleet import FROM_NODES
+
 from .kernel.network import LinkEnd
 
 if TYPE_CHECKING:
@@ -74,9 +77,10 @@ class Faults:
             fault.target, "healed", fault=word(fault.kind), target=named, what=fault.kind
         )
 
-    def _tell(self, fault: Fault, process: Process | None = None) -> None:
-        """Record a fault just before it has an effect: a process is hit, or the whole host."""
-        named = fault.target if process is None else _name(process)
+    def _tell(self, fault: Fault, hit: Process | str = "") -> None:
+        """Record a fault just before it has an effect: a process or a role is hit, or the host."""
+        process = hit if not isinstance(hit, str) else None
+        named = _name(process) if process is not None else hit or fault.target
         self._told[fault] = named
         number = {"number": fault.value} if "signal" in fault.kind else {}
         if isinstance(named, int) and process is not None:
@@ -122,7 +126,7 @@ class Faults:
             found = [one] if one is not None else []
         if not found:
             return None
-        self._tell(fault, None if fault.kind == "freeze host" else found[0])
+        self._tell(fault, "" if fault.kind == "freeze host" else found[0])
         for process in found:
             host.signal(process.pid, signal.SIGSTOP)
 
@@ -154,6 +158,21 @@ class Faults:
             self._tell(fault._replace(kind="signal runner", value=signal.SIGINT), process)
             host.signal(process.pid, signal.SIGINT)
 
+    def suspend(self, fault: Fault, host: Host) -> Callable[[], None] | None:
+        """Type Ctrl-Z; the shell has `fg` only once the runner has stopped."""
+        found = self._living(host, "runner")
+        if not found:
+            return None
+        self._tell(fault, "runner")
+        host.signal(found[0].pid, signal.SIGTSTP)
+        return partial(self._continue, host, found[0])
+
+    def _continue(self, host: Host, process: Process) -> None:
+        if process.stopped:
+            host.signal(process.pid, signal.SIGCONT)
+        elif process.alive:
+            self._world.kernel.at(1.0, partial(self._continue, host, process))
+
     def cut(self, fault: Fault, host: Host) -> Callable[[], None]:
         """Cut the cable of a host, in one direction or both."""
         network = self._world.kernel.network
@@ -172,19 +191,23 @@ class Faults:
 
     def stall(self, fault: Fault, host: Host) -> Callable[[], None] | None:
         """Let what a host sends wait."""
-        guards = self._living(host, "launcher")
-        found = [
-            slot.description
-            for one in guards
-            for slot in one.slots.values()
-            if isinstance(slot.description, LinkEnd) and slot.description.incoming is not None
-        ]
-        if not found:
+        end = self._line(host)
+        if end is None:
             return None
         network = self._world.kernel.network
         self._tell(fault)
-        network.stall(found[0])
-        return lambda: network.stall(found[0], stalled=False)
+        network.stall(end)
+        return lambda: network.stall(end, stalled=False)
+
+    def _line(self, host: Host) -> LinkEnd | None:
+        """Return the end of the line of a node launcher."""
+        found = (
+            slot.description
+            for one in self._living(host, "launcher")
+            for slot in one.slots.values()
+            if isinstance(slot.description, LinkEnd) and slot.description.incoming is not None
+        )
+        return next(found, None)
 
     def delay(self, fault: Fault, host: Host) -> Callable[[], None]:
         """Make the network of a host slow."""
@@ -229,11 +252,46 @@ class Faults:
 
         return heal
 
+    def reset(self, fault: Fault, host: Host) -> None:
+        """Let the line of a node launcher fail: both ends hear of it."""
+        end = self._line(host)
+        if end is not None:
+            self._tell(fault)
+            self._world.kernel.network.reset(end)
+
+    def garbage(self, fault: Fault, host: Host) -> None:
+        """Let something on a host write to the line of its node launcher."""
+        end = self._line(host)
+        if end is not None:
+            self._tell(fault)
+            kind, body = NODE_KINDS[fault.value % len(NODE_KINDS)], BODIES[fault.value % 7]
+            end.try_write(frames.pack(kind, body) if fault.value % 3 else body * 40)
+
+    def close_output(self, fault: Fault, host: Host) -> None:
+        """End what reads the runner's output."""
+        for process in self._living(host, "reader"):
+            self._tell(fault, "output")
+            host.kill(process.pid)
+
+    def stall_output(self, fault: Fault, host: Host) -> Callable[[], None] | None:
+        """Stop what reads the runner's output."""
+        found = self._living(host, "reader")
+        if not found:
+            return None
+        self._tell(fault, "output")
+        host.signal(found[0].pid, signal.SIGSTOP)
+        return partial(host.signal, found[0].pid, signal.SIGCONT)
+
     def jump(self, fault: Fault, host: Host) -> None:
         """Set the time of day."""
         self._tell(fault)
         host.jump(3600.0)
 
+
+NODE_KINDS = (*FROM_NODES, frames.JOB, frames.START, frames.END, frames.AUTH, 0, 255)
+
+BODIES = (b"", b"{}", b"[]", b"null", b"\xff" * 20, b"[" * 5000, b'{"ranks": [[0, "x"]]}')
+"""What is not valid, or says nothing, in most frames."""
 
 WORDS = {"interrupt": "signal", "half": "cut", "fill": "disk", "jump": "clock"}
 
@@ -266,12 +324,17 @@ _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = 
     "freeze lane": Faults.freeze,
     **dict.fromkeys(("signal runner", "signal guard", "signal session"), Faults.signal),
     "interrupt twice": Faults.interrupt_twice,
+    "suspend runner": Faults.suspend,
     **dict.fromkeys(("cut", "cut in", "cut out", "cut and reset"), Faults.cut),
     "half open": Faults.half_open,
+    "reset": Faults.reset,
     "stall": Faults.stall,
     "delay": Faults.delay,
     "power": Faults.power,
     "freeze disk": Faults.freeze_disk,
     "fill disk": Faults.fill_disk,
     "jump clock": Faults.jump,
+    "garbage": Faults.garbage,
+    "close output": Faults.close_output,
+    "stall output": Faults.stall_output,
 }

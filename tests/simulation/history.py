@@ -14,6 +14,8 @@ A history is a list of events in the order of their times. The kinds, with their
     printed: `rank`, `round`, `line`: a worker wrote this whole line (without its end)
     shown: `rank`, `line`: the runner wrote this line of a rank, without its label; rank -1: a line
         of its own
+    fed: `line`: a line of the runner's standard input
+    took: `rank`, `line`: a worker has read this line of its standard input
     round: `number`, `ranks` {host: [ranks]}: a round began, as the runner sees it
     restart: `reason`: the runner counted a restart
     fault: `fault`, `target`: the world did something: kill, freeze, cut, power, signal, crash, hang

@@ -98,7 +98,7 @@ class HoldWorld(World):
 
     def _run(self) -> int:
         """Be the hold, as `head.hold.serve`; return its exit code."""
-        self._open_streams()
+        self.streams.open_others()
         spec = self.job()
         spec = spec._replace(held=True, elastic=None, output=spec.output._replace(report_file=None))
         parts = [Part(cast("Any", self.remote), spec.plan.nodes)]
@@ -164,7 +164,9 @@ class HoldWorld(World):
 
     def end_job(self, number: int, code: int, report: object) -> None:
         """Record what a client is answered."""
-        for line, rank in self._shown(*(f"{FOLDER}/{name}-{number}" for name in STREAMS)):
+        for line, rank in self._shown(
+            *(self._file(f"{FOLDER}/{name}-{number}") for name in STREAMS)
+        ):
             self.record("login", "shown", rank=rank, line=line, of=number)
         if report is not None:
             self.record("login", "report", report=report, of=number)

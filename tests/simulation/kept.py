@@ -6,6 +6,7 @@ They are kept as values and not as seeds, so that they stay the same when seeds 
 from __future__ import annotations
 
 from .scenario import (
+    Deed,
     ElasticSpec,
     Fault,
     HeldJob,
@@ -73,5 +74,31 @@ KEPT = {
         hosts=(HostSpec("n3", 3), HostSpec("n4", 2, delay=0.2, start="slow")),
         lease=4.0,
         hold=HoldSpec((), rest=3.0),
+    ),
+    "a runner that was suspended before the start took its nodes for silent": Scenario(
+        seed=91,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 2, delay=0.01)),
+        faults=(Fault("connected", 0.011053, "suspend runner", "login", heals=240.0),),
+    ),
+    "a runner that was suspended while it stopped the job gave its nodes no time": Scenario(
+        seed=232,
+        hosts=(HostSpec("n1", 2), HostSpec("n2", 1), HostSpec("n3", 1, delay=0.01)),
+        program=ProgramSpec(steps=7, pause=1.0, term="ignore", deeds=(Deed(3, 0, 2, "kill", 9),)),
+        faults=(Fault("ending", 0.004773, "suspend runner", "login", heals=240.0),),
+        grace=30.0,
+        lease=60.0,
+    ),
+    "workers of a node that had sent no frames lived beside those of the next round": Scenario(
+        seed=79,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 2, delay=0.01), HostSpec("n3", 1)),
+        program=ProgramSpec(steps=12, pause=0.1, term="ignore"),
+        faults=(Fault("running", 0.5, "garbage", "n2", value=6),),
+        elastic=ElasticSpec(least=2, restarts=1),
+    ),
+    "a node launcher crashed whose guard was killed before it had read all": Scenario(
+        seed=836,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1, delay=0.2)),
+        program=ProgramSpec(child="tied"),
+        faults=(Fault("running", 0.0, "kill guard", "n1"),),
     ),
 }

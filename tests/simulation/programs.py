@@ -39,13 +39,24 @@ class Worker:
         life: int,
         printed: Callable[[int, str], None],
         did: Callable[[int, str], None],
+        took: Callable[[str], None] | None = None,
     ) -> None:
-        """Play it; `printed` is told each line that was written as a whole, `did` each deed."""
+        """Play it.
+
+        Args:
+            spec: what it does.
+            env: its environment.
+            life: the how-manieth of its rank it is.
+            printed: is told each line that was written as a whole.
+            did: is told each deed.
+            took: is told each line of standard input, which is read first; None for no input.
+        """
         self.rank = int(env[b"RANK"])
         self._spec = spec
         self._life = life
         self._printed = printed
         self._did = did
+        self._took = took
         self._deeds = {
             one.step: one for one in spec.deeds if (one.rank, one.life) == (self.rank, life)
         }
@@ -56,6 +67,8 @@ class Worker:
             system.set_handler(signal.SIGTERM, signal.SIG_IGN)
         if self._spec.child:
             system.fork(lambda: _child(self._spec.child))
+        if self._took is not None:
+            self._read(self._took)
         if self._spec.term == "slow":
             return self._slowly()
         for step in range(self._spec.steps + 1):
@@ -71,9 +84,20 @@ class Worker:
             system.sleep(self._spec.pause)
         self._print(step)
 
+    def _read(self, took: Callable[[str], None]) -> None:
+        """Print what standard input has, line by line."""
+        rest = b""
+        while data := system.read(0, 4096):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                took(line.decode())
+                self._write(line.decode())
+
     def _print(self, step: int) -> None:
         word = f"rank {self.rank} life {self._life} step {step} "
-        line = word + "x" * max(0, self._spec.length - len(word))
+        self._write(word + "x" * max(0, self._spec.length - len(word)))
+
+    def _write(self, line: str) -> None:
         _write(line.encode() + b"\n")
         self._printed(self.rank, line)
 

@@ -89,12 +89,51 @@ class Fault(NamedTuple):
 
 
 class ElasticSpec(NamedTuple):
-    """How far the job may shrink and fail; see `ElasticPolicy`."""
+    """How far the job may shrink, grow and fail; see `ElasticPolicy`; `most` 0 is all hosts."""
 
     least: int
     restarts: int
     wait: float = 0.0
     cool: float = 0.0
+    most: int = 0
+    window: float = 0.0
+    uptime: float = 0.0
+    final: tuple[int, ...] = ()
+    notice: float = 0.0
+    notice_by: str = ""
+    gain_delay: float = 0.0
+
+
+class Change(NamedTuple):
+    """What a person asks of an elastic job.
+
+    Attributes:
+        after: seconds from its start.
+        hosts: the list of hosts from then on.
+        nodes: the most nodes of a round from then on, 0 for no such wish.
+    """
+
+    after: float
+    hosts: tuple[str, ...] = ()
+    nodes: int = 0
+
+
+class StreamSpec(NamedTuple):
+    """The runner's standard input and output.
+
+    Attributes:
+        lines: of standard input, which rank 0 reads first; 0 for no `--stdin rank0`.
+        length: characters of such a line.
+        pause: seconds before each, if a process writes them.
+        fed: whether standard input is a pipe, and not a file.
+        piped: whether standard output is a pipe, and not a file.
+    """
+
+    lines: int = 0
+    length: int = 20
+    pause: float = 0.1
+    fed: bool = False
+    piped: bool = False
 
 
 class HeldJob(NamedTuple):
@@ -166,9 +205,13 @@ class Scenario(NamedTuple):
         elastic: None for a static job.
         grace, lease: seconds, as of --grace_period and --heartbeat_timeout.
         logs: whether the job has a log folder.
-        shards: whether the workers take shards of data.
         background: whether what the job leaves may stay.
         hold: what is held; None for a plain job.
+        streams: the runner's own.
+        clean: whether ranks that end with 0 after a stop signal are a success.
+        spares: hosts that are not in the job at its start.
+        changes: in the order of their times.
+        least: the fewest nodes with which a static job starts, 0 for all.
     """
 
     seed: int
@@ -181,6 +224,11 @@ class Scenario(NamedTuple):
     logs: bool = False
     background: bool = False
     hold: HoldSpec | None = None
+    streams: StreamSpec = StreamSpec()
+    clean: bool = False
+    spares: tuple[HostSpec, ...] = ()
+    changes: tuple[Change, ...] = ()
+    least: int = 0
 
     @property
     def ranks(self) -> int:
@@ -188,14 +236,20 @@ class Scenario(NamedTuple):
         return sum(host.workers for host in self.hosts)
 
 
+QUIT, USER_TOO = 3, 12
+
+HANGS = 120.0
+"""When a person interrupts a job that hangs."""
+
 INTERRUPT, TERMINATE, HANG_UP, KILL, USER = 2, 15, 1, 9, 10
 
 FAULTS = (
     *("kill worker", "kill launcher", "kill guard", "kill both", "kill runner", "kill logs"),
     *("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),
-    *("signal runner", "signal guard", "signal session", "interrupt twice"),
-    *("cut", "cut in", "cut out", "cut and reset", "half open", "stall", "delay", "power"),
+    *("signal runner", "signal guard", "signal session", "interrupt twice", "suspend runner"),
+    *("cut", "cut in", "cut out", "cut and reset", "half open", "reset", "stall", "delay", "power"),
     *("freeze disk", "fill disk", "jump clock"),
+    *("garbage", "close output", "stall output"),
 )
 
 
@@ -221,9 +275,52 @@ def _plain(seed: int) -> Scenario:
     grace, lease = chance.choice((0.0, 1.0, 5.0, 30.0)), chance.choice((4.0, 15.0, 60.0))
     faults = tuple(_faults(chance, hosts, program, lease, logs=logs))
     background = elastic is None and chance.random() < 0.1
-    return Scenario(
-        seed, hosts, program, faults, elastic, grace, lease, logs=logs, background=background
+    streams = _streams(chance, elastic is not None, faults)
+    clean = chance.random() < 0.1
+    one = Scenario(seed, hosts, program, faults, elastic, grace, lease, logs, background)
+    one = one._replace(streams=streams, clean=clean)
+    if elastic is None:
+        few = chance.random() < 0.2
+        return one._replace(least=chance.randint(1, len(hosts)) if few else 0)
+    return _changing(chance, one._replace(elastic=_more_elastic(chance, elastic, len(hosts))))
+
+
+def _more_elastic(chance: Random, one: ElasticSpec, hosts: int) -> ElasticSpec:
+    if chance.random() < 0.6:
+        return one
+    return one._replace(
+        most=chance.choice((0, 0, hosts + 2, max(one.least, hosts - 1))),
+        window=chance.choice((0.0, 0.0, 5.0)),
+        uptime=chance.choice((0.0, 0.0, 1.0)),
+        final=chance.choice(((), (), (3,), (139,))),
+        notice=chance.choice((0.0, 1.0)),
+        notice_by=chance.choice(("", "SIGUSR1", "notice")),
+        gain_delay=chance.choice((0.0, 0.0, 5.0)),
     )
+
+
+def _changing(chance: Random, one: Scenario) -> Scenario:
+    if one.elastic is None or chance.random() < 0.6:
+        return one
+    spares = tuple(HostSpec(f"s{n}", chance.choice((1, 2))) for n in range(chance.randint(0, 2)))
+    names = [host.name for host in (*one.hosts, *spares)]
+    changes = []
+    for after in sorted(chance.uniform(0.0, 10.0) for _ in range(chance.randint(1, 3))):
+        if chance.random() < 0.3:
+            most = one.elastic.most or len(one.hosts)
+            changes.append(Change(after, nodes=chance.randint(one.elastic.least, most)))
+        else:
+            count = chance.randint(one.elastic.least, len(names))
+            changes.append(Change(after, tuple(sorted(chance.sample(names, count)))))
+    return one._replace(spares=spares, changes=tuple(changes))
+
+
+def _streams(chance: Random, elastic: bool, faults: Sequence[Fault]) -> StreamSpec:
+    piped = any("output" in one.kind for one in faults) or chance.random() < 0.1
+    if elastic or chance.random() < 0.8:
+        return StreamSpec(piped=piped)
+    lines, length = chance.choice(((1, 20), (10, 20), (20, 30_000)))
+    return StreamSpec(lines, length, chance.choice((0.0, 0.1)), chance.random() < 0.5, piped)
 
 
 def _hosts(chance: Random) -> Iterator[HostSpec]:
@@ -273,7 +370,7 @@ def _faults(
     for _ in range(chance.choice((0, 1, 1, 1, 2, 2))):
         yield _fault(chance, hosts, lease, logs=logs)
     if any(one.what == "hang" for one in program.deeds):
-        yield Fault("start", 120.0, "signal runner", "login", value=INTERRUPT)
+        yield Fault("start", HANGS, "signal runner", "login", value=INTERRUPT)
 
 
 def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: bool) -> Fault:
@@ -282,13 +379,14 @@ def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: boo
     kinds = [one for one in FAULTS if logs or one not in {"kill logs", "freeze disk", "fill disk"}]
     kind = chance.choice(kinds)
     host = chance.choice(hosts)
-    runner = kind in {"kill runner", "freeze runner", "signal runner", "interrupt twice"}
+    runner = kind.endswith((" runner", " output")) or kind == "interrupt twice"
     heals = 0.0
-    if kind.startswith(("freeze", "cut", "stall", "fill", "delay")):
+    if kind.startswith(("freeze", "suspend", "cut", "stall", "fill", "delay")):
         heals = chance.choice((0.1, 1.0, 0.5 * lease, 1.5 * lease, 4 * lease))
     elif kind == "power":
         heals = chance.choice((0.0, 10.0))
-    value = chance.choice((INTERRUPT, TERMINATE, HANG_UP, USER)) if "signal" in kind else 0
+    numbers = [INTERRUPT, TERMINATE, HANG_UP, USER, *((QUIT, USER_TOO) if runner else ())]
+    value = chance.choice(numbers) if "signal" in kind else chance.randrange(1 << 16)
     if kind.endswith("worker"):
         value = chance.randrange(host.workers)
     return Fault(anchor, after, kind, "login" if runner else host.name, heals, value)
@@ -305,7 +403,10 @@ def _held(chance: Random, one: Scenario) -> Scenario:
     commands = tuple(_command(chance, hosts) for _ in range(chance.choice((0, 0, 1, 2))))
     faults = tuple(_at_rest(chance, fault) for fault in one.faults)
     held = HoldSpec(groups, rest, commands)
-    return one._replace(hosts=hosts, faults=faults, background=False, hold=held)
+    plain = Scenario(one.seed, hosts)
+    for name in ("streams", "clean", "spares", "changes", "least", "background"):
+        one = one._replace(**{name: getattr(plain, name)})
+    return one._replace(hosts=hosts, faults=faults, hold=held)
 
 
 def _group(chance: Random, one: Scenario, hosts: Sequence[HostSpec]) -> Iterator[HeldJob]:
@@ -341,15 +442,29 @@ def _at_rest(chance: Random, fault: Fault) -> Fault:
 
 def simpler(one: Scenario) -> Iterator[Scenario]:
     """Yield worlds that are a little simpler than this one: without a fault, a deed, a host ..."""
+    yield from filter(_can_end, _simpler(one))
+
+
+def _can_end(one: Scenario) -> bool:
+    """Return whether a world is one whose job can start, and ends."""
+    least = max(one.elastic.least if one.elastic else 0, one.least)
+    enough = least <= len(one.hosts)
+    hangs = any(deed.what == "hang" for deed in one.program.deeds)
+    return enough and (not hangs or any(fault.after == HANGS for fault in one.faults))
+
+
+def _simpler(one: Scenario) -> Iterator[Scenario]:
     if one.hold is not None:
         yield from _simpler_hold(one, one.hold)
     for at in range(len(one.faults)):
         yield one._replace(faults=one.faults[:at] + one.faults[at + 1 :])
+    for at in range(len(one.changes)):
+        yield one._replace(changes=one.changes[:at] + one.changes[at + 1 :])
     deeds = one.program.deeds
     for at in range(len(deeds)):
         fewer = deeds[:at] + deeds[at + 1 :]
         yield one._replace(program=one.program._replace(deeds=fewer))
-    used = {fault.target for fault in one.faults}
+    used = {fault.target for fault in one.faults} | {h for c in one.changes for h in c.hosts}
     if one.hold is not None:
         used |= {name for job in one.hold.jobs for name, _, _ in job.slots}
         used |= {command.host for command in one.hold.commands}
@@ -396,7 +511,10 @@ def _plainer_jobs(job: HeldJob) -> Iterator[HeldJob]:
 
 def _plainer_options(one: Scenario) -> Iterator[Scenario]:
     plain = Scenario(one.seed, one.hosts)
-    for name in ("elastic", "logs", "background", "grace", "lease"):
+    if one.elastic is not None:
+        yield one._replace(elastic=ElasticSpec(*one.elastic[:2]))
+    names = ("logs", "background", "grace", "lease", "streams", "clean", "least")
+    for name in names if one.changes else ("elastic", *names):
         if getattr(one, name) != getattr(plain, name):
             yield one._replace(**{name: getattr(plain, name)})
     for name in ("steps", "pause", "length", "term", "child"):

@@ -490,6 +490,18 @@ WRONG: list[tuple[str, str, Callable[[], History], Callable[[History], History]]
         histories.elastic_without_a_host,
         lambda h: put(h, where(h, "shard")[0], "head", "shard", shard=0, rank=1),
     ),
+    (
+        "a line of the input is lost",
+        "input_in_order",
+        histories.well,
+        lambda h: put(h, 0, "head", "fed", line="asked"),
+    ),
+    (
+        "another line is read",
+        "input_in_order",
+        histories.well,
+        lambda h: put(put(h, 0, "head", "took", rank=0, line="b"), 0, "head", "fed", line="a"),
+    ),
     ("SIGTERM twice", "one_stop_signal", histories.failed, lambda h: double(h, "signalled")),
     (
         "TERM, then INT",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import gc
 import json
 import os
+import signal
 import traceback
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common import system
-from dsrun.launcher.common.errors import DsrunError
+from dsrun.launcher.common.errors import DsrunError, UsageError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import lifecycle
@@ -33,15 +35,17 @@ from .history import Event
 from .kernel import Kernel
 from .programs import Worker
 from .remote import Remote
+from .streams import ERRORS, FILES, OUTPUT, Streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
     from dsrun.launcher.head.run.run import Run
     from dsrun.launcher.specs.plan import Node
 
     from .kernel import Process
-    from .scenario import ProgramSpec, Scenario
+    from .scenario import Change, ElasticSpec, HostSpec, ProgramSpec, Scenario
 
 FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
     "/work",
@@ -119,10 +123,16 @@ class World:
         self.kernel.programs = self._program
         self.login = self.kernel.host("login")
         self.login.files.folder(FOLDER)
-        for spec in scenario.hosts:
+        for spec in self.all_hosts:
             self._add_host(spec.name, spec.delay)
-        self.remote = Remote(self.kernel, scenario.hosts, self.login)
+        self.streams = Streams(self.kernel, self.login, scenario.streams)
+        self.remote = Remote(self.kernel, self.all_hosts, self.login)
         self.runner: Process | None = None
+
+    @property
+    def all_hosts(self) -> tuple[HostSpec, ...]:
+        """The hosts that the job may ever have."""
+        return (*self.scenario.hosts, *self.scenario.spares)
 
     def _add_host(self, name: str, delay: float) -> None:
         host = self.kernel.host(name)
@@ -186,7 +196,14 @@ class World:
         def did(rank: int, what: str) -> None:
             self.record(process.host.name, "fault", fault=what, target=rank, **job)
 
-        return Worker(self.program_of(of), env, life, printed, did)
+        def took(line: str) -> None:
+            self.record(process.host.name, "took", rank=rank, line=line, **job)
+
+        reads = bool(self.scenario.streams.lines) and rank == 0
+        elastic = self.scenario.elastic
+        if elastic is not None and elastic.notice_by == "SIGUSR1":
+            system.set_handler(signal.SIGUSR1, signal.SIG_IGN)
+        return Worker(self.program_of(of), env, life, printed, did, took if reads else None)
 
     def job_of(self, env: Mapping[bytes, bytes]) -> dict[str, int]:
         """Return the number of the job of a worker with this environment, if there are several."""
@@ -205,7 +222,12 @@ class World:
         scenario = self.scenario
         self._begin()
         self.runner = self.kernel.spawn(
-            self.login, self._run, argv=[b"dsrun"], role="runner", name="dsrun"
+            self.login,
+            self._run,
+            argv=[b"dsrun"],
+            fds=self.streams.given(),
+            role="runner",
+            name="dsrun",
         )
         self.runner.uid = 0
         self.faults.begin()
@@ -226,28 +248,30 @@ class World:
             "job",
             nodes=nodes,
             elastic=elastic is not None,
-            least=elastic.least if elastic else len(nodes),
+            least=elastic.least if elastic else scenario.least or len(nodes),
             max_restarts=elastic.restarts if elastic else 0,
             grace=scenario.grace,
             lease=scenario.lease,
             background=scenario.background,
             bound=self.bound,
         )
-        self.login.files.put(f"{FOLDER}/out", b"", mode=0o666)
-        self.login.files.put(f"{FOLDER}/err", b"", mode=0o666)
+        for line in self.streams.lines:
+            self.record("login", "fed", line=line)
 
     @property
     def bound(self) -> float:
         """When the job must have ended, in seconds of the world."""
         one = self.scenario
-        lives = 1 + (one.elastic.restarts + len(one.faults) if one.elastic else 0)
+        again = len(one.faults) + 2 * len(one.changes)
+        lives = 1 + (one.elastic.restarts + again if one.elastic else 0)
         work = lives * (one.program.steps + 1) * (one.program.pause + 0.3)
         healing = sum(fault.heals + fault.after for fault in one.faults)
-        return 200.0 + work + healing + (lives + 2) * (one.lease + one.grace + 10.0)
+        feeding = one.streams.lines * (one.streams.pause + 0.3)
+        return 200.0 + work + feeding + healing + (lives + 2) * (one.lease + one.grace + 10.0)
 
     def _run(self) -> int:
         """Be the runner; return its exit code."""
-        self._open_streams()
+        self.streams.open_others()
         spec, remote = self.job(), cast("Any", self.remote)
         start = Start(spec.plan, [Part(remote, spec.plan.nodes)])
         loop = Loop()
@@ -262,18 +286,6 @@ class World:
             system.write_error(f"dsrun: {error}\n")
             return error.exit_code
         return report.exit_code
-
-    def _open_streams(self) -> None:
-        """Open the standard streams of the runner."""
-        out = system.open_fd(f"{FOLDER}/out", os.O_WRONLY | os.O_APPEND)
-        err = system.open_fd(f"{FOLDER}/err", os.O_WRONLY | os.O_APPEND)
-        null = system.open_fd(os.devnull, os.O_RDONLY)
-        for fd, stream in ((10, null), (11, out), (12, err)):
-            system.dup2(stream, fd)
-        for fd in (0, 1, 2):
-            system.dup2(fd + 10, fd)
-        for fd in (10, 11, 12):
-            system.close(fd)
 
     def job(self) -> JobSpec:
         """Return the job of the scenario."""
@@ -290,28 +302,39 @@ class World:
                 heartbeat_timeout=one.lease,
                 grace=one.grace,
                 allow_background=one.background,
+                graceful_term_ok=one.clean,
             ),
-            checks=CheckPolicy(quick=False),
+            checks=CheckPolicy(quick=False, least=one.least or None),
             watch=WatchPolicy(hang_timeout=0.0, hook=False),
             output=OutputPolicy(
-                log_dir=LOGS if one.logs else "", report_file=REPORT, fold="never", color="never"
+                log_dir=LOGS if one.logs else "",
+                report_file=REPORT,
+                fold="never",
+                color="never",
+                stdin=one.streams.lines > 0,
             ),
-            elastic=ElasticPolicy(
-                elastic.least,
-                len(hosts),
-                elastic.restarts,
-                wait=elastic.wait,
-                cool=elastic.cool,
-            )
-            if elastic
-            else None,
+            elastic=_policy(elastic, len(hosts)) if elastic else None,
         )
+
+    def _change(self, run: Run, change: Change) -> None:
+        """Ask the job, as `dsrun-job scale` or the watch of a hostfile does."""
+        rounds = cast("RunnerRounds", run.restarts)
+        if change.nodes:
+            with suppress(UsageError):
+                rounds.resize(change.nodes)
+            return
+        known = {spec.name: spec for spec in self.all_hosts}
+        hosts = [Host(name, tuple(range(known[name].workers))) for name in change.hosts]
+        if not rounds.list_hosts(hosts):
+            run.loop.call_later(1.0, partial(self._change, run, change))
 
     def _observe(self, run: Run, **job: int) -> None:
         """Record what observers of a run are told; `job` is its number, if there are several."""
-        counted = [0]
+        for change in self.scenario.changes:
+            run.loop.call_later(change.after, partial(self._change, run, change))
         hosts: list[str] = []
         ranks: dict[str, list[int]] = {}
+        counted = [0]
 
         def flush() -> None:
             if hosts and all(name in ranks for name in hosts):
@@ -345,7 +368,7 @@ class World:
         """Record what the runner has left when it ended."""
         if self.runner is None or pid != self.runner.pid:
             return
-        for line, rank in self._shown(f"{FOLDER}/out", f"{FOLDER}/err"):
+        for line, rank in self._shown(self._printed(), self._file(ERRORS)):
             self.record("login", "shown", rank=rank, line=line)
         report = self._file(REPORT)
         if report:
@@ -365,16 +388,19 @@ class World:
             strangers_killed=self._strangers_killed(),
         )
         crashes = [_crash(process, problem) for process, problem in self.kernel.crashes]
-        output = self._file(f"{FOLDER}/out") + self._file(f"{FOLDER}/err")
+        output = self._printed() + self._file(ERRORS)
         return Outcome(self.history, crashes, self.kernel.now, output)
 
     def _shown(self, out: str, err: str) -> Iterator[tuple[str, int]]:
         """Yield the lines that the runner has printed, without their labels, and of which rank."""
-        for line in self._file(out).split("\n")[:-1]:
+        for line in out.split("\n")[:-1]:
             label, _, text = line.partition("| ")
             yield text, int(label.rpartition(":")[2])
-        for line in self._file(err).split("\n")[:-1]:
+        for line in err.split("\n")[:-1]:
             yield line, -1
+
+    def _printed(self) -> str:
+        return self._file(OUTPUT) + self.streams.unread().decode("utf-8", "replace")
 
     def _file(self, path: str) -> str:
         node = self.login.files.get(path)
@@ -389,6 +415,11 @@ class World:
         ]
 
 
+def _policy(spec: ElasticSpec, hosts: int) -> ElasticPolicy:
+    fields = {**spec._asdict(), "most": spec.most or hosts, "final": frozenset(spec.final)}
+    return ElasticPolicy(**fields)
+
+
 def _crash(process: Process, problem: BaseException) -> str:
     lines = traceback.format_exception(problem)
     return f"{process}:\n{''.join(lines)}"
@@ -397,4 +428,4 @@ def _crash(process: Process, problem: BaseException) -> str:
 def _expected(file: str) -> bool:
     """Return whether a file may be left: a log, or the report."""
     path = file.partition(": ")[2]
-    return path.startswith((LOGS, REPORT, f"{FOLDER}/out", f"{FOLDER}/err"))
+    return path.startswith((LOGS, REPORT, f"{FOLDER}/out", f"{FOLDER}/err")) or path in FILES

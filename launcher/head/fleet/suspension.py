@@ -54,12 +54,17 @@ class Suspension:
                 self._sleep()
 
     def _sleep(self) -> None:
-        """Stop this process; once it is continued, tell the nodes to expect heartbeats again."""
+        """Stop this process; once it is continued, tell the nodes to expect heartbeats again.
+
+        What others wait for has come meanwhile, but is not read yet: their time goes on from here.
+        """
         if self._awaited is None or self._timer is None:
             return
         self._timer.cancel()  # or it would shorten the wait of the next suspension
         self._awaited = None
+        began = self._loop.clock()
         system.kill(system.getpid(), signal.SIGSTOP)
+        self._loop.postpone(self._loop.clock() - began)
         self._resumed()
         for node in self._nodes():
             node.send(frames.pack(frames.LEASE, b"count"))

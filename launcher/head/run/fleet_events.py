@@ -49,6 +49,8 @@ class FleetEvents:
         if run.ending:
             return
         if run.started and not node.over:
+            if fault:
+                run.restarts.on_silence(node)  # it lives, and only now ends its workers
             run.lose(node, node.connection.lost, explained=bool(fault))
         elif not run.started and fault:
             run.fail_start(node, fault)

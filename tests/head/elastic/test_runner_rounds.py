@@ -9,6 +9,7 @@ import pytest
 from dsrun.launcher.backends.events import EngineEnded, SessionEnded
 from dsrun.launcher.common.errors import TOO_FEW as TOO_FEW_CODE
 from dsrun.launcher.common.errors import NodeError
+from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.reconnector import FIRST
 from dsrun.launcher.head.elastic.runner_rounds import ENDED_EARLY, ISOLATED, SETTLE, TOO_FEW
 from dsrun.launcher.head.run.phase import Phase
@@ -281,6 +282,20 @@ def test_a_silent_node_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
     assert "ROUND" not in job.fleet.kinds("n0")
     job.fleet.go(0.5)
     assert job.fleet.kinds("n0") == ["ROUND"]
+
+
+def test_a_node_that_sends_no_frames_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
+    """It lives, and learns only from the end of its connection that it is lost."""
+    job = started(fleet_of("n0", "n1", lease=16.0))
+    job.run.lease = 16.0
+    job.fleet.node("n1").says(frames.pack(frames.END))
+    job.fleet.step()
+    job.fleet.node("n0").exits(0, 1)
+    job.join("n0")
+    job.fleet.go(16.0 * ISOLATED - 0.5)
+    assert "ROUND" not in job.fleet.kinds("n0")
+    job.fleet.go(0.6)
+    assert job.fleet.kinds("n0").count("ROUND") == 1
 
 
 def test_a_node_that_is_given_up_while_it_is_cut_off_has_that_time_as_well(

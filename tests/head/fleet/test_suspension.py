@@ -107,6 +107,26 @@ def test_another_one_soon_after_has_the_whole_time_for_answers(
     assert job.slept == 2
 
 
+def test_time_in_which_it_sleeps_is_not_that_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A timer waits for nodes, whose answers could not be read meanwhile."""
+    job, called = Job(monkeypatch), []
+
+    def sleep(_pid: int, _number: int) -> None:
+        job.clock.now += 100.0
+        job.slept = 1
+
+    monkeypatch.setattr(system, "kill", sleep)
+    job.clock.loop.call_later(10.0, lambda: called.append("late"))
+    job.suspension.begin()
+    job.grant(0, 1)
+    job.clock.settle()
+    assert (job.slept, called) == (1, [])
+    job.clock.go(9.0)
+    assert called == []
+    job.clock.go(1.0)
+    assert called == ["late"]
+
+
 def test_the_process_really_stops() -> None:
     """SIGSTOP, which cannot be caught; whoever started it sees that."""
     code = (

@@ -39,8 +39,9 @@ def _struck(facts: Facts, host: str, *roles: str, until: float) -> bool:
 
 
 def _cut_off(facts: Facts, host: str, until: float) -> bool:
-    """Return whether a host was silent, or without power, for some time."""
-    found = _faults(facts, "cut", "power", "freeze", "stall", until=until)
+    """Return whether a host was silent or without power for some time, or lost its line."""
+    kinds = ("cut", "power", "freeze", "stall", "garbage", "reset")
+    found = _faults(facts, *kinds, until=until)
     return any(what == "host" and event.fields["target"] == host for event, what in found)
 
 
@@ -187,7 +188,14 @@ def _too_early(facts: Facts, _problem: Problem) -> bool:
 
 
 def _unread(facts: Facts, _problem: Problem) -> bool:
-    return any(what == "output" for _, what in _faults(facts, "close", until=facts.over[1]))
+    """Return whether the reader of the output had gone, or stood still at the end."""
+    closed = any(what == "output" for _, what in _faults(facts, "close", until=facts.over[1]))
+    stalled = [
+        index
+        for index, event in facts.of_kind("fault")
+        if (event.fields["fault"], truth.what(event)) == ("stall", "output")
+    ]
+    return closed or any(truth.healed(facts, index) > facts.over[1] for index in stalled)
 
 
 def _taken_back(facts: Facts, problem: Problem) -> bool:

@@ -208,6 +208,18 @@ OUTPUT_RULES = (
 """Every line of a worker is shown once, whole, in its rank's order; see `output`."""
 
 
+def input_in_order(facts: Facts) -> Iterator[Finding]:
+    """Rank 0 reads what the runner reads: whole lines in their order, and all before it ends."""
+    fed = [event.fields["line"] for _, event in facts.of_kind("fed")]
+    took = [(index, event.fields["line"]) for index, event in facts.of_kind("took")]
+    for number, (index, line) in enumerate(took):
+        if number >= len(fed) or line != fed[number]:
+            yield Finding(index, f"line {number} of the input was read as {line[:40]!r}", rank=0)
+            return
+    if len(took) < len(fed) and any(one.rank == 0 and one.status == 0 for one in facts.workers):
+        yield Finding(-1, f"{len(took)} of {len(fed)} lines of the input were read", rank=0)
+
+
 # -- ranks, workers and rounds --------------------------------------------------------------
 
 
@@ -283,9 +295,10 @@ def rounds_grow(facts: Facts) -> Iterator[Finding]:
 def _places(facts: Facts) -> dict[int, dict[str, list[int]]]:
     """Return the ranks of each host by round, as the runner sees them."""
     found = {event.fields["number"]: event.fields["ranks"] for _, event in facts.of_kind("round")}
-    if not found and not facts.asked("elastic"):
+    nodes: dict[str, int] = facts.asked("nodes", {})
+    if not found and not facts.asked("elastic") and facts.asked("least", 0) in {0, len(nodes)}:
         first, ranks = 0, {}
-        for host, count in facts.asked("nodes", {}).items():
+        for host, count in nodes.items():
             ranks[host] = list(range(first, first + count))
             first += count
         found = {one.round: ranks for one in facts.workers}
@@ -395,7 +408,7 @@ RULES: tuple[Callable[[Facts], Iterator[Finding]], ...] = (
     *(success_true, within_bound, report_is_last, nothing_left, strangers_alive),
     *(resources_level, one_worker_per_rank, one_round_at_a_time, rank_once_a_round),
     *(spare_used_once, dense_ranks, host_order, rounds_grow, worlds_equal, ranks_in_place),
-    *(restarts_in_budget, shards_once, one_stop_signal, stop_before_kill),
+    *(input_in_order, restarts_in_budget, shards_once, one_stop_signal, stop_before_kill),
     *(grace_from_below, grace_from_above),
 )
 
