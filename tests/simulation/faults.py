@@ -129,6 +129,14 @@ class Faults:
 
         return thaw
 
+    def stick(self, fault: Fault, host: Host) -> Callable[[], None] | None:
+        """Let one process wait in the kernel, where not even SIGKILL ends it."""
+        process = self._chosen(fault, host)
+        if process is None:
+            return None
+        self._tell(fault, _name(process))
+        return host.stick(process)
+
     def signal(self, fault: Fault, host: Host) -> None:
         """Send a signal, as a person or a scheduler does."""
         roles = {"session": ("guard", "launcher", "worker", "child")}
@@ -231,7 +239,7 @@ class Faults:
         host.jump(3600.0)
 
 
-WORDS = {"interrupt": "signal", "half": "cut", "fill": "disk", "jump": "clock"}
+WORDS = {"interrupt": "signal", "half": "cut", "fill": "disk", "jump": "clock", "stick": "freeze"}
 
 
 def word(kind: str) -> str:
@@ -258,6 +266,7 @@ _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = 
         ("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),
         Faults.freeze,
     ),
+    "stick launcher": Faults.stick,
     **dict.fromkeys(("signal runner", "signal guard", "signal session"), Faults.signal),
     "interrupt twice": Faults.interrupt_twice,
     **dict.fromkeys(("cut", "cut in", "cut out", "cut and reset"), Faults.cut),

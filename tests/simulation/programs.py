@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
 
+from .scenario import EVERY
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import NoReturn
@@ -20,6 +22,9 @@ FOREVER = 1e6
 
 SLOW = 1.0
 """Seconds that a worker needs to end after SIGTERM, if it is slow."""
+
+HALF = 0.3
+"""Seconds between two parts of a line."""
 
 RAISED = b"Traceback (most recent call last):\nRuntimeError: a step went wrong\n"
 
@@ -38,15 +43,22 @@ class Worker:
         life: int,
         printed: Callable[[int, str], None],
         did: Callable[[int, str], None],
+        began: Callable[[int, str, str], None],
     ) -> None:
-        """Play it; `printed` is told each line that was written as a whole, `did` each deed."""
+        """Play it; `printed` is told each line that was written as a whole, `did` each deed.
+
+        `began` is told each line with the part of it that is written first.
+        """
         self.rank = int(env[b"RANK"])
         self._spec = spec
         self._life = life
         self._printed = printed
         self._did = did
+        self._began = began
         self._deeds = {
-            one.step: one for one in spec.deeds if (one.rank, one.life) == (self.rank, life)
+            one.step: one
+            for one in spec.deeds
+            if one.rank in {self.rank, EVERY} and one.life == life
         }
 
     def __call__(self) -> int:
@@ -73,18 +85,34 @@ class Worker:
     def _print(self, step: int) -> None:
         word = f"rank {self.rank} life {self._life} step {step} "
         line = word + "x" * max(0, self._spec.length - len(word))
-        data = line.encode() + b"\n"
+        self._write(line.encode() + b"\n", line)
+        self._printed(self.rank, line)
+
+    def _write(self, data: bytes, line: str) -> None:
+        """Write a line; with `halves` there is a pause in its middle."""
+        if self._spec.halves:
+            half = len(line) // 2
+            self._began(self.rank, line, line[:half])
+            self._write_all(data[:half])
+            system.sleep(HALF)
+            data = data[half:]
+        self._write_all(data)
+
+    def _write_all(self, data: bytes) -> None:
         while data:
             try:
                 data = data[system.write(1, data) :]
             except BrokenPipeError:  # as a Python program ends that does not expect it
                 system.exit_now(120)
-        self._printed(self.rank, line)
 
     def _do(self, deed: Deed) -> int:
         word = {"exit": "crash", "raise": "crash", "early": ""}.get(deed.what, deed.what)
         if word:
             self._did(self.rank, word)
+        if self._spec.halves:
+            line = f"rank {self.rank} life {self._life} last words"
+            self._write_all(line.encode())
+            self._printed(self.rank, line)
         if deed.what == "raise":
             system.write(2, RAISED)
         elif deed.what == "kill":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import traceback
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -50,6 +51,8 @@ FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
     "/logs",
     "/work/r.json",
 )
+
+LABEL = re.compile(r"[^:]*:(\d+)([|+]) (.*)", re.DOTALL)
 
 AFTERWARDS = 720.0
 """Seconds after the end of the runner, and after all faults have healed, until nothing of the job
@@ -175,7 +178,10 @@ class World:
         def did(rank: int, what: str) -> None:
             self.record(process.host.name, "fault", fault=what, target=rank)
 
-        return Worker(self.scenario.program, env, life, printed, did)
+        def began(rank: int, line: str, part: str) -> None:
+            self.record(process.host.name, "begun", rank=rank, line=line, part=part)
+
+        return Worker(self.scenario.program, env, life, printed, did, began)
 
     # -- the job -----------------------------------------------------------------------------
 
@@ -215,7 +221,7 @@ class World:
         """When the job must have ended, in seconds of the world."""
         one = self.scenario
         lives = 1 + (one.elastic.restarts + len(one.faults) if one.elastic else 0)
-        work = lives * (one.program.steps + 1) * (one.program.pause + 0.3)
+        work = lives * (one.program.steps + 1) * (one.program.pause + 0.7)
         healing = sum(fault.heals + fault.after for fault in one.faults)
         return 200.0 + work + healing + (lives + 2) * (one.lease + one.grace + 10.0)
 
@@ -337,9 +343,17 @@ class World:
 
     def _shown(self) -> Iterator[tuple[str, int]]:
         """Yield the lines that the runner has printed, without their labels, and of which rank."""
+        shown: list[tuple[str, int]] = []
         for line in self._file(f"{FOLDER}/out").split("\n")[:-1]:
-            label, _, text = line.partition("| ")
-            yield text, int(label.rpartition(":")[2])
+            found = LABEL.fullmatch(line)
+            assert found is not None, line
+            label, bar, text = found.groups()
+            rank = int(label)
+            if bar == "+":  # it goes on with a line that was shown in part
+                at = max(n for n, one in enumerate(shown) if one[1] == rank)
+                text = shown.pop(at)[0] + text
+            shown.append((text, rank))
+        yield from shown
         for line in self._file(f"{FOLDER}/err").split("\n")[:-1]:
             yield line, -1
 
