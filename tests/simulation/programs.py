@@ -23,8 +23,8 @@ FOREVER = 1e6
 SLOW = 1.0
 """Seconds that a worker needs to end after SIGTERM, if it is slow."""
 
-HALF = 0.3
-"""Seconds between two parts of a line."""
+HALF = 2.5
+"""Seconds between two parts of a line: so long that the first is shown alone."""
 
 RAISED = b"Traceback (most recent call last):\nRuntimeError: a step went wrong\n"
 
@@ -89,8 +89,8 @@ class Worker:
         self._printed(self.rank, line)
 
     def _write(self, data: bytes, line: str) -> None:
-        """Write a line; with `halves` there is a pause in its middle."""
-        if self._spec.halves:
+        """Write a line; with `halves` there is a pause in the middle of those of rank 0."""
+        if self._spec.halves and self.rank == 0:
             half = len(line) // 2
             self._began(self.rank, line, line[:half])
             self._write_all(data[:half])

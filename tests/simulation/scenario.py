@@ -58,7 +58,7 @@ class ProgramSpec(NamedTuple):
         pause: seconds between two of them.
         length: characters of a line.
         term: what SIGTERM does: `die`, `slow` (a second's work, then an end), `ignore`.
-        halves: whether it prints lines in two parts, and what it says last has no line end.
+        halves: whether rank 0 prints lines in two parts, and a failing worker an unfinished line.
         child: a process that each starts and leaves: ``, `tied` (ends with it), `stays`, `daemon`.
         deeds: what some workers do otherwise.
     """

@@ -221,7 +221,7 @@ class World:
         """When the job must have ended, in seconds of the world."""
         one = self.scenario
         lives = 1 + (one.elastic.restarts + len(one.faults) if one.elastic else 0)
-        work = lives * (one.program.steps + 1) * (one.program.pause + 0.7)
+        work = lives * (one.program.steps + 1) * (one.program.pause + 3.0)
         healing = sum(fault.heals + fault.after for fault in one.faults)
         return 200.0 + work + healing + (lives + 2) * (one.lease + one.grace + 10.0)
 
