@@ -5,6 +5,7 @@ PYTHON ?= python3
 TESTERS ?= 4
 SOAK ?= 100
 FAULTS ?= 100
+SEEDS ?= 10000
 SEED ?= 1
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 RUN = $(BIN)/python -m pytest --numprocesses $(TESTERS) --dist worksteal
 
-.PHONY: demo test test-ci test-all faults soak lint check docs setup system engines clean
+.PHONY: demo test test-ci test-all faults simulate soak lint check docs setup system engines clean
 
 ## A real training on this machine, and on virtual hosts if possible.
 demo: setup
@@ -42,6 +43,10 @@ soak: setup
 ## Plant faults in the code, one at a time, and run the tests of the module.
 faults: setup
 	$(BIN)/python -m tests.planted_faults --count $(FAULTS) --seed $(SEED) --jobs $(TESTERS)
+
+## Play simulated worlds: whole jobs with faults, in virtual time, by seed.
+simulate: setup
+	$(BIN)/python -m tests.simulation --seeds 0-$$(($(SEEDS) - 1)) --jobs 2
 
 lint: setup
 	$(BIN)/ruff check .

@@ -8,6 +8,8 @@ python -m tests.simulation --shrink 4711        make it simpler while it still f
 from __future__ import annotations
 
 import argparse
+import os
+import signal
 import sys
 import time
 from collections import Counter
@@ -15,6 +17,7 @@ from multiprocessing import Pool
 from typing import TYPE_CHECKING, NamedTuple
 
 from .checker import check
+from .kept import KEPT
 from .scenario import scenario, simpler
 from .story import line_of
 from .world import play
@@ -24,6 +27,10 @@ if TYPE_CHECKING:
 
     from .history import Event
     from .scenario import Scenario
+
+
+LIMIT = 60.0
+"""Seconds of processor time after which a world does not end any more."""
 
 
 class Verdict(NamedTuple):
@@ -83,6 +90,36 @@ def run_seeds(seeds: Sequence[int], jobs: int) -> int:
     return 1 if bad else 0
 
 
+def run_until_first(seeds: Sequence[int], without: Sequence[int]) -> int:
+    """Play the kept worlds and then these; stop at the first with a problem, or without an end."""
+    signal.signal(signal.SIGPROF, _on_limit)
+    worlds: list[tuple[str, Scenario | int]] = [
+        (f"kept: {name}", one) for name, one in KEPT.items()
+    ]
+    worlds += [(f"seed {seed}", seed) for seed in seeds if seed not in without]
+    for name, one in worlds:
+        signal.setitimer(signal.ITIMER_PROF, LIMIT)
+        _playing[:] = [name]
+        try:
+            verdict = judged(one) if isinstance(one, int) else judge(one)
+            problems = verdict.problems
+        except Exception as error:
+            problems = [f"the world broke: {error!r}"]
+        if problems:
+            print(f"found by {name}: {problems[0].strip().splitlines()[-1]}")
+            return 1
+    print(f"clean: {len(seeds)} worlds")
+    return 0
+
+
+_playing: list[str] = []
+
+
+def _on_limit(_number: int, _frame: object) -> None:
+    print(f"found by {_playing[0]}: it did not end within {LIMIT:.0f} s", flush=True)
+    os._exit(1)
+
+
 def tell(one: Scenario, *, trace: bool) -> int:
     """Play one world, and say what is wrong with it; with `trace`, tell its story."""
     print(one)
@@ -131,7 +168,11 @@ def main() -> int:
     parser.add_argument("--trace", action="store_true", help="tell its story")
     parser.add_argument("--shrink", type=int, metavar="SEED", help="make a failing world simpler")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--first", action="store_true", help="stop at the first with a problem")
+    parser.add_argument("--without", type=int, nargs="*", default=[], help="seeds to leave out")
     given = parser.parse_args()
+    if given.first:
+        return run_until_first(list(given.seeds), given.without)
     if given.seeds is not None:
         return run_seeds(list(given.seeds), given.jobs)
     if given.shrink is not None:

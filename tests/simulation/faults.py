@@ -137,6 +137,14 @@ class Faults:
 
         return thaw
 
+    def stick(self, fault: Fault, host: Host) -> Callable[[], None] | None:
+        """Let one process wait in the kernel, where not even SIGKILL ends it."""
+        process = self._chosen(fault, host)
+        if process is None:
+            return None
+        self._tell(fault, process)
+        return host.stick(process)
+
     def signal(self, fault: Fault, host: Host) -> None:
         """Send a signal, as a person or a scheduler does."""
         roles = {"session": ("guard", "launcher", "lane", "worker", "child")}
@@ -293,7 +301,7 @@ NODE_KINDS = (*FROM_NODES, frames.JOB, frames.START, frames.END, frames.AUTH, 0,
 BODIES = (b"", b"{}", b"[]", b"null", b"\xff" * 20, b"[" * 5000, b'{"ranks": [[0, "x"]]}')
 """What is not valid, or says nothing, in most frames."""
 
-WORDS = {"interrupt": "signal", "half": "cut", "fill": "disk", "jump": "clock"}
+WORDS = {"interrupt": "signal", "half": "cut", "fill": "disk", "jump": "clock", "stick": "freeze"}
 
 
 def word(kind: str) -> str:
@@ -322,6 +330,7 @@ _KINDS: dict[str, Callable[[Faults, Fault, Host], Callable[[], None] | None]] = 
         Faults.freeze,
     ),
     "freeze lane": Faults.freeze,
+    "stick launcher": Faults.stick,
     **dict.fromkeys(("signal runner", "signal guard", "signal session"), Faults.signal),
     "interrupt twice": Faults.interrupt_twice,
     "suspend runner": Faults.suspend,

@@ -227,5 +227,61 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
             "by_engine = False",
         ),
     ),
+    "a-lost-first-node-holds-back-start": (
+        Replacement(
+            RUN,
+            "            self.staged.on_answer(node)\n            self.restarts",
+            "            self.restarts",
+        ),
+    ),
+    "a-node-silent-after-hello-is-waited-for": (
+        Replacement(
+            "launcher/head/run/startup.py",
+            "            node.send(probe)\n        self._await_answers()\n",
+            "            node.send(probe)\n",
+        ),
+    ),
+    "an-elastic-job-without-nodes-ends-with-0": (
+        Replacement(
+            RUN,
+            "        if node.lost and self.phase is Phase.RUNNING:\n            return",
+            "        if node.lost and self.phase is Phase.RUNNING:\n"
+            "            self.end_when_over()\n            return",
+        ),
+    ),
+    "a-closed-pipe-hides-why-a-node-leaves": (
+        Replacement(
+            "launcher/control/connection.py",
+            "        self._broken = reason\n",
+            "        self._broken = reason\n        self._lose(reason)\n        return\n",
+        ),
+    ),
+    "output-of-a-lost-node-under-anothers-label": (
+        Replacement(
+            "launcher/head/run/output.py",
+            "if place is None or place.host.name != node.name:",
+            "if place is None:",
+        ),
+    ),
+    "workers-of-a-round-miss-an-earlier-signal": (
+        Replacement("launcher/node/run.py", "        self._starting()\n", ""),
+    ),
+    "workers-being-forked-miss-a-signal": (
+        Replacement(
+            "launcher/node/signal_deduplicator.py",
+            "both = len(ways) == 2 and not missed",
+            "both = len(ways) == 2",
+        ),
+    ),
 }
 """The replacements of each fault, by its id in `tests/bugs.toml`."""
+
+OUT_OF_REACH = frozenset(
+    (
+        "no-grace-where-an-engine-ends",
+        "a-held-node-that-must-leave-stays",
+        "notes-before-hello-are-the-former-runs",
+        "a-signal-of-a-killed-engine-is-the-cause",
+    )
+)
+"""Faults that need engines or holds, which no world has."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
 
+from .scenario import EVERY
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import NoReturn
@@ -21,6 +23,9 @@ FOREVER = 1e6
 
 SLOW = 1.0
 """Seconds that a worker needs to end after SIGTERM, if it is slow."""
+
+HALF = 2.5
+"""Seconds between two parts of a line: so long that the first is shown alone."""
 
 RAISED = b"Traceback (most recent call last):\nRuntimeError: a step went wrong\n"
 
@@ -39,6 +44,7 @@ class Worker:
         life: int,
         printed: Callable[[int, str], None],
         did: Callable[[int, str], None],
+        began: Callable[[int, str, str], None],
         took: Callable[[str], None] | None = None,
     ) -> None:
         """Play it.
@@ -49,6 +55,7 @@ class Worker:
             life: the how-manieth of its rank it is.
             printed: is told each line that was written as a whole.
             did: is told each deed.
+            began: is told each line with the part of it that is written first.
             took: is told each line of standard input, which is read first; None for no input.
         """
         self.rank = int(env[b"RANK"])
@@ -57,8 +64,11 @@ class Worker:
         self._printed = printed
         self._did = did
         self._took = took
+        self._began = began
         self._deeds = {
-            one.step: one for one in spec.deeds if (one.rank, one.life) == (self.rank, life)
+            one.step: one
+            for one in spec.deeds
+            if one.rank in {self.rank, EVERY} and one.life == life
         }
 
     def __call__(self) -> int:
@@ -98,13 +108,25 @@ class Worker:
         self._write(word + "x" * max(0, self._spec.length - len(word)))
 
     def _write(self, line: str) -> None:
-        _write(line.encode() + b"\n")
+        """Write a line; with `halves` there is a pause in the middle of those of rank 0."""
+        data = line.encode() + b"\n"
+        if self._spec.halves and self.rank == 0:
+            half = len(line) // 2
+            self._began(self.rank, line, line[:half])
+            _write(data[:half])
+            system.sleep(HALF)
+            data = data[half:]
+        _write(data)
         self._printed(self.rank, line)
 
     def _do(self, deed: Deed) -> int:
         word = {"exit": "crash", "raise": "crash", "early": ""}.get(deed.what, deed.what)
         if word:
             self._did(self.rank, word)
+        if self._spec.halves:
+            line = f"rank {self.rank} life {self._life} last words"
+            _write(line.encode())
+            self._printed(self.rank, line)
         if deed.what == "raise":
             system.write(2, RAISED)
         elif deed.what == "kill":

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 BANNER = b"Welcome to this host.\nLast login: never\n"
 
-SLOW = 3.0
+SLOW = 10.0
 """Seconds that a slow sshd takes."""
 
 REFUSED = "connection refused: no sshd on that port"

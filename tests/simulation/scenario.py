@@ -15,6 +15,10 @@ signal that a worker gets; the end of the last worker of a host; of a hold, that
 used, and that the first jobs on it are over."""
 
 
+EVERY = -1
+"""All ranks do it."""
+
+
 class HostSpec(NamedTuple):
     """A host of the job.
 
@@ -34,7 +38,7 @@ class Deed(NamedTuple):
     """What a worker does in place of a step.
 
     Attributes:
-        rank: whose deed it is.
+        rank: whose deed it is, or `EVERY`.
         life: the how-manieth worker of that rank, from 0.
         step: in place of which step.
         what: `exit`, `raise`, `kill`, `hang`, `early` (an early end with 0).
@@ -56,6 +60,7 @@ class ProgramSpec(NamedTuple):
         pause: seconds between two of them.
         length: characters of a line.
         term: what SIGTERM does: `die`, `slow` (a second's work, then an end), `ignore`.
+        halves: whether rank 0 prints lines in two parts, and a failing worker an unfinished line.
         child: a process that each starts and leaves: ``, `tied` (ends with it), `stays`, `daemon`.
         deeds: what some workers do otherwise.
     """
@@ -65,6 +70,7 @@ class ProgramSpec(NamedTuple):
     length: int = 20
     term: str = "die"
     child: str = ""
+    halves: bool = False
     deeds: tuple[Deed, ...] = ()
 
 
@@ -246,6 +252,7 @@ INTERRUPT, TERMINATE, HANG_UP, KILL, USER = 2, 15, 1, 9, 10
 FAULTS = (
     *("kill worker", "kill launcher", "kill guard", "kill both", "kill runner", "kill logs"),
     *("freeze worker", "freeze launcher", "freeze guard", "freeze runner", "freeze host"),
+    *("stick launcher", "stick launcher", "freeze launcher"),  # twice: few of them have effects
     *("signal runner", "signal guard", "signal session", "interrupt twice", "suspend runner"),
     *("cut", "cut in", "cut out", "cut and reset", "half open", "reset", "stall", "delay", "power"),
     *("freeze disk", "fill disk", "jump clock"),
@@ -272,7 +279,7 @@ def _plain(seed: int) -> Scenario:
     elastic = _elastic(chance, len(hosts))
     logs = chance.random() < 0.3
     program = _program(chance, sum(host.workers for host in hosts), elastic is not None)
-    grace, lease = chance.choice((0.0, 1.0, 5.0, 30.0)), chance.choice((4.0, 15.0, 60.0))
+    grace, lease = chance.choice((0.0, 1.0, 5.0, 30.0)), chance.choice((4.0, 4.0, 15.0, 60.0))
     faults = tuple(_faults(chance, hosts, program, lease, logs=logs))
     background = elastic is None and chance.random() < 0.1
     streams = _streams(chance, elastic is not None, faults)
@@ -338,7 +345,7 @@ def _elastic(chance: Random, hosts: int) -> ElasticSpec | None:
     if chance.random() < 0.5:
         return None
     least = chance.randint(1, max(1, hosts - chance.choice((0, 1, 1))))
-    wait, cool = chance.choice((0.0, 0.0, 5.0)), chance.choice((0.0, 0.0, 20.0))
+    wait, cool = chance.choice((0.0, 0.0, 5.0, 30.0)), chance.choice((0.0, 0.0, 20.0))
     return ElasticSpec(least, chance.choice((0, 1, 3)), wait, cool)
 
 
@@ -348,10 +355,11 @@ def _program(chance: Random, ranks: int, elastic: bool) -> ProgramSpec:
     deeds = tuple(_deed(chance, ranks, steps, elastic) for _ in range(chance.choice((0, 0, 1, 2))))
     return ProgramSpec(
         steps,
-        chance.choice((0.0, 0.1, 1.0)),
+        chance.choice((0.0, 0.1, 1.0, 4.0)),
         length,
         chance.choice(("die", "die", "slow", "ignore")),
         chance.choice(("", "", "", "tied", "stays", "daemon")),
+        chance.random() < 0.25,
         deeds,
     )
 
@@ -361,7 +369,8 @@ def _deed(chance: Random, ranks: int, steps: int, elastic: bool) -> Deed:
         (("exit", 3), ("raise", 1), ("kill", 11), ("kill", 9), ("hang", 0), ("early", 0))
     )
     life = chance.choice((0, 0, 1)) if elastic else 0
-    return Deed(chance.randrange(ranks), life, chance.randint(0, max(0, steps)), what, value)
+    rank = EVERY if chance.random() < 0.15 else chance.randrange(ranks)
+    return Deed(rank, life, chance.randint(0, max(0, steps)), what, value)
 
 
 def _faults(
@@ -382,7 +391,11 @@ def _fault(chance: Random, hosts: Sequence[HostSpec], lease: float, *, logs: boo
     runner = kind.endswith((" runner", " output")) or kind == "interrupt twice"
     heals = 0.0
     if kind.startswith(("freeze", "suspend", "cut", "stall", "fill", "delay")):
-        heals = chance.choice((0.1, 1.0, 0.5 * lease, 1.5 * lease, 4 * lease))
+        heals = chance.choice((0.1, 1.0, 0.5 * lease, 0.9 * lease, 1.5 * lease, 4 * lease))
+        if kind == "freeze launcher" and chance.random() < 0.5:
+            heals = 0.0  # its guard ends it
+    elif kind.startswith("stick"):
+        heals = chance.choice((1.0, 1.5 * lease, 4 * lease))
     elif kind == "power":
         heals = chance.choice((0.0, 10.0))
     numbers = [INTERRUPT, TERMINATE, HANG_UP, USER, *((QUIT, USER_TOO) if runner else ())]
@@ -517,7 +530,7 @@ def _plainer_options(one: Scenario) -> Iterator[Scenario]:
     for name in names if one.changes else ("elastic", *names):
         if getattr(one, name) != getattr(plain, name):
             yield one._replace(**{name: getattr(plain, name)})
-    for name in ("steps", "pause", "length", "term", "child"):
+    for name in ("steps", "pause", "length", "term", "child", "halves"):
         value = getattr(plain.program, name)
         if getattr(one.program, name) != value:
             yield one._replace(program=one.program._replace(**{name: value}))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import traceback
 from contextlib import contextmanager, suppress
@@ -54,6 +55,8 @@ FOLDER, SCRIPT, PYTHON, LOGS, REPORT = (
     "/logs",
     "/work/r.json",
 )
+
+LABEL = re.compile(r"[^:]*:(\d+)([|+]) (.*)", re.DOTALL)
 
 AFTERWARDS = 720.0
 """Seconds after the end of the runner, and after all faults have healed, until nothing of the job
@@ -196,6 +199,9 @@ class World:
         def did(rank: int, what: str) -> None:
             self.record(process.host.name, "fault", fault=what, target=rank, **job)
 
+        def began(rank: int, line: str, part: str) -> None:
+            self.record(process.host.name, "begun", rank=rank, line=line, part=part, **job)
+
         def took(line: str) -> None:
             self.record(process.host.name, "took", rank=rank, line=line, **job)
 
@@ -203,7 +209,7 @@ class World:
         elastic = self.scenario.elastic
         if elastic is not None and elastic.notice_by == "SIGUSR1":
             system.set_handler(signal.SIGUSR1, signal.SIG_IGN)
-        return Worker(self.program_of(of), env, life, printed, did, took if reads else None)
+        return Worker(self.program_of(of), env, life, printed, did, began, took if reads else None)
 
     def job_of(self, env: Mapping[bytes, bytes]) -> dict[str, int]:
         """Return the number of the job of a worker with this environment, if there are several."""
@@ -264,7 +270,7 @@ class World:
         one = self.scenario
         again = len(one.faults) + 2 * len(one.changes)
         lives = 1 + (one.elastic.restarts + again if one.elastic else 0)
-        work = lives * (one.program.steps + 1) * (one.program.pause + 0.3)
+        work = lives * (one.program.steps + 1) * (one.program.pause + 3.0)
         healing = sum(fault.heals + fault.after for fault in one.faults)
         feeding = one.streams.lines * (one.streams.pause + 0.3)
         return 200.0 + work + feeding + healing + (lives + 2) * (one.lease + one.grace + 10.0)
@@ -393,9 +399,17 @@ class World:
 
     def _shown(self, out: str, err: str) -> Iterator[tuple[str, int]]:
         """Yield the lines that the runner has printed, without their labels, and of which rank."""
+        shown: list[tuple[str, int]] = []
         for line in out.split("\n")[:-1]:
-            label, _, text = line.partition("| ")
-            yield text, int(label.rpartition(":")[2])
+            found = LABEL.fullmatch(line)
+            assert found is not None, line
+            label, bar, text = found.groups()
+            rank = int(label)
+            if bar == "+":  # it goes on with a line that was shown in part
+                at = max(n for n, one in enumerate(shown) if one[1] == rank)
+                text = shown.pop(at)[0] + text
+            shown.append((text, rank))
+        yield from shown
         for line in err.split("\n")[:-1]:
             yield line, -1
 

@@ -117,6 +117,17 @@ def _both_killed(facts: Facts, problem: Problem) -> bool:
     return both and _told(facts, host)
 
 
+def _unguarded(facts: Facts, problem: Problem) -> bool:
+    """Return whether a node launcher stands still for ever, and its guard was killed."""
+    found = [(event, what) for event, what in _faults(facts, "kill", "freeze", until=float("inf"))]
+    here = {(event.fields["fault"], what) for event, what in found if event.host == problem.host}
+    healed = any(
+        event.host == problem.host and event.fields["target"] == "launcher"
+        for _, event in facts.of_kind("healed")
+    )
+    return {("kill", "guard"), ("freeze", "launcher")} <= here and not healed
+
+
 def _both_stopped(facts: Facts, problem: Problem) -> bool:
     return _both(facts, problem.host, "freeze") and _told(facts, problem.host)
 
@@ -216,6 +227,7 @@ EXEMPTIONS = (
         _runner_killed,
     ),
     Exemption("guard and launcher killed may leave processes", ("nothing_left",), _both_killed),
+    Exemption("a stopped launcher without a guard is left", ("nothing_left",), _unguarded),
     Exemption(
         "guard and launcher stopped leave workers",
         ("one_worker_per_rank", "one_round_at_a_time"),

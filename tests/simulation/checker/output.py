@@ -33,8 +33,26 @@ def problems(facts: Facts) -> Iterator[Problem]:
     for index, event in facts.of_kind("shown"):
         if event.fields["rank"] >= 0:
             shown.setdefault(event.fields["rank"], []).append(Line(index, event.fields["line"]))
+    begun = list(_begun(facts, printed))
     for rank in sorted({*printed, *shown}):
-        yield from _of_rank(facts, rank, printed.get(rank, []), shown.get(rank, []))
+        parts = [part for one, part in begun if one == rank]
+        lines = shown.get(rank, [])
+        rest = [one for one in lines if not any(_begins(one.text, part) for part in parts)]
+        yield from _of_rank(facts, rank, printed.get(rank, []), rest)
+
+
+def _begins(text: str, part: str) -> bool:
+    return bool(text) and part.startswith(text)
+
+
+def _begun(facts: Facts, printed: dict[int, list[Line]]) -> Iterator[tuple[int, str]]:
+    """Return the beginnings of lines whose ends were not printed in time, each with its rank."""
+    end = next((index for index, _ in facts.of_kind("shown")), len(facts.history))
+    whole = {(rank, one.text) for rank, lines in printed.items() for one in lines if one.at < end}
+    for _, event in facts.of_kind("begun"):
+        rank: int = event.fields["rank"]
+        if (rank, event.fields["line"]) not in whole:
+            yield rank, event.fields["part"]
 
 
 def _of_rank(

@@ -127,8 +127,8 @@ def _silences(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
 
 
 def _silences_all(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
-    """The nodes may take the runner for dead."""
-    if healed(facts, index) - event.time >= facts.asked("lease", 0.0) / 2:
+    """The nodes may take the runner for dead; it forgives them what it has not heard meanwhile."""
+    if healed(facts, index) - event.time >= 0.95 * facts.asked("lease", 0.0):
         yield Candidate(index, "lost", None, event.time, float("inf"), False)
 
 

@@ -13,6 +13,8 @@ from .process import Process, error
 from .sockets import TcpSocket
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .kernel import Kernel
 
 PIDS = 4096
@@ -141,6 +143,21 @@ class Host:
     def kill(self, pid: int) -> None:
         """Send SIGKILL, as the world."""
         self.signal(pid, signal.SIGKILL)
+
+    def stick(self, process: Process) -> Callable[[], None]:
+        """Let a process wait in the kernel (state D) until what is returned is called."""
+        process.stuck = True
+
+        def go_on() -> None:
+            process.stuck = False
+            if process.alive and process.killed_by is not None:
+                self.kernel.end(process, process.killed_by)
+            elif process.alive:
+                self.kernel.signals.deliver_pending(process)
+                for task in process.tasks:
+                    task.unpark()
+
+        return go_on
 
     def power_on(self) -> None:
         """Start again after `power_off`; its files are still there."""

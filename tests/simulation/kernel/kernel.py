@@ -243,7 +243,9 @@ class Kernel(Scheduler):
 
     def kill(self, process: Process, number: int) -> None:
         """End a process by a signal, or once an access to a file system is over."""
-        if any(task.uninterruptible for task in process.tasks):
+        if process.stuck:
+            process.killed_by = number if process.killed_by is None else process.killed_by
+        elif any(task.uninterruptible for task in process.tasks):
             process.killed_by = number if process.killed_by is None else process.killed_by
             for task in process.tasks:
                 if not task.uninterruptible:

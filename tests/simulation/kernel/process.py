@@ -68,7 +68,7 @@ class Process:
     wakeup = -1
     death_signal = stops = moved = priority = 0
     policy = os.SCHED_OTHER
-    subreaper = stopped = exiting = reaped = cores = False
+    stuck = subreaper = stopped = exiting = reaped = cores = False
     killed_by: int | None = None
     status: int | None = None
     cpu = 0.0
@@ -115,7 +115,7 @@ class Process:
         """The kernel's letter for its state."""
         if not self.alive:
             return "X" if self.reaped else "Z"
-        if any(task.uninterruptible for task in self.tasks):
+        if self.stuck or any(task.uninterruptible for task in self.tasks):
             return "D"
         if self.stopped:
             return "T"

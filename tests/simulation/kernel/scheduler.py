@@ -96,7 +96,7 @@ class Task:
         self.scheduled = False
         if self.dead:
             return
-        if self.process.stopped and not self.uninterruptible:
+        if self.process.stuck or (self.process.stopped and not self.uninterruptible):
             self.parked = True
             return
         self._scheduler.switch_to(self)

@@ -130,4 +130,4 @@ class Signals:
 
     @staticmethod
     def _uninterruptible(target: Process) -> bool:
-        return any(task.uninterruptible for task in target.tasks)
+        return target.stuck or any(task.uninterruptible for task in target.tasks)
