@@ -101,4 +101,16 @@ KEPT = {
         program=ProgramSpec(child="tied"),
         faults=(Fault("running", 0.0, "kill guard", "n1"),),
     ),
+    "workers of a node that missed the runner lived beside those of the next round": Scenario(
+        seed=1337,
+        hosts=(HostSpec("n1", 1, delay=0.2), HostSpec("n2", 2), HostSpec("n3", 1)),
+        program=ProgramSpec(12, 0.0, 200, "slow", deeds=(Deed(3, 0, 3, "hang", 0),)),
+        faults=(
+            Fault("running", 0.0673, "cut in", "n3", heals=240.0),
+            Fault("start", 120.0, "signal runner", "login", value=2),
+        ),
+        elastic=ElasticSpec(least=1, restarts=1, cool=20.0, window=5.0),
+        grace=30.0,
+        lease=60.0,
+    ),
 }

@@ -280,7 +280,8 @@ def _plain(seed: int) -> Scenario:
     logs = chance.random() < 0.3
     program = _program(chance, sum(host.workers for host in hosts), elastic is not None)
     grace, lease = chance.choice((0.0, 1.0, 5.0, 30.0)), chance.choice((4.0, 4.0, 15.0, 60.0))
-    faults = tuple(_faults(chance, hosts, program, lease, logs=logs))
+    found = _faults(chance, hosts, program, lease, logs=logs)
+    faults = tuple(one for one in found if one.kind != "reset" or elastic is None)
     background = elastic is None and chance.random() < 0.1
     streams = _streams(chance, elastic is not None, faults)
     clean = chance.random() < 0.1

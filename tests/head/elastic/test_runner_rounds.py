@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
@@ -291,6 +292,19 @@ def test_a_node_that_sends_no_frames_has_time_to_end_its_workers(fleet_of: Fleet
     job.fleet.node("n1").says(frames.pack(frames.END))
     job.fleet.step()
     job.fleet.node("n0").exits(0, 1)
+    job.join("n0")
+    job.fleet.go(16.0 * ISOLATED - 0.5)
+    assert "ROUND" not in job.fleet.kinds("n0")
+    job.fleet.go(0.6)
+    assert job.fleet.kinds("n0").count("ROUND") == 1
+
+
+def test_a_node_that_leaves_has_time_to_end_its_workers(fleet_of: FleetOf) -> None:
+    """It misses the runner, which still hears it."""
+    job = started(fleet_of("n0", "n1", lease=16.0))
+    job.run.lease = 16.0
+    job.fleet.node("n1").notes("no heartbeat from the runner for 15 s", signal.SIGKILL)
+    job.fleet.step()
     job.join("n0")
     job.fleet.go(16.0 * ISOLATED - 0.5)
     assert "ROUND" not in job.fleet.kinds("n0")
