@@ -71,7 +71,10 @@ class Guard:
         """Call `on_signal` with each signal that the guard gets, and `on_end` at its end."""
 
         def receive() -> None:
-            numbers = self._line.recv(64)
+            try:
+                numbers = self._line.recv(64)
+            except ConnectionResetError:  # it was killed before it had read a sign of life
+                numbers = b""
             if not numbers:
                 loop.remove(self._line.fileno())
             for number in numbers:
