@@ -283,6 +283,11 @@ def test_a_guard_that_was_killed_before_it_read_is_a_guard_that_has_ended() -> N
     """Its end of the line, with a sign of life in it that nobody has read, resets the line."""
     clock, (ours, theirs) = Clock(), socket.socketpair()
     ended: list[str] = []
+
+    def gone() -> bool:
+        clock.go(0.0)
+        return bool(ended)
+
     with subprocess.Popen(["sleep", str(NEVER)]) as child, ours:
         guard = Guard(child.pid, ours)
         guard.watch(clock.loop, lambda _number: None, lambda: ended.append("ended"))
@@ -292,5 +297,5 @@ def test_a_guard_that_was_killed_before_it_read_is_a_guard_that_has_ended() -> N
             clock.go(0.0)
         finally:
             child.kill()
-        wait_for(lambda: clock.go(0.0) or ended, "the end of the guard")
+        wait_for(gone, "the end of the guard")
     assert ended == ["ended"]
