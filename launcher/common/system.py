@@ -201,10 +201,18 @@ def set_pipe_size(fd: int, size: int) -> None:
 def fork(child: Callable[[], NoReturn]) -> int:
     """Fork this process; the new one calls `child`. Return its pid.
 
+    Signals that the new process gets do not reach the wake-up descriptor of this one.
+
     Raises:
         OSError: there is no room for another process.
     """
-    pid = os.fork()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    try:
+        pid = os.fork()
+        if pid == 0:
+            signal.set_wakeup_fd(-1)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if pid == 0:
         child()
     return pid

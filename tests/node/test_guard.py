@@ -295,3 +295,25 @@ def test_the_newest_word_on_how_long_to_wait_counts() -> None:
         assert theirs.recv(99) == b"400.0"
         with pytest.raises(BlockingIOError):
             theirs.recv(99)
+
+
+def test_a_guard_that_was_killed_before_it_read_is_a_guard_that_has_ended() -> None:
+    """Its end of the line, with a sign of life in it that nobody has read, resets the line."""
+    clock, (ours, theirs) = Clock(), socket.socketpair()
+    ended: list[str] = []
+
+    def gone() -> bool:
+        clock.go(0.0)
+        return bool(ended)
+
+    with subprocess.Popen(["sleep", str(NEVER)]) as child, ours:
+        guard = Guard(child.pid, ours)
+        guard.watch(clock.loop, lambda _number: None, lambda: ended.append("ended"))
+        guard.keep_alive(clock.loop, PATIENCE)
+        theirs.close()
+        try:
+            clock.go(0.0)
+        finally:
+            child.kill()
+        wait_for(gone, "the end of the guard")
+    assert ended == ["ended"]

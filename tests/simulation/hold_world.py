@@ -32,6 +32,7 @@ from .world import FOLDER, World
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dsrun.launcher.common.loop import Timer
     from dsrun.launcher.head.local.server import Caller
     from dsrun.launcher.specs.job import JobSpec
 
@@ -289,6 +290,7 @@ class Script:
         """Ask for a run, as a client."""
         self._world.begin_job(number)
         observed: list[object] = []
+        timers: list[Timer] = []
 
         def observe(_event: object = None) -> None:
             held = self._hold.runs.get(spec.job_id)
@@ -300,6 +302,8 @@ class Script:
             self._world.end_job(number, code, report)
             self._loop.call_later(0.01, client.leave)
             self._open.discard(number)
+            for timer in timers:
+                timer.cancel()
             if not self._open:
                 self._loop.call_later(0.0, self._rest)
 
@@ -310,7 +314,7 @@ class Script:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
         fds += [system.open_fd(f"{FOLDER}/{name}-{number}", flags) for name in STREAMS]
         if job.stop:
-            self._loop.call_later(job.stop, lambda: self._interrupt(number, client))
+            timers.append(self._loop.call_later(job.stop, lambda: self._interrupt(number, client)))
         try:
             requests.run(self._hold, cast("Caller", client), request, fds)
         except DsrunError as error:
