@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
 
+from .shards import Over, Shards
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import NoReturn
@@ -39,6 +41,7 @@ class Worker:
         printed: Callable[[int, str], None],
         did: Callable[[int, str], None],
         took: Callable[[str], None] | None = None,
+        shards: Callable[[int], None] | None = None,
     ) -> None:
         """Play it.
 
@@ -49,6 +52,7 @@ class Worker:
             printed: is told each line that was written as a whole.
             did: is told each deed.
             took: is told each line of standard input, which is read first; None for no input.
+            shards: is told each shard that was taken; None for none.
         """
         self.rank = int(env[b"RANK"])
         self._spec = spec
@@ -56,6 +60,8 @@ class Worker:
         self._printed = printed
         self._did = did
         self._took = took
+        self._env = env
+        self._shards = shards
         self._deeds = {
             one.step: one for one in spec.deeds if (one.rank, one.life) == (self.rank, life)
         }
@@ -68,6 +74,11 @@ class Worker:
             system.fork(lambda: _child(self._spec.child))
         if self._took is not None:
             self._read(self._took)
+        if self._shards is not None:
+            try:
+                Shards(self._spec.shards, self._env, self._spec.pause).take_all(self._shards)
+            except Over:
+                return 1
         if self._spec.term == "slow":
             return self._slowly()
         for step in range(self._spec.steps + 1):

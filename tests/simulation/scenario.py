@@ -56,6 +56,7 @@ class ProgramSpec(NamedTuple):
         term: what SIGTERM does: `die`, `slow` (a second's work, then an end), `ignore`.
         child: a process that each starts and leaves: ``, `tied` (ends with it), `stays`, `daemon`.
         deeds: what some workers do otherwise.
+        shards: how many shards of data there are, which the workers take first; 0 for none.
     """
 
     steps: int = 5
@@ -64,6 +65,7 @@ class ProgramSpec(NamedTuple):
     term: str = "die"
     child: str = ""
     deeds: tuple[Deed, ...] = ()
+    shards: int = 0
 
 
 class Fault(NamedTuple):
@@ -222,7 +224,7 @@ def _more_elastic(chance: Random, one: ElasticSpec, hosts: int) -> ElasticSpec:
         uptime=chance.choice((0.0, 0.0, 1.0)),
         final=chance.choice(((), (), (3,), (139,))),
         notice=chance.choice((0.0, 1.0)),
-        notice_by=chance.choice(("", "SIGUSR1", "notice")),
+        notice_by=chance.choice(("", "SIGUSR1", "/logs/notice")),
         gain_delay=chance.choice((0.0, 0.0, 5.0)),
     )
 
@@ -281,6 +283,7 @@ def _program(chance: Random, ranks: int, elastic: bool) -> ProgramSpec:
         chance.choice(("die", "die", "slow", "ignore")),
         chance.choice(("", "", "", "tied", "stays", "daemon")),
         deeds,
+        chance.choice((0,) * 8 + (1, 20)),
     )
 
 
@@ -361,7 +364,7 @@ def _plainer_options(one: Scenario) -> Iterator[Scenario]:
     for name in names if one.changes else ("elastic", *names):
         if getattr(one, name) != getattr(plain, name):
             yield one._replace(**{name: getattr(plain, name)})
-    for name in ("steps", "pause", "length", "term", "child"):
+    for name in ("steps", "pause", "length", "term", "child", "shards"):
         value = getattr(plain.program, name)
         if getattr(one.program, name) != value:
             yield one._replace(program=one.program._replace(**{name: value}))

@@ -168,6 +168,13 @@ def _stopped(facts: Facts, problem: Problem) -> bool:
     return struck or _cut_off(facts, problem.host, until)
 
 
+def _holder_lost(facts: Facts, problem: Problem) -> bool:
+    """Return whether the host, or its node launcher, stood still before, or was cut off."""
+    until = problem.time - truth.MOMENT
+    struck = _struck(facts, problem.host, "launcher", "guard", until=until)
+    return struck or _cut_off(facts, problem.host, until)
+
+
 def _in_background(facts: Facts, problem: Problem) -> bool:
     """Return whether this is a process that the job may leave after its success."""
     here = [one for one in facts.workers if one.host == problem.host]
@@ -203,6 +210,7 @@ def _taken_back(facts: Facts, problem: Problem) -> bool:
 
 EXEMPTIONS = (
     Exemption("a lost node may lose the end of its output", ("end_shown", "lines_whole"), _lost),
+    Exemption("shards of a lost node go to others", ("shards_once",), _holder_lost),
     Exemption("a killed node launcher gives no grace", GRACE, _no_grace),
     Exemption("a node without its runner gives less grace", ("grace_from_below",), _short_grace),
     Exemption(
