@@ -93,8 +93,10 @@ def _both(facts: Facts, host: str, name: str) -> bool:
 
 
 def _told(facts: Facts, host: str) -> bool:
-    """Return whether the report says of a host that something may be left there."""
+    """Return whether the report, or a line, says of a host that something may be left there."""
     texts = [*facts.report.get("left", ()), *facts.report.get("unseen", ())]
+    shown = [event.fields["line"] for _, event in facts.of_kind("shown")]
+    texts += [line for line in shown if f"left over on {host}: " in line]
     return any(host in text for text in texts) or _lost_without_workers(facts, host)
 
 
