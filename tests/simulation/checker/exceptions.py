@@ -130,13 +130,14 @@ def _moment(facts: Facts, _problem: Problem) -> bool:
 
 
 def _signal_while_stopping(facts: Facts, _problem: Problem) -> bool:
-    """Return whether a signal came while the job was being stopped for what came first."""
+    """Return whether a signal, or nobody reading, ended a job that was being stopped already."""
     report, first = facts.report, truth.earlier(facts)[0]
     places = {
         "failure": [one["rank"] for one in report["failures"][:1]],
         "lost": [one["host"] for one in report["lost"][:1]],
     }
-    return report["cause"] == "signal" and first.place in places.get(first.cause, ())
+    taken = report["cause"] in {"signal", "broken pipe"}
+    return taken and first.place in places.get(first.cause, ())
 
 
 def _signals(facts: Facts, until: float, number: int = 0) -> int:
