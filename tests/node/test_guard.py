@@ -259,7 +259,8 @@ def test_signals_of_the_guard_are_told_and_so_is_its_end() -> None:
 
 def test_a_guard_that_ends_before_it_has_read_all_has_ended() -> None:
     """The kernel reports such an end as a reset."""
-    clock, heard = Clock(), []
+    clock = Clock()
+    heard: list[object] = []
     ours, theirs = socket.socketpair(type=socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK)
     process = subprocess.Popen(["sleep", str(NEVER)])
     with ours, theirs:

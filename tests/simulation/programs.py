@@ -11,6 +11,7 @@ from dsrun.launcher.common import system
 from dsrun.launcher.common.loop import Loop
 
 from .scenario import EVERY
+from .shards import Over, Shards
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -46,6 +47,7 @@ class Worker:
         did: Callable[[int, str], None],
         began: Callable[[int, str, str], None],
         took: Callable[[str], None] | None = None,
+        shards: Callable[[int], None] | None = None,
     ) -> None:
         """Play it.
 
@@ -57,6 +59,7 @@ class Worker:
             did: is told each deed.
             began: is told each line with the part of it that is written first.
             took: is told each line of standard input, which is read first; None for no input.
+            shards: is told each shard that was taken; None for none.
         """
         self.rank = int(env[b"RANK"])
         self._spec = spec
@@ -65,6 +68,8 @@ class Worker:
         self._did = did
         self._took = took
         self._began = began
+        self._env = env
+        self._shards = shards
         self._deeds = {
             one.step: one
             for one in spec.deeds
@@ -79,6 +84,11 @@ class Worker:
             system.fork(lambda: _child(self._spec.child))
         if self._took is not None:
             self._read(self._took)
+        if self._shards is not None:
+            try:
+                Shards(self._spec.shards, self._env, self._spec.pause).take_all(self._shards)
+            except Over:
+                return 1
         if self._spec.term == "slow":
             return self._slowly()
         for step in range(self._spec.steps + 1):

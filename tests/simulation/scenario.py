@@ -63,6 +63,7 @@ class ProgramSpec(NamedTuple):
         halves: whether rank 0 prints lines in two parts, and a failing worker an unfinished line.
         child: a process that each starts and leaves: ``, `tied` (ends with it), `stays`, `daemon`.
         deeds: what some workers do otherwise.
+        shards: how many shards of data there are, which the workers take first; 0 for none.
     """
 
     steps: int = 5
@@ -72,6 +73,7 @@ class ProgramSpec(NamedTuple):
     child: str = ""
     halves: bool = False
     deeds: tuple[Deed, ...] = ()
+    shards: int = 0
 
 
 class Fault(NamedTuple):
@@ -302,7 +304,7 @@ def _more_elastic(chance: Random, one: ElasticSpec, hosts: int) -> ElasticSpec:
         uptime=chance.choice((0.0, 0.0, 1.0)),
         final=chance.choice(((), (), (3,), (139,))),
         notice=chance.choice((0.0, 1.0)),
-        notice_by=chance.choice(("", "SIGUSR1", "notice")),
+        notice_by=chance.choice(("", "SIGUSR1", "/logs/notice")),
         gain_delay=chance.choice((0.0, 0.0, 5.0)),
     )
 
@@ -362,6 +364,7 @@ def _program(chance: Random, ranks: int, elastic: bool) -> ProgramSpec:
         chance.choice(("", "", "", "tied", "stays", "daemon")),
         chance.random() < 0.25,
         deeds,
+        chance.choice((0,) * 8 + (1, 20)),
     )
 
 
@@ -537,7 +540,7 @@ def _plainer_options(one: Scenario) -> Iterator[Scenario]:
     for name in names if one.changes else ("elastic", *names):
         if getattr(one, name) != getattr(plain, name):
             yield one._replace(**{name: getattr(plain, name)})
-    for name in ("steps", "pause", "length", "term", "child", "halves"):
+    for name in ("steps", "pause", "length", "term", "child", "halves", "shards"):
         value = getattr(plain.program, name)
         if getattr(one.program, name) != value:
             yield one._replace(program=one.program._replace(**{name: value}))

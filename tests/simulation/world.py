@@ -24,7 +24,7 @@ from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
 from dsrun.launcher.specs.host import Host
-from dsrun.launcher.specs.job import JobSpec
+from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
 from dsrun.launcher.specs.output_policy import OutputPolicy
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
@@ -205,11 +205,15 @@ class World:
         def took(line: str) -> None:
             self.record(process.host.name, "took", rank=rank, line=line, **job)
 
+        def shards(number: int) -> None:
+            self.record(process.host.name, "shard", shard=number, rank=rank, **job)
+
         reads = bool(self.scenario.streams.lines) and rank == 0
         elastic = self.scenario.elastic
         if elastic is not None and elastic.notice_by == "SIGUSR1":
             system.set_handler(signal.SIGUSR1, signal.SIG_IGN)
-        return Worker(self.program_of(of), env, life, printed, did, began, took if reads else None)
+        tells = (took if reads else None, shards if self.program_of(of).shards else None)
+        return Worker(self.program_of(of), env, life, printed, did, began, *tells)
 
     def job_of(self, env: Mapping[bytes, bytes]) -> dict[str, int]:
         """Return the number of the job of a worker with this environment, if there are several."""
@@ -270,7 +274,7 @@ class World:
         one = self.scenario
         again = len(one.faults) + 2 * len(one.changes)
         lives = 1 + (one.elastic.restarts + again if one.elastic else 0)
-        work = lives * (one.program.steps + 1) * (one.program.pause + 3.0)
+        work = lives * (one.program.steps + one.program.shards + 1) * (one.program.pause + 3.0)
         healing = sum(fault.heals + fault.after for fault in one.faults)
         feeding = one.streams.lines * (one.streams.pause + 0.3)
         return 200.0 + work + feeding + healing + (lives + 2) * (one.lease + one.grace + 10.0)
@@ -319,6 +323,7 @@ class World:
                 color="never",
                 stdin=one.streams.lines > 0,
             ),
+            workers=WorkerPolicy(shard_queue=one.program.shards > 0),
             elastic=_policy(elastic, len(hosts)) if elastic else None,
         )
 
@@ -333,6 +338,9 @@ class World:
         hosts = [Host(name, tuple(range(known[name].workers))) for name in change.hosts]
         if not rounds.list_hosts(hosts):
             run.loop.call_later(1.0, partial(self._change, run, change))
+            return
+        for name in (one for one in known if one not in change.hosts):
+            self.record("login", "fault", fault="remove", target=name)
 
     def _observe(self, run: Run, **job: int) -> None:
         """Record what observers of a run are told; `job` is its number, if there are several."""

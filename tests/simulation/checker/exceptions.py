@@ -93,13 +93,10 @@ def _both(facts: Facts, host: str, name: str) -> bool:
 
 
 def _told(facts: Facts, host: str) -> bool:
-    """Return whether the report says of a host that something may be left there.
-
-    A job of a hold that had no workers there need not say it: another one has.
-    """
-    if not any(one.host == host for one in facts.workers):
-        return True
+    """Return whether the report, or a line, says of a host that something may be left there."""
     texts = [*facts.report.get("left", ()), *facts.report.get("unseen", ())]
+    shown = [event.fields["line"] for _, event in facts.of_kind("shown")]
+    texts += [line for line in shown if f"left over on {host}: " in line]
     return any(host in text for text in texts) or _lost_without_workers(facts, host)
 
 
@@ -144,13 +141,14 @@ def _moment(facts: Facts, _problem: Problem) -> bool:
 
 
 def _signal_while_stopping(facts: Facts, _problem: Problem) -> bool:
-    """Return whether a signal came while the job was being stopped for what came first."""
+    """Return whether a signal, or nobody reading, ended a job that was being stopped already."""
     report, first = facts.report, truth.earlier(facts)[0]
     places = {
         "failure": [one["rank"] for one in report["failures"][:1]],
         "lost": [one["host"] for one in report["lost"][:1]],
     }
-    return report["cause"] == "signal" and first.place in places.get(first.cause, ())
+    taken = report["cause"] in {"signal", "broken pipe"}
+    return taken and first.place in places.get(first.cause, ())
 
 
 def _signals(facts: Facts, until: float, number: int = 0) -> int:
@@ -180,6 +178,13 @@ def _not_started(facts: Facts, problem: Problem) -> bool:
 def _stopped(facts: Facts, problem: Problem) -> bool:
     """Return whether the host, or its node launcher, stood still at the report, or was cut off."""
     until = facts.over[1]
+    struck = _struck(facts, problem.host, "launcher", "guard", until=until)
+    return struck or _cut_off(facts, problem.host, until)
+
+
+def _holder_lost(facts: Facts, problem: Problem) -> bool:
+    """Return whether the host, or its node launcher, stood still before, or was cut off."""
+    until = problem.time - truth.MOMENT
     struck = _struck(facts, problem.host, "launcher", "guard", until=until)
     return struck or _cut_off(facts, problem.host, until)
 
@@ -219,6 +224,7 @@ def _taken_back(facts: Facts, problem: Problem) -> bool:
 
 EXEMPTIONS = (
     Exemption("a lost node may lose the end of its output", ("end_shown", "lines_whole"), _lost),
+    Exemption("shards of a lost node go to others", ("shards_once",), _holder_lost),
     Exemption("a killed node launcher gives no grace", GRACE, _no_grace),
     Exemption("a node without its runner gives less grace", ("grace_from_below",), _short_grace),
     Exemption(

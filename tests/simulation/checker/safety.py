@@ -342,8 +342,10 @@ def shards_once(facts: Facts) -> Iterator[Finding]:
     for index, event in facts.of_kind("shard"):
         shard, rank = event.fields["shard"], event.fields["rank"]
         if shard in holders and not _has_failed(facts, *holders[shard], index):
-            text = f"shard {shard} was given to rank {holders[shard][1]}"
-            yield Finding(index, f"{text}, now to rank {rank}", rank=rank)
+            given, holder = holders[shard]
+            worker = facts.live_worker(holder, given)
+            text = f"shard {shard} was given to rank {holder}, now to rank {rank}"
+            yield Finding(index, text, worker.host if worker is not None else "", rank)
         holders[shard] = index, rank
 
 

@@ -199,6 +199,7 @@ FAULTS: dict[tuple[str, str], Callable[[Facts, int, Event], Iterator[Candidate]]
     ("freeze", "host"): _silences,
     ("stall", "host"): _silences,
     ("refuse", "host"): _may_end_node,
+    ("remove", "host"): _may_end_node,
     ("reset", "host"): _may_end_node,
     ("garbage", "host"): _spoils_node,
     ("close", "output"): _ends_output,

@@ -34,6 +34,7 @@ class ProcessCalls:
         kernel, me = self._kernel, self._kernel.enter()
         new = me.host.add(me)
         new.copy_from(me)
+        new.wakeup = -1
         kernel.start(new, child)
         if kernel.random.random() < _FORK_SWITCHES:
             kernel.pause()
