@@ -116,7 +116,6 @@ KEPT = {
 }
 
 UNSOLVED = {
-    33: "first_cause: a signal to one node, and a failure elsewhere at the same time",
     193: "nothing_left: guard and node launcher killed at once leave a child, and no line says so",
     323: "one_round_at_a_time: a node whose connection was lost runs on beside the next round",
     475: "one_round_at_a_time: as 323",

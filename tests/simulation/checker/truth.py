@@ -159,8 +159,10 @@ def _signals_job(facts: Facts, index: int, event: Event) -> Iterator[Candidate]:
         yield Candidate(index, "lost", event.host, event.time, float("inf"), False)
     if number in ENDING:
         work = any(one.lives_at(index) for one in facts.workers)
-        soon = event.time + MOMENT < facts.over[1]
-        certain = work and soon and event.host not in hurt(facts, index)
+        until = event.time + MOMENT
+        near = [n for n, one in enumerate(facts.history) if one.time <= until]
+        known = event.host not in hurt(facts, near[-1] + 1)
+        certain = work and until < facts.over[1] and known
         yield Candidate(index, "signal", number, event.time, event.time, certain)
     else:
         yield Candidate(index, "failure", None, event.time, float("inf"), False)
