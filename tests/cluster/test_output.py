@@ -445,7 +445,7 @@ def test_the_same_line_of_all_ranks_is_printed_once(
     (tmp_path / "seen").touch()
     ended = running.wait()
     assert ended.returncode == 0, ended.stderr
-    printed = re.findall(r"^(n\S+):(\S+)\| (.*)$", ended.stdout, re.MULTILINE)
+    printed = re.findall(r"^ *(n\S+):(\S+)\| (.*)$", ended.stdout, re.MULTILINE)
     for rank in range(8):
         said = [text for _, ranks, text in printed if rank in parse_ranks("", ranks)]
         logged = log_file(tmp_path / "logs", rank, "out").read_text().splitlines()

@@ -21,10 +21,14 @@ TRACKER = "from multiprocessing.resource_tracker import main;main(5)"
 
 STAYS = """
 import os
+ends, executed = os.pipe()
 if os.fork() == 0:
     os.setsid()
     os.execv("/bin/sleep", [{name!r}, "600"])
+os.close(executed)
+os.read(ends, 1)
 """
+"""Leaves a process that has executed its program: the exec closes the pipe."""
 
 REAL = {
     "resource tracker": "from multiprocessing import resource_tracker as r; r.ensure_running()",
