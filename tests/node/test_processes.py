@@ -81,7 +81,8 @@ def test_of_a_process_that_waits_for_a_disk_it_is_told_which_one(tmp_path: Path)
     with mounted(tmp_path) as disk, (disk / "log").open("w") as log:
         with frozen(disk):
             child = subprocess.Popen(["echo", "x"], stdout=log)
-            wait_for(lambda: processes.stat(child.pid)[0] == "D", "the sleep")
+            # Not any sleep: the program itself may have to be read from a disk first.
+            wait_for(lambda: f" for {disk}/log" in processes.stuck(child.pid), "the sleep")
             text = processes.stuck(child.pid)
         child.wait()
     advice = "it ends once that disk, server or device answers; look there and at dmesg"
