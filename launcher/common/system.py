@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import _socket
 import builtins
+import functools
 import os
 import select
 import signal
@@ -19,6 +20,7 @@ import time as clocks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ctypes
     import socket as sockets
     import threading
     from collections.abc import Callable, Mapping, Sequence
@@ -173,6 +175,14 @@ def condition() -> threading.Condition:
     return Condition()
 
 
+@functools.cache
+def _libc() -> ctypes.CDLL:
+    """Return the C library, which is loaded once: forks of this process call it, too."""
+    import ctypes
+
+    return ctypes.CDLL(None, use_errno=True)
+
+
 def prctl(option: int, value: int) -> None:
     """Change a property of this process (prctl(2)).
 
@@ -181,8 +191,7 @@ def prctl(option: int, value: int) -> None:
     """
     import ctypes
 
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(option, value, 0, 0, 0) != 0:
+    if _libc().prctl(option, value, 0, 0, 0) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
 

@@ -67,10 +67,6 @@ class OutputFilter:
             role=self._role,
         )
 
-    def count(self, nodes: Iterable[Node]) -> int:
-        """Return how many workers of these nodes are shown."""
-        return len(self.workers(nodes))
-
     def workers(self, nodes: Iterable[Node]) -> list[tuple[Node, int]]:
         """Return the workers of these nodes that are shown, as node and rank, in order."""
         return [

@@ -48,11 +48,11 @@ class RunOutput:
 
     def _label_nodes(self, nodes: Sequence[Node]) -> None:
         shown = self._filter
-        folds = self._console.folds and shown.can_fold
-        if folds:
-            self._console.fold(shown.count(nodes), self._joint_label)
+        if self._console.folds and shown.can_fold:
+            workers = shown.workers(nodes)
+            self._console.fold(len(workers), self._joint_label)  # what waits has the labels so far
+            self._width = min(WIDEST, len(shown.joint_label(workers)))
         self._nodes = nodes
-        self._width = min(WIDEST, len(shown.joint_label(shown.workers(nodes)))) if folds else 0
         self._labelled.clear()
 
     def held_up(self, nodes: Iterable[RunNode]) -> bool:
