@@ -679,7 +679,7 @@ def test_a_node_launcher_by_hand_ends_as_its_first_failure(folder: Path) -> None
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        ((), "expected --stdio, --dial=... or --world_info=... before the script"),
+        ((), "expected --world_info=... before the script"),
         (("--world_info=@@", "x.py"), "world_info: '@@' is cut short or is not base64"),
         (("--world_info=e30=", "x.py"), "world_info: expected {host: [device, ...], ...}"),
         ((f"--world_info={world({'a': [0, 0]})}", "x.py"), "world_info: host 'a': "),

@@ -141,7 +141,7 @@ def test_a_plain_local_job_loads_nothing_slow_on_the_node(
     ran = dsrun("--python", str(python), "--no_python", "true", folder=tmp_path)
     assert ran.returncode == 0, ran.stderr
     node = imported(log.read_text())
-    assert {"dsrun.launcher.launch", "dsrun.launcher.node.session"} <= node
+    assert {"dsrun.launcher.node.main", "dsrun.launcher.node.session"} <= node
     # Nor what is installed there has a say: site would load every .pth file.
     assert "site" not in node
     assert node & (HEAVY | SLOW | UNUSED) == set()

@@ -29,7 +29,7 @@ BOOT = (
     "import sys;sys.path[:]=[p for p in sys.path if p];r=sys.argv.pop(1);"
     'sys.version_info<(3,10) and sys.exit("python 3.10 or newer is needed, this is "+sys.version);'
     'm=type(sys)("dsrun");m.__path__=[r];sys.modules.update(dsrun=m);'
-    "from dsrun.launcher.launch import start;start()"
+    "from dsrun.launcher.node.main import start;start()"
 )
 """Starts a node launcher from the folder of dsrun that this process uses, on the same machine.
 
@@ -125,14 +125,6 @@ def remote_argv(settings: BackendSettings, *args: str) -> list[str]:
     root = package_root()
     python = settings.python or sys.executable
     return [*node_command(python, settings.root or root, digest(root)), *args]
-
-
-def boot() -> None:
-    """Run the node launcher with `--stdio`, as BOOT does, in a process that has dsrun loaded."""
-    from importlib import import_module
-
-    sys.argv[1:] = ["--stdio"]
-    import_module("..launch", __package__).start()
 
 
 def dial_args(dial: Dial | None, node: str) -> list[str]:

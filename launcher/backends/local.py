@@ -65,9 +65,8 @@ class Local:
         try:
             forks = prefork.is_possible(argv[0])
             for node in nodes:
-                self._prepared[node.rank] = (
-                    prefork.fork(argv, base.boot) if forks else spawn(argv, os.environ)
-                )
+                started = prefork.fork(argv) if forks else spawn(argv, os.environ)
+                self._prepared[node.rank] = started
         except OSError as error:
             raise UsageError(f"--python {argv[0]}: {reason(error)}") from None
 

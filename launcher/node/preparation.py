@@ -7,9 +7,9 @@ from functools import partial
 
 from ..common.errors import reason
 from ..control import frames, messages
+from . import file_checks
 from .blocking import Calls, write_apart
-from .workers import file_checks
-from .workers.file_checks import Found
+from .workers.prepare import Found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

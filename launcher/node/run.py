@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .preload.preloaded_workers import PreloadedWorkers
     from .preload.preloader import Preloader
     from .workers.events import GroupEvent
-    from .workers.file_checks import Found
+    from .workers.prepare import Found
     from .workers.spawn import Process
 
 
@@ -91,7 +91,7 @@ class NodeRun:
         task: messages.Task,
         send: Callable[[bytes], None],
         ended: Callable[[], None],
-        found: Found | None = None,
+        found: Found,
         around: Surroundings = ALONE,
     ) -> None:
         """Prepare a task; frames are sent with `send`, and `ended` is called once.

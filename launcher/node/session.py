@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .beside import Beside
     from .guard import Guard
     from .machine_requests import MachineRequests
-    from .workers.file_checks import Found
+    from .workers.prepare import Found
 
 START_TIMEOUT = 600.0
 """Seconds to wait for the first START."""

@@ -308,8 +308,8 @@ def _including(folder: str, path: str) -> str:
     return path if not folder or folder in path.split(":") else f"{folder}:{path}"
 
 
-def to_wire(text: str) -> str:
-    """Return a string of the file system's encoding as JSON can carry it: decoded as UTF-8."""
+def to_wire(text: str | bytes) -> str:
+    """Return text of the file system's encoding as JSON can carry it: decoded as UTF-8."""
     return os.fsencode(text).decode("utf-8", "surrogateescape")
 
 

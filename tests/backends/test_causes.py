@@ -464,5 +464,5 @@ def test_the_node_launchers_command_starts_one_in_a_hostile_folder(
     )
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr == (
-        "dsrun: launch: expected --stdio, --dial=... or --world_info=... before the script\n"
+        "dsrun: node launcher: expected --stdio, --dial=... with --pin=..., or --program=...\n"
     )

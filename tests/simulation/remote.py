@@ -7,11 +7,11 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from dsrun.launcher import launch
 from dsrun.launcher.backends import causes
 from dsrun.launcher.backends.events import SessionEnded, SessionStarted
 from dsrun.launcher.backends.stdio import SessionStream
 from dsrun.launcher.common import system
+from dsrun.launcher.node import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -121,7 +121,7 @@ class Remote:
             theirs.try_write(BANNER)
         guard = self._kernel.spawn(
             host,
-            lambda: launch.main(["--stdio"]),
+            lambda: main.main(["--stdio"]),
             argv=[b"python", b"-c", b"dsrun", b"--stdio"],
             env={b"PATH": b"/usr/bin", b"HOME": b"/root"},
             fds={0: theirs, 1: theirs, 2: errors},

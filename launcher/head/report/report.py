@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ...control.facts import Facts
     from ...control.messages import NodeBindings
     from ...specs.program import Program
+    from ...specs.verdict import Explanation
     from .hangs import Hang
     from .slow import Slow
 
@@ -104,6 +105,7 @@ class Report(NamedTuple):
         slow: what has slowed it down.
         facts: what each node has told of itself, by its name.
         done: the workers that have ended with code 0: when, rank and host.
+        explanation: why it has failed, as far as that is known.
         unwritten: whether standard output, or --report_file, could not be written.
     """
 
@@ -129,6 +131,7 @@ class Report(NamedTuple):
     done: tuple[tuple[float, int, str], ...] = ()
     unwritten: bool = False
     stop_reason: str = ""
+    explanation: Explanation | None = None
 
     @property
     def first(self) -> Failure | None:
@@ -251,9 +254,7 @@ def _details(report: Report, still_shown: Callable[[list[str]], bool]) -> list[s
     lines += [
         f"  its core dump: {failure.host}:{plain(at)}" for kind, _, at in cores if kind == "core"
     ]
-    from ..deaths.verdict import explanation
-
-    found = explanation(report)
+    found = report.explanation
     return [*lines, *(f"  {text}" for text in (found.lines if found else ()))]
 
 
@@ -335,11 +336,9 @@ def crash_json(job_id: str, error: Exception) -> dict[str, object]:
 def _verdict_json(report: Report) -> dict[str, str] | None:
     if not report.exit_code:
         return None
-    from ..deaths.verdict import of_report
+    from ...specs.verdict import Explanation
 
-    verdict = of_report(report)
-    if verdict is None:
-        return None
+    verdict = (report.explanation or Explanation()).verdict
     return {
         "class": verdict.kind.value,
         "retry": verdict.retry.value,

@@ -19,17 +19,22 @@ def report(run: Run) -> Report:
     facts = ((node.name, node.hello.facts) for node in run.nodes if node.hello)
     ran = run.plan.program, run.spec.workdir
     known = known._replace(ran=ran, facts=tuple((name, one) for name, one in facts if one))
-    code = run.spec.supervision.no_requeue_code
-    return known._replace(no_requeue_code=code) if code and _is_useless(known) else known
+    return _explained(known, run.spec.supervision.no_requeue_code) if known.exit_code else known
 
 
-def _is_useless(known: Report) -> bool:
-    """Return whether a job has failed that would fail again."""
+def _explained(known: Report, no_requeue_code: int) -> Report:
+    """Return the report of a job that has failed with the reason, and the exit code that follows.
+
+    Args:
+        known: the report without it.
+        no_requeue_code: for a job that would fail again; 0 for none.
+    """
     from ...specs.verdict import Retry
-    from ..deaths.verdict import of_report
+    from ..deaths.verdict import explanation
 
-    found = of_report(known)
-    return found is not None and found.retry is Retry.NO
+    found = explanation(known)
+    fails_again = found.verdict.retry is Retry.NO
+    return known._replace(explanation=found, no_requeue_code=no_requeue_code * fails_again)
 
 
 def end_message(run: Run) -> messages.End:

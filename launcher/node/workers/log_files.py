@@ -7,8 +7,7 @@ from contextlib import suppress
 from functools import partial
 
 from ...common import system
-from ..elastic import agent_environment
-from . import error_file
+from . import agent_environment, error_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,14 +6,16 @@ import os
 
 from ...common import system
 from ...common.errors import DsrunError, reason
+from ...common.values import NamedTuple
 from ...control import messages
 from ...specs import environment
 from ...specs.binding_policy import BindingPolicy
+from ...specs.environment import to_wire
+from ...specs.program import Program
 from .. import hello, ports
 from ..binding import apply
 from ..devices import Devices
 from .devices import WorkerDevices
-from .file_checks import check, program_of, text
 from .logs import job_folder
 
 TYPE_CHECKING = False
@@ -23,11 +25,36 @@ if TYPE_CHECKING:
     from ...control.facts import Facts
     from ...control.reach_messages import Network
     from ...specs.host import Slot
-    from .file_checks import Found
+
+
+class Found(NamedTuple):
+    """What the checks of files have found (`file_checks`).
+
+    Attributes:
+        problems: why the task cannot run here, in words.
+        base: the environment that the workers begin with, as wire text.
+        python: the interpreter that runs them, as wire text.
+        facts: those by which nodes are compared, if that is asked for and makes sense.
+    """
+
+    problems: tuple[str, ...]
+    base: dict[str, str]
+    python: str
+    facts: Facts | None = None
+
+
+def program_of(task: messages.Task) -> Program:
+    """Return what the workers run."""
+    program = Program(*task.program)
+    if not task.payload:
+        return program
+    from . import calls
+
+    return calls.program(program)
 
 
 class NodeSetup:
-    """One task on this node. All checks are made on creation, and HELLO reports the problems.
+    """One task on this node. All other checks are made on creation, and HELLO reports the problems.
 
     Attributes:
         base: the environment that the workers begin with, as wire text.
@@ -39,13 +66,10 @@ class NodeSetup:
         folder: where their log files are, None for none.
     """
 
-    def __init__(
-        self, task: messages.Task, note: Callable[[str], None], found: Found | None = None
-    ) -> None:
+    def __init__(self, task: messages.Task, note: Callable[[str], None], found: Found) -> None:
         """Make every check that touches no file of the user.
 
-        `note` is called with messages for the user. `found` is what the others have found; without
-        it, they are made here, and may block for good.
+        `note` is called with messages for the user. `found` is what the others have found.
         """
         self.task = task
         self.policy = BindingPolicy(*task.binding)
@@ -53,7 +77,7 @@ class NodeSetup:
         self._note = note
         self._reservation: ports.Reservation | None = None
         self._folder_in_use = -1
-        self._found = found = found or check(task)
+        self._found = found
         self._problems = list(found.problems)
         self.base = found.base
         self.workdir = environment.from_wire(task.workdir)
@@ -78,7 +102,7 @@ class NodeSetup:
             self.slots,
             port,
             self._problems,
-            text(os.fsencode(self.folder.path)) if self.folder else "",
+            to_wire(self.folder.path) if self.folder else "",
             self._facts(),
         )._replace(network=network)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dsrun.launcher.head.deaths.verdict import explanation
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.report.report import (
     Failure,
@@ -28,6 +29,10 @@ HOSTS = ("w0", "w1")
 def failure(at: float = 112.5, rank: int = 5, code: int = 7, **more: object) -> Failure:
     facts = {"local_rank": rank % 4, "host": HOSTS[rank // 4], "pid": 4321, **more}
     return Failure(at=at, rank=rank, code=code, **facts)  # type: ignore[arg-type]
+
+
+def explained(ended: Report) -> Report:
+    return ended._replace(explanation=explanation(ended))
 
 
 def report(**more: object) -> Report:
@@ -303,9 +308,9 @@ def test_causes_as_json(ended: Report, cause: str, number: int | None) -> None:
 def test_a_hint_stands_at_the_end(tmp_path: Path) -> None:
     (tmp_path / "util.py").touch()
     ended = failure(stderr="ModuleNotFoundError: No module named 'util'")
-    *_, why, advice = words(report(failures=(ended,), ran=(Program("t.py"), str(tmp_path)))).split(
-        "\n"
-    )
+    *_, why, advice = words(
+        explained(report(failures=(ended,), ran=(Program("t.py"), str(tmp_path))))
+    ).split("\n")
     assert why.startswith(f"  why: util is in {tmp_path}, which python does not search")
     assert advice.startswith("  try: give --export PYTHONPATH=")
 
@@ -313,12 +318,12 @@ def test_a_hint_stands_at_the_end(tmp_path: Path) -> None:
 def test_what_the_node_has_found_stands_at_the_end() -> None:
     found = ("memory: the kernel ended \x1b[2Jpython3", "core: /tmp/\x1b[2Jcore.12", "odd")
     ended = failure(code=-9, evidence=found)
-    lines = words(report(failures=(ended,))).split("\n")
+    lines = words(explained(report(failures=(ended,)))).split("\n")
     assert lines[-3:-1] == [
         "  its core dump: w1:/tmp/\\x1b[2Jcore.12",
         "  why: the kernel ended \\x1b[2Jpython3",
     ]
-    verdict: Any = as_json(report(failures=(ended,)))["verdict"]
+    verdict: Any = as_json(explained(report(failures=(ended,))))["verdict"]
     assert verdict["class"] == "memory"
 
 

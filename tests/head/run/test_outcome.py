@@ -11,7 +11,7 @@ from dsrun.launcher.control.messages import End
 from dsrun.launcher.head.deaths import verdict
 from dsrun.launcher.head.run.outcome import end_message, report
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
-from dsrun.launcher.specs.verdict import FailureClass, Retry, Verdict
+from dsrun.launcher.specs.verdict import Explanation, FailureClass, Retry, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,8 +63,8 @@ def test_runs_share_a_loop_and_each_tells_its_own_end(fleet_of: Callable[..., Fa
 def test_a_job_that_would_fail_again_has_a_code_of_its_own(
     retry: Retry, code: int, fleet_of: Callable[..., FakeFleet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = Verdict(FailureClass.SCRIPT, retry)
-    monkeypatch.setattr(verdict, "of_report", lambda ended: found if ended.exit_code else None)
+    found = Explanation(Verdict(FailureClass.SCRIPT, retry))
+    monkeypatch.setattr(verdict, "explanation", lambda _: found)
     job = fleet_of("n0")
     run = job.start(supervision=SupervisionPolicy(no_requeue_code=99))
     job.node("n0").exits(1, 7)

@@ -18,6 +18,7 @@ from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.program import Program
 
 from ...support.cost import calls
+from ...support.node_setup import node_setup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +44,7 @@ def make(tmp_path: Path) -> Make:
             "port": None,
             "facts": True,
         }
-        return NodeSetup(messages.Task(**usual | fields), lambda _text: None)
+        return node_setup(messages.Task(**usual | fields), lambda _text: None)
 
     return setup
 

@@ -16,6 +16,8 @@ from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.specs.binding_policy import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
+from ...support.node_setup import node_setup
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -43,7 +45,7 @@ def make(tmp_path: Path, noted: list[str]) -> Iterator[Callable[..., NodeSetup]]
             "slots": (0, 1),
             "port": None,
         }
-        made.append(NodeSetup(Task(**usual | fields), noted.append))
+        made.append(node_setup(Task(**usual | fields), noted.append))
         return made[-1]
 
     yield setup

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 import resource
 
-from ....accelerator.hardware import sysfs
-from ...common import network
-from ...common.network import lines_of
-from ...control.facts import Space
+from ...accelerator.hardware import sysfs
+from ..common import network
+from ..common.network import lines_of
+from ..control.facts import Space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from ..workers.file_checks import At
+    from .file_checks import At
 
 LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,

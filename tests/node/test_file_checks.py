@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node import preflight
-from dsrun.launcher.node.workers.file_checks import Found, check, restored, write
+from dsrun.launcher.node.file_checks import check, restored, write
+from dsrun.launcher.node.workers.prepare import Found
 from dsrun.launcher.specs.program import Program
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import json
 import os
 import sys
 
-from ...common.errors import USAGE
-from ...control import frames, messages
-from ...specs.environment import to_wire
+from ..common.errors import USAGE
+from ..control import frames, messages
+from ..specs.environment import to_wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,18 +42,20 @@ def main(arguments: Sequence[str]) -> int:
 
 def answer(task: messages.Task, options: Sequence[str]) -> dict[str, Any]:
     """Return what the program prints for a task."""
-    from ..workers.prepare import NodeSetup
+    from .file_checks import check
+    from .workers.prepare import NodeSetup
 
     notes: list[str] = []
-    setup = NodeSetup(task._replace(facts=True), notes.append)
+    task = task._replace(facts=True)
+    setup = NodeSetup(task, notes.append, check(task))
     found: dict[str, Any] = {"hello": setup.hello()._asdict(), "notes": notes}
     if "--files" in options:
-        from .code import python_files
+        from .facts.code import python_files
 
         files = python_files(os.fsdecode(setup.workdir))
         found["files"] = files and {to_wire(name): size for name, size in files.items()}
     if "--report" in options:
-        from .report import report
+        from .facts.report import report
 
         found["report"] = report(setup)
     return found

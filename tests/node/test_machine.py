@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.node.facts import machine
+from dsrun.launcher.node import machine
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dsrun.launcher.control.messages import Start
 from dsrun.launcher.control.round_messages import Ranks
-from dsrun.launcher.node.elastic import agent_environment
+from dsrun.launcher.node.workers import agent_environment
 
 TEMPLATE = Start(0, ("a", "b"), 2, 0, 1, "h", 1, 99, world="w")
 TORCHS = [

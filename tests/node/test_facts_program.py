@@ -10,7 +10,7 @@ import pytest
 
 from dsrun.launcher import __version__
 from dsrun.launcher.control import messages
-from dsrun.launcher.node.facts import program
+from dsrun.launcher.node import facts_program as program
 from dsrun.launcher.node.programs import command_line
 from dsrun.launcher.specs.program import Program
 

@@ -10,39 +10,21 @@ import json
 import os
 import sys
 
-from ...common import system
-from ...common.errors import reason
-from ...common.values import NamedTuple
-from ...specs import environment
-from ...specs.program import Program
-from .. import preflight, venv
+from ..common import system
+from ..common.errors import reason
+from ..specs import environment
+from ..specs.environment import to_wire
+from . import preflight, venv
+from .workers.prepare import Found, NodeSetup, program_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TextIO, TypeAlias
 
-    from ...control.facts import Facts
-    from ...control.messages import Task
-    from .prepare import NodeSetup
+    from ..control.messages import Task
 
     At: TypeAlias = Callable[[str], object]
-
-
-class Found(NamedTuple):
-    """What was found.
-
-    Attributes:
-        problems: why the task cannot run here, in words.
-        base: the environment that the workers begin with, as wire text.
-        python: the interpreter that runs them, as wire text.
-        facts: those by which nodes are compared, if that is asked for and makes sense.
-    """
-
-    problems: tuple[str, ...]
-    base: dict[str, str]
-    python: str
-    facts: Facts | None = None
 
 
 def check(task: Task, at: At = str) -> Found:
@@ -50,8 +32,6 @@ def check(task: Task, at: At = str) -> Found:
     made = _Checks(task, at).make()
     if made.problems or not (task.debug or task.log_dir or task.log_private or task.facts):
         return made
-    from .prepare import NodeSetup
-
     # The port and the synced folder are held by the node launcher itself.
     setup = NodeSetup(task._replace(port=None, synced=()), lambda _: None, made)
     if not setup.usable:
@@ -61,7 +41,7 @@ def check(task: Task, at: At = str) -> Found:
         return made._replace(problems=(problem,))
     if not task.facts:
         return made
-    from ..facts.collect import collect
+    from .facts.collect import collect
 
     return made._replace(facts=collect(setup, at))
 
@@ -85,31 +65,16 @@ def restored(fields: list[Any]) -> Found:
     """Return what was found, given the line that `write` has written."""
     problems, base, python, facts = fields
     if facts is not None:
-        from ...control.facts import Facts
+        from ..control.facts import Facts
 
         facts = Facts(*facts)
     return Found(tuple(problems), base, python, facts)
 
 
-def program_of(task: Task) -> Program:
-    """Return what the workers run."""
-    program = Program(*task.program)
-    if not task.payload:
-        return program
-    from . import calls
-
-    return calls.program(program)
-
-
 def environment_of(task: Task) -> dict[str, str]:
     """Return the environment that the workers begin with."""
-    own = {text(name): text(value) for name, value in os.environb.items()}
+    own = {to_wire(name): to_wire(value) for name, value in os.environb.items()}
     return own if task.base is None else environment.rebased(own, task.base)
-
-
-def text(data: bytes) -> str:
-    """Return bytes as wire text."""
-    return data.decode("utf-8", "surrogateescape")
 
 
 class _Checks:
@@ -134,7 +99,7 @@ class _Checks:
         python = self._find_python(self._enter_venv())
         if not self._problems:
             self._check_program(python)
-        return Found(tuple(self._problems), self._base, text(python))
+        return Found(tuple(self._problems), self._base, to_wire(python))
 
     def _check(self, problem: str) -> None:
         if problem:
@@ -144,7 +109,7 @@ class _Checks:
         """Look whether it can be held, as the node launcher will do."""
         if not self._task.synced:
             return
-        from ..sync import in_use
+        from .sync import in_use
 
         self._at(os.fsdecode(environment.from_wire(self._task.synced[0])))
         try:
@@ -167,7 +132,7 @@ class _Checks:
         except ValueError as error:
             self._check(f"--venv_script {self._task.venv_script}: {error}")
             return b""
-        self._base = {text(name): text(value) for name, value in environ.items()}
+        self._base = {to_wire(name): to_wire(value) for name, value in environ.items()}
         return venv.interpreter(before, environ)
 
     def _find_python(self, of_venv: bytes) -> bytes:
@@ -199,7 +164,7 @@ class _Checks:
 def _debugger_problem(setup: NodeSetup, at: At) -> str:
     if not setup.task.debug:
         return ""
-    from ..debug import check as debugpy
+    from .debug import check as debugpy
 
     at(os.fsdecode(setup.python))
     return debugpy.problem(setup)
@@ -212,7 +177,7 @@ def _log_problem(setup: NodeSetup, at: At) -> str:
     path = setup.folder.path
     folder = os.path.dirname(path) if setup.task.log_dir else path
     at(folder)
-    where = text(os.fsencode(folder))
+    where = to_wire(folder)
     try:
         setup.folder.check()
     except FileExistsError:
