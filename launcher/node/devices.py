@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...accelerator import detect
+from ...accelerator import detect, vendors
 from ..common import system
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ class Devices:
 
     def mask(self, entries: Sequence[str]) -> dict[str, str]:
         """Return the variables that show a process these devices and no others."""
-        return detect.mask(self._accelerator, entries)
+        return vendors.mask(self._accelerator, entries)
 
     def count(self) -> int:
         """Return the default number of workers here: one per device, else one per NUMA node."""

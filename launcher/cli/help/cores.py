@@ -6,7 +6,7 @@ from .description import Description
 
 
 def _accelerators() -> tuple[str, ...]:
-    from ....accelerator.detect import VENDORS
+    from ....accelerator.vendors import VENDORS
 
     return tuple(VENDORS)
 

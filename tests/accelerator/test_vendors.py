@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from dsrun.accelerator.detect import VENDORS, detect, locate, masks, visible
-from dsrun.accelerator.vendors.base import Accelerator, mask
+from dsrun.accelerator.detect import detect, locate, masks, visible
+from dsrun.accelerator.vendors import VENDORS, Accelerator, mask
 from dsrun.launcher.specs.environment import STAY, travel
 
-from ...support.checkout import IMPORTABLE
-from ...support.vendor_machines import (
+from ..support.checkout import IMPORTABLE
+from ..support.vendor_machines import (
     ACCELERATOR,
     ADDRESSES,
     BUILDERS,
