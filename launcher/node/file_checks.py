@@ -23,13 +23,20 @@ if TYPE_CHECKING:
     from typing import Any, TextIO, TypeAlias
 
     from ..control.messages import Task
+    from .devices import Devices
 
     At: TypeAlias = Callable[[str], object]
 
 
-def check(task: Task, at: At = str) -> Found:
-    """Make every check; `at` is told each path before it is touched. This may block for good."""
-    made = _Checks(task, at).make()
+def check(task: Task, at: At = str, devices: Devices | None = None) -> Found:
+    """Make every check. This may block for good.
+
+    Args:
+        task: what is to run here.
+        at: is told each path before it is touched.
+        devices: of this node, if they were detected before.
+    """
+    made = with_devices(_Checks(task, at).make(), task, devices)
     if made.problems or not (task.debug or task.log_dir or task.log_private or task.facts):
         return made
     # The port and the synced folder are held by the node launcher itself.
@@ -46,7 +53,12 @@ def check(task: Task, at: At = str) -> Found:
     return made._replace(facts=collect(setup, at))
 
 
-def write(task: Task, pipe: TextIO) -> None:
+def with_devices(found: Found, task: Task, devices: Devices | None) -> Found:
+    """Return what was found with the devices, unless --venv_script may have changed these."""
+    return found._replace(devices=devices) if found.base == environment_of(task) else found
+
+
+def write(task: Task, devices: Devices | None, pipe: TextIO) -> None:
     """Make every check: write each path before it is touched, and last what was found, as JSON."""
 
     def say(text: object) -> None:
@@ -54,7 +66,7 @@ def write(task: Task, pipe: TextIO) -> None:
         pipe.flush()
 
     try:
-        say(check(task, say))
+        say(check(task, say, devices)._replace(devices=None))
     except Exception:
         import traceback
 
@@ -63,7 +75,7 @@ def write(task: Task, pipe: TextIO) -> None:
 
 def restored(fields: list[Any]) -> Found:
     """Return what was found, given the line that `write` has written."""
-    problems, base, python, facts = fields
+    problems, base, python, facts, _devices = fields
     if facts is not None:
         from ..control.facts import Facts
 

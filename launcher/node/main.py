@@ -13,7 +13,6 @@ import gc
 import os
 import signal
 import sys
-import time
 from contextlib import suppress
 
 from ..common import system
@@ -70,7 +69,7 @@ def _run_dialled(dial: str, pin: str, node: str = "", engine: str = "", rank: st
         return serve_dialled(dial, pin, node)
     from .engine_task import task_identity, task_variables
 
-    identity = task_identity(engine or rank, os.environ, os.uname().nodename)
+    identity = task_identity(engine or rank, os.environ, system.uname().nodename)
     if rank:
         return serve_dialled(dial, pin, identity, keep=_pmi_fds())
     for name in task_variables(os.environ):
@@ -114,7 +113,7 @@ def serve_dialled(target: str, pin: str, node: str, keep: Sequence[int] = ()) ->
 
         token = auth.new_token()
         # A start-up file of the shell may have printed a line without a newline.
-        os.write(1, f"\n{auth.announcement(node, token)}\n".encode())
+        system.write(1, f"\n{auth.announcement(node, token)}\n".encode())
         try:
             line = dial(target, pin, auth.Credentials(node, token))
         except tls.CannotDial as error:
@@ -135,7 +134,7 @@ def dial(target: str, pin: str, credentials: Credentials) -> TlsStream:
     from ..control import tls
 
     addresses, _, port = target.rpartition(":")
-    began, attempt = time.monotonic(), 0
+    began, attempt = system.monotonic(), 0
     while True:
         try:
             line, _ = tls.dial(addresses.split(","), int(port), pin, DIAL_TIMEOUT)
@@ -145,11 +144,11 @@ def dial(target: str, pin: str, credentials: Credentials) -> TlsStream:
             error = tls.CannotDial(f"the runner at {target} closed the connection", dropped=True)
         except tls.CannotDial as failure:
             error = failure
-        if not error.dropped or time.monotonic() - began > DIAL_AGAIN:
+        if not error.dropped or system.monotonic() - began > DIAL_AGAIN:
             raise error
         from ..backends.retries import pause
 
-        time.sleep(pause(attempt))
+        system.sleep(pause(attempt))
         attempt += 1
 
 

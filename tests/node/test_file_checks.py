@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node import preflight
-from dsrun.launcher.node.file_checks import check, restored, write
+from dsrun.launcher.node.devices import Devices
+from dsrun.launcher.node.file_checks import check, environment_of, restored, write
 from dsrun.launcher.node.workers.prepare import Found
 from dsrun.launcher.specs.program import Program
 
@@ -40,7 +41,7 @@ def task(tmp_path: Path, **fields: Any) -> Task:
 def told(one: Task) -> tuple[list[str], Found]:
     """What the process writes: paths, and what it has found."""
     pipe = io.StringIO()
-    write(one, pipe)
+    write(one, None, pipe)
     *paths, last = map(json.loads, pipe.getvalue().splitlines())
     return paths, restored(last)
 
@@ -87,5 +88,17 @@ def test_a_fault_is_told_with_its_traceback(
 
     monkeypatch.setattr(preflight, "folder_problem", broken)
     pipe = io.StringIO()
-    write(task(tmp_path), pipe)
+    write(task(tmp_path), None, pipe)
     assert "ZeroDivisionError" in json.loads(pipe.getvalue().splitlines()[-1])["raised"]
+
+
+def test_devices_that_are_known_are_not_detected_again(tmp_path: Path) -> None:
+    """But --venv_script may set a mask."""
+    one = task(tmp_path)
+    known = Devices(environment_of(one), one.env)
+    assert check(one, devices=known).devices is known
+    (tmp_path / "activate").write_text("export CUDA_VISIBLE_DEVICES=3\n")
+    of_venv = one._replace(venv_script=str(tmp_path / "activate"))
+    found = check(of_venv, devices=known)
+    assert found.base["CUDA_VISIBLE_DEVICES"] == "3"
+    assert found.devices is None

@@ -35,12 +35,14 @@ class Found(NamedTuple):
         base: the environment that the workers begin with, as wire text.
         python: the interpreter that runs them, as wire text.
         facts: those by which nodes are compared, if that is asked for and makes sense.
+        devices: those of this node, if they were detected before.
     """
 
     problems: tuple[str, ...]
     base: dict[str, str]
     python: str
     facts: Facts | None = None
+    devices: Devices | None = None
 
 
 def program_of(task: messages.Task) -> Program:
@@ -156,7 +158,7 @@ class NodeSetup:
         """
         task, slots = self.task, 0
         try:
-            self.devices = Devices(self.base, task.env)
+            self.devices = self._found.devices or Devices(self.base, task.env)
         except ValueError as error:
             self._check(str(error))
             self.devices = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
