@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import pytest
 
 from dsrun.launcher import runner
-from dsrun.launcher.head.run.start_words import NO_DEVICES
+from dsrun.launcher.head.run.run_start import NO_DEVICES
 from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.resources.world_info import decode
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import torch
 
-from ..detect import OVERRIDES, detect
-from ..vendors import VENDORS
+from ..detect import detect
+from ..vendors import OVERRIDES, VENDORS
 from .device import TrainingAccelerator
 from .runtime import usable
 

@@ -14,7 +14,7 @@ from ..common import system
 from ..common.errors import reason
 from ..specs import environment
 from ..specs.environment import to_wire
-from . import preflight, venv
+from . import preflight
 from .workers.prepare import Found, NodeSetup, program_of
 
 TYPE_CHECKING = False
@@ -133,6 +133,8 @@ class _Checks:
         """Source --venv_script; return the Python that it puts on PATH, b"" for none."""
         if not self._task.venv_script or not system.isdir(self._workdir):
             return b""
+        from . import venv
+
         script, wire = environment.from_wire(self._task.venv_script), environment.from_wire
         before = {wire(name): wire(value) for name, value in self._base.items()}
         self._at(os.fsdecode(script))

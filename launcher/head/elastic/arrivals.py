@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...control import frames, messages
 from ...specs.plan import Node
-from ..fleet.unreached import NO_MESSAGE, UnreachedNodes
+from ..fleet.events import NO_MESSAGE
+from ..fleet.unreached import UnreachedNodes
 from ..run import checks
 from ..run.phase import Phase
 from .membership import NEW, Membership

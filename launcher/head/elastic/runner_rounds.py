@@ -171,7 +171,8 @@ class RunnerRounds:
         first, run = nodes[0], self._run
         self._health.began(nodes)
         self._show_round(assigned(self._plan, nodes))
-        run.shards.new_round(self._rounds.generation)
+        if run.shards:
+            run.shards.new_round(self._rounds.generation)
         master = self._master.alone(first) if len(nodes) == 1 else address
         port = self._joins[first.number].port
         start = run.start_message(first.node, master, port)._replace(

@@ -12,14 +12,12 @@ from ...backends.events import (
     SessionStarted,
     TokenAnnounced,
 )
-from ...common.boundary import unexpected
 from ...common.errors import DsrunError
 from ...control import frames, messages
 from ...control.connection import Connection
 from .events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
 from .heartbeats import Heartbeats
 from .node_connection import NodeConnection, NodeState
-from .suspension import Suspension
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from .events import FleetEvent
     from .lanes import Lanes
     from .machines import Machines
+    from .suspension import Suspension
 
 HANG_UP = 2.0
 """Seconds for node launchers to exit after END."""
@@ -97,7 +96,7 @@ class Fleet:
         self._dial: Dial | None = None
         self._closing = False
         self._heartbeats = Heartbeats(loop, lease, self._all, self._lose_silent, log)
-        self._suspension = Suspension(loop, self._all, self._heartbeats.count_anew)
+        self._suspension: Suspension | None = None
         self._runs: list[Callable[[FleetEvent], None]] = []
         self._lanes: Lanes | None = None
         if shares:
@@ -292,6 +291,8 @@ class Fleet:
         except (frames.BadFrame, DsrunError):
             raise
         except Exception as error:
+            from ...common.boundary import unexpected
+
             raise frames.BadFrame(unexpected(error, self._log)) from None
 
     def _handle(self, node: NodeConnection, kind: int, body: bytes) -> None:
@@ -299,7 +300,8 @@ class Fleet:
             self.services[kind](node, body)
             return
         if kind == frames.LEASE:
-            self._suspension.on_granted(node)
+            if self._suspension is not None:
+                self._suspension.on_granted(node)
             return
         if kind == frames.BEAT:
             node.read_clock(frames.unpack_beat(body), self.loop.clock())
@@ -356,6 +358,10 @@ class Fleet:
 
     def suspend(self) -> None:
         """Suspend this process, for Ctrl-Z."""
+        if self._suspension is None:
+            from .suspension import Suspension
+
+            self._suspension = Suspension(self.loop, self._all, self._heartbeats.count_anew)
         self._suspension.begin()
 
     def _send_all(self, frame: bytes) -> None:

@@ -13,7 +13,6 @@ from ...common.exit_codes import as_shell
 from ...common.text import plain
 from ...common.values import NamedTuple
 from ...common.wording import counted
-from . import bindings, hangs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -183,7 +182,11 @@ def words(report: Report, still_shown: Callable[[list[str]], bool] = _shows_noth
 
 def _watched(report: Report, headline: str) -> list[str]:
     """Return what was found while the job ran, beneath the headline."""
-    found = hangs.lines(report.hangs, headline)
+    found = []
+    if report.hangs:
+        from . import hangs
+
+        found += hangs.lines(report.hangs, headline)
     if report.slow:
         from . import slow
 
@@ -308,18 +311,26 @@ def as_json(report: Report) -> dict[str, object]:
         "left": list(report.left),
         "unseen": list(report.unseen),
         "verdict": _verdict_json(report),
-        **({"bindings": bindings.as_json(report.bound)} if report.bound else {}),
-        **({"hangs": hangs.as_json(report.hangs, report.began)} if report.hangs else {}),
-        **_slow_json(report),
+        **_watched_json(report),
     }
 
 
-def _slow_json(report: Report) -> dict[str, object]:
-    if not report.slow:
-        return {}
-    from . import slow
+def _watched_json(report: Report) -> dict[str, object]:
+    """Return what was asked for, or found, while the job ran; little of it in most jobs."""
+    found: dict[str, object] = {}
+    if report.bound:
+        from . import bindings
 
-    return {"slow": slow.as_json(report.slow, report.began)}
+        found["bindings"] = bindings.as_json(report.bound)
+    if report.hangs:
+        from . import hangs
+
+        found["hangs"] = hangs.as_json(report.hangs, report.began)
+    if report.slow:
+        from . import slow
+
+        found["slow"] = slow.as_json(report.slow, report.began)
+    return found
 
 
 def crash_json(job_id: str, error: Exception) -> dict[str, object]:

@@ -6,8 +6,14 @@ import signal
 
 from ...backends.events import EngineEnded, EngineOutput
 from ...common.errors import SWEPT
-from ..fleet.events import NodeConnected, NodeDisconnected, NodeEnded, NodeSent, NodeSilent
-from ..fleet.unreached import NO_MESSAGE
+from ..fleet.events import (
+    NO_MESSAGE,
+    NodeConnected,
+    NodeDisconnected,
+    NodeEnded,
+    NodeSent,
+    NodeSilent,
+)
 from .node_frames import NodeFrames
 
 TYPE_CHECKING = False

@@ -7,7 +7,6 @@ from functools import partial
 
 from ...backends import BACKENDS
 from ...control import frames, messages
-from ..report import bindings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -110,7 +109,8 @@ class NodeFrames:
         node.check_end(ended.rank)
         run.staged.on_answer(node)
         node.connection.read_clock(ended.clock, run.loop.clock())
-        run.shards.worker_exited(node, ended.rank)
+        if run.shards:
+            run.shards.worker_exited(node, ended.rank)
         run.workers.ended(ended)
         if run.observers:
             run.observers.exited(node, ended)
@@ -138,6 +138,8 @@ class NodeFrames:
         stdin.took(size)
 
     def _on_ask(self, node: RunNode, body: bytes) -> None:
+        if self._run.shards is None:
+            raise frames.BadFrame("ASK without --shard_queue")
         node.check_rank(frames.unpack_ask(body)[0])
         self._run.shards.on_ask(node, body)
 
@@ -172,6 +174,8 @@ class NodeFrames:
         node.bound = messages.unpack(messages.NodeBindings, body)
         known = [(one.name, one.bound) for one in self._run.nodes if one.bound]
         if len(known) == len(self._run.nodes):
+            from ..report import bindings
+
             self._run.log(bindings.table(known))
 
     def _on_done(self, node: RunNode, body: bytes) -> None:

@@ -7,7 +7,6 @@ import signal
 from ...control import frames, messages
 from ...specs.plan import Node
 from ..output.filter import OutputFilter
-from ..shards.requests import ShardRequests
 from .fleet_events import FleetEvents
 from .outcome import report
 from .output import RunOutput
@@ -17,8 +16,7 @@ from .restart_policy import NoRestarts
 from .run_node import RunNode, members
 from .run_signals import RunSignals
 from .run_start import RunStart
-from .staged_start import StagedStart
-from .start_message import start_message, window, world_of
+from .start_message import StagedStart, start_message, window, world_of
 from .tasks import tasks
 from .workers import Workers, may_run_on
 
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from ..fleet.node_connection import NodeConnection
     from ..output.console import Console
     from ..report.report import Report
+    from ..shards.requests import ShardRequests
     from .events import Observer, Observers
     from .quick_check import QuickCheck
     from .restart_policy import RestartPolicy
@@ -59,7 +58,7 @@ class Run:
         master: MASTER_ADDR of the workers, "" before the start.
         record: what has happened so far.
         workers: the running workers.
-        shards: the shard queues of its workers.
+        shards: the shard queues of its workers; None without --shard_queue.
         debugging: ranks that a debugger is attached to, or that wait for one.
         abandoned: whether a third interrupt has ended it without waiting for its nodes.
         health: runs the health command; None if there is none.
@@ -93,7 +92,7 @@ class Run:
         self.record = JobRecord(spec.job_id, self.loop.clock())
         self.workers = Workers(self.loop, self.warn)
         self.debugging: set[int] = set()
-        self.shards = ShardRequests(console)
+        self.shards = _shards(console) if spec.workers.shard_queue else None
         self._window = window(len(self.nodes))
         self.output = RunOutput(console, OutputFilter(spec), self._window)
         self.staged = StagedStart(self.nodes[0])
@@ -307,7 +306,8 @@ class Run:
         survives = self.started and not self.ending and self.restarts.survives(node)
         if over or survives:
             node.lost = reason
-        self.shards.node_lost(node)
+        if self.shards:
+            self.shards.node_lost(node)
         self._note_unseen(node)
         if self.observers:
             self.observers.lost(node, reason, survived=survives)
@@ -367,3 +367,9 @@ class Run:
         if self.observers:
             self.observers.ended()
         self.on_over()
+
+
+def _shards(console: Console) -> ShardRequests:
+    from ..shards.requests import ShardRequests
+
+    return ShardRequests(console)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 
+from ... import __version__
 from ...common import system
 from ...common.errors import DsrunError, reason
+from ...common.network import own_addresses
 from ...common.values import NamedTuple
 from ...control import messages
 from ...specs import environment
 from ...specs.binding_policy import BindingPolicy
 from ...specs.environment import to_wire
 from ...specs.program import Program
-from .. import hello, ports
+from .. import ports
 from ..binding import apply
 from ..devices import Devices
 from .devices import WorkerDevices
-from .logs import job_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from ...control.facts import Facts
     from ...control.reach_messages import Network
     from ...specs.host import Slot
+    from .logs import JobFolder
 
 
 class Found(NamedTuple):
@@ -45,6 +48,14 @@ class Found(NamedTuple):
     devices: Devices | None = None
 
 
+def _log_folder(task: messages.Task, workdir: bytes) -> JobFolder | None:
+    if not task.log_dir and not task.log_private:
+        return None
+    from .logs import job_folder
+
+    return job_folder(task, workdir)
+
+
 def program_of(task: messages.Task) -> Program:
     """Return what the workers run."""
     program = Program(*task.program)
@@ -53,6 +64,16 @@ def program_of(task: messages.Task) -> Program:
     from . import calls
 
     return calls.program(program)
+
+
+def machine() -> str:
+    """Return what identifies this machine under all its names: boot and network namespace."""
+    try:
+        with system.open_file("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            boot = file.read().strip()
+        return f"{boot}/{system.stat('/proc/self/ns/net').st_ino}/{system.uname().nodename}"
+    except OSError:
+        return system.uname().nodename
 
 
 class NodeSetup:
@@ -85,7 +106,7 @@ class NodeSetup:
         self.workdir = environment.from_wire(task.workdir)
         self.python = environment.from_wire(found.python)
         self.path = environment.from_wire(self.base.get("PATH", os.defpath))
-        self.folder = job_folder(task, self.workdir)
+        self.folder = _log_folder(task, self.workdir)
         self._use_synced_folder()
         self.slots = self._find_devices()
         self._reserve()
@@ -98,15 +119,25 @@ class NodeSetup:
     def hello(self, network: Network | None = None) -> messages.Hello:
         """Return this node's HELLO, with its interfaces if others are to try them."""
         port = self._reservation.port if self._reservation else None
-        return hello.hello(
-            self.task,
-            self.devices,
-            self.slots,
-            port,
-            self._problems,
-            to_wire(self.folder.path) if self.folder else "",
-            self._facts(),
-        )._replace(network=network)
+        task = self.task
+        links = task.elastic or task.port is not None or task.links
+        return messages.Hello(
+            dsrun=__version__,
+            hostname=system.uname().nodename,
+            machine=machine(),
+            python=f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}",
+            accelerator=self.devices.kind,
+            devices=self.devices.visible,
+            slots=self.slots,
+            port=port,
+            addresses=own_addresses() if links else (),
+            problems=tuple(problem for problem in self._problems if problem),
+            clock=system.monotonic(),
+            log_dir=to_wire(self.folder.path) if self.folder else "",
+            pids=(system.getppid(), system.getpid()),
+            facts=self._facts(),
+            network=network,
+        )
 
     def _facts(self) -> Facts | None:
         """Return the facts by which nodes are compared, if that is asked for and makes sense."""

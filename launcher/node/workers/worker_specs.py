@@ -10,7 +10,6 @@ from ...specs.environment import to_wire
 from .. import hook, leftovers
 from ..binding import apply
 from ..hook import variables as hook_variables
-from . import agent_environment
 from .log_files import LogFiles
 from .spawn import MemoryPolicy, WorkerSpec
 
@@ -143,7 +142,10 @@ class WorkerSpecs:
         """Return the variables that are guaranteed to every worker."""
         setup, info = self._setup, self._rank_info(start, local)
         variables = environment.contract(info) | environment.of_slurm(info, setup.base)
-        variables |= agent_environment.variables(start, local)
+        if start.agent_variables:
+            from .agent_environment import variables as of_agent
+
+            variables |= of_agent(start, local)
         return variables | self._place(start.slots, local)
 
     def _place(self, slots: Sequence[Slot], local: int) -> dict[str, str]:

@@ -26,7 +26,7 @@ from dsrun.launcher.head.run.launch import launch
 from dsrun.launcher.head.run.run import Run
 from dsrun.launcher.head.run.run_node import OVERDRAFT, RunNode
 from dsrun.launcher.specs.host import Host
-from dsrun.launcher.specs.job import JobSpec
+from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
 from dsrun.launcher.specs.output_policy import OutputPolicy
 from dsrun.launcher.specs.plan import Plan, lay_out
 from dsrun.launcher.specs.program import Program
@@ -395,7 +395,7 @@ def test_what_workers_do_is_told_to_observers(fleet_of: FleetOf) -> None:
 
 def test_a_question_of_a_worker_is_answered(fleet_of: FleetOf) -> None:
     job = fleet_of("n0")
-    job.start()
+    job.start(workers=WorkerPolicy(shard_queue=True))
     spec = {"size": 4, "shard": 2, "epochs": 1, "shuffle": False, "seed": 0, "growing": False}
     asked = json.dumps({"ask": "open", "queue": "q", "spec": spec}).encode()
     job.node("n0").says(frames.pack_ask(1, 0, 7, asked))
