@@ -6,14 +6,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.head.elastic.round_actions import (
-    Change,
+    DropNode,
     Finish,
     Form,
-    GiveUp,
+    Log,
     Notify,
     Probe,
     Release,
-    Say,
+    StopRound,
     TooFew,
 )
 from dsrun.launcher.head.elastic.rounds import Rounds
@@ -73,7 +73,7 @@ class Job:
         self.limits = ElasticPolicy(least, most, restarts, **more)
         self.rounds = Rounds(nodes, self.limits, self.clock.loop, self.act, self)
         for node in range(1, nodes):
-            self.rounds.meeting.points.verified(0, node, "a0")
+            self.rounds.master.reachability.verified(0, node, "a0")
 
     # -- the table of nodes ---------------------------------------------------------------------
 
@@ -103,20 +103,20 @@ class Job:
             case Form(members, address, restarts):
                 assert address in self.addresses(members[0])
                 self.form(list(members), restarts)
-            case Change(nodes):
+            case StopRound(nodes):
                 self.called.append(list(nodes))
             case Notify(nodes):
                 self.noticed.append(list(nodes))
             case Release(node):
                 self.released.append(node)
-            case GiveUp(node, reason, for_good):
+            case DropNode(node, reason, for_good):
                 self.for_good += [node] if for_good else []
                 self.lose_one(node, reason)
             case TooFew():
                 self.give_up()
             case Finish():
                 self.ended = True
-            case Say(text):
+            case Log(text):
                 self.said.append(text)
 
     def answer(self, first: int, *nodes: int) -> None:
@@ -124,7 +124,7 @@ class Job:
 
         def say(node: int) -> None:
             bad = {first, node} in self.walls
-            if node not in self.silent and self.rounds.meeting.points.answered(
+            if node not in self.silent and self.rounds.master.reachability.answered(
                 node, ["no route" if bad else ""] * 2
             ):
                 self.rounds.look()

@@ -29,7 +29,7 @@ class Form(NamedTuple):
     restarts: int
 
 
-class Change(NamedTuple):
+class StopRound(NamedTuple):
     """These nodes are to leave their round."""
 
     nodes: tuple[int, ...]
@@ -47,7 +47,7 @@ class Release(NamedTuple):
     node: int
 
 
-class GiveUp(NamedTuple):
+class DropNode(NamedTuple):
     """This node is to be treated as lost.
 
     Attributes:
@@ -67,7 +67,7 @@ class Finish(NamedTuple):
     """All workers of the round have ended with code 0: the job is done."""
 
 
-class Say(NamedTuple):
+class Log(NamedTuple):
     """A line for the user."""
 
     text: str
@@ -75,5 +75,5 @@ class Say(NamedTuple):
 
 if TYPE_CHECKING:
     RoundAction: TypeAlias = (
-        Probe | Form | Change | Notify | Release | GiveUp | TooFew | Finish | Say
+        Probe | Form | StopRound | Notify | Release | DropNode | TooFew | Finish | Log
     )

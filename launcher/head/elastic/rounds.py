@@ -8,14 +8,14 @@ ready for it. Other nodes take part if they are ready by then, and else in a lat
 from __future__ import annotations
 
 from .action_queue import ActionQueue
+from .current_round import CurrentRound, RoundPhase
 from .failures import Failures
-from .gain_delay import GainDelay
-from .meeting import Meeting
+from .master_selection import MasterSelection
+from .min_nodes_wait import MinNodesWait
 from .node_states import NodeStates
-from .present_round import PresentRound, RoundPhase
-from .round_actions import Change, Finish, Form, GiveUp, Notify, Release, Say, TooFew
+from .round_actions import DropNode, Finish, Form, Log, Notify, Release, StopRound, TooFew
+from .scale_up_delay import ScaleUpDelay
 from .selection import select
-from .shortage import Shortage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ...common.loop import Loop
     from ...specs.elastic_policy import ElasticPolicy
-    from .node_table import NodeTable
+    from .node_directory import NodeDirectory
     from .round_actions import RoundAction
 
 NEWCOMERS = 120.0
@@ -48,7 +48,7 @@ class Rounds:
         limits: ElasticPolicy,
         loop: Loop,
         act: Callable[[RoundAction], None],
-        table: NodeTable,
+        table: NodeDirectory,
     ) -> None:
         """Wait for nodes to get ready; times are those of `loop`.
 
@@ -65,15 +65,15 @@ class Rounds:
         self._table = table
         self._most = limits.most
         self._failures = Failures(limits, loop.clock, table.name, self._say)
-        self.gain = GainDelay(loop, limits.gain_delay, self._consider, self._say)
-        self.meeting = Meeting(loop, limits.patience, table, self._do, self._give_up)
+        self.gain = ScaleUpDelay(loop, limits.gain_delay, self._consider, self._say)
+        self.master = MasterSelection(loop, limits.patience, table, self._do, self._give_up)
         self._held = 0.0
         self._nodes = NodeStates(nodes)
         self._retiring: set[int] = set()
         self._leaving: set[int] = set()
         self._giving_up: set[int] = set()
-        self._present = PresentRound()
-        self._shortage = Shortage(loop, limits, self._say, self._end_wait)
+        self._current = CurrentRound()
+        self._min_nodes_wait = MinNodesWait(loop, limits, self._say, self._end_wait)
         self._ending = self._closed = self.over = False
         self.generation = 0
         self.members: set[int] = set()
@@ -89,7 +89,7 @@ class Rounds:
         return len(self._nodes)
 
     def _say(self, text: str) -> None:
-        self._do(Say(text))
+        self._do(Log(text))
 
     # -- nodes come and go ------------------------------------------------------------------
 
@@ -98,7 +98,7 @@ class Rounds:
         if node not in self._nodes:
             return
         if node in self._nodes.ready:
-            self.meeting.points.moved(node)
+            self.master.reachability.moved(node)
         ran = node in self._nodes.running
         self._nodes.joined(node)
         if ran:
@@ -121,7 +121,7 @@ class Rounds:
             return self.over
         if was_in:
             self._shrink()
-        if self.alive < self._limits.least and not self._shortage.wait(len(self._choose())):
+        if self.alive < self._limits.least and not self._min_nodes_wait.wait(len(self._choose())):
             return False
         if was_in:
             self._change()
@@ -134,8 +134,8 @@ class Rounds:
         if node not in self._nodes or rest < self._limits.least or self._ending:
             return False
         self._retiring.add(node)
-        self.meeting.cancel()
-        if node in self.members and self._present.phase is not RoundPhase.ENDING:
+        self.master.cancel()
+        if node in self.members and self._current.phase is not RoundPhase.ENDING:
             self._consider()
         else:
             self._let_go()
@@ -145,7 +145,7 @@ class Rounds:
     def resize(self, most: int) -> None:
         """Form rounds of at most so many nodes from now on."""
         self._most = most
-        self.meeting.cancel()
+        self.master.cancel()
         self._consider()
         self.look()
 
@@ -156,7 +156,7 @@ class Rounds:
     def close(self) -> None:
         """Form no other round: the job is being stopped."""
         self._closed = True
-        self._present.end()
+        self._current.end()
         self._nodes.clear()
         self._giving_up.clear()
 
@@ -164,7 +164,7 @@ class Rounds:
         self._nodes.left(node)
         for nodes in (self.members, self._retiring, self._leaving, self._giving_up):
             nodes.discard(node)
-        self.meeting.forget(node)
+        self.master.forget(node)
 
     # -- the end of the work ----------------------------------------------------------------
 
@@ -198,10 +198,10 @@ class Rounds:
 
     def _finish(self, node: int) -> None:
         """End the job if the work of this node was the last of the round."""
-        if not self._present.finished:
-            self._failures.doubt(self._loop.clock() - self._present.began)
-        self._present.finished |= {node} & self._present.nodes
-        if self._present.complete and not self.over:
+        if not self._current.finished:
+            self._failures.doubt(self._loop.clock() - self._current.began)
+        self._current.finished |= {node} & self._current.nodes
+        if self._current.complete and not self.over:
             self.over = True
             self._do(Finish())
 
@@ -213,13 +213,13 @@ class Rounds:
         One counts in a round: what fails while it ends anyway may well have failed because of that.
         There is no other round after a `final` one.
         """
-        if self._present.phase is RoundPhase.ENDING:
+        if self._current.phase is RoundPhase.ENDING:
             return True
-        lasted = self._loop.clock() - self._present.began
+        lasted = self._loop.clock() - self._current.began
         done = final or self._ending or self._closed
         if done or not self._failures.survive(what, code, lasted):
             return False
-        self._present.failed = True
+        self._current.failed = True
         if node is not None and self._failures.blame(node, self._nodes):
             self._loop.call_later(self._limits.cool, self._consider)
         self._change(but=node)
@@ -234,12 +234,12 @@ class Rounds:
 
         def known() -> None:
             if not self._closed:
-                decided(self._present.shrunk)
+                decided(self._current.shrunk)
                 self.look()
 
         enough = self.alive > self._limits.least or self._limits.wait > 0
         if enough and len(self.members) > 1 and not self._ending:
-            self._present.await_losses(self._loop, seconds, known)
+            self._current.await_losses(self._loop, seconds, known)
         else:
             decided(False)
 
@@ -249,9 +249,9 @@ class Rounds:
 
     def _shrink(self) -> None:
         """Count nothing for a failure that the loss of a node has caused."""
-        if self._present.failed and not self._present.shrunk:
+        if self._current.failed and not self._current.shrunk:
             self._failures.take_back()
-        self._present.shrunk = True
+        self._current.shrunk = True
 
     # -- changes ----------------------------------------------------------------------------
 
@@ -260,10 +260,10 @@ class Rounds:
 
         A round in which a node has finished is not changed any more for that.
         """
-        present = self._present
-        if self._ending or self._closed or not self._nodes.running or present.finished:
+        current = self._current
+        if self._ending or self._closed or not self._nodes.running or current.finished:
             return
-        if present.phase is not RoundPhase.RUNNING:
+        if current.phase is not RoundPhase.RUNNING:
             return
         chosen = set(self._choose())
         if chosen == self.members:
@@ -276,14 +276,14 @@ class Rounds:
             self._change()
 
     def _notify(self) -> None:
-        present = self._present
-        present.phase = RoundPhase.NOTICED
+        current = self._current
+        current.phase = RoundPhase.NOTICED
 
         def due() -> None:
-            """Change the round, unless something else has ended it by now."""
-            if self._present is present and present.phase is RoundPhase.NOTICED:
-                present.phase = RoundPhase.RUNNING
-                if set(self._choose()) != self.members and not present.finished:
+            """StopRound the round, unless something else has ended it by now."""
+            if self._current is current and current.phase is RoundPhase.NOTICED:
+                current.phase = RoundPhase.RUNNING
+                if set(self._choose()) != self.members and not current.finished:
                     self._change()
 
         self._do(Notify(tuple(sorted(self._nodes.running))))
@@ -291,20 +291,20 @@ class Rounds:
 
     def _change(self, but: int | None = None) -> None:
         """Call the nodes that still run to leave the round, except one that leaves by itself."""
-        if self._present.phase is RoundPhase.ENDING:
+        if self._current.phase is RoundPhase.ENDING:
             return
-        self._present.phase = RoundPhase.ENDING
+        self._current.phase = RoundPhase.ENDING
         self._let_go()
         nodes = tuple(sorted(self._nodes.running - {but}))
         if nodes:
-            self._do(Change(nodes))
+            self._do(StopRound(nodes))
         seconds = self._limits.patience
         why = f"it did not stop its workers within {seconds:g} s"
         self._watch(seconds, self._nodes.running, why)
 
     def _let_go(self) -> None:
         """Release nodes that are not to be in the next round, which waits until they have ended."""
-        ending = self._present.phase is RoundPhase.ENDING
+        ending = self._current.phase is RoundPhase.ENDING
         for node in sorted(self._retiring if ending else self._retiring - self.members):
             self._forget(node)
             self._leaving.add(node)
@@ -317,7 +317,7 @@ class Rounds:
             if not self._ending:
                 self._give_up(dict.fromkeys(sorted(nodes), why))
 
-        self._present.watch(self._loop, seconds, late)
+        self._current.watch(self._loop, seconds, late)
 
     def _give_up(
         self, reasons: Mapping[int, str], for_good: AbstractSet[int] = frozenset()
@@ -325,7 +325,7 @@ class Rounds:
         """Give up nodes; the next round is looked for once none of them is left."""
         self._giving_up |= reasons.keys()
         for node, reason in reasons.items():
-            self._do(GiveUp(node, reason, node in for_good))
+            self._do(DropNode(node, reason, node in for_good))
 
     # -- the next round ---------------------------------------------------------------------
 
@@ -334,7 +334,7 @@ class Rounds:
         nodes = self._nodes
         if self._closed or nodes.running or self._giving_up or not nodes:
             return
-        if self._leaving & self._present.nodes or self._present.undecided or self.meeting.pending:
+        if self._leaving & self._current.nodes or self._current.undecided or self.master.pending:
             return
         wait = max(self._failures.not_before, self._held) - self._loop.clock()
         if self._nodes.late and not self.members:
@@ -345,23 +345,23 @@ class Rounds:
             self._form()
 
     def _form(self) -> None:
-        members = self.meeting.members or self._choose()
+        members = self.master.members or self._choose()
         # Nodes that are done count as well.
         if not members or (len(members) < self._limits.least and not self._ending):
             self._await_more()
         elif self._table.may_begin(members):
-            address = self.meeting.find(members, self.members)
+            address = self.master.find(members, self.members)
             if address:
                 self._begin(members, address)
 
     def _begin(self, members: Sequence[int], address: str) -> None:
-        self._shortage.end()
+        self._min_nodes_wait.end()
         self.generation += 1
         self.members = set(members)
         self._nodes.begin(self.members)
-        self.meeting.cancel()
-        self._present.end()
-        self._present = PresentRound(members, self._loop.clock())
+        self.master.cancel()
+        self._current.end()
+        self._current = CurrentRound(members, self._loop.clock())
         self.gain.begin()
         self._do(Form(tuple(members), address, self.restarts))
         if self._nodes.ready:
@@ -380,13 +380,13 @@ class Rounds:
         """Wait for nodes that are there, then for others, with too few for a round."""
         if self._nodes.late:
             self._await_late()
-        elif not self._shortage.wait(len(self._choose())):
+        elif not self._min_nodes_wait.wait(len(self._choose())):
             self._do(TooFew())
 
     def _await_late(self) -> None:
         """Wait for nodes that were in no round, but not for ever."""
-        if not self._present.watched:
-            self._present.watched = True
+        if not self._current.watched:
+            self._current.watched = True
             why = f"it was not ready for a round within {NEWCOMERS:g} s"
             self._watch(NEWCOMERS, self._nodes.late, why)
 

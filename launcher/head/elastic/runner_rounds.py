@@ -12,18 +12,18 @@ from ...control import frames, messages, round_messages
 from ..fleet.hosts import some_of
 from ..run.phase import Phase
 from ..run.run_node import assigned
-from .arrivals import Arrivals
+from .admission import NodeAdmission
 from .master_addresses import MasterAddresses
-from .node_table import RunNodes
+from .node_directory import RunNodes
 from .round_actions import (
-    Change,
+    DropNode,
     Finish,
     Form,
-    GiveUp,
+    Log,
     Notify,
     Probe,
     Release,
-    Say,
+    StopRound,
     TooFew,
 )
 from .round_frames import round_frames
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from ...specs.plan import Plan
     from ..run.run import Run
     from ..run.run_node import RunNode
+    from .restart_filter import RestartFilter
     from .round_actions import RoundAction
-    from .worth import Worth
 
 ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
 
@@ -79,10 +79,10 @@ class RunnerRounds:
         self._health = RoundHealth(run, give_up, self._look)
         table = RunNodes(run, self._master, self._health)
         self._rounds = Rounds(len(run.nodes), limits, run.loop, self._act, table)
-        self._arrivals = Arrivals(run, self._rounds, limits.most)
+        self._admission = NodeAdmission(run, self._rounds, limits.most)
         self._joins: dict[int, Join] = {}
         self._closers: list[Callable[[], None]] = []
-        self._worth = _worth(run, limits)
+        self._filter = _filter(run, limits)
 
     def close_too(self, close: Callable[[], None]) -> None:
         """Call `close` when no round is formed any more."""
@@ -98,11 +98,11 @@ class RunnerRounds:
         for node in self._run.nodes:
             if node.lost:
                 self._rounds.left(node.number)
-                self._arrivals.expect(node)
+                self._admission.expect(node)
 
     def _note_addresses(self) -> None:
         """Note which nodes have reached the first one at the start, and which owe an answer."""
-        first, points = self._run.staged.first, self._rounds.meeting.points
+        first, points = self._run.staged.first, self._rounds.master.reachability
         probed = first.hello is not None and first.hello.port is not None
         for node in self._run.nodes:
             points.owes(node.number, self._run.startup.probes[node])
@@ -121,20 +121,20 @@ class RunnerRounds:
                 self._probe(first, self._nodes(numbers))
             case Form(numbers, address, restarts):
                 self._form(self._nodes(numbers), address, restarts)
-            case Change(numbers):
+            case StopRound(numbers):
                 self._run.send(self._nodes(numbers), frames.pack(frames.CHANGE))
             case Notify(numbers):
                 self._run.warn(f"the nodes of the job will change in {self._limits.notice:g} s")
                 self._run.send(self._nodes(numbers), frames.pack(frames.NOTICE))
             case Release(number):
                 self._release(self._run.nodes[number])
-            case GiveUp(number, reason, for_good):
+            case DropNode(number, reason, for_good):
                 self._give_up(self._run.nodes[number], reason, for_good=for_good)
             case TooFew():
                 self._too_few()
             case Finish():
                 self._run.stop(signal.SIGTERM, 0)
-            case Say(text):
+            case Log(text):
                 self._run.warn(text)
 
     def _look(self) -> None:
@@ -161,7 +161,7 @@ class RunnerRounds:
             return
         verdicts = messages.unpack(messages.Probed, body).verdicts
         try:
-            complete = self._rounds.meeting.points.answered(node.number, verdicts)
+            complete = self._rounds.master.reachability.answered(node.number, verdicts)
         except ValueError as error:
             raise frames.BadFrame(str(error)) from None
         if complete:
@@ -213,7 +213,7 @@ class RunnerRounds:
         node.connection.close(reason)
         self._run.lose(node, reason)
         if for_good:
-            self._arrivals.drop(node)
+            self._admission.drop(node)
 
     def _too_few(self) -> None:
         if self._run.phase is Phase.RUNNING:
@@ -232,7 +232,7 @@ class RunnerRounds:
         code = as_shell(ended.code)
         how = f"exited {code}" if ended.code > 0 else f"was killed by signal {-ended.code}"
         what = f"rank {ended.rank} on {node.name} {how}"
-        final = self._worth.refusal(node.name, ended) if self._worth else ""
+        final = self._filter.refusal(node.name, ended) if self._filter else ""
         if not self._rounds.failed(what, code, node.number, final=bool(final)):
             if final:
                 self._run.warn(f"no restart: {what}; {final}")
@@ -260,7 +260,7 @@ class RunnerRounds:
         failure = messages.unpack(round_messages.AgentFailure, body)
         self._run.lose(node, failure.reason, over=False)
         if failure.unusable:
-            self._arrivals.drop(node)
+            self._admission.drop(node)
             if self._run.phase is Phase.STOPPING and not self._rounds.generation:
                 self._run.error = NodeError(f"{node.name}: {failure.reason}")
 
@@ -275,7 +275,7 @@ class RunnerRounds:
         if self._rounds.over:
             self._run.end_when_over()
         else:
-            self._arrivals.membership.lost(node)
+            self._admission.membership.lost(node)
 
     def on_silence(self, node: RunNode) -> None:
         """Give workers of a silent node the time to end before others have their ranks."""
@@ -284,17 +284,17 @@ class RunnerRounds:
 
     def outlives_engine(self) -> bool:
         """Return whether all that the engine had started is lost or done already."""
-        return self._arrivals.only
+        return self._admission.only
 
     # -- nodes that come --------------------------------------------------------------------
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Accept a node that has come, or come back, if it fits those that are there."""
-        self._arrivals.on_hello(node, hello)
+        self._admission.on_hello(node, hello)
 
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Handle the end of a session, which may have been an attempt to reach a node again."""
-        self._arrivals.on_node_end(node, cause)
+        self._admission.on_node_end(node, cause)
 
     def resize(self, nodes: int) -> str:
         """Form rounds of at most so many nodes from now on; return what to tell the user.
@@ -319,7 +319,7 @@ class RunnerRounds:
         """
         if self._run.phase is not Phase.RUNNING:
             return False
-        self._arrivals.membership.take(hosts)
+        self._admission.membership.take(hosts)
         return True
 
     # -- the end ----------------------------------------------------------------------------
@@ -337,20 +337,20 @@ class RunnerRounds:
             self._run.record.lost(node.name, ENDED_EARLY, self._loop.clock())
             self._run.stop(signal.SIGTERM)
         if was_leaving:
-            self._arrivals.membership.gone(node)
+            self._admission.membership.gone(node)
 
     def close(self) -> None:
         """Form no other round, and reach no node any more."""
         self._rounds.close()
-        self._arrivals.close()
+        self._admission.close()
         while self._closers:
             self._closers.pop()()
 
 
-def _worth(run: Run, limits: ElasticPolicy) -> Worth | None:
+def _filter(run: Run, limits: ElasticPolicy) -> RestartFilter | None:
     """Return what decides which failures are worth a restart; None if all are."""
     if not limits.restart_on:
         return None
-    from .worth import Worth
+    from .restart_filter import RestartFilter
 
-    return Worth(run, limits.restart_on)
+    return RestartFilter(run, limits.restart_on)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dsrun.launcher.head.elastic.meeting import PROBE
+from dsrun.launcher.head.elastic.master_selection import PROBE
 from dsrun.launcher.head.elastic.restart_budget import LONGEST
 from dsrun.launcher.head.elastic.round_actions import Release
 from dsrun.launcher.head.elastic.rounds import NEWCOMERS

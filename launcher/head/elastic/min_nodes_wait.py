@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ...specs.elastic_policy import ElasticPolicy
 
 
-class Shortage:
+class MinNodesWait:
     """Waits once until there is a round."""
 
     def __init__(

@@ -25,7 +25,7 @@ class RoundPhase(Enum):
     ENDING = 3
 
 
-class PresentRound:
+class CurrentRound:
     """One round.
 
     Attributes:

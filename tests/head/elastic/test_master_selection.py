@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsrun.launcher.head.elastic.meeting import PROBE
+from dsrun.launcher.head.elastic.master_selection import PROBE
 
 from ...support.elastic_rounds import Job, running
 
@@ -126,7 +126,7 @@ def test_a_first_node_that_is_ready_anew_is_probed_anew() -> None:
     job.join(1, 2, 3)
     job.join(1)
     job.silent = set()
-    points = job.rounds.meeting.points
+    points = job.rounds.master.reachability
     assert not points.answered(2, ["refused"] * 2)
     assert points.answered(3, ["refused"] * 2)
     job.rounds.look()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .master_addresses import MasterAddresses
     from .round_health import RoundHealth
 
-    class NodeTable(Protocol):
+    class NodeDirectory(Protocol):
         """Describes nodes by their number."""
 
         def name(self, number: int) -> str:

@@ -23,7 +23,7 @@ SPARES = 4
 """Nodes that are accepted beyond the most that a round may have, of hosts that are added."""
 
 
-class Arrivals:
+class NodeAdmission:
     """Has nodes reached, and accepts those that fit the others.
 
     Attributes:

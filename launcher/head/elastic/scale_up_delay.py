@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop, Timer
 
 
-class GainDelay:
+class ScaleUpDelay:
     """Runs from the start of each round until its workers are known to have started well.
 
     That is so when one of them has printed something, or after `seconds`.

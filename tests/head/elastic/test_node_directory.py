@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from dsrun.launcher.head.elastic.node_table import RunNodes
+from dsrun.launcher.head.elastic.node_directory import RunNodes
 from dsrun.launcher.specs.batch_plan import BatchPlan
 from dsrun.launcher.specs.host import Host
 
