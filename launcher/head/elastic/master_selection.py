@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ...common.loop import Loop
+    from ...common.loop import Timers
     from .node_directory import NodeDirectory
     from .round_actions import RoundAction
 
@@ -31,7 +31,7 @@ class MasterSelection:
 
     def __init__(
         self,
-        loop: Loop,
+        timers: Timers,
         patience: float,
         table: NodeDirectory,
         act: Callable[[RoundAction], None],
@@ -43,7 +43,7 @@ class MasterSelection:
         """
         self.reachability = Reachability(table.addresses, act)
         self.members: list[int] = []
-        self._loop = loop
+        self._timers = timers
         self._patience = patience
         self._table = table
         self._give_up = give_up
@@ -89,7 +89,7 @@ class MasterSelection:
         self.members = members
         new = set(members) - present if present else set()
         for seconds, nodes in ((PROBE, new), (self._patience, set(members))):
-            self._loop.call_later(seconds, partial(self._on_late, members, nodes, seconds))
+            self._timers.call_later(seconds, partial(self._on_late, members, nodes, seconds))
 
     def _on_late(self, members: list[int], nodes: set[int], seconds: float) -> None:
         if self.members is members:

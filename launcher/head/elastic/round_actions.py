@@ -59,6 +59,20 @@ class DropNode(NamedTuple):
     for_good: bool = False
 
 
+class CheckNodes(NamedTuple):
+    """The health command is to run on these nodes; their round may begin once it has passed."""
+
+    nodes: tuple[int, ...]
+
+
+class EndJob(NamedTuple):
+    """A failure ends the job: no node was lost that could explain it."""
+
+
+class ForgetFailures(NamedTuple):
+    """The failures of the round are those of a lost node: the job goes on."""
+
+
 class TooFew(NamedTuple):
     """There were too few nodes for too long."""
 
@@ -75,5 +89,16 @@ class Log(NamedTuple):
 
 if TYPE_CHECKING:
     RoundAction: TypeAlias = (
-        Probe | Form | StopRound | Notify | Release | DropNode | TooFew | Finish | Log
+        Probe
+        | Form
+        | StopRound
+        | Notify
+        | Release
+        | DropNode
+        | CheckNodes
+        | EndJob
+        | ForgetFailures
+        | TooFew
+        | Finish
+        | Log
     )

@@ -19,12 +19,14 @@ def test_what_follows_from_an_action_is_carried_out_after_it() -> None:
     def act(action: RoundAction) -> None:
         done.append(f"begin {type(action).__name__}")
         if isinstance(action, Form):
-            queue.add(StopRound((0,)))
-            queue.add(Log("a line broke"))
+            queue.add([StopRound((0,)), Log("a line broke")])
+            queue.run()
         done.append(f"end {type(action).__name__}")
 
     queue = ActionQueue(act)
-    queue.add(Form((0, 1), "a", 0))
+    queue.add([Form((0, 1), "a", 0)])
+    assert not done
+    queue.run()
     names = ("Form", "StopRound", "Log")
     assert done == [f"{part} {name}" for name in names for part in ("begin", "end")]
 
@@ -38,7 +40,8 @@ def test_an_action_that_fails_leaves_the_queue_usable() -> None:
         done.append(action)
 
     queue = ActionQueue(act)
+    queue.add([Log("x"), StopRound((1,))])
     with pytest.raises(ValueError, match="no"):
-        queue.add(Log("x"))
-    queue.add(StopRound((1,)))
+        queue.run()
+    queue.run()
     assert done == [StopRound((1,))]

@@ -22,8 +22,8 @@ def test_before_the_first_round_nothing_is_complete() -> None:
 def test_nothing_is_watched_once_it_has_ended() -> None:
     clock = Clock()
     present, late = CurrentRound((3, 5)), list[int]()
-    present.watch(clock.loop, 5.0, lambda: late.append(5))
-    present.watch(clock.loop, 9.0, lambda: late.append(9))
+    present.watch(clock.timers, 5.0, lambda: late.append(5))
+    present.watch(clock.timers, 9.0, lambda: late.append(9))
     clock.go(6.0)
     present.end()
     clock.go(6.0)

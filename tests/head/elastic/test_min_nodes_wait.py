@@ -16,7 +16,7 @@ class Played:
         self.said: list[str] = []
         self.ends = 0
         limits = ElasticPolicy(3, 9, 0, wait=wait)
-        self.shortage = MinNodesWait(self.clock.loop, limits, self.said.append, self.end)
+        self.shortage = MinNodesWait(self.clock.timers, limits, self.said.append, self.end)
 
     def end(self) -> None:
         self.ends += 1

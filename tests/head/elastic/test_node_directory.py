@@ -16,7 +16,7 @@ def table(batches: BatchPlan | None = None) -> RunNodes:
     nodes = [SimpleNamespace(name=host.name, node=SimpleNamespace(host=host)) for host in hosts]
     run: Any = SimpleNamespace(nodes=nodes, spec=SimpleNamespace(batches=batches))
     master: Any = SimpleNamespace(addresses=lambda node: (f"at {node.name}",))
-    health: Any = SimpleNamespace(passed=lambda members: 1 not in members)
+    health: Any = SimpleNamespace(passed=lambda nodes: "b" not in [node.name for node in nodes])
     return RunNodes(run, master, health)
 
 

@@ -14,7 +14,7 @@ class Played:
         self.clock = Clock()
         self.over = 0
         self.said: list[str] = []
-        self.delay = ScaleUpDelay(self.clock.loop, seconds, self.end, self.said.append)
+        self.delay = ScaleUpDelay(self.clock.timers, seconds, self.end, self.said.append)
         self.delay.begin()
 
     def end(self) -> None:
