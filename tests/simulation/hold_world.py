@@ -282,8 +282,7 @@ class Script:
     def _look(self, when: str) -> None:
         """Look at what is open, if there was time enough to close it."""
         if self._world.held.rest >= SETTLED and (self._looked or when == "before"):
-            timers = sum(timer.call is not None for _, _, timer in self._loop._timers)
-            self._world.look(when, timers)
+            self._world.look(when, len(self._loop._timers))
             self._looked = True
 
     def _ask(self, number: int, job: HeldJob) -> None:

@@ -10,6 +10,7 @@ from dsrun.launcher.head.elastic.reconnector import (
     PACE,
     Reconnector,
 )
+from dsrun.launcher.head.elastic.round_events import NodeRemoved
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.run.run_node import RunNode
 from dsrun.launcher.specs.host import Host
@@ -20,7 +21,7 @@ from .clock import Clock
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.head.elastic.rounds import Rounds
+    from dsrun.launcher.head.elastic.round_events import RoundEvent
 
 
 class Job:
@@ -44,22 +45,15 @@ class Job:
         for name in there:
             self.add(Host(name, slots))
         self.returns = Reconnector(self.clock.loop, self.reach, self.left, self.next)
-        self.roster = Membership(
-            self.peers, self.rounds(), self.returns, self.add, self.said.append
-        )
+        self.roster = Membership(self.peers, self.handle, self.returns, self.add, self.said.append)
 
     def next(self) -> RunNode | None:
         return self.roster.next()
 
-    def rounds(self) -> Rounds:
-        job = self
-
-        class Retired:
-            def retire(self, number: int) -> bool:
-                job.alive.discard(job.peers[number].name)
-                return True
-
-        return Retired()  # type: ignore[return-value]
+    def handle(self, event: RoundEvent) -> bool:
+        assert isinstance(event, NodeRemoved)
+        self.alive.discard(self.peers[event.node].name)
+        return True
 
     def left(self) -> int:
         return self.room - len(self.alive)

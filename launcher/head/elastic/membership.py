@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .round_events import NodeRemoved
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -9,7 +11,7 @@ if TYPE_CHECKING:
     from ...specs.host import Host
     from ..run.run_node import RunNode
     from .reconnector import Reconnector
-    from .rounds import Rounds
+    from .round_events import RoundEvent
 
 NEW = "not reached yet"
 """The reason why a node takes no part whose host has just been added."""
@@ -24,7 +26,7 @@ class Membership:
     def __init__(
         self,
         nodes: Sequence[RunNode],
-        rounds: Rounds,
+        handle: Callable[[RoundEvent], bool],
         reconnector: Reconnector,
         add: Callable[[Host], RunNode],
         log: Callable[[str], None],
@@ -33,13 +35,13 @@ class Membership:
 
         Args:
             nodes: all nodes so far; grows by what `add` makes.
-            rounds: releases nodes.
+            handle: has the rounds handle an event; returns its answer.
             reconnector: reaches nodes.
             add: returns a new node of a host.
             log: prints a line for the user.
         """
         self._nodes = nodes
-        self._rounds = rounds
+        self._handle = handle
         self._reconnector = reconnector
         self._add = add
         self._log = log
@@ -83,7 +85,7 @@ class Membership:
     def retire(self) -> None:
         """Release nodes whose hosts are no longer on the list, if enough others are left."""
         for node in sorted(self._unlisted, key=lambda one: -one.number):
-            if not node.over and self._rounds.retire(node.number):
+            if not node.over and self._handle(NodeRemoved(node.number)):
                 self._unlisted.discard(node)
 
     def _update(self, node: RunNode, host: Host, before: Host | None) -> None:

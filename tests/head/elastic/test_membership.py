@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.control.messages import Done
 from dsrun.launcher.head.elastic.membership import CHANGED, NEW, Membership
 from dsrun.launcher.head.elastic.reconnector import LONGEST
+from dsrun.launcher.head.elastic.round_events import NodeRemoved
 from dsrun.launcher.specs.host import Host
 
 from ...support.cost import LINEAR, growth
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dsrun.launcher.head.elastic.reconnector import Reconnector
-    from dsrun.launcher.head.elastic.rounds import Rounds
+    from dsrun.launcher.head.elastic.round_events import RoundEvent
     from dsrun.launcher.head.run.run_node import RunNode
 
 
@@ -83,14 +84,15 @@ class Members:
         self.needed: set[int] = set()
         self.said: list[str] = []
         self.nodes: Sequence[RunNode] = sent_nodes(plan_of(nodes))
-        rounds: Rounds = self  # type: ignore[assignment]
         returns: Reconnector = self  # type: ignore[assignment]
-        self.membership = Membership(self.nodes, rounds, returns, self.add, self.said.append)
+        self.membership = Membership(self.nodes, self.handle, returns, self.add, self.said.append)
 
     def add(self, host: Host) -> RunNode:
         raise AssertionError(host)
 
-    def retire(self, number: int) -> bool:
+    def handle(self, event: RoundEvent) -> bool:
+        assert isinstance(event, NodeRemoved)
+        number = event.node
         self.did.append(("retire", f"n{number}"))
         return number not in self.needed
 

@@ -12,7 +12,8 @@ from dsrun.launcher.common.errors import TOO_FEW as TOO_FEW_CODE
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.elastic.reconnector import FIRST
-from dsrun.launcher.head.elastic.runner_rounds import ENDED_EARLY, ISOLATED, SETTLE, TOO_FEW
+from dsrun.launcher.head.elastic.rounds import SETTLE
+from dsrun.launcher.head.elastic.runner_rounds import ENDED_EARLY, ISOLATED, TOO_FEW
 from dsrun.launcher.head.run.phase import Phase
 
 from ...support.elastic_run import LINE, Job, end_well, left, lost, started
@@ -265,7 +266,7 @@ def test_what_is_left_of_a_lost_node_does_not_end_a_job_that_waits_for_another(
         fleet.node("n0").exits(rank, -15, told=True)
     fleet.node("n0").done()
     fleet.step()
-    assert (job.run.phase, fleet.said()[-2]) == (
+    assert (job.run.phase, fleet.said()[-3]) == (
         Phase.RUNNING,
         "lost n0: its guard was killed; going on without it",
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.elastic.reconnector import FIRST
-from dsrun.launcher.head.elastic.round_actions import GiveUp
+from dsrun.launcher.head.elastic.round_actions import DropNode
 from dsrun.launcher.head.run.phase import Phase
 
 from ...support.elastic_run import LINE, Job, lost, started
@@ -160,7 +160,7 @@ def test_a_node_that_reaches_no_address_is_left_out(fleet_of: FleetOf) -> None:
 def test_a_node_that_is_given_up_for_good_is_not_reached_again(fleet_of: FleetOf) -> None:
     job = without_first(fleet_of)
     probed(job, "n2", "", "")
-    job.rounds._act(GiveUp(3, "it is of no use", for_good=True))
+    job.rounds._act(DropNode(3, "it is of no use", for_good=True))
     assert job.round("n2")["nodes"] == 2
     job.fleet.go(60)
     assert [3] not in job.fleet.backend.started

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.elastic.meeting_points import MeetingPoints
+from dsrun.launcher.head.elastic.reachability import Reachability
 from dsrun.launcher.head.elastic.round_actions import Probe
 
 ALL = ["", ""]
@@ -16,7 +16,7 @@ class Played:
 
     def __init__(self) -> None:
         self.sent: list[Probe] = []
-        self.points = MeetingPoints(lambda node: (f"a{node}", f"b{node}"), self.act)
+        self.points = Reachability(lambda node: (f"a{node}", f"b{node}"), self.act)
 
     def act(self, action: object) -> None:
         assert isinstance(action, Probe)

@@ -19,7 +19,7 @@ END = 16 * 1024
 """Bytes of the newest output of each rank and stream that are searched."""
 
 
-class Worth:
+class RestartFilter:
     """Keeps the newest output of a run, and judges its failures by it."""
 
     def __init__(self, run: Run, classes: frozenset[str]) -> None:

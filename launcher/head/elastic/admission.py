@@ -10,34 +10,42 @@ from ..run import checks
 from ..run.phase import Phase
 from .membership import NEW, Membership
 from .reconnector import Reconnector
+from .round_events import NodeConnected
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ...control.messages import Hello
     from ..run.run import Run
     from ..run.run_node import RunNode
+    from .round_events import RoundEvent
     from .rounds import Rounds
 
 SPARES = 4
 """Nodes that are accepted beyond the most that a round may have, of hosts that are added."""
 
 
-class Arrivals:
+class NodeAdmission:
     """Has nodes reached, and accepts those that fit the others.
 
     Attributes:
         membership: which hosts may take part.
     """
 
-    def __init__(self, run: Run, rounds: Rounds, most: int) -> None:
-        """Begin with the nodes of a run, of which a round may have `most`."""
+    def __init__(
+        self, run: Run, rounds: Rounds, handle: Callable[[RoundEvent], bool], most: int
+    ) -> None:
+        """Begin with the nodes of a run, of which a round may have `most`.
+
+        `handle` has the rounds handle an event, and returns its answer.
+        """
         self._run = run
         self._rounds = rounds
+        self._handle = handle
         self._most = most
         self._reconnector = Reconnector(run.loop, self._reach, self._room, self._newcomer)
-        self.membership = Membership(run.nodes, rounds, self._reconnector, run.add, run.warn)
+        self.membership = Membership(run.nodes, handle, self._reconnector, run.add, run.warn)
         self._unreached = UnreachedNodes(run.loop, lambda text: run.warn(f"{text}; trying again"))
         self._reached: set[RunNode] = set()
 
@@ -74,7 +82,7 @@ class Arrivals:
             node.lost = problems[0]
             self._run.warn(f"cannot use {node.name}: {node.lost}")
         running = self._run.phase is Phase.RUNNING
-        if problems or not running or not self._rounds.came(node.number):
+        if problems or not running or not self._handle(NodeConnected(node.number)):
             node.hello = None
             node.connection.close(node.lost)
             self._reconnector.failed(node)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .master_addresses import MasterAddresses
     from .round_health import RoundHealth
 
-    class NodeTable(Protocol):
+    class NodeDirectory(Protocol):
         """Describes nodes by their number."""
 
         def name(self, number: int) -> str:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
             ...
 
         def may_begin(self, members: Sequence[int]) -> bool:
-            """Return whether a round of these nodes may begin now, or is to be looked for later."""
+            """Return whether all of these nodes have passed the checks before a round."""
             ...
 
         def addresses(self, number: int) -> Sequence[str]:
@@ -59,7 +59,7 @@ class RunNodes:
 
     def may_begin(self, members: Sequence[int]) -> bool:
         """Return whether all of these nodes have passed the health command, if there is one."""
-        return self._health.passed(members)
+        return self._health.passed(self._run.nodes[number] for number in members)
 
     def addresses(self, number: int) -> Sequence[str]:
         """Return where others may reach it, the most likely address first."""

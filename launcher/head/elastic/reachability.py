@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NOT_PROBED = "not probed"
 
 
-class MeetingPoints:
+class Reachability:
     """Finds one address of a first node that all others reach.
 
     Attributes:

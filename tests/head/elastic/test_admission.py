@@ -9,7 +9,7 @@ import pytest
 
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import DsrunError
-from dsrun.launcher.head.elastic.arrivals import SPARES
+from dsrun.launcher.head.elastic.admission import SPARES
 from dsrun.launcher.head.elastic.reconnector import FIRST
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.check_policy import CheckPolicy

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dsrun.launcher.head.elastic.meeting import PROBE
+from dsrun.launcher.head.elastic.master_selection import PROBE
+from dsrun.launcher.head.elastic.round_events import NodeReached, NodeReady
 
 from ...support.elastic_rounds import Job, running
 
@@ -25,7 +26,7 @@ def without_first(nodes: int, **limits: Any) -> Job:
 
 def test_what_the_start_has_verified_costs_no_probe() -> None:
     job = running(3)
-    job.rounds.failed("rank 1 exited 1", 1, 1)
+    job.failed("rank 1 exited 1", 1, 1)
     job.join(0, 1, 2)
     assert (job.formed, job.probed) == ([[0, 1, 2]] * 2, [])
 
@@ -102,7 +103,7 @@ def test_thousands_that_are_given_up_are_one_change() -> None:
     job = without_first(3000, most=3000)
     wall(job, *((1, node) for node in range(2, 1400)))
     for node in range(1, 3000):
-        job.rounds.joined(node)
+        job.handle(NodeReady(node))
     job.clock.settle()
     assert (len(job.lost), len(job.formed)) == (1398, 2)
     assert job.formed[1] == [1, *range(1400, 3000)]
@@ -126,10 +127,8 @@ def test_a_first_node_that_is_ready_anew_is_probed_anew() -> None:
     job.join(1, 2, 3)
     job.join(1)
     job.silent = set()
-    points = job.rounds.meeting.points
-    assert not points.answered(2, ["refused"] * 2)
-    assert points.answered(3, ["refused"] * 2)
-    job.rounds.look()
+    for node in (2, 3):
+        job.handle(NodeReached(node, ["refused"] * 2))
     job.clock.settle()
     assert (job.lost, job.probed[1:], job.formed[1:]) == ([], [(1, [2, 3])], [[1, 2, 3]])
 
@@ -180,7 +179,7 @@ def test_a_new_node_that_never_answers_costs_the_members_a_moment() -> None:
 
 def test_in_the_first_round_nobody_is_new() -> None:
     job = Job(2, patience=PATIENCE)
-    job.rounds.came(2)
+    job.came(2)
     job.silent = {2}
     job.join(0, 1, 2)
     job.go(PATIENCE - 1)
@@ -210,7 +209,7 @@ def test_a_smaller_size_while_nodes_are_probed_holds_at_once() -> None:
     job = without_first(4)
     job.silent = {3}
     job.join(1, 2, 3)
-    job.rounds.resize(2)
+    job.resize(2)
     job.clock.settle()
     assert job.formed[1:] == [[1, 2]]
 
@@ -219,7 +218,7 @@ def test_a_node_that_is_removed_while_nodes_are_probed_is_released() -> None:
     job = without_first(4)
     job.silent = {3}
     job.join(1, 2, 3)
-    assert job.rounds.retire(3)
+    assert job.retire(3)
     assert (job.released, len(job.formed)) == ([3], 1)
     assert job.done(3)
     assert job.formed[1:] == [[1, 2]]
@@ -229,7 +228,7 @@ def test_nothing_is_formed_of_answers_that_come_when_the_job_is_stopped() -> Non
     job = without_first(3)
     job.silent = {2}
     job.join(1, 2)
-    job.rounds.close()
+    job.close()
     job.silent = set()
     job.answer(1, 2)
     job.go(200)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from dsrun.launcher.head.elastic.node_table import RunNodes
+from dsrun.launcher.head.elastic.node_directory import RunNodes
 from dsrun.launcher.specs.batch_plan import BatchPlan
 from dsrun.launcher.specs.host import Host
 
@@ -16,7 +16,7 @@ def table(batches: BatchPlan | None = None) -> RunNodes:
     nodes = [SimpleNamespace(name=host.name, node=SimpleNamespace(host=host)) for host in hosts]
     run: Any = SimpleNamespace(nodes=nodes, spec=SimpleNamespace(batches=batches))
     master: Any = SimpleNamespace(addresses=lambda node: (f"at {node.name}",))
-    health: Any = SimpleNamespace(passed=lambda members: 1 not in members)
+    health: Any = SimpleNamespace(passed=lambda nodes: "b" not in [node.name for node in nodes])
     return RunNodes(run, master, health)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.elastic.gain_delay import GainDelay
+from dsrun.launcher.head.elastic.scale_up_delay import ScaleUpDelay
 
 from ...support.clock import Clock
 
@@ -14,7 +14,7 @@ class Played:
         self.clock = Clock()
         self.over = 0
         self.said: list[str] = []
-        self.delay = GainDelay(self.clock.loop, seconds, self.end, self.said.append)
+        self.delay = ScaleUpDelay(self.clock.timers, seconds, self.end, self.said.append)
         self.delay.begin()
 
     def end(self) -> None:

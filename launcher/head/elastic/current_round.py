@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Timer, Timers
 
 
 class RoundPhase(Enum):
@@ -25,7 +25,7 @@ class RoundPhase(Enum):
     ENDING = 3
 
 
-class PresentRound:
+class CurrentRound:
     """One round.
 
     Attributes:
@@ -52,7 +52,7 @@ class PresentRound:
         """Whether all of its work is done."""
         return bool(self.nodes) and len(self.finished) == len(self.nodes)
 
-    def await_losses(self, loop: Loop, seconds: float, known: Callable[[], None]) -> None:
+    def await_losses(self, timers: Timers, seconds: float, known: Callable[[], None]) -> None:
         """Call `known` when all losses are known that were there when a worker of it has failed."""
         self.undecided += 1
 
@@ -60,11 +60,11 @@ class PresentRound:
             self.undecided -= 1
             known()
 
-        loop.call_later(seconds, settle)
+        timers.call_later(seconds, settle)
 
-    def watch(self, loop: Loop, seconds: float, late: Callable[[], None]) -> None:
+    def watch(self, timers: Timers, seconds: float, late: Callable[[], None]) -> None:
         """Call `late` so many seconds from now, unless it is over by then."""
-        self._timers.append(loop.call_later(seconds, late))
+        self._timers.append(timers.call_later(seconds, late))
 
     def end(self) -> None:
         """Wait for nothing any more: another round has begun, or none will."""

@@ -8,10 +8,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Timer, Timers
 
 
-class GainDelay:
+class ScaleUpDelay:
     """Runs from the start of each round until its workers are known to have started well.
 
     That is so when one of them has printed something, or after `seconds`.
@@ -19,13 +19,13 @@ class GainDelay:
 
     def __init__(
         self,
-        loop: Loop,
+        timers: Timers,
         seconds: float,
         over: Callable[[], None],
         warn: Callable[[str], None],
     ) -> None:
         """Call `over` at the end of a delay that something waits for."""
-        self._loop = loop
+        self._timers = timers
         self._seconds = seconds
         self._over = over
         self._warn = warn
@@ -35,7 +35,7 @@ class GainDelay:
     @property
     def left(self) -> float:
         """Seconds until it is over, 0 if it is."""
-        return max(0.0, self._until - self._loop.clock())
+        return max(0.0, self._until - self._timers.clock())
 
     @property
     def awaited(self) -> bool:
@@ -45,14 +45,14 @@ class GainDelay:
     def begin(self) -> None:
         """Begin anew: there is another round."""
         self._cancel()
-        self._until = self._loop.clock() + self._seconds
+        self._until = self._timers.clock() + self._seconds
 
     def wait(self, nodes: int) -> None:
         """Call `over` at its end, when a round of so many nodes can begin."""
         if self._timer is None:
             when = f"in {self.left:.0f} s, or when a worker prints something"
             self._warn(f"a round of {counted(nodes, 'node')} begins {when} (--gain_delay)")
-            self._timer = self._loop.call_later(self.left, self.end)
+            self._timer = self._timers.call_later(self.left, self.end)
 
     def end(self) -> None:
         """End it: its time is over, or a worker has printed something."""

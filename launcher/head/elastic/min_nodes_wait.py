@@ -8,22 +8,22 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...common.loop import Loop, Timer
+    from ...common.loop import Timer, Timers
     from ...specs.elastic_policy import ElasticPolicy
 
 
-class Shortage:
+class MinNodesWait:
     """Waits once until there is a round."""
 
     def __init__(
         self,
-        loop: Loop,
+        timers: Timers,
         limits: ElasticPolicy,
         warn: Callable[[str], None],
         over: Callable[[], None],
     ) -> None:
         """Call `over` at the end of the time; there is no more of it before there was a round."""
-        self._loop = loop
+        self._timers = timers
         self._limits = limits
         self._warn = warn
         self._tell = over
@@ -36,7 +36,7 @@ class Shortage:
         if wait and self._timer is None:
             text = f"{counted(have, 'node')} left for a round of at least {least}"
             self._warn(f"{text}: waiting {wait:g} s for more")
-            self._timer = self._loop.call_later(wait, self._end_time)
+            self._timer = self._timers.call_later(wait, self._end_time)
         return self._timer is not None and not self._over
 
     def _end_time(self) -> None:

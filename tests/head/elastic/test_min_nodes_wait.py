@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.head.elastic.shortage import Shortage
+from dsrun.launcher.head.elastic.min_nodes_wait import MinNodesWait
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 
 from ...support.clock import Clock
@@ -16,7 +16,7 @@ class Played:
         self.said: list[str] = []
         self.ends = 0
         limits = ElasticPolicy(3, 9, 0, wait=wait)
-        self.shortage = Shortage(self.clock.loop, limits, self.said.append, self.end)
+        self.shortage = MinNodesWait(self.clock.timers, limits, self.said.append, self.end)
 
     def end(self) -> None:
         self.ends += 1

@@ -5,22 +5,22 @@ from __future__ import annotations
 from functools import partial
 
 from ...common.wording import counted
-from .meeting_points import MeetingPoints
+from .reachability import Reachability
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from ...common.loop import Loop
-    from .node_table import NodeTable
+    from ...common.loop import Timers
+    from .node_directory import NodeDirectory
     from .round_actions import RoundAction
 
 PROBE = 6.0
 """Seconds for a node that is new to a round to answer a probe; a node launcher takes 5 at most."""
 
 
-class Meeting:
+class MasterSelection:
     """Finds it, and gives up nodes which stand in the way.
 
     Attributes:
@@ -31,9 +31,9 @@ class Meeting:
 
     def __init__(
         self,
-        loop: Loop,
+        timers: Timers,
         patience: float,
-        table: NodeTable,
+        table: NodeDirectory,
         act: Callable[[RoundAction], None],
         give_up: Callable[[Mapping[int, str], AbstractSet[int]], None],
     ) -> None:
@@ -41,9 +41,9 @@ class Meeting:
 
         `give_up` gets the reason for each node to give up, and the nodes not to reach again.
         """
-        self.points = MeetingPoints(table.addresses, act)
+        self.reachability = Reachability(table.addresses, act)
         self.members: list[int] = []
-        self._loop = loop
+        self._timers = timers
         self._patience = patience
         self._table = table
         self._give_up = give_up
@@ -52,7 +52,7 @@ class Meeting:
     @property
     def pending(self) -> bool:
         """Whether answers to probes are waited for."""
-        return bool(self.members and self.points.awaited)
+        return bool(self.members and self.reachability.awaited)
 
     def cancel(self) -> None:
         """Form the next round of whoever is to be in it by then."""
@@ -60,7 +60,7 @@ class Meeting:
 
     def forget(self, node: int) -> None:
         """Forget a node that is gone."""
-        self.points.forget(node)
+        self.reachability.forget(node)
         if node in self.members:
             self.cancel()
 
@@ -71,7 +71,7 @@ class Meeting:
             members: the nodes of the next round.
             present: those of the present one.
         """
-        address = self.points.find(members)
+        address = self.reachability.find(members)
         if address is None:
             self._await_answers(members, present)
         elif not address:
@@ -89,12 +89,12 @@ class Meeting:
         self.members = members
         new = set(members) - present if present else set()
         for seconds, nodes in ((PROBE, new), (self._patience, set(members))):
-            self._loop.call_later(seconds, partial(self._on_late, members, nodes, seconds))
+            self._timers.call_later(seconds, partial(self._on_late, members, nodes, seconds))
 
     def _on_late(self, members: list[int], nodes: set[int], seconds: float) -> None:
         if self.members is members:
             why = f"it did not answer a probe within {seconds:g} s"
-            self._give_up(dict.fromkeys(sorted(self.points.awaited & nodes), why), set())
+            self._give_up(dict.fromkeys(sorted(self.reachability.awaited & nodes), why), set())
 
     def _unreachable(self, members: Sequence[int], present: AbstractSet[int]) -> dict[int, str]:
         """Return which nodes to give up where no address is reached by all, and why.
@@ -103,7 +103,7 @@ class Meeting:
         first is new, it is the first.
         """
         first, others = members[0], len(members) - 1
-        fails = self.points.unreachable(members)
+        fails = self.reachability.unreachable(members)
         new = bool(present) and first not in present
         if 2 * len(fails) > others and (others > 1 or new):
             node, why = next(iter(fails.items()))
