@@ -51,6 +51,8 @@ class Preparation:
         self._call = None
         self.making = True
         self._devices = _devices(task)
+        if task.held and task.facts:
+            from .facts import collect  # noqa: F401  # or every child would import it
         self._timer = self._loop.call_later(SILENT, self._tell)
         try:
             called = write_apart(partial(file_checks.write, task, self._devices))
