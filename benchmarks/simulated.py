@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from dsrun.launcher.backends.base import Dial, Part
+from dsrun.launcher.backends.base import Command, Dial, Part
 from dsrun.launcher.backends.dial_command import DialCommand
 from dsrun.launcher.backends.events import TokenAnnounced
 from dsrun.launcher.common.loop import Loop
@@ -70,7 +70,7 @@ class Simulated:
         """Nothing can be wrong."""
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[tuple[str, list[str]]]:
+    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
         """No command."""
         return []
 

@@ -44,6 +44,21 @@ class Part(NamedTuple):
     nodes: Sequence[Node]
 
 
+class Command(NamedTuple):
+    """A command that starts node launchers, as it is shown.
+
+    Attributes:
+        argv: the command and its arguments.
+        hosts: the hosts whose node launchers it starts.
+        host_at: None: it starts all of them at once. Otherwise it is run once for each of them,
+            with the host's name as this argument; `argv` has the first one's.
+    """
+
+    argv: list[str]
+    hosts: list[str]
+    host_at: int | None = None
+
+
 def _never_again(rank: int) -> None:
     """Reject a second announcement of a node launcher."""
 
@@ -76,8 +91,8 @@ if TYPE_CHECKING:
             """Return why it cannot start these nodes, or ""."""
             ...
 
-        def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[tuple[str, list[str]]]:
-            """Return (host, argv) of every command this machine would run, as for a dry run."""
+        def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
+            """Return every command this machine would run, as for a dry run."""
             ...
 
         def prepare(self, nodes: Sequence[Node]) -> None:

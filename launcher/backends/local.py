@@ -45,11 +45,9 @@ class Local:
         why = executable.fault(python) if "/" in python else "no such program on PATH"
         return f"--python {python}: {why}; name a Python 3.10 or newer"
 
-    def commands(
-        self, nodes: Sequence[Node], dial: base.Dial | None
-    ) -> list[tuple[str, list[str]]]:
-        """Return (host, argv) of every command this machine would run."""
-        return [(node.host.name, self._argv()) for node in nodes]
+    def commands(self, nodes: Sequence[Node], dial: base.Dial | None) -> list[base.Command]:
+        """Return every command this machine would run."""
+        return [base.Command(self._argv(), [node.host.name]) for node in nodes]
 
     def prepare(self, nodes: Sequence[Node]) -> None:
         """Start the node launchers before `start` is called, so that they get ready meanwhile.

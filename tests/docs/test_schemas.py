@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from dsrun.launcher.backends.base import Command
 from dsrun.launcher.control.messages import WorkerBinding
 from dsrun.launcher.head.report.report import crash_json
 from dsrun.launcher.planning.dry_run import POLICIES
@@ -23,7 +24,6 @@ from dsrun.launcher.specs.host_updates import HostFilter, HostUpdates
 from dsrun.launcher.specs.job import WorkerPolicy
 from dsrun.launcher.specs.origin import Origin
 from dsrun.launcher.specs.output_policy import OutputPolicy, Streams
-from dsrun.launcher.specs.plan import Worker
 from dsrun.launcher.specs.rendezvous import Rendezvous
 from dsrun.launcher.specs.rule import Rule
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 RECORDED = CHECKOUT / "tests" / "recorded"
 PLAN = schemas.schema("dry_run")["$defs"]
 RECORDS: tuple[tuple[type, dict[str, Any]], ...] = (
-    (Worker, PLAN["worker"]),
+    (Command, PLAN["command"]),
     (Rendezvous, PLAN["rendezvous"]),
     (WorkerPolicy, PLAN["workers"]),
     (BackendSettings, PLAN["backend"]),

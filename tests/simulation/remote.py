@@ -16,7 +16,7 @@ from dsrun.launcher.node import main
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dsrun.launcher.backends.base import Dial
+    from dsrun.launcher.backends.base import Command, Dial
     from dsrun.launcher.backends.events import Emit
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.specs.plan import Node
@@ -55,7 +55,7 @@ class Remote:
         del nodes
         return ""
 
-    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[tuple[str, list[str]]]:
+    def commands(self, nodes: Sequence[Node], dial: Dial | None) -> list[Command]:
         """Return no command: nothing is executed."""
         del nodes, dial
         return []

@@ -9,7 +9,7 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ...control import field_types, frames, messages
 from ...control.facts import restored
-from .subject import Subject
+from .compared_node import Subject
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...common.values import NamedTuple
 from ..checks import compare, show
+from ..checks.compared_node import Subject
 from ..checks.findings import Severity
-from ..checks.subject import Subject
 from ..checks.versions import odd_files
 
 TYPE_CHECKING = False

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ...backends.base import Backend
+    from ...backends.base import Backend, Command
     from ...specs.backend import BackendSettings
     from ...specs.job import JobSpec
     from ...specs.plan import Node, Plan
@@ -33,8 +33,8 @@ class Start(NamedTuple):
     parts: Sequence[Part]
 
 
-def commands(spec: JobSpec) -> list[tuple[str, list[str]]]:
-    """Return (host, argv) of every command that starts a job's node launchers, in rank order.
+def commands(spec: JobSpec) -> list[Command]:
+    """Return every command that starts node launchers of a job, by the rank of its first host.
 
     Raises:
         UsageError: a backend's tool is missing here, or it cannot start these nodes.
@@ -42,7 +42,7 @@ def commands(spec: JobSpec) -> list[tuple[str, list[str]]]:
     started = parts(_as_started(spec.plan, spec.settings), spec.settings, spec.only)
     unsorted = [command for backend, nodes in started for command in backend.commands(nodes, None)]
     ranks = {node.host.name: node.rank for node in spec.plan.nodes}
-    return sorted(unsorted, key=lambda command: ranks[command[0]])
+    return sorted(unsorted, key=lambda command: ranks[command.hosts[0]])
 
 
 def launch(spec: JobSpec, start: Start | None = None) -> int:
@@ -141,5 +141,9 @@ def _split(plan: Plan, settings: BackendSettings) -> tuple[list[Node], list[Node
         return list(plan.nodes[:1]), list(plan.nodes[1:])
     if spec.this_machine:
         return list(plan.nodes), []
-    local = [n for n in plan.nodes if not settings.force_multi and source.is_here(n.host)]
-    return local, [node for node in plan.nodes if node not in local]
+    local: list[Node] = []
+    remote: list[Node] = []
+    for node in plan.nodes:
+        here = not settings.force_multi and source.is_here(node.host)
+        (local if here else remote).append(node)
+    return local, remote

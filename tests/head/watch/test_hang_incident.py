@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.stacks.culprit import Explanation, Reason, explain
-from dsrun.launcher.head.watch.found import hang_of
+from dsrun.launcher.head.watch.hang_incident import hang_of
 
 from ...support.stacks import LOAD, ranks, view
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.checks.subject import odd_ones, shown, size, typical
+from dsrun.launcher.head.checks.compared_node import odd_ones, shown, size, typical
 
 from ...support.node_facts import GPUS, alike, subject
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.exec.feed import WINDOW, from_blocks, from_descriptor
+from dsrun.launcher.head.exec.input_broadcast import WINDOW, from_blocks, from_descriptor
 
 from ...support.clock import Clock
 from ...support.fake_hosts import FakeHosts

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
-from dsrun.launcher.head.watch.tracks import Tracks
+from dsrun.launcher.head.watch.idle_times import Tracks
 
 
 def row(rank: int = 0, idle: float = 0.0, **more: Any) -> RankActivity:

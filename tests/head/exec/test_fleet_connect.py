@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.backends.events import EngineEnded, SessionEnded
-from dsrun.launcher.head.exec.gathering import LATE, Gathering
+from dsrun.launcher.head.exec.fleet_connect import LATE, Gathering
 
 if TYPE_CHECKING:
     from collections.abc import Callable

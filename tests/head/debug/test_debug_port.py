@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.debug.door import Door
+from dsrun.launcher.head.debug.debug_port import Door
 
 from ...support.local_control import NOBODY, needs_root
 from .loopback import connect

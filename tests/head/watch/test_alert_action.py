@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.common.errors import NO_PROGRESS
 from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.head.run.phase import Phase
-from dsrun.launcher.head.watch.reaction import Reaction
+from dsrun.launcher.head.watch.alert_action import Reaction
 
 from ...support.elastic_run import started
 from ...support.fake_fleet import story

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..stacks.culprit import Explanation
     from ..stacks.view import RankView
-    from .tracks import Tracks
+    from .idle_times import Tracks
 
 KEPT = 3
 """Looks that are kept."""

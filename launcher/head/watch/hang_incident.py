@@ -9,9 +9,9 @@ from ..run.events import AlarmOver
 from ..stacks.collect import collect
 from ..stacks.places import place_of
 from ..stacks.words import ranks_of
+from .alert_action import Reaction
 from .judge import has_moved, stood
 from .loops import MAY_BE_A_LOOP, goes_round
-from .reaction import Reaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..run.run import Run
     from ..stacks.culprit import Explanation
     from ..stacks.view import RankView
-    from .tracks import Tracks
+    from .idle_times import Tracks
 
 KIND = "hang"
 """Of the events that tell of it."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dsrun.launcher.head.watch.suspicion import Suspicion
-from dsrun.launcher.head.watch.tracks import Tracks
+from dsrun.launcher.head.watch.idle_times import Tracks
+from dsrun.launcher.head.watch.stack_sampling import Suspicion
 
 from ...support.stacks import LOAD, ranks, view
-from .test_tracks import row, taken
+from .test_idle_times import row, taken
 
 if TYPE_CHECKING:
     from dsrun.launcher.head.stacks.view import RankView

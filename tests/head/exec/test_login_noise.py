@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.exec.marked import NOISE, Marked
+from dsrun.launcher.head.exec.login_noise import NOISE, Marked
 
 STREAM = b"Welcome to n1\nmark-1\nout\nmark-1\nmore"
 
