@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from dsrun.launcher.control import frames, messages, round_messages
-from dsrun.launcher.head.elastic.reconnector import FIRST
+from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.runner_rounds import RunnerRounds
 from dsrun.launcher.head.watch.attach import attach
 from dsrun.launcher.specs.check_policy import CheckPolicy
@@ -132,7 +132,7 @@ def lost(fleet_of: FleetOf, **limits: Any) -> Job:
     job.fleet.step()
     job.join("n0")
     job.up("n0")
-    job.fleet.go(FIRST + 0.5)
+    job.fleet.go(PAUSES.first + 0.5)
     assert job.fleet.backend.started == [[0, 1], [1]]
     assert job.fleet.kinds("n1") == ["JOB"]
     return job

@@ -5,11 +5,11 @@ from __future__ import annotations
 from ...control import frames, messages
 from ...specs.plan import Node
 from ..fleet.events import NO_MESSAGE
+from ..fleet.reconnector import Pauses, Reconnector
 from ..fleet.unreached import UnreachedNodes
 from ..run import checks
 from ..run.phase import Phase
 from .membership import NEW, Membership
-from .reconnector import Reconnector
 from .round_events import NodeConnected
 
 TYPE_CHECKING = False
@@ -17,10 +17,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...control.messages import Hello
+    from ..fleet.node_connection import NodeConnection
     from ..run.run import Run
     from ..run.run_node import RunNode
     from .round_events import RoundEvent
     from .rounds import Rounds
+
+PAUSES = Pauses(first=5.0, longest=30.0)
+"""Between two attempts on a node."""
 
 SPARES = 4
 """Nodes that are accepted beyond the most that a round may have, of hosts that are added."""
@@ -44,18 +48,20 @@ class NodeAdmission:
         self._rounds = rounds
         self._handle = handle
         self._most = most
-        self._reconnector = Reconnector(run.loop, self._reach, self._room, self._newcomer)
+        self._reconnector = Reconnector(
+            run.loop, PAUSES, self._reach, self._is_lost, self._room, self._newcomer
+        )
         self.membership = Membership(run.nodes, handle, self._reconnector, run.add, run.warn)
         self._unreached = UnreachedNodes(run.loop, lambda text: run.warn(f"{text}; trying again"))
         self._reached: set[RunNode] = set()
 
     def expect(self, node: RunNode) -> None:
         """Reach a node that is lost since the start."""
-        self._reconnector.expect(node)
+        self._reconnector.expect(node.connection)
 
     def drop(self, node: RunNode) -> None:
         """Do not reach a node any more."""
-        self._reconnector.drop(node)
+        self._reconnector.drop(node.connection)
 
     def close(self) -> None:
         """Reach no node any more."""
@@ -72,7 +78,7 @@ class NodeAdmission:
             if node.lost == NEW:
                 node.lost = cause or NO_MESSAGE
                 self._unreached.add(node.name, node.lost)
-            self._reconnector.failed(node)
+            self._reconnector.failed(node.connection)
 
     def on_hello(self, node: RunNode, hello: Hello) -> None:
         """Accept a node that has come, or come back, if it fits those that are there."""
@@ -85,7 +91,7 @@ class NodeAdmission:
         if problems or not running or not self._handle(NodeConnected(node.number)):
             node.hello = None
             node.connection.close(node.lost)
-            self._reconnector.failed(node)
+            self._reconnector.failed(node.connection)
             return
         word = "here" if node.lost == NEW else "back"
         self._run.warn(f"{node.name} is {word}")
@@ -108,17 +114,22 @@ class NodeAdmission:
         node.node = Node(node.node.rank, host, 0, host.slots)
         node.lost = ""
         self._run.fleet.expect_beats(node.connection)
-        self._reconnector.back(node)
+        self._reconnector.back(node.connection)
         node.send(messages.pack(frames.START, self._run.start_message(node.node, "", 0)))
         self.membership.retire()
 
     def _room(self) -> int:
         return self._most + SPARES - self._rounds.alive
 
-    def _newcomer(self) -> RunNode | None:
-        return self.membership.next()
+    def _newcomer(self) -> NodeConnection | None:
+        node = self.membership.next()
+        return node.connection if node is not None else None
 
-    def _reach(self, node: RunNode) -> None:
+    def _is_lost(self, connection: NodeConnection) -> bool:
+        return bool(self._run.node_of(connection).lost)
+
+    def _reach(self, connection: NodeConnection) -> None:
+        node = self._run.node_of(connection)
         node.forget()
         self._reached.add(node)
-        self._run.fleet.reach(node.connection)
+        self._run.fleet.reach(connection)

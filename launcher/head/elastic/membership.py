@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...specs.host import Host
+    from ..fleet.reconnector import Reconnector
     from ..run.run_node import RunNode
-    from .reconnector import Reconnector
     from .round_events import RoundEvent
 
 NEW = "not reached yet"
@@ -56,7 +56,7 @@ class Membership:
         self._fresh = {name: host for name, host in self._listed.items() if name not in known}
         self._unlisted = {node for node in self._nodes if node.name not in self._listed}
         for node in self._unlisted:
-            self._reconnector.drop(node)
+            self._reconnector.drop(node.connection)
         for name in known.keys() & self._listed.keys():
             self._update(known[name], self._listed[name], before.get(name))
         self.retire()
@@ -73,7 +73,7 @@ class Membership:
     def lost(self, node: RunNode) -> None:
         """Reach a lost node again, if its host is on the list."""
         if self._listed is None or node.name in self._listed:
-            self._reconnector.expect(node)
+            self._reconnector.expect(node.connection)
 
     def gone(self, node: RunNode) -> None:
         """Handle the end of a node that was released; its host may be on the list again by now."""
@@ -105,6 +105,6 @@ class Membership:
             node.connection.origin = node.connection.origin._replace(host=host)
             node.node = node.node._replace(host=host)
             node.lost = NEW
-            self._reconnector.begin(node)
+            self._reconnector.begin(node.connection)
         elif node.lost:
-            self._reconnector.expect(node)
+            self._reconnector.expect(node.connection)

@@ -104,7 +104,11 @@ class Rounds:
         self._ending = self._closed = self.over = False
         self.generation = 0
         self.members: set[int] = set()
-        self._handlers: dict[type, Callable[..., bool | None]] = {
+        self._handlers = self._table()
+
+    def _table(self) -> dict[type, Callable[..., bool | None]]:
+        """Return what handles each kind of event, given its fields."""
+        return {
             events.JobStarted: self._on_start,
             events.NodeConnected: self._on_connected,
             events.NodeReady: self._on_ready,

@@ -9,8 +9,7 @@ import pytest
 
 from dsrun.launcher.backends.events import SessionEnded
 from dsrun.launcher.common.errors import DsrunError
-from dsrun.launcher.head.elastic.admission import SPARES
-from dsrun.launcher.head.elastic.reconnector import FIRST
+from dsrun.launcher.head.elastic.admission import PAUSES, SPARES
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.host import Host
@@ -51,7 +50,7 @@ def test_a_node_that_comes_back_as_another_is_not_taken_in(fleet_of: FleetOf) ->
     (said,) = job.fleet.said("warning")
     assert said.startswith("cannot use n1: the hosts have different accelerators")
     assert not job.fleet.node("n1").open
-    job.fleet.go(2 * FIRST + 1)
+    job.fleet.go(2 * PAUSES.first + 1)
     assert job.fleet.backend.started[2:] == [[1]]
     job.fleet.node("n1").hello(accelerator="rocm")
     job.fleet.step()
@@ -80,7 +79,7 @@ def test_a_node_that_comes_back_is_compared_with_those_that_are_there(
             job.fleet.node("n1").leaves()
             job.fleet.step()
             job.fleet.said()
-        job.fleet.go(2 * FIRST + 1)
+        job.fleet.go(2 * PAUSES.first + 1)
 
 
 def test_what_would_ruin_the_job_keeps_a_node_out(fleet_of: FleetOf) -> None:
@@ -94,7 +93,7 @@ def test_what_would_ruin_the_job_keeps_a_node_out(fleet_of: FleetOf) -> None:
     (said,) = job.fleet.said("warning")
     assert said.startswith("cannot use n1: ")
     assert job.fleet.kinds("n0") == []
-    job.fleet.go(2 * FIRST + 1)
+    job.fleet.go(2 * PAUSES.first + 1)
     job.fleet.node("n1").hello(facts=facts(wall=time.time()))
     job.fleet.step()
     assert job.fleet.said("warning") == ["n1 is back"]
@@ -112,7 +111,7 @@ def test_who_comes_back_while_the_job_is_stopped_is_let_go(fleet_of: FleetOf) ->
 def test_an_attempt_that_fails_is_followed_by_another(fleet_of: FleetOf) -> None:
     job = lost(fleet_of)
     job.fleet.emit(SessionEnded(1, "no route"))
-    job.fleet.go(2 * FIRST - 0.5)
+    job.fleet.go(2 * PAUSES.first - 0.5)
     assert len(job.fleet.backend.started) == 2
     job.fleet.go(1)
     assert len(job.fleet.backend.started) == 3

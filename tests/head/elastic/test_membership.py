@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.control.messages import Done
+from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.membership import CHANGED, NEW, Membership
-from dsrun.launcher.head.elastic.reconnector import LONGEST
 from dsrun.launcher.head.elastic.round_events import NodeRemoved
 from dsrun.launcher.specs.host import Host
 
@@ -17,8 +17,8 @@ from ...support.run_nodes import plan_of, sent_nodes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dsrun.launcher.head.elastic.reconnector import Reconnector
     from dsrun.launcher.head.elastic.round_events import RoundEvent
+    from dsrun.launcher.head.fleet.reconnector import Reconnector
     from dsrun.launcher.head.run.run_node import RunNode
 
 
@@ -41,7 +41,7 @@ def test_who_is_off_the_list_is_not_tried_any_more() -> None:
     job.go(100)
     assert job.names() == ["x0"]
     job.take(["n1", "x0"])
-    job.go(LONGEST)
+    job.go(PAUSES.longest)
     assert len(job.names()) > 1
 
 

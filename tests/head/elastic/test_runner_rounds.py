@@ -11,7 +11,7 @@ from dsrun.launcher.backends.events import EngineEnded, SessionEnded
 from dsrun.launcher.common.errors import TOO_FEW as TOO_FEW_CODE
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames
-from dsrun.launcher.head.elastic.reconnector import FIRST
+from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.rounds import SETTLE
 from dsrun.launcher.head.elastic.runner_rounds import ENDED_EARLY, ISOLATED, TOO_FEW
 from dsrun.launcher.head.run.phase import Phase
@@ -68,7 +68,7 @@ def test_a_node_that_cannot_be_reached_at_the_start_is_looked_for(fleet_of: Flee
     assert fleet.said("warning") == ["n1: no route; starting without it"]
     job.join("n0")
     assert fleet.kinds("n0") == ["JOB", "START", "ROUND"]
-    fleet.go(FIRST - 0.5)
+    fleet.go(PAUSES.first - 0.5)
     assert fleet.backend.started == [[0, 1]]
     fleet.go(1.0)
     assert fleet.backend.started == [[0, 1], [1]]
@@ -405,7 +405,7 @@ def test_an_agent_that_ends_costs_its_node(fleet_of: FleetOf) -> None:
     left(job, "n1", "its store does not answer")
     (said,) = job.fleet.said("warning")
     assert said == "lost n1: its store does not answer; going on without it"
-    job.fleet.go(FIRST + 1)
+    job.fleet.go(PAUSES.first + 1)
     assert job.fleet.backend.started[1:] == [[1]]
 
 

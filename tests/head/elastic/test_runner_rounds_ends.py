@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dsrun.launcher.control import frames, messages, round_messages
-from dsrun.launcher.head.elastic.reconnector import FIRST
+from dsrun.launcher.head.elastic.admission import PAUSES
 from dsrun.launcher.head.elastic.round_actions import DropNode
 from dsrun.launcher.head.run.phase import Phase
 
@@ -153,7 +153,7 @@ def test_a_node_that_reaches_no_address_is_left_out(fleet_of: FleetOf) -> None:
     assert f"lost n3: {why}; going on without it" in job.fleet.said("warning")
     assert job.round("n2")["nodes"] == 2
     assert not job.fleet.node("n3").open
-    job.fleet.go(FIRST + 1)
+    job.fleet.go(PAUSES.first + 1)
     assert job.fleet.backend.started[1:] == [[0], [3]], "it may have been a cable"
 
 

@@ -1,23 +1,19 @@
-"""Reaches nodes for an elastic job: lost ones again, and those of hosts that were added.
+"""Reaches nodes: lost ones again, and those of hosts that were added to an elastic job.
 
-That happens in the background and costs the job little, however many hosts are listed: few attempts
+That happens in the background and costs a job little, however many hosts are listed: few attempts
 at a time, with a pause between their starts, and a limited rate over all hosts.
 """
 
 from __future__ import annotations
+
+from ...common.values import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...common.loop import Loop, Timer
-    from ..run.run_node import RunNode
-
-FIRST = 5.0
-"""Seconds from the loss of a node to the first attempt; each failure doubles it."""
-
-LONGEST = 30.0
-"""Longest delay between two attempts, in seconds, unless `RETRIES` requires a longer one."""
+    from .node_connection import NodeConnection
 
 RETRIES = 5.0
 """Attempts per second, in the long run, on hosts that have never been in the job."""
@@ -32,52 +28,70 @@ PATIENCE = 120.0
 """Seconds after which an attempt no longer counts towards `AT_ONCE`."""
 
 
+class Pauses(NamedTuple):
+    """How long to wait, in seconds.
+
+    Attributes:
+        first: from the loss of a node to the first attempt; each failure doubles it.
+        longest: between two attempts, unless `RETRIES` requires a longer one.
+    """
+
+    first: float
+    longest: float
+
+
 class Reconnector:
     """Reaches nodes, with one attempt at a time for each."""
 
     def __init__(
         self,
         loop: Loop,
-        reach: Callable[[RunNode], None],
-        room: Callable[[], int],
-        fresh: Callable[[], RunNode | None],
+        pauses: Pauses,
+        reach: Callable[[NodeConnection], None],
+        is_lost: Callable[[NodeConnection], bool],
+        room: Callable[[], int] = lambda: 0,
+        fresh: Callable[[], NodeConnection | None] = lambda: None,
     ) -> None:
         """Start with nothing to reach.
 
         Args:
             loop: runs the timers.
+            pauses: how long to wait between two attempts on a node.
+            is_lost: returns whether a node is still to be reached, when its pause is over.
             reach: starts one attempt; its outcome is reported to `failed` or `back`.
-            room: returns how many more nodes the job can use.
+            room: returns how many more nodes than the lost ones can be used.
             fresh: returns a node for the next host that was added and not tried yet.
         """
         self._loop = loop
+        self._limits = pauses
         self._reach = reach
+        self._is_lost = is_lost
         self._room = room
         self._fresh = fresh
-        self._pauses: dict[RunNode, float] = {}
-        self._since: dict[RunNode, float] = {}
-        self._strangers: set[RunNode] = set()
-        self._dropped: set[RunNode] = set()
-        self._pausing: dict[RunNode, Timer] = {}
-        self._due: dict[RunNode, None] = {}
-        self._due_strangers: dict[RunNode, None] = {}
-        self._trying: set[RunNode] = set()
-        self._places: dict[RunNode, Timer] = {}
+        self._pauses: dict[NodeConnection, float] = {}
+        self._since: dict[NodeConnection, float] = {}
+        self._strangers: set[NodeConnection] = set()
+        self._dropped: set[NodeConnection] = set()
+        self._pausing: dict[NodeConnection, Timer] = {}
+        self._due: dict[NodeConnection, None] = {}
+        self._due_strangers: dict[NodeConnection, None] = {}
+        self._trying: set[NodeConnection] = set()
+        self._places: dict[NodeConnection, Timer] = {}
         self._next: Timer | None = None
         self._closed = False
 
-    def begin(self, node: RunNode) -> None:
+    def begin(self, node: NodeConnection) -> None:
         """Reach a node as soon as possible."""
         self._dropped.discard(node)
         self._is_due(node)
 
-    def drop(self, node: RunNode) -> None:
+    def drop(self, node: NodeConnection) -> None:
         """Stop reaching a node."""
         self._dropped.add(node)
         self._due_of(node).pop(node, None)
         self._stop_pause(node)
 
-    def expect(self, node: RunNode) -> None:
+    def expect(self, node: NodeConnection) -> None:
         """Reach a lost node after a delay, unless that is under way already.
 
         The delay grows each time. It is reset when the node has stayed connected for twice as long
@@ -90,7 +104,7 @@ class Reconnector:
             self._pausing[node] = self._loop.call_later(pause, lambda: self._is_due(node))
         self.look()
 
-    def failed(self, node: RunNode) -> None:
+    def failed(self, node: NodeConnection) -> None:
         """Handle an attempt that has failed."""
         if node not in self._trying:
             return
@@ -98,7 +112,7 @@ class Reconnector:
         if node not in self._dropped:
             self.expect(node)
 
-    def back(self, node: RunNode) -> None:
+    def back(self, node: NodeConnection) -> None:
         """Handle a node that has been reached."""
         self._strangers.discard(node)
         self._since[node] = self._loop.clock()
@@ -121,7 +135,7 @@ class Reconnector:
         self._next = None
         self.look()
 
-    def _choose(self) -> RunNode | None:
+    def _choose(self) -> NodeConnection | None:
         """Return the next node: those lost from the job, then those never tried, then the rest."""
         if self._due:
             return _first_of(self._due)
@@ -129,49 +143,50 @@ class Reconnector:
             return None
         return self._stranger() or _first_of(self._due_strangers)
 
-    def _stranger(self) -> RunNode | None:
+    def _stranger(self) -> NodeConnection | None:
         node = self._fresh()
         if node is not None:
             self._strangers.add(node)
         return node
 
-    def _try(self, node: RunNode) -> None:
+    def _try(self, node: NodeConnection) -> None:
         self._trying.add(node)
         self._places[node] = self._loop.call_later(PATIENCE, lambda: self._give_place(node))
         self._reach(node)
 
-    def _leave(self, node: RunNode) -> None:
+    def _leave(self, node: NodeConnection) -> None:
         self._trying.discard(node)
         self._give_place(node)
 
-    def _give_place(self, node: RunNode) -> None:
+    def _give_place(self, node: NodeConnection) -> None:
         if node in self._places:
             self._places.pop(node).cancel()
             self.look()
 
-    def _is_due(self, node: RunNode) -> None:
+    def _is_due(self, node: NodeConnection) -> None:
         self._stop_pause(node)
-        if node.lost and node not in self._trying:
+        if self._is_lost(node) and node not in self._trying:
             self._due_of(node)[node] = None
         self.look()
 
-    def _due_of(self, node: RunNode) -> dict[RunNode, None]:
+    def _due_of(self, node: NodeConnection) -> dict[NodeConnection, None]:
         return self._due_strangers if node in self._strangers else self._due
 
-    def _stop_pause(self, node: RunNode) -> None:
+    def _stop_pause(self, node: NodeConnection) -> None:
         if node in self._pausing:
             self._pausing.pop(node).cancel()
 
-    def _pause(self, node: RunNode) -> float:
+    def _pause(self, node: NodeConnection) -> float:
         """Return the delay before the next attempt on a node, and increase the one after it."""
-        pause = self._pauses.get(node, FIRST)
+        first, longest = self._limits
+        pause = self._pauses.get(node, first)
         if self._loop.clock() - self._since.pop(node, float("inf")) > 2 * pause:
-            pause = FIRST
-        self._pauses[node] = min(LONGEST, 2 * pause)
+            pause = first
+        self._pauses[node] = min(longest, 2 * pause)
         return max(pause, len(self._strangers) / RETRIES if node in self._strangers else 0.0)
 
 
-def _first_of(nodes: dict[RunNode, None]) -> RunNode | None:
+def _first_of(nodes: dict[NodeConnection, None]) -> NodeConnection | None:
     """Remove and return the first node, if there is one."""
     first = next(iter(nodes), None)
     if first is not None:

@@ -3,21 +3,12 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import pytest
 
-from dsrun.launcher.head.elastic.reconnector import (
-    AT_ONCE,
-    FIRST,
-    LONGEST,
-    PACE,
-    PATIENCE,
-    RETRIES,
-)
+from dsrun.launcher.head.elastic.admission import PAUSES
+from dsrun.launcher.head.fleet.reconnector import AT_ONCE, PACE, PATIENCE, RETRIES
 
-if TYPE_CHECKING:
-    pass
 from ...support.reconnection import Job, hosts
 
 # -- how many at a time -------------------------------------------------------------------------
@@ -49,7 +40,7 @@ def test_those_that_were_in_come_first_and_need_no_room() -> None:
     job = Job(2, "n1", "n2", "n3")
     job.take(["n1", "n2", "n3", *hosts(10)])
     job.lose("n2")
-    job.go(FIRST + 1)
+    job.go(PAUSES.first + 1)
     assert job.names() == ["n2"]
 
 
@@ -79,7 +70,9 @@ def test_few_are_tried_again_later_and_later() -> None:
     job.go(130)
     times = [at for at, _ in job.begun]
     pauses = [after - before for before, after in pairwise(times)]
-    assert pauses == pytest.approx([FIRST, 10, 20, LONGEST, LONGEST, LONGEST], abs=2 * PACE)
+    assert pauses == pytest.approx(
+        [PAUSES.first, 10, 20, PAUSES.longest, PAUSES.longest, PAUSES.longest], abs=2 * PACE
+    )
 
 
 def test_many_dead_hosts_are_tried_a_few_times_a_second() -> None:
@@ -100,6 +93,6 @@ def test_a_lost_node_does_not_wait_for_strangers() -> None:
     job.take(["n1", "n2", *hosts(1000)])
     job.lose("n2")
     began = job.clock.now
-    job.go(FIRST + 1)
+    job.go(PAUSES.first + 1)
     (at,) = [at for at, name in job.begun if name == "n2"]
-    assert at - began == pytest.approx(FIRST, abs=2 * PACE)
+    assert at - began == pytest.approx(PAUSES.first, abs=2 * PACE)
