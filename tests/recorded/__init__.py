@@ -25,10 +25,11 @@ class Record:
 
     Args:
         name: of the file, without its suffix.
-        base: the name of the value that others are compared with; a test records it first.
+        base: the name of the value that others are compared with, which a test records first; ""
+            if each is recorded whole.
     """
 
-    def __init__(self, name: str, base: str) -> None:
+    def __init__(self, name: str, base: str = "") -> None:
         self._path = Path(__file__).with_name(f"{name}.json")
         self._base = base
         self._values = json.loads(self._path.read_text()) if self._path.exists() else {}
@@ -40,7 +41,7 @@ class Record:
             AssertionError: it differs, or nothing was recorded under this name.
         """
         value = json.loads(json.dumps(value))  # as the file has it: lists, not tuples
-        if name != self._base:
+        if self._base and name != self._base:
             value = changes(value, self._values[self._base])
         if RECORDING:
             self._values[name] = value
