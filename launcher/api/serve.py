@@ -158,7 +158,8 @@ def _as_console(relay: Relay) -> Any:
 
 
 def _answer(report: Report) -> Message:
-    from ..head.report.report import as_json, words
+    from ..head.report.document import as_json
+    from ..head.report.words import words
 
     return {"report": as_json(report), "text": words(report)}
 

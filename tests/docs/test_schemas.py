@@ -10,7 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from dsrun.launcher.control.messages import WorkerBinding
-from dsrun.launcher.head.report.report import crash_json
+from dsrun.launcher.head.report.document import crash_json
 from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings

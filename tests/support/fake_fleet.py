@@ -12,7 +12,7 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control import frames, messages
 from dsrun.launcher.head.fleet.fleet import Fleet
-from dsrun.launcher.head.report.report import as_json
+from dsrun.launcher.head.report.document import as_json
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.run.restart_policy import NoRestarts
 from dsrun.launcher.head.run.run import Run

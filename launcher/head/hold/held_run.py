@@ -12,7 +12,8 @@ from ..local.relay import Relay
 from ..local.run_control import send, stop
 from ..output.console import Console
 from ..report import file
-from ..report.report import as_json, words
+from ..report.document import as_json
+from ..report.words import words
 from ..run.job_socket import JobSocket
 from ..run.lifecycle import open_console, program_of
 from .aside import aside

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...common.exit_codes import as_shell
-from ..report.report import as_json
+from ..report.document import as_json
 from ..run.events import (
     Alarm,
     AlarmOver,

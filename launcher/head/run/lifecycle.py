@@ -11,7 +11,8 @@ from ...common.loop import Loop
 from ..fleet.fleet import Fleet
 from ..output.console import Console
 from ..report import file
-from ..report.report import as_json, crash_json, words
+from ..report.document import as_json, crash_json
+from ..report.words import words
 from ..watch.attach import attach
 from .launch import launch
 from .opening import opening

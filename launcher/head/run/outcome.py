@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...control import messages
-from ..report.report import words
+from ..report.words import words
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from dsrun.launcher.head.report.report import words
+from dsrun.launcher.head.report.words import words
 from dsrun.launcher.head.run.events import Alarm
 from dsrun.launcher.head.run.phase import Phase
 from dsrun.launcher.head.watch.attach import attach
