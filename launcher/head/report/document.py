@@ -58,13 +58,9 @@ def crash_json(job_id: str, error: Exception) -> dict[str, object]:
 
 
 def _verdict_json(report: Report) -> dict[str, str] | None:
-    if not report.exit_code:
+    if report.explanation is None:
         return None
-    from ..deaths.verdict import of_report
-
-    verdict = of_report(report)
-    if verdict is None:
-        return None
+    verdict = report.explanation.verdict
     return {
         "class": verdict.kind.value,
         "retry": verdict.retry.value,

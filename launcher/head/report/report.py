@@ -7,6 +7,7 @@ the clock's offset first, so that the order is that of the events, not of their 
 from __future__ import annotations
 
 import signal
+from functools import cached_property
 
 from ...common.errors import LOST, OUTPUT
 from ...common.exit_codes import as_shell
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from ...control.facts import Facts
     from ...control.messages import NodeBindings
     from ...specs.program import Program
+    from ..deaths.verdict import Explanation
     from .hangs import Hang
     from .slow import Slow
 
@@ -77,8 +79,8 @@ class Loss(NamedTuple):
     sign: str = ""
 
 
-class Report(NamedTuple):
-    """How a job ended.
+class ReportFields(NamedTuple):
+    """What has happened in a job.
 
     Attributes:
         began, ended: seconds on the runner's monotonic clock.
@@ -122,18 +124,45 @@ class Report(NamedTuple):
     unwritten: bool = False
     stop_reason: str = ""
 
-    @property
+
+class Report(ReportFields):
+    """How a job has ended: what has happened, and what follows from it, each worked out once."""
+
+    @cached_property
     def first(self) -> Failure | None:
         """The failure that came first in time."""
         return min(self.failures, key=lambda failure: failure.at, default=None)
 
-    @property
+    @cached_property
     def cause(self) -> Failure | Loss | None:
         """The first failure or loss; None if there was none."""
         events: Sequence[Failure | Loss] = [*self.failures, *self.losses]
         return min(events, key=lambda event: event.at, default=None)
 
+    @cached_property
+    def explanation(self) -> Explanation | None:
+        """Why it has failed, as a verdict; None if it has ended well."""
+        from ..deaths.verdict import explanation
+
+        return explanation(self)
+
     @property
+    def is_useless(self) -> bool:
+        """Whether it has failed, and would fail again."""
+        from ...specs.verdict import Retry
+
+        return self.explanation is not None and self.explanation.verdict.retry is Retry.NO
+
+    def never_again(self, code: int) -> Report:
+        """Return the same with this exit code, which says that a retry makes no sense."""
+        return self._replace(no_requeue_code=code)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether there is nothing to say of it to its user."""
+        return not (self.exit_code or self.stop_signal or self.unseen)
+
+    @cached_property
     def exit_code(self) -> int:
         """The exit code of dsrun."""
         if self.no_requeue_code:

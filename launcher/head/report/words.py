@@ -108,9 +108,7 @@ def _details(report: Report, still_shown: Callable[[list[str]], bool]) -> list[s
     lines += [
         f"  its core dump: {failure.host}:{plain(at)}" for kind, _, at in cores if kind == "core"
     ]
-    from ..deaths.verdict import explanation
-
-    found = explanation(report)
+    found = report.explanation
     return [*lines, *(f"  {text}" for text in (found.lines if found else ()))]
 
 
