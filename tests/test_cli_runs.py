@@ -33,7 +33,7 @@ TRACEBACK = "Traceback (most recent call last)"
 for name in (
     "planning.this_node",
     "head.run.start",
-    "head.run.lifecycle",
+    "head.run.launch",
     "resources.allocation",
     "resources.select",
 ):

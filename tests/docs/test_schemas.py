@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from dsrun.launcher.backends.base import Command
 from dsrun.launcher.control.messages import WorkerBinding
-from dsrun.launcher.head.report.report import crash_json
+from dsrun.launcher.head.report.document import crash_json
 from dsrun.launcher.planning.dry_run import POLICIES
 from dsrun.launcher.specs.backend import BackendSettings
 from dsrun.launcher.specs.batch_plan import BatchPlan, BatchSettings

@@ -376,8 +376,9 @@ class Fleet:
         self._heartbeats.end()
         self._send_all(messages.pack(frames.END, end))
         if self._waits():
-            self.loop.call_later(HANG_UP, self.loop.stop)
+            late = self.loop.call_later(HANG_UP, self.loop.stop)
             self.loop.run()
+            late.cancel()
 
     def _waits(self) -> bool:
         return any(node.connected and node.answered for node in self.connections)

@@ -108,13 +108,19 @@ class JobRecord:
         others = [one for one in self._losses if one != cut]
         self._losses = [*others, Loss(cut.at, cut.host, cause, code)]
 
-    def explain_by_engine(self, engine: EngineEnded | None, at: float) -> None:
-        """Record the end of an engine, known once it is closed, if it is the cause."""
+    def explain_by_engine(self, engine: EngineEnded | None, at: float) -> bool:
+        """Record the end of an engine, known once it is closed, if it is the cause.
+
+        Returns:
+            whether it is.
+        """
         if engine is None:
-            return
+            return False
         by_engine = engine.killed and self.discard_node_signal()
         if by_engine or self.cut_off:
             self.engine_ended(engine.cause, engine.code, at)
+            return True
+        return False
 
     def gave_up(
         self,

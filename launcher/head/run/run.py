@@ -8,7 +8,6 @@ from ...control import frames, messages
 from ...specs.plan import Node
 from ..output.filter import OutputFilter
 from .fleet_events import FleetEvents
-from .outcome import report
 from .output import RunOutput
 from .phase import Phase
 from .record import JobRecord
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from ..fleet.fleet import Fleet
     from ..fleet.node_connection import NodeConnection
     from ..output.console import Console
-    from ..report.report import Report
     from ..shards.requests import ShardRequests
     from .events import Observer, Observers
     from .quick_check import QuickCheck
@@ -70,7 +68,6 @@ class Run:
         on_ready: called once all nodes are ready, with the settled plan and the address and port of
             the master; starts the program by default.
         on_over: called when it is over; stops the loop by default.
-        before_exit: called once the report is printed, before this process may end.
     """
 
     def __init__(
@@ -109,7 +106,6 @@ class Run:
         self.before_job: Callable[[RunNode], None] = self.send_job
         self.on_ready: Callable[[Plan, str, int], None] = starting.ready
         self.on_over: Callable[[], None] = self.loop.stop
-        self.before_exit: list[Callable[[], None]] = []
 
     def begin(self) -> None:
         """Send JOB to every connected node; the others get it when they connect."""
@@ -139,17 +135,6 @@ class Run:
         """Make the nodes release ports and log files of a run that was not started."""
         if not self.started:
             self.send(self.nodes, messages.pack(frames.STOP, messages.Stop(signal.SIGTERM, 0.0)))
-
-    def result(self) -> Report:
-        """Return the report.
-
-        Raises:
-            DsrunError: the run could not be started.
-        """
-        if self.error is not None:
-            raise self.error
-        self.record.explain_by_engine(self.fleet.engine_end, self.loop.clock())
-        return report(self)
 
     def log(self, text: str, level: str = "info") -> None:
         """Print a message for the user."""
@@ -364,8 +349,6 @@ class Run:
         self.phase = Phase.OVER
         if self._last_wait is not None:
             self._last_wait.cancel()
-        if self.observers:
-            self.observers.ended()
         self.on_over()
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
+from functools import partial
 
 from ...backends import BACKENDS, LOCAL, load
 from ...backends.base import Part
-from ...common.errors import DsrunError, UsageError
+from ...common.errors import UsageError
 from ...common.values import NamedTuple
 from ...resources import source
 from ...specs.plan import by_task
@@ -57,23 +57,15 @@ def launch(spec: JobSpec, start: Start | None = None) -> int:
     """
     start = start or prepare(spec.plan, spec.settings, spec.only)
     # Imported only now, while this machine's node launcher starts up.
-    from .lifecycle import run
+    from . import launch as own_fleet
 
     spec = spec._replace(plan=start.plan)
-    try:
-        code = run(spec, start, backend_for(spec))
-    except DsrunError as error:
-        _requeue(error.exit_code, spec)
-        raise
-    _requeue(code, spec)
-    return code
+    job = partial(own_fleet.run, spec, start, backend_for(spec))
+    if not spec.supervision.requeue_codes:
+        return job()
+    from .requeue import requeueing
 
-
-def _requeue(code: int, spec: JobSpec) -> None:
-    if code in spec.supervision.requeue_codes:
-        from .requeue import requeue
-
-        requeue(code, os.environ)
+    return requeueing(spec.supervision.requeue_codes, job)
 
 
 def prepare(plan: Plan, settings: BackendSettings, only: int | None = None) -> Start:

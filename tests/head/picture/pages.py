@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.picture.page import page
+from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     Alarm,
     AlarmOver,
@@ -17,6 +18,7 @@ from dsrun.launcher.head.run.events import (
     RoundBegan,
 )
 
+from ...support.reports import report
 from .test_timeline import Played
 
 if TYPE_CHECKING:
@@ -72,7 +74,7 @@ def played(hosts: Sequence[str], per_host: int) -> Played:
                 if rank != 1
             ]
         )
-    made.tell(NodeLost(names[-1], HOSTILE[3], False), JobEnded("j", 3), after=1.0)
+    made.tell(NodeLost(names[-1], HOSTILE[3], False), JobEnded(Ending("j", report())), after=1.0)
     return made
 
 

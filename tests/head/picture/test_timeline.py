@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dsrun.launcher.head.picture import timeline
 from dsrun.launcher.head.picture.timeline import Span, Timeline
+from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     RESULT,
     Alarm,
@@ -19,6 +20,7 @@ from dsrun.launcher.head.run.events import (
 
 from ...support.clock import Clock
 from ...support.cost import LINEAR, growth
+from ...support.reports import report
 
 
 class Played:
@@ -88,7 +90,9 @@ def test_what_was_wrong_lasts_until_it_is_over_or_the_job_is() -> None:
     played = started()
     played.tell(Alarm("hang", "report", "rank 0 sleeps"), after=1.0)
     played.tell(AlarmOver("hang", "it goes on"), after=4.0)
-    played.tell(Alarm("slow", "report", "rank 1 is slow"), JobEnded("j", 0), after=1.0)
+    played.tell(
+        Alarm("slow", "report", "rank 1 is slow"), JobEnded(Ending("j", report())), after=1.0
+    )
     marks = [(one.kind, one.at, one.until) for one in played.timeline.all_marks]
     assert marks == [("hang", 2.0, 6.0), ("slow", 7.0, 7.0)]
     assert {one.ended for one in played.timeline.all_spans} == {7.0}

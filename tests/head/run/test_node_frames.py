@@ -22,8 +22,8 @@ from dsrun.launcher.head.fleet.fleet import Fleet
 from dsrun.launcher.head.fleet.node_connection import NodeConnection
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run.events import RanksActive
-from dsrun.launcher.head.run.launch import launch
-from dsrun.launcher.head.run.run import Run
+from dsrun.launcher.head.run.job import Job
+from dsrun.launcher.head.run.launch import serve
 from dsrun.launcher.head.run.run_node import OVERDRAFT, RunNode
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec, WorkerPolicy
@@ -130,7 +130,11 @@ def run(instead: int, says: bytes, *, leaves: bool = False) -> Report:
     fleet = Fleet(PLAN.nodes, loop, console.log, SPEC.supervision.heartbeat_timeout)
     part = Part(Played(instead, says, leaves=leaves), PLAN.nodes)  # type: ignore[arg-type]
     try:
-        return launch(Run(SPEC, fleet, console), [part])
+        job = Job(SPEC, console, loop, lambda _ending: None)
+        job.assemble(fleet)
+        report = serve(job, [part]).report
+        assert report is not None
+        return report
     finally:
         assert late.call is not None
         console.close()

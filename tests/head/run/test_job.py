@@ -12,7 +12,7 @@ import pytest
 from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames, messages, round_messages
-from dsrun.launcher.head.run import lifecycle
+from dsrun.launcher.head.run import launch
 from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
@@ -55,7 +55,7 @@ class Job:
         spec = JobSpec("j", plan, "/work", output=output, **more)
         try:
             with dispositions():
-                return lifecycle.run(spec, Start(plan, parts), lambda _node: parts[0])
+                return launch.run(spec, Start(plan, parts), lambda _node: parts[0])
         finally:
             self.nodes = fake.nodes
 
@@ -147,7 +147,7 @@ def test_no_report_is_written_where_none_is_asked_for(tmp_path: Path) -> None:
     spec = JobSpec("j", PLAN, "/work")
     parts = [Part(FakeNodes(well), PLAN.nodes)]
     with dispositions():
-        assert lifecycle.run(spec, Start(PLAN, parts), lambda _node: parts[0]) == 0
+        assert launch.run(spec, Start(PLAN, parts), lambda _node: parts[0]) == 0
     assert list(tmp_path.iterdir()) == []
 
 
@@ -279,7 +279,7 @@ def test_there_is_a_place_to_dial_where_a_backend_needs_one(transport: Any) -> N
     fake.transport = transport
     parts = [Part(fake, PLAN.nodes)]
     with dispositions():
-        lifecycle.run(JobSpec("j", PLAN, "/work"), Start(PLAN, parts), lambda _node: parts[0])
+        launch.run(JobSpec("j", PLAN, "/work"), Start(PLAN, parts), lambda _node: parts[0])
     assert (fake.dial is not None) == (transport == "dial")
 
 

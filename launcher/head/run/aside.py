@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
 
 
-def aside(loop: Loop, works: Sequence[Callable[[], None]], then: Callable[[], None]) -> None:
+def aside(loop: Loop, works: Sequence[Callable[[], object]], then: Callable[[], None]) -> None:
     """Call functions one after another in a thread, and `then` from the loop, whatever they raise.
 
     Without any, `then` is called at once.

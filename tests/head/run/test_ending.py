@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.errors import NodeError
-from dsrun.launcher.control.messages import End
 from dsrun.launcher.head.deaths import verdict
-from dsrun.launcher.head.run.outcome import end_message, report
+from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 from dsrun.launcher.specs.verdict import Explanation, FailureClass, Retry, Verdict
 
@@ -25,21 +24,22 @@ def test_a_clean_end_has_no_words_and_a_failure_has_some(
     job = fleet_of("n0")
     run = job.start()
     job.end_well(run)
-    assert end_message(run) == End(0, "")
+    ending = ending_of(run)
+    assert (ending.code, ending.text) == (0, "")
     failing = job.start()
     job.node("n0").exits(1, 7)
     job.node("n0").done()
     job.go(1)
-    assert report(failing).exit_code == 7
-    assert end_message(failing).code == 7
-    assert end_message(failing).report.endswith("\n")
-    assert "rank 1" in end_message(failing).report
+    ending = ending_of(failing)
+    assert (ending.code, ending.data["exit_code"]) == (7, 7)
+    assert "rank 1" in ending.text
 
 
 def test_a_refusal_is_told_as_it_is(fleet_of: Callable[..., FakeFleet]) -> None:
     run = fleet_of("n0").run()
     run.refuse(NodeError("n0: no such folder"))
-    assert end_message(run) == End(69, "dsrun: n0: no such folder\n")
+    ending = ending_of(run)
+    assert (ending.code, ending.text) == (69, "dsrun: n0: no such folder")
 
 
 def test_runs_share_a_loop_and_each_tells_its_own_end(fleet_of: Callable[..., FakeFleet]) -> None:
@@ -56,7 +56,7 @@ def test_runs_share_a_loop_and_each_tells_its_own_end(fleet_of: Callable[..., Fa
     job.ready(again)
     job.end_well(one)
     assert over == ["other", "2 ready", "one"]
-    assert [report(run).exit_code for run in (one, other)] == [0, 0]
+    assert [ending_of(run).code for run in (one, other)] == [0, 0]
 
 
 @pytest.mark.parametrize(("retry", "code"), [(Retry.NO, 99), (Retry.YES, 7), (Retry.UNKNOWN, 7)])
@@ -64,19 +64,20 @@ def test_a_job_that_would_fail_again_has_a_code_of_its_own(
     retry: Retry, code: int, fleet_of: Callable[..., FakeFleet], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = Explanation(Verdict(FailureClass.SCRIPT, retry))
-    monkeypatch.setattr(verdict, "explanation", lambda _: found)
+    monkeypatch.setattr(verdict, "explanation", lambda ended: found if ended.exit_code else None)
     job = fleet_of("n0")
     run = job.start(supervision=SupervisionPolicy(no_requeue_code=99))
     job.node("n0").exits(1, 7)
     job.node("n0").done()
     job.go(1)
-    assert (report(run).exit_code, end_message(run).code) == (code, code)
-    why = "  it would fail again: exit code 99 (--no_requeue_code)\n"
-    assert (why in end_message(run).report) is (code == 99)
+    ending = ending_of(run)
+    assert ending.code == code
+    why = "  it would fail again: exit code 99 (--no_requeue_code)"
+    assert (why in ending.text) is (code == 99)
 
 
 def test_a_job_that_ends_well_would_not_fail_again(fleet_of: Callable[..., FakeFleet]) -> None:
     job = fleet_of("n0")
     run = job.start(supervision=SupervisionPolicy(no_requeue_code=99))
     job.end_well(run)
-    assert report(run).exit_code == 0
+    assert ending_of(run).code == 0

@@ -1,9 +1,8 @@
-"""How a run has ended: its report, and the END of its nodes."""
+"""How a run has ended: its report, and what everybody is told of it."""
 
 from __future__ import annotations
 
-from ...control import messages
-from ..report.report import words
+from ..report.ending import Ending
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,8 +10,12 @@ if TYPE_CHECKING:
     from .run import Run
 
 
-def report(run: Run) -> Report:
-    """Return the report of a run as of now."""
+def ending_of(run: Run) -> Ending:
+    """Return how a run has ended, as far as is known now."""
+    return Ending(run.spec.job_id, run.error or _report(run))
+
+
+def _report(run: Run) -> Report:
     size = run.restarts.world_size(run.plan.world_size or 0)
     clean = run.spec.supervision.graceful_term_ok
     known = run.record.report(run.nodes, size, graceful_term_ok=clean)
@@ -35,12 +38,3 @@ def _explained(known: Report, no_requeue_code: int) -> Report:
     found = explanation(known)
     fails_again = found.verdict.retry is Retry.NO
     return known._replace(explanation=found, no_requeue_code=no_requeue_code * fails_again)
-
-
-def end_message(run: Run) -> messages.End:
-    """Return END: the exit code, and the report for node launchers started with --no_ssh."""
-    if run.error is not None:
-        return messages.End(run.error.exit_code, f"dsrun: {run.error}\n")
-    known = report(run)
-    text = words(known)
-    return messages.End(known.exit_code, f"{text}\n" if text else "")
