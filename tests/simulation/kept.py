@@ -6,6 +6,7 @@ They are kept as values and not as seeds, so that they stay the same when seeds 
 from __future__ import annotations
 
 from .scenario import (
+    Change,
     Deed,
     ElasticSpec,
     Fault,
@@ -112,6 +113,14 @@ KEPT = {
         elastic=ElasticSpec(least=1, restarts=1, cool=20.0, window=5.0),
         grace=30.0,
         lease=60.0,
+    ),
+    "an elastic job ended with 0 whose last node was removed when it lost the others": Scenario(
+        seed=2287,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1)),
+        program=ProgramSpec(steps=9, deeds=(Deed(0, 0, 0, "early", 0),)),
+        faults=(Fault("running", 1.5, "kill launcher", "n2"),),
+        elastic=ElasticSpec(least=1, restarts=1),
+        changes=(Change(1.0, ("n2",)),),
     ),
 }
 

@@ -132,8 +132,8 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "the-end-of-a-lost-node-is-done": (
         Replacement(
             RUN,
-            "if node.lost and self.phase is Phase.RUNNING:",
-            "if node.lost and self.phase is None:",
+            "        elif not node.lost:  # else",
+            "        else:  # else",
         ),
     ),
     "a-busy-runner-loses-healthy-nodes": (
@@ -244,9 +244,9 @@ OLD_FAULTS: dict[str, tuple[Replacement, ...]] = {
     "an-elastic-job-without-nodes-ends-with-0": (
         Replacement(
             RUN,
-            "        if node.lost and self.phase is Phase.RUNNING:\n            return",
-            "        if node.lost and self.phase is Phase.RUNNING:\n"
-            "            self.end_when_over()\n            return",
+            "        if self.phase is not Phase.RUNNING:\n            self.end_when_over()\n",
+            "        if self.phase is not Phase.RUNNING or node.lost:\n"
+            "            self.end_when_over()\n",
         ),
     ),
     "a-closed-pipe-hides-why-a-node-leaves": (

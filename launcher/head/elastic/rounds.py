@@ -121,6 +121,7 @@ class Rounds:
             return self.over
         if was_in:
             self._shrink()
+        self._keep_needed()
         if self.alive < self._limits.least and not self._shortage.wait(len(self._choose())):
             return False
         if was_in:
@@ -148,6 +149,12 @@ class Rounds:
         self.meeting.cancel()
         self._consider()
         self.look()
+
+    def _keep_needed(self) -> None:
+        """Keep nodes that were to be removed, as far as the job cannot do without them any more."""
+        missing = self._limits.least - (self.alive - len(self._retiring))
+        for node in sorted(self._retiring)[: max(missing, 0)]:
+            self._retiring.discard(node)
 
     def is_leaving(self, node: int) -> bool:
         """Return whether a node has been released, and has not ended yet."""
@@ -189,11 +196,12 @@ class Rounds:
         self._ending = True
         self._forget(node)
         self._finish(node)
-        waits = not self.over and bool(self._nodes.ready & self.members)
-        if waits and self.alive < self._limits.least:
+        waits = bool(self._nodes.ready & self.members)
+        if self.over or (not waits and self.alive):
+            return True
+        if self.alive < self._limits.least:
             return False
-        if waits:
-            self.look()
+        self.look()
         return True
 
     def _finish(self, node: int) -> None:

@@ -120,7 +120,8 @@ class NoRestarts:
         """Nothing to do: the loss of the node has ended the run."""
 
     def on_done(self, node: RunNode) -> None:
-        """Nothing to do: the run is over when all nodes are."""
+        """End the run when all nodes are done."""
+        self._run.end_when_over()
 
     def outlives_engine(self) -> bool:
         """Return False: without its engine a run ends."""

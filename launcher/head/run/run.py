@@ -258,10 +258,9 @@ class Run:
 
     def on_done(self, node: RunNode) -> None:
         """Handle a node on which nothing is left."""
-        if node.lost and self.phase is Phase.RUNNING:
-            return  # it has not finished its work, and the run goes on without it
-        self.end_when_over()
-        if self.phase is Phase.RUNNING:
+        if self.phase is not Phase.RUNNING:
+            self.end_when_over()
+        elif not node.lost:  # else it has not finished its work, and the run goes on without it
             self.restarts.on_done(node)
 
     # -- stopping ---------------------------------------------------------------------------
