@@ -122,12 +122,29 @@ KEPT = {
         elastic=ElasticSpec(least=1, restarts=1),
         changes=(Change(1.0, ("n2",)),),
     ),
+    "workers of a node whose line was reset lived beside those of the next round": Scenario(
+        seed=323,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1)),
+        program=ProgramSpec(steps=9, pause=1.0, term="ignore"),
+        faults=(Fault("running", 1.0, "reset", "n1"),),
+        elastic=ElasticSpec(least=1, restarts=1, most=1),
+        grace=30.0,
+        lease=60.0,
+    ),
+    "workers of a node that was cut off as it was removed lived beside the next round's": Scenario(
+        seed=3594,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1)),
+        program=ProgramSpec(steps=9, pause=1.0, term="slow"),
+        faults=(Fault("running", 0.0, "half open", "n1"),),
+        elastic=ElasticSpec(least=1, restarts=1),
+        grace=30.0,
+        lease=4.0,
+        changes=(Change(0.4, ("n2",)),),
+    ),
 }
 
 UNSOLVED = {
     193: "nothing_left: guard and node launcher killed at once leave a child, and no line says so",
-    323: "one_round_at_a_time: a node whose connection was lost runs on beside the next round",
-    475: "one_round_at_a_time: as 323",
     728: "nothing_left: as 193",
 }
 """Seeds below 1,000 whose worlds break a rule, and which: not judged or not mended yet."""

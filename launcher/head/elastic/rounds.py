@@ -67,11 +67,11 @@ class Rounds:
         self._failures = Failures(limits, loop.clock, table.name, self._say)
         self.gain = GainDelay(loop, limits.gain_delay, self._consider, self._say)
         self.meeting = Meeting(loop, limits.patience, table, self._do, self._give_up)
-        self._held = 0.0
         self._nodes = NodeStates(nodes)
         self._retiring: set[int] = set()
         self._leaving: set[int] = set()
         self._giving_up: set[int] = set()
+        self._awaited: dict[int, float] = {}
         self._present = PresentRound()
         self._shortage = Shortage(loop, limits, self._say, self._end_wait)
         self._ending = self._closed = self.over = False
@@ -251,9 +251,19 @@ class Rounds:
         else:
             decided(False)
 
-    def hold(self, seconds: float) -> None:
-        """Form no round for so long, whatever happens."""
-        self._held = max(self._held, self._loop.clock() + seconds)
+    def await_end(self, node: int, seconds: float) -> None:
+        """Form no round before a node that is about to be lost has ended its workers.
+
+        If nobody says so, that is after so many seconds.
+        """
+        may_work = self._nodes.running | self._leaving & self._present.nodes
+        if node in may_work - self._present.finished:
+            self._awaited[node] = self._loop.clock() + seconds
+
+    def ended(self, node: int) -> None:
+        """Record that the workers of a node have ended, which may be lost."""
+        if self._awaited.pop(node, None) is not None:
+            self.look()
 
     def _shrink(self) -> None:
         """Count nothing for a failure that the loss of a node has caused."""
@@ -344,7 +354,8 @@ class Rounds:
             return
         if self._leaving & self._present.nodes or self._present.undecided or self.meeting.pending:
             return
-        wait = max(self._failures.not_before, self._held) - self._loop.clock()
+        not_before = max([self._failures.not_before, *self._awaited.values()])
+        wait = not_before - self._loop.clock()
         if self._nodes.late and not self.members:
             self._await_late()
         elif wait > 0:
@@ -364,6 +375,7 @@ class Rounds:
 
     def _begin(self, members: Sequence[int], address: str) -> None:
         self._shortage.end()
+        self._awaited.clear()
         self.generation += 1
         self.members = set(members)
         self._nodes.begin(self.members)

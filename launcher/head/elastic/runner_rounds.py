@@ -11,6 +11,7 @@ from ...common.wording import counted
 from ...control import frames, messages, round_messages
 from ..fleet.hosts import some_of
 from ..run.phase import Phase
+from ..run.restart_policy import BEYOND
 from ..run.run_node import assigned
 from .arrivals import Arrivals
 from .master_addresses import MasterAddresses
@@ -51,13 +52,6 @@ TOO_FEW = "too few nodes for too long (--min_wait)"
 SETTLE = 1.0
 """Seconds from a failure that would end the job until it does: the loss of a node, which others'
 workers often notice first, is known by then."""
-
-ISOLATED = 1 / 8
-"""Of the time after which a silent node is lost, what the next round waits for beyond it. A node
-that is cut off stops its workers after 15/16 of that time, with 1/16 for their grace."""
-
-CUT_OFF = 1 / 8
-"""Of that time, for how long a node is silent that may not hear of the end of its connection."""
 
 
 class RunnerRounds:
@@ -208,8 +202,7 @@ class RunnerRounds:
     def _give_up(self, node: RunNode, reason: str, *, for_good: bool) -> None:
         """Close a node's connection: without one it ends its workers itself."""
         silent = self._loop.clock() - (node.connection.heard() or self._loop.clock())
-        if silent > CUT_OFF * self._run.lease and node.number in self._rounds.members:
-            self._rounds.hold((1 + ISOLATED) * self._run.lease - silent)
+        self.await_end(node, BEYOND * self._run.lease - silent)
         node.connection.close(reason)
         self._run.lose(node, reason)
         if for_good:
@@ -258,6 +251,7 @@ class RunnerRounds:
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
         failure = messages.unpack(round_messages.AgentFailure, body)
+        self.await_end(node, BEYOND * self._run.lease)
         self._run.lose(node, failure.reason, over=False)
         if failure.unusable:
             self._arrivals.drop(node)
@@ -277,10 +271,13 @@ class RunnerRounds:
         else:
             self._arrivals.membership.lost(node)
 
-    def on_silence(self, node: RunNode) -> None:
-        """Give workers of a silent node the time to end before others have their ranks."""
-        if node.number in self._rounds.members:
-            self._rounds.hold(self._run.lease * ISOLATED)
+    def await_end(self, node: RunNode, seconds: float) -> None:
+        """Form no other round before the workers of this node have ended.
+
+        Its guard may have said so already.
+        """
+        if not node.swept:
+            self._rounds.await_end(node.number, seconds)
 
     def outlives_engine(self) -> bool:
         """Return whether all that the engine had started is lost or done already."""
@@ -294,6 +291,8 @@ class RunnerRounds:
 
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Handle the end of a session, which may have been an attempt to reach a node again."""
+        if node.swept:
+            self._rounds.ended(node.number)
         self._arrivals.on_node_end(node, cause)
 
     def resize(self, nodes: int) -> str:
@@ -331,7 +330,10 @@ class RunnerRounds:
         )
 
     def on_done(self, node: RunNode) -> None:
-        """Handle a node that has ended by itself, or that was released."""
+        """Handle a node that has ended by itself, or that was released or lost."""
+        self._rounds.ended(node.number)
+        if node.lost:
+            return
         was_leaving = self._rounds.is_leaving(node.number)
         if not self._rounds.done(node.number):
             self._run.record.lost(node.name, ENDED_EARLY, self._loop.clock())

@@ -258,10 +258,10 @@ class Run:
 
     def on_done(self, node: RunNode) -> None:
         """Handle a node on which nothing is left."""
-        if self.phase is not Phase.RUNNING:
-            self.end_when_over()
-        elif not node.lost:  # else it has not finished its work, and the run goes on without it
+        if self.phase is Phase.RUNNING:
             self.restarts.on_done(node)
+        else:
+            self.end_when_over()
 
     # -- stopping ---------------------------------------------------------------------------
 

@@ -129,8 +129,7 @@ def probed(job: Job, name: str, *verdicts: str) -> dict[str, Any]:
 def without_first(fleet_of: FleetOf) -> Job:
     """A job that has lost n0, its first node; the others are ready."""
     job = started(fleet_of("n0", "n1", "n2", "n3"))
-    job.fleet.node("n0").leaves()
-    job.fleet.step()
+    job.lose("n0")
     for name in ("n1", "n2", "n3"):
         job.fleet.news(name)
         job.fleet.node(name).says(messages.pack(frames.JOIN, round_messages.Join(4000, 5000)))
@@ -245,8 +244,7 @@ def test_a_removed_node_stays_if_the_others_are_lost_before_it_has_left(fleet_of
     job = started(fleet_of("n0", "n1"))
     job.finish("n0", generation=1)
     job.rounds.list_hosts(hosts_of("n1"))
-    job.fleet.node("n1").leaves()
-    job.fleet.step()
+    job.lose("n1")
     assert job.fleet.kinds("n0") == ["CHANGE"]
     job.join("n0")
     assert job.round("n0")["nodes"] == 1
