@@ -141,6 +141,14 @@ KEPT = {
         lease=4.0,
         changes=(Change(0.4, ("n2",)),),
     ),
+    "output was not read any more after a round whose log files could not be made": Scenario(
+        seed=6823,
+        hosts=(HostSpec("n1", 1), HostSpec("n2", 1, delay=0.2)),
+        program=ProgramSpec(pause=0.0),
+        faults=(Fault("connected", 1.54, "fill disk", "n1", heals=0.1),),
+        elastic=ElasticSpec(least=1, restarts=1),
+        logs=True,
+    ),
 }
 
 UNSOLVED = {
