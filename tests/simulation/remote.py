@@ -149,6 +149,8 @@ class Remote:
         self._kernel.at(0.01, partial(self._tell_end, rank, host, guard, stderr))
 
     def _tell_end(self, rank: int, host: Host, guard: Process, stderr: object) -> None:
+        if self.sessions[host.name][-1] is not guard:
+            return  # the node is reached by another one now
         network = self._kernel.network
         if network.is_cut(host, self._login):
             self._kernel.at(1.0, partial(self._tell_end, rank, host, guard, stderr))

@@ -83,10 +83,13 @@ class Membership:
         self._reconnector.look()
 
     def retire(self) -> None:
-        """Release nodes whose hosts are no longer on the list, if enough others are left."""
+        """Release nodes whose hosts are no longer on the list, if enough others are left.
+
+        That is asked for again whenever a node has come: until it is released, a node may be kept.
+        """
         for node in sorted(self._unlisted, key=lambda one: -one.number):
-            if not node.over and self._handle(NodeRemoved(node.number)):
-                self._unlisted.discard(node)
+            if not node.over:
+                self._handle(NodeRemoved(node.number))
 
     def _update(self, node: RunNode, host: Host, before: Host | None) -> None:
         """Handle a host of the list that has a node already."""

@@ -104,10 +104,17 @@ class SizeLimited(NamedTuple):
     most: int
 
 
-class RoundDelayed(NamedTuple):
-    """No round may begin for so many seconds: workers of a former one may still run."""
+class NodeVanishing(NamedTuple):
+    """A node is about to be lost; in how many seconds its workers have ended, whatever happens."""
 
+    node: int
     seconds: float
+
+
+class WorkersGone(NamedTuple):
+    """The workers of a node, which may be lost, are known to have ended."""
+
+    node: int
 
 
 class NodesChecked(NamedTuple):
@@ -136,7 +143,8 @@ if TYPE_CHECKING:
         | RestartRequested
         | WorkerPrinted
         | SizeLimited
-        | RoundDelayed
+        | NodeVanishing
+        | WorkersGone
         | NodesChecked
         | JobStopped
         | TimePassed

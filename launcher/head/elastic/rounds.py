@@ -95,10 +95,10 @@ class Rounds:
         self._failures = Failures(limits, timers.clock, directory.name, self._log)
         self._scale_up = ScaleUpDelay(timers, limits.gain_delay, self._consider, self._log)
         self._master = MasterSelection(timers, limits.patience, directory, do, self._give_up)
-        self._delayed = 0.0
         self._nodes = NodeStates(nodes)
         self._retiring: set[int] = set()
         self._giving_up: set[int] = set()
+        self._awaited: dict[int, float] = {}
         self._current = CurrentRound()
         self._min_nodes_wait = MinNodesWait(timers, limits, self._log, self._end_wait)
         self._ending = self._closed = self.over = False
@@ -121,7 +121,8 @@ class Rounds:
             events.RestartRequested: self._on_request,
             events.WorkerPrinted: self._scale_up.end,
             events.SizeLimited: self._on_size,
-            events.RoundDelayed: self._on_delay,
+            events.NodeVanishing: self._on_vanishing,
+            events.WorkersGone: self._on_workers_gone,
             events.NodesChecked: self._try_form,
             events.JobStopped: self._on_stop,
             events.TimePassed: lambda: None,
@@ -211,6 +212,7 @@ class Rounds:
             return self.over
         if was_in:
             self._count_no_failure()
+        self._keep_needed()
         if self.alive < self._limits.least and not self._min_nodes_wait.wait(len(self._choose())):
             return False
         if was_in:
@@ -237,6 +239,12 @@ class Rounds:
         self._master.cancel()
         self._consider()
         self._try_form()
+
+    def _keep_needed(self) -> None:
+        """Keep nodes that were to be removed, as far as the job cannot do without them any more."""
+        missing = self._limits.least - (self.alive - len(self._retiring))
+        for node in sorted(self._retiring)[: max(missing, 0)]:
+            self._retiring.discard(node)
 
     def _on_stop(self) -> None:
         self._closed = True
@@ -273,11 +281,12 @@ class Rounds:
         self._ending = True
         self._forget(node)
         self._finish(node)
-        waits = not self.over and bool(self._nodes.ready & self.members)
-        if waits and self.alive < self._limits.least:
+        waits = bool(self._nodes.ready & self.members)
+        if self.over or (not waits and self.alive):
+            return True
+        if self.alive < self._limits.least:
             return False
-        if waits:
-            self._try_form()
+        self._try_form()
         return True
 
     def _finish(self, node: int) -> None:
@@ -340,8 +349,15 @@ class Rounds:
         self._closed = True
         self._do(EndJob())
 
-    def _on_delay(self, seconds: float) -> None:
-        self._delayed = max(self._delayed, self._now + seconds)
+    def _on_vanishing(self, node: int, seconds: float) -> None:
+        """Form no round before the workers of a node have ended: they have ranks of this one."""
+        may_work = self._nodes.running | self._nodes.leaving & self._current.nodes
+        if node in may_work - self._current.finished:
+            self._awaited[node] = self._now + seconds
+
+    def _on_workers_gone(self, node: int) -> None:
+        if self._awaited.pop(node, None) is not None:
+            self._try_form()
 
     def _count_no_failure(self) -> None:
         """Count nothing for a failure that the loss of a node has caused."""
@@ -436,7 +452,7 @@ class Rounds:
             return
         if nodes.leaving & self._current.nodes or self._current.undecided or self._master.pending:
             return
-        wait = max(self._failures.not_before, self._delayed) - self._now
+        wait = max([self._failures.not_before, *self._awaited.values()]) - self._now
         if nodes.starting and not self.members:
             self._await_late()
         elif wait > 0:
@@ -459,6 +475,7 @@ class Rounds:
 
     def _begin(self, members: Sequence[int], address: str) -> None:
         self._min_nodes_wait.end()
+        self._awaited.clear()
         self.generation += 1
         self.members = set(members)
         self._nodes.move(members, NodeState.RUNNING)

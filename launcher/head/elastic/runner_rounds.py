@@ -11,6 +11,7 @@ from ...common.wording import counted
 from ...control import frames, messages, round_messages
 from ..fleet.hosts import some_of
 from ..run.phase import Phase
+from ..run.restart_policy import BEYOND
 from ..run.run_node import assigned
 from . import round_events as events
 from .action_queue import ActionQueue
@@ -54,13 +55,6 @@ if TYPE_CHECKING:
 ENDED_EARLY = "its workers ended while others restart, and too few nodes are left"
 
 TOO_FEW = "too few nodes for too long (--min_wait)"
-
-ISOLATED = 1 / 8
-"""Of the time after which a silent node is lost, what the next round waits for beyond it. A node
-that is cut off stops its workers after 15/16 of that time, with 1/16 for their grace."""
-
-CUT_OFF = 1 / 8
-"""Of that time, for how long a node is silent that may not hear of the end of its connection."""
 
 
 class RunnerRounds:
@@ -241,8 +235,7 @@ class RunnerRounds:
     def _give_up(self, node: RunNode, reason: str, *, for_good: bool) -> None:
         """Close a node's connection: without one it ends its workers itself."""
         silent = self._loop.clock() - (node.connection.heard() or self._loop.clock())
-        if silent > CUT_OFF * self._run.lease and node.number in self._rounds.members:
-            self._handle(events.RoundDelayed((1 + ISOLATED) * self._run.lease - silent))
+        self.await_end(node, BEYOND * self._run.lease - silent)
         node.connection.close(reason)
         self._run.lose(node, reason)
         if for_good:
@@ -279,6 +272,7 @@ class RunnerRounds:
     def _on_agent_failure(self, node: RunNode, body: bytes) -> None:
         self._run.check_started()
         failure = messages.unpack(round_messages.AgentFailure, body)
+        self.await_end(node, BEYOND * self._run.lease)
         self._run.lose(node, failure.reason, over=False)
         if failure.unusable:
             self._admission.drop(node)
@@ -299,10 +293,13 @@ class RunnerRounds:
         else:
             self._admission.membership.lost(node)
 
-    def on_silence(self, node: RunNode) -> None:
-        """Give workers of a silent node the time to end before others have their ranks."""
-        if node.number in self._rounds.members:
-            self._handle(events.RoundDelayed(self._run.lease * ISOLATED))
+    def await_end(self, node: RunNode, seconds: float) -> None:
+        """Form no other round before the workers of this node have ended.
+
+        Its guard may have said so already.
+        """
+        if not node.swept:
+            self._handle(events.NodeVanishing(node.number, seconds))
 
     def outlives_engine(self) -> bool:
         """Return whether all that the engine had started is lost or done already."""
@@ -316,6 +313,8 @@ class RunnerRounds:
 
     def on_node_end(self, node: RunNode, cause: str) -> None:
         """Handle the end of a session, which may have been an attempt to reach a node again."""
+        if node.swept:
+            self._handle(events.WorkersGone(node.number))
         self._admission.on_node_end(node, cause)
 
     def resize(self, nodes: int) -> str:
@@ -352,7 +351,10 @@ class RunnerRounds:
         self._handle(events.NodeFinished(node.number, finished.generation))
 
     def on_done(self, node: RunNode) -> None:
-        """Handle a node that has ended by itself, or that was released."""
+        """Handle a node that has ended by itself, or that was released or lost."""
+        self._handle(events.WorkersGone(node.number))
+        if node.lost:
+            return
         was_leaving = self._rounds.is_leaving(node.number)
         if not self._handle(events.NodeDone(node.number)):
             self._run.record.lost(node.name, ENDED_EARLY, self._loop.clock())

@@ -206,6 +206,14 @@ class Fleet:
         return self._lanes.free(known) if known and in_use and self._lanes else known
 
     @property
+    def dialled(self) -> bool:
+        """Whether its lines lead to the node launchers themselves, and not through other programs.
+
+        Then a line that the other end closes is one whose node launcher has closed it, or has died.
+        """
+        return self._dial is not None
+
+    @property
     def connections(self) -> list[NodeConnection]:
         """All connections: over lanes, and the first one of each node."""
         lanes = [] if self._lanes is None else self._lanes.connections

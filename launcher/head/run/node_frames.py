@@ -7,6 +7,7 @@ from functools import partial
 
 from ...backends import BACKENDS
 from ...control import frames, messages
+from .restart_policy import BEYOND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class NodeFrames:
         """Stop the run: a node has reported that it cannot go on, and is about to exit."""
         # An ending engine kills guards; the cause is then the engine's, which follows.
         by_engine = BACKENDS[self._run.plan.launcher].by_engine
-        self._run.restarts.on_silence(node)  # its workers have their grace
+        self._run.restarts.await_end(node, self._run.grace + BEYOND * self._run.lease)
         self._run.lose(node, reason, over=False, explained=not by_engine)
 
     def _stop_by(self, number: int) -> None:

@@ -154,7 +154,7 @@ class JobRecord:
     ) -> Report:
         """Return the report as of now."""
         exits = [ended for _, ended in self._exits]
-        clean = bool(exits) and all(ended.code == 0 for ended in exits)
+        well = bool(exits) and all(ended.code == 0 for ended in exits)
         return Report(
             job_id=self.job_id,
             world_size=world_size,
@@ -171,7 +171,7 @@ class JobRecord:
             stopped=sum(ended.signalled for ended in exits),
             stop_signal=self.stop_signal,
             stop_reason=self.stop_reason,
-            stop_is_clean=graceful_term_ok and clean,
+            stop_is_clean=graceful_term_ok and well and not self._losses,
             broken_pipe=self.broken_pipe,
             bound=tuple((node.name, node.bound) for node in nodes if node.bound),
             hangs=tuple(self.hangs),

@@ -242,11 +242,10 @@ class Run:
 
     def on_done(self, node: RunNode) -> None:
         """Handle a node on which nothing is left."""
-        if node.lost and self.phase is Phase.RUNNING:
-            return  # it has not finished its work, and the run goes on without it
-        self.end_when_over()
         if self.phase is Phase.RUNNING:
             self.restarts.on_done(node)
+        else:
+            self.end_when_over()
 
     # -- stopping ---------------------------------------------------------------------------
 

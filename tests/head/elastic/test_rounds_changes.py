@@ -307,6 +307,18 @@ def test_nobody_is_let_go_of_the_last_that_are_needed() -> None:
     assert not job.retire(1)
 
 
+def test_who_was_to_be_let_go_is_kept_if_the_others_do_not_suffice_any_more() -> None:
+    job = running(3)
+    job.finish(2)
+    assert job.retire(0)
+    assert job.retire(1)
+    assert job.leave(2)
+    assert (job.called, job.released) == ([[0]], [1])
+    job.join(0)
+    job.done(1)
+    assert job.formed[1:] == [[0]]
+
+
 def test_a_smaller_job_makes_spares_and_a_larger_one_takes_them_in() -> None:
     job = running(4)
     job.resize(2)

@@ -74,8 +74,7 @@ def test_rounds_of_an_elastic_job(fleet_of: FleetOf) -> None:
     job: Job = started(fleet_of("n0", "n1"))
     seen: list[RunEvent] = []
     job.run.observe(seen.append)
-    job.fleet.node("n1").leaves()
-    job.fleet.step()
+    job.lose("n1")
     job.join("n0")
     assert seen == [
         NodeLost("n1", job.run.nodes[1].lost, True),
