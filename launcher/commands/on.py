@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from functools import partial
 
 from ..common import entry, signals
-from ..common.errors import OUTPUT, DsrunError, LostError, NodeError, refusal_json
+from ..common.errors import OUTPUT, DsrunError, LostError, NodeError
 from ..common.loop import Loop
 from ..control import frames, holds
 from ..control.local_client import checked
@@ -74,7 +75,7 @@ def _planned(command: Command, client: LocalClient) -> JobSpec:
     try:
         return held.held_job(command, held.nodes_of(holds.ask(client, {"do": "describe"})))
     except NodeError as error:
-        _write(command.options.report_file, refusal_json(new_job_id(), error))
+        _write_refusal(command.options.report_file, new_job_id(), error)
         raise
 
 
@@ -91,7 +92,7 @@ def _report(spec: JobSpec, run: ClientRun) -> int:
         answer = run.wait()
         code, report = answer["code"], answer["report"]
     except DsrunError as error:
-        _write(spec.output.report_file, refusal_json(spec.job_id, error))
+        _write_refusal(spec.output.report_file, spec.job_id, error)
         raise
     return int(code) if _write(spec.output.report_file, report) else int(code) or OUTPUT
 
@@ -100,9 +101,26 @@ def _write(path: str | None, report: dict[str, object]) -> bool:
     """Write --report_file if there is one; return whether that was possible."""
     if path is None:
         return True
-    from ..head.report import file
+    from ..head.report import document, file
 
-    return file.write(path, report)
+    # A picture has been drawn by the hold, which knows what has happened.
+    return file.is_page(path) or file.write(path, document.as_text(report))
+
+
+def _write_refusal(path: str | None, job_id: str, error: DsrunError) -> None:
+    """Write --report_file, if there is one, for a job that has not run."""
+    if path is None:
+        return
+    from ..head.report import document, file
+    from ..head.report.ending import Ending
+
+    refused = Ending(job_id, error)
+    if file.is_page(path):
+        from ..head.watch.attach import painter
+
+        file.write(path, painter(time.monotonic)(refused))
+    else:
+        file.write(path, document.as_text(refused.data))
 
 
 class ClientRun:

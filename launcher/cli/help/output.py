@@ -53,7 +53,9 @@ OPTIONS = {
         IGNORED.format("torchrun") + " See --report_file.", default="none"
     ),
     "report_file": Description(
-        "Write a report on the end of the job to FILE, as JSON.", default="none"
+        "Write a report on the end of the job to FILE, as JSON. If its name ends in `.html`, draw a"
+        " picture of the job over time instead.",
+        default="none",
     ),
     "log_level": Description("Lowest level of dsrun's own messages that are printed."),
     "quiet": Description("Of dsrun's own messages, print only errors."),

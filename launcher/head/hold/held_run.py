@@ -13,6 +13,7 @@ from ..local.relay import Relay
 from ..local.run_control import send, stop
 from ..output.console import Console
 from ..report.ending import Ending
+from ..report.file import is_page
 from ..run.job import Job
 
 TYPE_CHECKING = False
@@ -184,12 +185,13 @@ class HeldRun:
     def _writes(self) -> bool:
         """Return whether --report_file is written here: unless the client does it and still can.
 
-        By the name of a stream this process has one of its own, and not that of a client that has
-        gone.
+        A picture is drawn here in any case, where it is known what has happened. By the name of a
+        stream this process has one of its own, and not that of a client that has gone.
         """
-        if self._request.get("relay") is True:
+        path = self.spec.output.report_file
+        if self._request.get("relay") is True or is_page(path):
             return True
-        return not self.caller.open and self.spec.output.report_file not in STREAMS
+        return not self.caller.open and path not in STREAMS
 
     def _leave(self, ending: Ending) -> None:
         """Answer, and let the hold go on without it, if it had its slots or waited for them."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from ...common.errors import INTERNAL, NO_PROGRESS
 from ...common.text import plain
 from . import bindings, hangs
@@ -9,6 +11,8 @@ from .report import Failure, Loss, signal_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from .report import Report
 
 
@@ -44,6 +48,11 @@ def _slow_json(report: Report) -> dict[str, object]:
     from . import slow
 
     return {"slow": slow.as_json(report.slow, report.began)}
+
+
+def as_text(report: Mapping[str, object]) -> str:
+    """Return a report in JSON as text."""
+    return json.dumps(report, indent=2) + "\n"
 
 
 def crash_json(job_id: str, error: Exception) -> dict[str, object]:

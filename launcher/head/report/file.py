@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 from functools import partial
@@ -14,23 +13,25 @@ from ...common.tell import tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
 PATIENCE = 5.0
 """Seconds for the reader of a pipe to read the report."""
 
 
-def write(
-    path: str, report: Mapping[str, object], failed: Callable[[str], object] | None = None
-) -> bool:
+def is_page(path: str | None) -> bool:
+    """Return whether a report in this file is a picture of the job, as HTML, and not JSON."""
+    return path is not None and path.endswith((".html", ".htm"))
+
+
+def write(path: str, text: str, failed: Callable[[str], object] | None = None) -> bool:
     """Write a report; return whether that was possible.
 
     Args:
         path: of the file.
-        report: what is written.
+        text: what is written.
         failed: called with why it cannot be written; None to print that.
     """
-    text = json.dumps(report, indent=2) + "\n"
     try:
         if path in output_file.STREAMS:
             _put(output_file.STREAMS[path], text.encode())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...backends import BACKENDS
 from ..report.ending import Ending
-from ..watch.attach import attach
+from ..watch.attach import attach, painter
 from .ending import ending_of
 from .opening import opening
 from .run import Run
@@ -54,6 +54,7 @@ class Job:
         self.console, self.loop = console, loop
         self._leave, self._writes = leave, writes
         self._hooks: Sequence[Callable[[], None]] = ()
+        self._draw: Callable[[Ending], str] | None = None
         self._socket: JobSocket | None = None
         self._ending: Ending | None = None
         self._closed = False
@@ -87,6 +88,8 @@ class Job:
 
             SyncedStart(run, self.spec.sync)
         self._hooks = attach(run, self.console)
+        if _draws(self.spec):
+            self._draw = painter(self.loop.clock, run)
         self.console.on_broken_pipe = run.signals.on_broken_output
         self.run = run
         return run
@@ -152,7 +155,15 @@ class Job:
                 self.console.log(f"--report_file {path}: {why}", "error")
             self._close(ending.unwritten() if problems else ending)
 
-        self._aside([lambda: file.write(path, ending.data, problems.append)], wrote)
+        self._aside([lambda: file.write(path, self._text(ending), problems.append)], wrote)
+
+    def _text(self, ending: Ending) -> str:
+        """Return what --report_file has: a picture, or JSON."""
+        if _draws(self.spec):
+            return (self._draw or painter(self.loop.clock))(ending)
+        from ..report.document import as_text
+
+        return as_text(ending.data)
 
     def _close(self, ending: Ending) -> None:
         self.console.finish(lambda: self._leave(ending))
@@ -170,8 +181,18 @@ class Job:
         if self.spec.output.report_file is not None:
             from ..report import file
 
-            file.write(self.spec.output.report_file, Ending(self.spec.job_id, error).data)
+            file.write(self.spec.output.report_file, self._text(Ending(self.spec.job_id, error)))
         self.console.close()
+
+
+def _draws(spec: JobSpec) -> bool:
+    """Return whether --report_file is to be a picture of the job."""
+    path = spec.output.report_file
+    if path is None:
+        return False
+    from ..report.file import is_page
+
+    return is_page(path)
 
 
 def _with_policy(spec: JobSpec, fleet: Fleet, console: Console) -> Run:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from ...specs.job import JobSpec
     from ..output.console import Console
+    from ..report.ending import Ending
     from ..run.run import Run
 
 WATCHES: tuple[tuple[Callable[[JobSpec], bool], str], ...] = (
@@ -39,6 +40,25 @@ def attach(run: Run, console: Console) -> list[Callable[[], None]]:
     for kind in _chosen(WATCHES, run.spec):
         kind(run, console)
     return [kind(run, console).close for kind in _chosen(HOOKS, run.spec)]
+
+
+def painter(clock: Callable[[], float], run: Run | None = None) -> Callable[[Ending], str]:
+    """Return what draws a picture of a run once it has ended; of one that was refused without it.
+
+    Args:
+        clock: that of the loop.
+        run: is observed from now on.
+    """
+    timeline = import_module("..picture.timeline", __package__).Timeline(clock)
+    if run is not None:
+        run.observe(timeline.on_event)
+
+    def draw(ending: Ending) -> str:
+        draws = import_module("..picture.page", __package__).page
+        page: str = draws(ending.data, ending.text, timeline)
+        return page
+
+    return draw
 
 
 def _chosen(

@@ -20,6 +20,7 @@ from dsrun.launcher.specs.output_policy import OutputPolicy
 
 from ...support.leaks import open_files
 from ...support.local_control import new_name
+from ...support.pictures import embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +114,20 @@ def test_the_report_file_of_a_program_is_written_before_the_answer(
     fake.job.end_well(run)
     answer = client.wait(1)
     assert json.loads(path.read_text()) == answer["report"]
+
+
+@pytest.mark.parametrize("relay", [0, None])
+def test_a_picture_is_drawn_by_the_hold_which_knows_what_has_happened(
+    relay: int | None, hold_of: HoldOf, tmp_path: Path
+) -> None:
+    fake = hold_of("n0").ready()
+    client, path = fake.client(), tmp_path / "r.html"
+    client.run("job", ALL, relay=relay, output=OutputPolicy(report_file=str(path)))
+    run = fake.run_of("job")
+    fake.job.ready(run)
+    fake.job.end_well(run)
+    assert client.wait(1)["code"] == 0
+    assert embedded(path.read_text())["hosts"] == ["n0"]
 
 
 def test_a_program_hears_of_a_report_file_that_cannot_be_written(

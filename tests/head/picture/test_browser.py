@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ...support.needs import need, need_modules
-from .pages import HOSTILE, made
+from ...support.pictures import HOSTILE, made
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,51 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import re
-from html.parser import HTMLParser
 
 from dsrun.launcher.head.picture import page as pages
 from dsrun.launcher.head.run.events import JobStarted, RankOutput, RanksStarted
 
-from .pages import HOSTILE, REPORT, made
-from .test_timeline import Played
+from ...support.pictures import HOSTILE, REPORT, Played, Read, embedded, made
 
 HOSTS = ("n0", HOSTILE[0])
-
-
-class Read(HTMLParser):
-    """The elements of a page, with their attributes and texts."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None], str]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs), ""))
-
-    def handle_endtag(self, tag: str) -> None:
-        self.elements.append((f"/{tag}", {}, ""))
-
-    def handle_data(self, data: str) -> None:
-        if self.elements:
-            tag, attributes, text = self.elements[-1]
-            self.elements[-1] = (tag, attributes, text + data)
-
-    def texts(self, tag: str) -> list[str]:
-        return [text for one, _, text in self.elements if one == tag]
-
-
-def embedded(text: str) -> dict[str, object]:
-    """The data of a page."""
-    (found,) = [
-        text
-        for tag, attributes, text in Read(text).elements
-        if tag == "script" and attributes.get("id") == "data"
-    ]
-    data: dict[str, object] = json.loads(found)
-    return data
 
 
 def test_nothing_that_was_said_is_markup() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.picture import timeline
-from dsrun.launcher.head.picture.timeline import Span, Timeline
+from dsrun.launcher.head.picture.timeline import Span
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     RESULT,
@@ -13,34 +13,13 @@ from dsrun.launcher.head.run.events import (
     JobStarted,
     NodeLost,
     RankExit,
-    RankOutput,
     RanksStarted,
     RoundBegan,
 )
 
-from ...support.clock import Clock
 from ...support.cost import LINEAR, growth
+from ...support.pictures import Played
 from ...support.reports import report
-
-
-class Played:
-    """A timeline whose time goes when told."""
-
-    def __init__(self) -> None:
-        self.clock = Clock()
-        self.timeline = Timeline(self.clock.loop.clock)
-
-    def tell(self, *events: object, after: float = 0.0) -> None:
-        self.clock.now += after
-        for event in events:
-            self.timeline.on_event(event)  # type: ignore[arg-type]
-
-    def prints(self, rank: int, data: bytes, stream: int = 1) -> None:
-        self.tell(RankOutput(rank, "n0", stream, data))
-
-    @property
-    def marks(self) -> list[tuple[float, str, str]]:
-        return [(one.at, one.kind, one.words) for one in self.timeline.all_marks]
 
 
 def started(hosts: int = 2, per_host: int = 1) -> Played:

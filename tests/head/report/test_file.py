@@ -18,13 +18,15 @@ from dsrun.launcher.common import output_file
 from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.readiness import ready
 from dsrun.launcher.head.report import file
+from dsrun.launcher.head.report.document import as_text
 
 from ...support.limits import HANG
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-REPORT = {"exit_code": 7, "error": "é"}
+REPORT: dict[str, object] = {"exit_code": 7, "error": "é"}
+TEXT = as_text(REPORT)
 NOBODY = 65534
 
 needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
@@ -41,7 +43,7 @@ def test_a_report_is_written_to_a_new_file_an_old_one_and_a_link(tmp_path: Path)
     for name in ("new", "old", "link"):
         output_file.check("--report_file", str(tmp_path / name))
         assert (tmp_path / "behind").exists() is False
-        file.write(str(tmp_path / name), REPORT)
+        file.write(str(tmp_path / name), TEXT)
         assert json.loads((tmp_path / name).read_text()) == REPORT
 
 
@@ -77,7 +79,7 @@ def test_what_a_stranger_has_laid_is_refused(
         tmp_path.chmod(0o1777)
     os.lchown(path, NOBODY, NOBODY)
     refused(path, "belongs to another user; name another file")
-    file.write(str(path), REPORT)
+    file.write(str(path), TEXT)
     assert capsys.readouterr().err == f"dsrun: --report_file {path}: belongs to another user\n"
     assert (target.read_text(), path.read_text()) == ("kept", "kept")
 
@@ -88,7 +90,7 @@ def test_a_colleagues_file_in_a_folder_of_ours_is_written_over(tmp_path: Path) -
     path.touch()
     os.chown(path, NOBODY, NOBODY)
     output_file.check("--report_file", str(path))
-    file.write(str(path), REPORT)
+    file.write(str(path), TEXT)
     assert json.loads(path.read_text()) == REPORT
 
 
@@ -97,7 +99,7 @@ def test_a_pipe_gets_the_report(tmp_path: Path) -> None:
     os.mkfifo(path)
     output_file.check("--report_file", str(path))
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    file.write(str(path), REPORT)
+    file.write(str(path), TEXT)
     assert json.loads(os.read(reader, 4096)) == REPORT
     os.close(reader)
 
@@ -113,7 +115,7 @@ def test_a_pipe_that_nobody_reads_is_given_up(
     path = tmp_path / "fifo"
     os.mkfifo(path)
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if reader == "stalled" else -1
-    file.write(str(path), {**REPORT, "error": "x" * 200_000})
+    file.write(str(path), as_text({**REPORT, "error": "x" * 200_000}))
     expected = {
         "none": "the pipe has no reader",
         "stalled": "its reader has read nothing for 0.1 s",
@@ -132,7 +134,7 @@ def test_a_stream_that_is_a_file_goes_on_behind_what_is_there(tmp_path: Path) ->
         os.dup2(fd, 2)
         os.write(2, b"before\n")
         output_file.check("--report_file", "/dev/stderr")
-        file.write("/dev/stderr", REPORT)
+        file.write("/dev/stderr", TEXT)
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
     before, rest = log.read_text().split("\n", 1)
@@ -154,7 +156,7 @@ def test_a_terminal_or_null_takes_a_report(capsys: pytest.CaptureFixture[str]) -
     keyboard, line = os.openpty()
     for path in ("/dev/null", os.ttyname(line)):
         output_file.check("--report_file", path)
-        file.write(path, REPORT)
+        file.write(path, TEXT)
     assert stat.S_ISCHR(os.fstat(line).st_mode)
     shown = b""
     while b'"exit_code": 7' not in shown:
@@ -170,7 +172,7 @@ def test_a_new_file_is_as_open_as_the_user_lets_files_be(tmp_path: Path) -> None
         path = tmp_path / f"{mask}"
         before = os.umask(mask)
         try:
-            file.write(str(path), REPORT)
+            file.write(str(path), TEXT)
         finally:
             os.umask(before)
         assert stat.S_IMODE(path.stat().st_mode) == mode
@@ -179,10 +181,10 @@ def test_a_new_file_is_as_open_as_the_user_lets_files_be(tmp_path: Path) -> None
 def test_a_reader_may_take_its_time(tmp_path: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
-    report = {"error": "x" * 300_000}
+    report: dict[str, object] = {"error": "x" * 300_000}
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     full = fcntl.fcntl(fd, fcntl.F_GETPIPE_SZ)
-    writer = threading.Thread(target=file.write, args=(str(path), report))
+    writer = threading.Thread(target=file.write, args=(str(path), as_text(report)))
     writer.start()
     waiting = bytearray(4)
     while int.from_bytes(waiting, "little") < full and writer.is_alive():

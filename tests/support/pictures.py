@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from html.parser import HTMLParser
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.head.picture.page import page
+from dsrun.launcher.head.picture.timeline import Timeline
 from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     Alarm,
@@ -18,8 +21,8 @@ from dsrun.launcher.head.run.events import (
     RoundBegan,
 )
 
-from ...support.reports import report
-from .test_timeline import Played
+from .clock import Clock
+from .reports import report
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +47,26 @@ REPORT = {
         "advice": "mend the script",
     },
 }
+
+
+class Played:
+    """A timeline whose time goes when told."""
+
+    def __init__(self) -> None:
+        self.clock = Clock()
+        self.timeline = Timeline(self.clock.loop.clock)
+
+    def tell(self, *events: object, after: float = 0.0) -> None:
+        self.clock.now += after
+        for event in events:
+            self.timeline.on_event(event)  # type: ignore[arg-type]
+
+    def prints(self, rank: int, data: bytes, stream: int = 1) -> None:
+        self.tell(RankOutput(rank, "n0", stream, data))
+
+    @property
+    def marks(self) -> list[tuple[float, str, str]]:
+        return [(one.at, one.kind, one.words) for one in self.timeline.all_marks]
 
 
 def played(hosts: Sequence[str], per_host: int) -> Played:
@@ -82,3 +105,37 @@ def made(hosts: Sequence[str], per_host: int) -> str:
     """The picture of that job."""
     text = f"dsrun: rank 1 exited with code 3\n  {HOSTILE[0]}"
     return page(REPORT, text, played(hosts, per_host).timeline)
+
+
+class Read(HTMLParser):
+    """The elements of a page, with their attributes and texts."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None], str]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs), ""))
+
+    def handle_endtag(self, tag: str) -> None:
+        self.elements.append((f"/{tag}", {}, ""))
+
+    def handle_data(self, data: str) -> None:
+        if self.elements:
+            tag, attributes, text = self.elements[-1]
+            self.elements[-1] = (tag, attributes, text + data)
+
+    def texts(self, tag: str) -> list[str]:
+        return [text for one, _, text in self.elements if one == tag]
+
+
+def embedded(text: str) -> dict[str, object]:
+    """The data of a page."""
+    (found,) = [
+        text
+        for tag, attributes, text in Read(text).elements
+        if tag == "script" and attributes.get("id") == "data"
+    ]
+    data: dict[str, object] = json.loads(found)
+    return data
