@@ -5,7 +5,8 @@
     python benchmarks/held.py --only memory --runs 50
 
 `hello`: workers that print a line, from the command to its end, on 4 hosts x 2 and 64 hosts x 1;
-`forked` are those of a process on each node that has started Python (`--preload`).
+`forked` are those of a process on each node that has started Python (`--preload`). `bare` are as
+many processes that a shell starts: what no launcher of new processes can be quicker than.
 `step`: from the command to the first step of a DDP training on two hosts x 2, whose nodes preload
 torch, against torchrun with four workers on one host. `memory`: 200 jobs on one hold. The hosts are
 the virtual ones of `tests/cluster` (this needs root), reached over ssh.
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -86,7 +88,10 @@ def held(hosts: int, workers: int, *options: str) -> Iterator[tuple[Cluster, int
 
 def hello(hosts: int, workers: int, rounds: int) -> None:
     """Time workers that print a line: fresh, on held nodes, and forked there from a preloader."""
+    # In sessions of their own, as workers are: a busy kernel shares its time among these.
+    worker = shlex.join(["setsid", sys.executable, HELLO])
     commands = {
+        "bare": ["sh", "-c", f"{f'{worker} & ' * hosts * workers}wait"],
         "fresh": [*DSRUN, "-H", HOSTFILE, "--launcher", "ssh", "--no_local_rank", HELLO],
         "held": [*ON, HELLO],
         "held, forked": [*ON, "--preload", "json", HELLO],
@@ -105,6 +110,7 @@ def hello(hosts: int, workers: int, rounds: int) -> None:
         measures["held, forked"]()  # starts the preloaders
         figures = take_turns(measures, rounds)
     print(figures.table(f"{hosts} hosts x {workers}", "fresh"))
+    print(f"held to bare: {figures.ratio('held', 'bare'):.2f}")
     if hosts < 64:
         bar("held, forked, in seconds", figures.median("held, forked"), 0.15)
     else:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 import ast
+import sys
+from typing import TYPE_CHECKING
 
+import grimp
 import pytest
 
 from .support.checkout import CHECKOUT
 from .support.layers import imports_by_name, names, resolved
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
 
 BEHIND = ("head", "node", "backends", "control", "resources", "specs", "common")
 
@@ -65,3 +77,55 @@ def test_the_tables_of_dsrun_are_followed() -> None:
         "dsrun.launcher.node.programs": "dsrun.launcher.node.sync.program",
     }.items():
         assert entry in {module for _, module in imports_by_name(table, modules)}
+
+
+HOLD_THE_RUN = {
+    "local.job_requests -> run.job_socket",
+    "local.job_requests -> run.run",
+    "local.job_status -> run.job_socket",
+    "local.job_status -> run.run",
+    "local.job_status -> run.run_node",
+    "local.job_status -> run.workers",
+    "local.relay -> run.events",
+    "local.run_control -> run.run",
+    "shards.requests -> run.run_node",
+    "stacks.collect -> run.run",
+    "stacks.collect -> run.workers",
+    "stacks.wire -> local.server",
+}
+"""Types of folders above: these are given the whole run, or a caller, and not values of it."""
+
+
+def contracts() -> dict[str, dict[str, Any]]:
+    """The contracts about the order of folders, by the package that has them."""
+    text = (CHECKOUT / "pyproject.toml").read_text()
+    every = tomllib.loads(text)["tool"]["importlinter"]["contracts"]
+    return {one["containers"][0]: one for one in every if "layers" in one}
+
+
+def rising(graph: grimp.ImportGraph, package: str, contract: dict[str, Any]) -> Iterator[str]:
+    """Yield the imports of a package's folders, for types alone or not, that go up or aside."""
+    height = {
+        folder: -at
+        for at, layer in enumerate(contract["layers"])
+        for folder in layer.replace(" ", "").split("|")
+    }
+    inside = {name: name.removeprefix(f"{package}.") for name in graph.find_descendants(package)}
+    for importer, short in sorted(inside.items()):
+        for imported in sorted(graph.find_modules_directly_imported_by(importer) & inside.keys()):
+            own, other = (one.partition(".")[0] for one in (short, inside[imported]))
+            if own != other and height[own] <= height[other]:
+                yield f"{short} -> {inside[imported]}"
+
+
+def test_types_come_from_below_too() -> None:
+    graph = grimp.build_graph("dsrun", cache_dir=None)
+    found = {
+        package: {*rising(graph, package, contract)} for package, contract in contracts().items()
+    }
+    ignored = {
+        " -> ".join(part.removeprefix("dsrun.launcher.head.") for part in line.split(" -> "))
+        for line in contracts()["dsrun.launcher.head"]["ignore_imports"]
+    }
+    assert found.pop("dsrun.launcher.head") - ignored == HOLD_THE_RUN
+    assert {package: rest for package, rest in found.items() if rest} == {}

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
+
+from ..common.text import own_lines, plain
+from ..head.output.labels import LONGEST, Labeller, Sanitizer
 from .events import Output
-from .kept import KeptOutput
-from .lines import Lines
-from .printer import Printer
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     Show = Callable[[Output], object]
+
+LIMIT = 16 << 20
+"""Bytes of output that are kept of a job."""
 
 
 class JobOutput:
@@ -69,3 +73,103 @@ class JobOutput:
     def text(self, rank: int, stream: int) -> str:
         """Return the newest that a rank has written to its stream."""
         return self._kept.text(rank, stream)
+
+
+class KeptOutput:
+    """Keeps the newest output of each rank and stream, all together within a limit."""
+
+    def __init__(self, limit: int = LIMIT) -> None:
+        self._limit = limit
+        self._size = 0
+        self._kept: dict[tuple[int, int], bytearray] = {}
+
+    def add(self, rank: int, stream: int, data: bytes) -> None:
+        """Add a block; beyond the limit the longest output loses its older half."""
+        self._kept.setdefault((rank, stream), bytearray()).extend(data)
+        self._size += len(data)
+        while self._size > self._limit:
+            longest = max(self._kept.values(), key=len)
+            half = (len(longest) + 1) // 2
+            cut = longest.find(b"\n", half, -1) + 1 or half
+            del longest[:cut]
+            self._size -= cut
+
+    def text(self, rank: int, stream: int) -> str:
+        """Return what is kept of a rank's stream."""
+        return self._kept.get((rank, stream), b"").decode("utf-8", "replace")
+
+
+class Lines:
+    """Puts the blocks of each rank and stream together to lines, of which no byte is lost.
+
+    A carriage return ends a line as well: so each state of a progress bar is one. A line of more
+    than `LONGEST` bytes comes in pieces.
+    """
+
+    def __init__(self) -> None:
+        self._begun: dict[tuple[int, int], bytearray] = {}
+
+    def add(self, rank: int, stream: int, data: bytes) -> list[bytes]:
+        """Return the lines that this block completes, each with its end."""
+        begun = self._begun.setdefault((rank, stream), bytearray())
+        may_end = begun.endswith(b"\r") or b"\n" in data or b"\r" in data
+        begun += data
+        if not may_end and len(begun) <= LONGEST:
+            return []
+        lines = bytes(begun).splitlines(keepends=True)
+        begun.clear()
+        # What ends with a carriage return may go on with a line feed.
+        if not lines[-1].endswith(b"\n") and len(lines[-1]) <= LONGEST:
+            begun += lines.pop()
+        return lines
+
+    def rest(self) -> list[Output]:
+        """Return the lines that have begun, and will not go on."""
+        begun, self._begun = self._begun, {}
+        return [Output(rank, stream, bytes(data)) for (rank, stream), data in begun.items() if data]
+
+
+class Printer:
+    """Labels the lines of the ranks as the command does, and prints them as the program prints.
+
+    So in a notebook they are in its cell.
+    """
+
+    def __init__(self) -> None:
+        """Print nothing yet; `label` says which streams of a rank are shown."""
+        self._labellers: dict[tuple[int, int], Labeller] = {}
+        self._sanitizers: dict[tuple[int, int], Sanitizer] = {}
+
+    def label(self, rank: int, text: str, streams: Sequence[int]) -> None:
+        """Show these streams of a rank, with `text` before each line, and no others."""
+        for stream in (1, 2):
+            if before := self._labellers.pop((rank, stream), None):
+                show(stream, before.end())
+        for stream in streams:
+            self._labellers[rank, stream] = Labeller(text.encode("utf-8", "surrogateescape"))
+            self._sanitizers[rank, stream] = Sanitizer()
+
+    def output(self, event: Output) -> None:
+        """Print the lines that some output completes."""
+        place = event.rank, event.stream
+        labeller = self._labellers.get(place)
+        if labeller is not None:
+            show(event.stream, labeller.feed(self._sanitizers[place].feed(event.data)))
+
+    def message(self, text: str) -> None:
+        """Print a message of dsrun's own."""
+        show(2, own_lines(text).encode("utf-8", "replace"))
+
+    def end(self, report: str) -> None:
+        """Print lines without a line end, and the report."""
+        for (_, stream), labeller in self._labellers.items():
+            show(stream, labeller.end())
+        show(2, f"{plain(report)}\n".encode("utf-8", "replace") if report else b"")
+
+
+def show(stream: int, data: bytes) -> None:
+    """Write to what is `sys.stdout` or `sys.stderr` now; without one, nowhere."""
+    file = sys.stdout if stream == 1 else sys.stderr
+    if data and file is not None:
+        file.write(data.decode("utf-8", "replace"))
+        file.flush()

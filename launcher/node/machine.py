@@ -12,9 +12,8 @@ from ..control.facts import Space
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
-    from .file_checks import At
 
 LIMITS = {
     "nofile": resource.RLIMIT_NOFILE,
@@ -109,7 +108,7 @@ def room(found: os.statvfs_result) -> tuple[int, int, int]:
 
 
 def spaces(
-    workdir: str, log_dir: str, environ: Mapping[str, str], at: At = str
+    workdir: str, log_dir: str, environ: Mapping[str, str], at: Callable[[str], object] = str
 ) -> tuple[Space, ...]:
     """Return the room in the folders of a job; without a log folder, there is none for that.
 

@@ -16,8 +16,7 @@ from .blocking import Calls
 from .services import Services
 from .watches import Watches
 from .workers.events import Ended, Exited, InputTaken, OrphansStopped, Output
-from .workers.failures import FailureDetails
-from .workers.group import StopPolicy, WorkerGroup
+from .workers.group import FailureDetails, StopPolicy, WorkerGroup
 from .workers.prepare import NodeSetup
 from .workers.spawn import SpawnFailed, spawn
 from .workers.worker_specs import WorkerSpecs
@@ -389,7 +388,7 @@ class NodeRun:
         if was is Phase.RUNNING and group is not None:
             self.leaves_background = self._rounds is None and group.may_stay()
             if failed := group.failed():
-                from .workers.failures import find
+                from .failures import find
 
                 find(self._calls, failed, group.failures(), self._note, self._on_failures)
                 return

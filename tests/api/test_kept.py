@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dsrun.launcher.api.kept import KeptOutput
+from dsrun.launcher.api.output import KeptOutput
 
 from ..support.cost import LINEAR, growth
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.api.events import Output
-from dsrun.launcher.api.lines import Lines
+from dsrun.launcher.api.output import Lines
 from dsrun.launcher.head.output.labels import LONGEST
 
 from ..support.cost import LINEAR, growth

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.api.events import Output
-from dsrun.launcher.api.printer import Printer
+from dsrun.launcher.api.output import Printer
 
 if TYPE_CHECKING:
     import pytest

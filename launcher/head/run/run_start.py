@@ -10,7 +10,6 @@ from ...control import frames, messages
 from ..fleet.hosts import by_cause
 from .phase import Phase
 from .startup import Portless, Ready, Refused, StartLimits, Startup, Unfit
-from .stdin import Stdin
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,6 +124,8 @@ class RunStart:
         if run.observers:
             run.observers.started(port)
         if run.spec.output.stdin:
+            from .stdin import Stdin
+
             run.stdin = Stdin(run.loop, run.staged.first.send, run.input_fd)
         run.fleet.watch()
         if run.spec.workers.preload:

@@ -13,7 +13,8 @@ from .interpreter import interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ..file_checks import At
+    from collections.abc import Callable
+
     from ..workers.prepare import NodeSetup
     from .devices import DeviceQuestion
 
@@ -21,7 +22,7 @@ DRIVER = "/dev/nvidiactl"
 """Without this file NVIDIA's driver cannot be asked."""
 
 
-def collect(setup: NodeSetup, at: At = str) -> Facts:
+def collect(setup: NodeSetup, at: Callable[[str], object] = str) -> Facts:
     """Return the facts of this node for a task whose checks have found no problem.
 
     `at` is told each path before it is touched.

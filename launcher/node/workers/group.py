@@ -15,7 +15,6 @@ from ...common.values import NamedTuple
 from .. import descendants, processes
 from . import helpers
 from .events import Ended, Exited, InputTaken, OrphansStopped, Output
-from .failures import FailureDetails
 from .output_pipes import OutputPipe
 from .spawn import Process, WorkerSpec, spawn
 
@@ -34,6 +33,15 @@ REPORTED = 4
 
 DRAIN = 1.0
 """Seconds to wait for the end of a pipe that a background process holds open."""
+
+
+class FailureDetails(NamedTuple):
+    """What is known about workers that failed by themselves, by rank; see `messages.Done`."""
+
+    tails: dict[str, list[str]]
+    recorded: dict[str, list[str]]
+    logs: dict[str, str]
+    evidence: dict[str, str]
 
 
 class StopPolicy(NamedTuple):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from dsrun.launcher.api.events import Output
-from dsrun.launcher.api.printer import Printer
+from dsrun.launcher.api.output import Printer
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.output.labels import LONGEST, Labeller
 from dsrun.launcher.head.output.terminal import LATEST, REDRAW, TerminalOutput

@@ -8,27 +8,18 @@ from __future__ import annotations
 import json
 from functools import partial
 
-from ...common.values import NamedTuple
-from . import error_file
+from .workers import error_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from ..blocking import Calls
-    from .spawn import Process
+    from .blocking import Calls
+    from .workers.group import FailureDetails
+    from .workers.spawn import Process
 
 SECONDS = 5.0
 """Seconds for the file systems to answer."""
-
-
-class FailureDetails(NamedTuple):
-    """What is known about workers that failed by themselves, by rank; see `messages.Done`."""
-
-    tails: dict[str, list[str]]
-    recorded: dict[str, list[str]]
-    logs: dict[str, str]
-    evidence: dict[str, str]
 
 
 def find(
@@ -67,7 +58,7 @@ def find(
 
 
 def _read(failed: Sequence[Process], tails: Mapping[str, Sequence[str]]) -> list[object]:
-    from ..deaths.watch import of_outputs
+    from .deaths.watch import of_outputs
 
     variable = error_file.VARIABLE.encode()
     recorded = {

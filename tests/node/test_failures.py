@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.node.blocking import Calls
+from dsrun.launcher.node.failures import SECONDS, find
 from dsrun.launcher.node.workers import error_file
-from dsrun.launcher.node.workers.failures import SECONDS, FailureDetails, find
+from dsrun.launcher.node.workers.group import FailureDetails
 from dsrun.launcher.node.workers.spawn import Process, WorkerSpec
 
-from ...support.clock import Clock
+from ..support.clock import Clock
 
 if TYPE_CHECKING:
     from pathlib import Path
