@@ -7,7 +7,7 @@ from functools import partial
 
 from ..common.errors import reason
 from ..control import frames, messages
-from .blocking import Calls, write_apart
+from .blocking import Calls, write_in_child
 from .workers import file_checks
 from .workers.file_checks import Found
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ..common.loop import Loop
     from ..control.messages import Task
-    from .blocking import Apart
+    from .blocking import ChildCall
 
 SILENT = 5.0
 """Seconds after which a line says what the checks wait for."""
@@ -41,7 +41,7 @@ class Preparation:
         self._send = send
         self.making = False
         self._calls = Calls(loop)
-        self._call: Apart | None = None
+        self._call: ChildCall | None = None
 
     def begin(self, task: Task, done: Callable[[Found], None]) -> None:
         """Begin the checks for a task; `done` is called once with what was found."""
@@ -51,7 +51,7 @@ class Preparation:
         self.making = True
         self._timer = self._loop.call_later(SILENT, self._tell)
         try:
-            called = write_apart(partial(file_checks.write, task))
+            called = write_in_child(partial(file_checks.write, task))
         except OSError as error:
             self._refuse(f"no process for the checks before the start: {reason(error)}")
             return

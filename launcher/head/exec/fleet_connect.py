@@ -17,7 +17,7 @@ LATE = "no answer in time (--start_timeout)"
 """The cause for hosts that were not connected in time."""
 
 
-class Gathering:
+class FleetConnect:
     """The nodes of a fleet, while they connect.
 
     Attributes:
