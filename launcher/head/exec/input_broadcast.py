@@ -1,4 +1,4 @@
-"""Sends input to the hosts that read it, no faster than the slowest of them takes it."""
+"""Sends input to all hosts that read it, as fast as the slowest of them reads."""
 
 from __future__ import annotations
 

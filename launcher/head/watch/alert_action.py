@@ -1,4 +1,4 @@
-"""What follows from a hang or a broken rule: a line, the end of the job, or another round."""
+"""The action on a hang or a broken rule: report it, stop the job (exit code 77), or restart it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Since when each rank has done nothing, from what its node reports of it. Pure."""
+"""How long each rank has been idle, from the reports of its node. Pure."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RankIdleTime(NamedTuple):
 
 
 class RankIdleTimes:
-    """The ranks that run.
+    """Since when each running rank has been idle.
 
     Attributes:
         ranks: by number.

@@ -33,7 +33,7 @@ WINDOW = 10
 class Streak:
     """Tells a finding once it has come several times in a row, and when it has gone.
 
-    What comes and goes is told less and less often.
+    A recurring finding is reported again only after it has come twice as often as before.
 
     Attributes:
         found: the finding that was told, None if it is over.

@@ -1,4 +1,4 @@
-"""When to look at the stacks of all ranks, and what follows from what is seen. Pure.
+"""When to sample the stacks of all ranks, and whether the samples show a hang. Pure.
 
 The first look is when some rank has done nothing for half of the time, the judgement when it has
 for all of it. If a rank turns out to work, the next judgement is when that rank has done nothing
