@@ -147,7 +147,7 @@ def connect(prepared: Prepared, waiting: Waiting, console: Console, stack: ExitS
 
         return Reached(HoldPrograms(waiting.loop, prepared.client, names), prepared.missing)
     assert start is not None
-    from ..head.exec.fleet_connect import Gathering
+    from ..head.exec.fleet_connect import FleetConnect
     from ..head.exec.fleet_programs import FleetPrograms
     from ..head.fleet.fleet import Fleet
 
@@ -161,12 +161,12 @@ def connect(prepared: Prepared, waiting: Waiting, console: Console, stack: ExitS
         missing[node.name] = cause
 
     begin = partial(fleet.connect, start.parts, dial)
-    gathering = Gathering(fleet, begin, job.supervision.start_timeout)
-    waiting.until(lambda over: gathering.begin(failed, over))
-    connected = [node for node in gathering.nodes if node in gathering.connected]
+    fleet_connect = FleetConnect(fleet, begin, job.supervision.start_timeout)
+    waiting.until(lambda over: fleet_connect.begin(failed, over))
+    connected = [node for node in fleet_connect.nodes if node in fleet_connect.connected]
 
     def causes() -> dict[str, str]:
-        return {node.name: cause for node, cause in gathering.causes.items()}
+        return {node.name: cause for node, cause in fleet_connect.causes.items()}
 
     return Reached(FleetPrograms(fleet, connected), missing, causes)
 

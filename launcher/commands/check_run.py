@@ -7,10 +7,10 @@ from contextlib import ExitStack
 
 from ..common import entry
 from ..common.loop import Loop
-from ..head.checks.answers import Question, subject
+from ..head.checks.answers import Question, compared_node
 from ..head.checks.compare import findings
 from ..head.checks.verdict import Verdict
-from ..head.checks.versions import differing, odd_files
+from ..head.checks.versions import differing, outlier_files
 from ..head.output.console import Console
 from ..head.run.checks import problems
 from ..head.run.tasks import tasks
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..cli.tool_parser import ToolCommand
     from ..head.checks.answers import Answer
-    from ..head.checks.compared_node import Subject
+    from ..head.checks.compared_node import ComparedNode
     from ..head.checks.findings import Finding
     from ..head.full_check.steps import StepResult
     from ..specs.job import JobSpec
@@ -148,23 +148,23 @@ class Check:
 
     def _compare(self, answers: Mapping[str, Answer]) -> list[Finding]:
         """Return the findings of the quick check, with the names of the files that differ."""
-        known = (subject(name, answer, torch=self._torch) for name, answer in answers.items())
-        subjects = [one for one in known if one]
-        return findings(subjects, self._files(subjects))
+        known = (compared_node(name, answer, torch=self._torch) for name, answer in answers.items())
+        compared = [one for one in known if one]
+        return findings(compared, self._files(compared))
 
-    def _files(self, subjects: Sequence[Subject]) -> dict[str, list[str]]:
+    def _files(self, compared: Sequence[ComparedNode]) -> dict[str, list[str]]:
         """Return which files differ, by the first of the nodes that have others than most."""
-        odd = odd_files(subjects)
-        if not odd:
+        outliers = outlier_files(compared)
+        if not outliers:
             return {}
-        asked = dict.fromkeys(name for one in odd for name in (one.nodes[0], one.holders[0]))
+        asked = dict.fromkeys(name for one in outliers for name in (one.nodes[0], one.holders[0]))
         lists = {
             name: answer.files or {}
             for name, answer in self._ask(list(asked), ["--files"], SECONDS).items()
         }
         return {
             one.nodes[0]: differing(dict(lists[one.nodes[0]]), dict(lists[one.holders[0]]))
-            for one in odd
+            for one in outliers
         }
 
 

@@ -45,7 +45,7 @@ def execute(command: ToolCommand) -> int:
         with ExitStack() as stack:
             transport = transport_of(loop, command, console, stack)
             task = task_of(command, transport.hosts)
-            execution = Execution(loop, transport, console, task.feed, command.own["timeout"])
+            execution = Execution(loop, transport, console, task.make_input, command.own["timeout"])
             finish = task.receive(execution) if task.receive else None
             console.on_broken_pipe = lambda: execution.stop(BROKEN)
             _handle_signals(loop, execution)

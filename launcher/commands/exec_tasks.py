@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..common.loop import Loop
     from ..head.exec.events import Transport
     from ..head.exec.execution import Execution
-    from ..head.exec.input_broadcast import Feed
+    from ..head.exec.input_broadcast import InputBroadcast
 
     Finish: TypeAlias = Callable[[], None]
     Receive: TypeAlias = Callable[[Execution], Finish]
@@ -31,14 +31,14 @@ class Task(NamedTuple):
 
     Attributes:
         command: runs on each host.
-        feed: makes the source of its input; None for none.
+        make_input: makes the source of its input; None for none.
         receive: makes others than the results take the output, and returns what to call at the
             end; None if the results keep it.
         done: returns what to tell about so many hosts where it went well; None for nothing.
     """
 
     command: Command
-    feed: Callable[[Loop, Transport], Feed] | None = None
+    make_input: Callable[[Loop, Transport], InputBroadcast] | None = None
     receive: Receive | None = None
     done: Callable[[int], str] | None = None
 

@@ -102,7 +102,7 @@ TO_ROUNDS = ROUND, CHANGE, NOTICE
 TO_RUN = (PROBE, REACH, CREDIT, INPUT, SHARD_ANSWER, *TO_ROUNDS)
 """What a node's run handles itself, and of that what is for its rounds."""
 
-TO_BESIDE = LANE, EXEC, EXEC_INPUT, EXEC_STOP, EXEC_CREDIT
+TO_SIDE_SERVICES = LANE, EXEC, EXEC_INPUT, EXEC_STOP, EXEC_CREDIT
 """What is for that which runs beside a node's runs."""
 
 TO_MACHINE = USAGE_ASK, END_JOB, STACKS_ASK

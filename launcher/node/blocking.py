@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..common.loop import Loop
 
 
-def call_apart(function: Callable[[], object]) -> tuple[int, int]:
+def call_in_child(function: Callable[[], object]) -> tuple[int, int]:
     """Call a function in a child; return the child's pid, and a pipe with the result as JSON.
 
     The pipe ends without a whole result if the function raises, or the child is killed. It does
@@ -28,11 +28,11 @@ def call_apart(function: Callable[[], object]) -> tuple[int, int]:
     Raises:
         OSError: there is no room for another process, or no descriptor left.
     """
-    return write_apart(lambda pipe: json.dump(function(), pipe))
+    return write_in_child(lambda pipe: json.dump(function(), pipe))
 
 
-def write_apart(write: Callable[[TextIO], object]) -> tuple[int, int]:
-    """Call a function that writes to a pipe itself in a child; otherwise as `call_apart`."""
+def write_in_child(write: Callable[[TextIO], object]) -> tuple[int, int]:
+    """Call a function that writes to a pipe itself in a child; otherwise as `call_in_child`."""
     ours, theirs = system.pipe2(os.O_CLOEXEC)
     parent = system.getpid()
     try:
@@ -60,7 +60,7 @@ def _write(write: Callable[[TextIO], object], fd: int, parent: int) -> NoReturn:
         system.exit_now(0)
 
 
-class Apart:
+class ChildCall:
     """Such a call on a loop.
 
     Attributes:
@@ -76,7 +76,7 @@ class Apart:
         seconds: float,
         answered: Callable[[bytes], None],
     ) -> None:
-        """Wait for the end of what `call_apart` has called.
+        """Wait for the end of what `call_in_child` has called.
 
         `answered` gets what the pipe has had, or b"" after so many seconds.
         """
@@ -136,8 +136,8 @@ class Calls:
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
-        self._calls: list[Apart] = []
-        self._due: dict[Apart, Callable[[], None]] = {}
+        self._calls: list[ChildCall] = []
+        self._due: dict[ChildCall, Callable[[], None]] = {}
 
     @property
     def pids(self) -> set[int]:
@@ -157,7 +157,7 @@ class Calls:
         The child is reaped before that, unless it is given up.
 
         Raises:
-            OSError: as `call_apart`.
+            OSError: as `call_in_child`.
         """
 
         def heard(data: bytes) -> None:
@@ -166,13 +166,13 @@ class Calls:
             else:
                 answered(data)
 
-        call = self.wait(call_apart(function), seconds, heard)
+        call = self.wait(call_in_child(function), seconds, heard)
 
     def wait(
         self, called: tuple[int, int], seconds: float, answered: Callable[[bytes], None]
-    ) -> Apart:
-        """Wait as `Apart`; an answer is told at once, though the child is still to be reaped."""
-        call = Apart(self._loop, called, seconds, answered)
+    ) -> ChildCall:
+        """Wait as `ChildCall`; an answer is told before the child is reaped."""
+        call = ChildCall(self._loop, called, seconds, answered)
         self._calls.append(call)
         return call
 

@@ -11,7 +11,7 @@ import json
 from ...accelerator.hardware import nvml
 from ..common import system
 from ..control.job_messages import DeviceUsage
-from .blocking import Apart, call_apart
+from .blocking import ChildCall, call_in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class DeviceQuestion:
         self._loop = loop
         self._ask = ask
         self._driver = driver
-        self._call: Apart | None = None
+        self._call: ChildCall | None = None
         self._waiting: list[Callable[[Devices], None]] = []
 
     @property
@@ -74,7 +74,7 @@ class DeviceQuestion:
 
     def _fork(self) -> None:
         try:
-            self._call = Apart(self._loop, call_apart(self._ask), SECONDS, self._end)
+            self._call = ChildCall(self._loop, call_in_child(self._ask), SECONDS, self._end)
         except OSError:
             self._answer(())
 

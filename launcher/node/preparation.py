@@ -8,7 +8,7 @@ from functools import partial
 from ..common.errors import reason
 from ..control import frames, messages
 from . import file_checks
-from .blocking import Calls, write_apart
+from .blocking import Calls, write_in_child
 from .devices import Devices
 from .workers.prepare import Found
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..common.loop import Loop
     from ..control.messages import Task
-    from .blocking import Apart
+    from .blocking import ChildCall
 
 SILENT = 5.0
 """Seconds after which a line says what the checks wait for."""
@@ -42,7 +42,7 @@ class Preparation:
         self._send = send
         self.making = False
         self._calls = Calls(loop)
-        self._call: Apart | None = None
+        self._call: ChildCall | None = None
 
     def begin(self, task: Task, done: Callable[[Found], None]) -> None:
         """Begin the checks for a task; `done` is called once with what was found."""
@@ -55,7 +55,7 @@ class Preparation:
             from .facts import collect  # noqa: F401  # or every child would import it
         self._timer = self._loop.call_later(SILENT, self._tell)
         try:
-            called = write_apart(partial(file_checks.write, task, self._devices))
+            called = write_in_child(partial(file_checks.write, task, self._devices))
         except OSError as error:
             self._refuse(f"no process for the checks before the start: {reason(error)}")
             return

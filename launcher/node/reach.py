@@ -41,7 +41,7 @@ NO_ANSWER = "no answer"
 OTHER = "another machine has that address"
 
 
-class Door:
+class IdentityListener:
     """Listens on all addresses of this node, and proves to callers which node it is.
 
     Attributes:
@@ -186,12 +186,12 @@ class Reaching:
         """
         self._loop = loop
         self._send = send
-        self._door = Door(loop)
+        self._identity = IdentityListener(loop)
         self._dials: list[Dials] = []
 
     def network(self, env: dict[str, str], accelerator: str) -> Network:
         """Return what HELLO says, given the variables of the workers and the kind of devices."""
-        return interfaces.network_of(env, accelerator, self._door.port, self._door.token)
+        return interfaces.network_of(env, accelerator, self._identity.port, self._identity.token)
 
     def dial(self, request: Reach) -> None:
         """Answer within `SECONDS` which of the nodes were reached."""
@@ -200,11 +200,11 @@ class Reaching:
 
     def close_door(self) -> None:
         """Be dialled no more."""
-        self._door.close()
+        self._identity.close()
 
     def close(self) -> None:
         """End everything."""
-        self._door.close()
+        self._identity.close()
         while self._dials:
             self._dials.pop().close()
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..control.stream import FrameStream
     from .guard import Guard
     from .machine_requests import MachineRequests
-    from .side_services import Beside
+    from .side_services import SideServices
     from .workers.prepare import Found
 
 START_TIMEOUT = 600.0
@@ -79,7 +79,7 @@ class Session:
         self._unsent: list[bytes] | None = None
         self._looked = False
         self._machine: MachineRequests | None = None
-        self._beside: Beside | None = None
+        self._side_services: SideServices | None = None
         self._signals = SignalDeduplicator(loop, self._on_signal)
         self._link = Connection(loop, line, self._handlers(), self._lost)
         self._heartbeats = Heartbeats(loop, self._link, self._on_silence)
@@ -96,7 +96,7 @@ class Session:
             frames.END: self._on_end,
             frames.BEAT: self._on_beat,
             **{kind: partial(self._pass_on, kind) for kind in frames.TO_RUN},
-            **{kind: partial(self._on_beside, kind) for kind in frames.TO_BESIDE},
+            **{kind: partial(self._on_service_frame, kind) for kind in frames.TO_SIDE_SERVICES},
             **{kind: partial(self._on_machine, kind) for kind in frames.TO_MACHINE},
         }
 
@@ -118,11 +118,11 @@ class Session:
         if self._machine is not None:
             self._machine.close()
         self._phase = Phase.CLEARING
-        if self._beside is None or self._beside.over:
+        if self._side_services is None or self._side_services.over:
             self._phase = Phase.OVER
             self._loop.stop()
         else:
-            self._beside.close()
+            self._side_services.close()
 
     @property
     def _active(self) -> NodeRun | None:
@@ -214,20 +214,20 @@ class Session:
 
     def _apart(self) -> set[int]:
         """Return the children that belong to no run."""
-        owners = (self._beside, self._machine, self._checks)
+        owners = (self._side_services, self._machine, self._checks)
         return {pid for one in owners if one is not None for pid in one.pids}
 
-    def _on_beside(self, kind: int, body: bytes) -> None:
+    def _on_service_frame(self, kind: int, body: bytes) -> None:
         leaves = self._phase in {Phase.CLEARING, Phase.OVER}
-        if leaves and (self._beside is None or kind == frames.EXEC):
+        if leaves and (self._side_services is None or kind == frames.EXEC):
             return
-        if self._beside is None:
-            from .side_services import Beside
+        if self._side_services is None:
+            from .side_services import SideServices
 
-            self._beside = Beside(self._loop, self._link, self._on_beside_end)
+            self._side_services = SideServices(self._loop, self._link, self._on_service_end)
         if kind == frames.EXEC and not self._heartbeats.lease:
             self._begin_without_job(body)
-        self._beside.handlers[kind](body)
+        self._side_services.handlers[kind](body)
 
     def _begin_without_job(self, body: bytes) -> None:
         """Count the runner's silence from the first command on."""
@@ -237,7 +237,7 @@ class Session:
         self._guard.keep_alive(self._loop, lease)
         self._begin_beats()
 
-    def _on_beside_end(self) -> None:
+    def _on_service_end(self) -> None:
         if self._phase is Phase.CLEARING:
             self._end()
 
@@ -260,8 +260,8 @@ class Session:
 
     def _lost(self, reason: str) -> None:
         """Leave without the runner: stop the workers, and discard their output."""
-        if self._beside is not None:
-            self._beside.close()
+        if self._side_services is not None:
+            self._side_services.close()
         if self._phase is Phase.CLEARING:
             return
         if not self._ended:
@@ -348,14 +348,14 @@ class Session:
     def _reap(self) -> None:
         """Reap every child that has ended, and tell whoever may have started it."""
         reaped = processes.reap()
-        for one in (self._run, self._beside, self._machine, self._checks):
+        for one in (self._run, self._side_services, self._machine, self._checks):
             if one is not None:
                 one.on_reaped(reaped)
 
     def _on_signal(self, number: int, delivered: bool) -> None:
         """Act on a scheduler's signal; with `delivered`, the workers have got it as well."""
-        if self._beside is not None:
-            self._beside.on_signal(number, delivered=delivered, ends=number in ENDS)
+        if self._side_services is not None:
+            self._side_services.on_signal(number, delivered=delivered, ends=number in ENDS)
         if number == signal.SIGQUIT:
             self._show()
         elif number in ENDS:

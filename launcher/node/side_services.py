@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..control.connection import Connection
 
 
-class Beside:
+class SideServices:
     """The commands and lanes of a session.
 
     Attributes:

@@ -10,7 +10,7 @@ from ..common.errors import UsageError
 from ..common.wording import either
 from ..resources.ranges import parse_ranks
 from ..specs.rule import EXPECT, Rule
-from ..specs.watch_policy import REACTIONS
+from ..specs.watch_policy import ALERT_ACTIONS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ def _ranks(where: str, value: object) -> frozenset[int]:
     return parse_ranks(where, str(value) if isinstance(value, int) else _text(where, value))
 
 
-def _reaction(where: str, value: object) -> str:
-    if value not in REACTIONS:
-        raise UsageError(f"{where}: expected {either(REACTIONS)}, not {value!r}")
+def _alert_action(where: str, value: object) -> str:
+    if value not in ALERT_ACTIONS:
+        raise UsageError(f"{where}: expected {either(ALERT_ACTIONS)}, not {value!r}")
     return str(value)
 
 
@@ -160,6 +160,6 @@ KEYS: Mapping[str, Callable[[str, object], Any]] = {
     "falls": _group,
     "over": _count,
     "ranks": _ranks,
-    "then": _reaction,
+    "then": _alert_action,
 }
 """The keys of a rule, and what reads their values."""

@@ -20,7 +20,7 @@ class Rule(NamedTuple):
         falls: the name or number of a group, a number that must fall; "" for none.
         over: the number of such lines of one rank after which it must have reached a new low.
         ranks: whose lines count; none for those of all.
-        then: what follows, one of `watch_policy.REACTIONS`.
+        then: what follows, one of `watch_policy.ALERT_ACTIONS`.
     """
 
     name: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..common.values import NamedTuple
 from .rule import Rule
 
-REACTIONS = ("report", "stop", "restart")
+ALERT_ACTIONS = ("report", "stop", "restart")
 """What can follow from a hang or a broken rule: a line, the end of the job, another round."""
 
 SAMPLE, SLOW_SAMPLE, LEAST_SAMPLE = 2.0, 1.0, 0.2
@@ -17,7 +17,7 @@ class WatchPolicy(NamedTuple):
 
     Attributes:
         hang_timeout: seconds without any work on the odd rank after which a job hangs; 0 for never.
-        on_hang: what follows, one of `REACTIONS`.
+        on_hang: what follows, one of `ALERT_ACTIONS`.
         rules: on what the workers print.
         fruitless_rounds: how many rounds without progress in a row end the job; 0 for none.
         checkpoints: a pattern of files as seen by the runner, a new one of which is progress; "".

@@ -13,7 +13,7 @@ from functools import partial
 import pytest
 
 from dsrun.launcher.node import processes
-from dsrun.launcher.node.blocking import Apart, call_apart
+from dsrun.launcher.node.blocking import ChildCall, call_in_child
 
 from ..support.clock import Clock
 from ..support.leaks import open_files
@@ -32,7 +32,7 @@ def die() -> None:
 
 
 def test_the_result_comes_back_from_a_child() -> None:
-    assert json.loads(result(*call_apart(lambda: [os.getppid(), "x" * 100_000]))) == [
+    assert json.loads(result(*call_in_child(lambda: [os.getppid(), "x" * 100_000]))) == [
         os.getpid(),
         "x" * 100_000,
     ]
@@ -41,7 +41,7 @@ def test_the_result_comes_back_from_a_child() -> None:
 def test_the_child_has_nothing_open_but_the_pipe() -> None:
     ours, theirs = os.pipe()
     try:
-        there = json.loads(result(*call_apart(lambda: sorted(open_files()))))
+        there = json.loads(result(*call_in_child(lambda: sorted(open_files()))))
         assert len(there) == 5, "no streams, the pipe, and the folder that is being listed"
     finally:
         os.close(ours)
@@ -49,11 +49,11 @@ def test_the_child_has_nothing_open_but_the_pipe() -> None:
 
 
 def test_a_child_that_dies_has_no_result() -> None:
-    assert result(*call_apart(die)) == b""
+    assert result(*call_in_child(die)) == b""
 
 
 def test_a_child_that_hangs_can_be_killed() -> None:
-    pid, pipe = call_apart(lambda: time.sleep(600))
+    pid, pipe = call_in_child(lambda: time.sleep(600))
     processes.send(pid, signal.SIGKILL)
     assert result(pid, pipe) == b""
 
@@ -62,12 +62,12 @@ def test_no_room_for_another_process() -> None:
     code = f"""
 import errno, os, resource, sys
 sys.path[:0] = {sys.path!r}
-from dsrun.launcher.node.blocking import call_apart
+from dsrun.launcher.node.blocking import call_in_child
 os.setuid(65534)
 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 before = len(os.listdir("/proc/self/fd"))
 try:
-    call_apart(list)
+    call_in_child(list)
 except OSError as error:
     assert len(os.listdir("/proc/self/fd")) == before
     sys.exit(error.errno)
@@ -80,7 +80,7 @@ except OSError as error:
 def test_an_event_of_a_descriptor_that_had_its_number_is_no_answer() -> None:
     """Of two that are ready at a time, the first closes the other, and a call gets its number."""
     clock, pipes = Clock(), [os.pipe(), os.pipe()]
-    calls: list[Apart] = []
+    calls: list[ChildCall] = []
     answers: list[bytes] = []
     closed: list[int] = []
 
@@ -90,7 +90,7 @@ def test_an_event_of_a_descriptor_that_had_its_number_is_no_answer() -> None:
         clock.loop.remove(other)
         os.close(other)
         closed.append(other)
-        calls.append(Apart(clock.loop, call_apart(signal.pause), 1e6, answers.append))
+        calls.append(ChildCall(clock.loop, call_in_child(signal.pause), 1e6, answers.append))
         assert calls[0]._fd == other
 
     for at, (read, write) in enumerate(pipes):

@@ -119,17 +119,17 @@ def test_one_that_is_silent_is_given_up(two: Two) -> None:
 
 def test_callers_who_know_nothing_learn_nothing(two: Two) -> None:
     with two.call() as caller:
-        two.until(lambda: two.nodes[1]._door._callers)
+        two.until(lambda: two.nodes[1]._identity._callers)
         caller.send(b"x" * HALF)
-        two.until(lambda: not two.nodes[1]._door._callers)
+        two.until(lambda: not two.nodes[1]._identity._callers)
         assert caller.recv(64) == b""
 
 
 def test_callers_who_say_nothing_make_room(two: Two) -> None:
     _, other = two.networks
     callers = [two.call() for _ in range(MOST_CALLERS + 3)]
-    door = two.nodes[1]._door
-    two.until(lambda: len(door._callers) == MOST_CALLERS)
+    identity = two.nodes[1]._identity
+    two.until(lambda: len(identity._callers) == MOST_CALLERS)
     assert two.dial(Dial("127.0.0.1", other.port, other.token)) == [""]
     for one in callers:
         one.close()
@@ -149,7 +149,7 @@ def test_without_descriptors_the_door_closes(two: Two, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(socket.socket, "accept", full)
     with two.call():
-        two.until(lambda: two.nodes[1]._door._listener.fileno() < 0)
+        two.until(lambda: two.nodes[1]._identity._listener.fileno() < 0)
 
 
 def test_a_request_without_dials_has_no_answer(two: Two) -> None:

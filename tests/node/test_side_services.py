@@ -26,15 +26,15 @@ def test_the_session_ends_when_neither_is_left(runner: FakeRunner) -> None:
         yield from lane.runs()
         r.says(frames.EXEC, Command(1, ("sleep", "600"), {}, "/", False, 0.0, 1, 1e6))
         yield lambda: len(processes.children()) == 3
-        beside = r.session._beside
-        assert beside is not None
-        seen.append(beside.pids | {r.guard.pid})
+        services = r.session._side_services
+        assert services is not None
+        seen.append(services.pids | {r.guard.pid})
         assert seen == [set(processes.children())]
-        assert not beside.over
+        assert not services.over
         r.end()
 
     assert runner.play(history) == 0
-    beside = runner.session._beside
-    assert beside is not None
-    assert (beside.over, beside.pids) == (True, set())
+    services = runner.session._side_services
+    assert services is not None
+    assert (services.over, services.pids) == (True, set())
     assert not seen[0] - {runner.guard.pid} & set(processes.children())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dsrun.launcher.control.facts import DeviceFacts, Facts, Space
-from dsrun.launcher.head.checks.compared_node import Subject
+from dsrun.launcher.head.checks.compared_node import ComparedNode
 
 GIB = 1 << 30
 
@@ -40,12 +40,12 @@ def facts(**changes: Any) -> Facts:
     return USUAL._replace(**changes)
 
 
-def subject(name: str, **changes: Any) -> Subject:
+def compared_node(name: str, **changes: Any) -> ComparedNode:
     """Return a node; changes of its facts, or of what else is known of it."""
-    own = {key: changes.pop(key) for key in Subject._fields if key in changes}
-    return Subject(name, facts(**changes), workers=2)._replace(**own)
+    own = {key: changes.pop(key) for key in ComparedNode._fields if key in changes}
+    return ComparedNode(name, facts(**changes), workers=2)._replace(**own)
 
 
-def alike(*names: str, **changes: Any) -> list[Subject]:
+def alike(*names: str, **changes: Any) -> list[ComparedNode]:
     """Return nodes with the same facts."""
-    return [subject(name, **changes) for name in names]
+    return [compared_node(name, **changes) for name in names]

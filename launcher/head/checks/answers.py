@@ -9,7 +9,7 @@ from ...common.text import plain
 from ...common.values import NamedTuple
 from ...control import field_types, frames, messages
 from ...control.facts import restored
-from .compared_node import Subject
+from .compared_node import ComparedNode
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -96,13 +96,13 @@ class Question:
             self._programs.loop.call_later(0.0, self._on_over)
 
 
-def subject(name: str, answer: Answer, *, torch: bool = False) -> Subject | None:
+def compared_node(name: str, answer: Answer, *, torch: bool = False) -> ComparedNode | None:
     """Return a node as it is compared, None if it has no facts; `torch` is needed in any case."""
     hello = answer.hello
     if hello is None or hello.facts is None:
         return None
     wall = hello.facts.wall
-    return Subject(
+    return ComparedNode(
         name=name,
         facts=hello.facts,
         workers=hello.slots,

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .compared_node import Subject
+    from .compared_node import ComparedNode
     from .findings import Finding
 
 CHECKS = (
@@ -17,23 +17,23 @@ CHECKS = (
     *(settings.check_limits, settings.check_shares, settings.check_mtus),
     settings.check_variables,
 )
-"""Each yields the findings on one subject."""
+"""Each yields the findings on one node."""
 
 
 def findings(
-    subjects: Sequence[Subject], files: Mapping[str, list[str]] | None = None
+    compared: Sequence[ComparedNode], files: Mapping[str, list[str]] | None = None
 ) -> list[Finding]:
     """Return what is wrong, errors first; findings with the same text are one.
 
     Args:
-        subjects: the nodes; in a tie, the first node's value is right.
+        compared: the nodes; in a tie, the first node's value is right.
         files: which files differ, by the first of the nodes where they do (`versions.differing`).
     """
-    if not subjects:
+    if not compared:
         return []
-    found = [*versions.check_code(subjects, files or {})]
+    found = [*versions.check_code(compared, files or {})]
     for check in CHECKS:
-        found += check(subjects)
+        found += check(compared)
     errors = [one for one in found if one.severity is Severity.ERROR]
     return joined([*errors, *(one for one in found if one.severity is not Severity.ERROR)])
 
@@ -49,7 +49,7 @@ def joined(found: Sequence[Finding]) -> list[Finding]:
     return list(by_text.values())
 
 
-def newcomer(one: Subject, present: Sequence[Subject]) -> list[Finding]:
+def newcomer(one: ComparedNode, present: Sequence[ComparedNode]) -> list[Finding]:
     """Return what is wrong with a node that joins others, which agree.
 
     What they have told of their code may be old: in a shared folder it has changed for all. So

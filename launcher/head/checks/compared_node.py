@@ -17,7 +17,7 @@ LONGEST = 60
 """Characters of a value that are shown."""
 
 
-class Subject(NamedTuple):
+class ComparedNode(NamedTuple):
     """One node.
 
     Attributes:
@@ -45,7 +45,7 @@ class Subject(NamedTuple):
         return bool(self.facts.devices) or self.accelerator not in {"", "cpu"}
 
 
-class Odd(NamedTuple):
+class Outlier(NamedTuple):
     """Nodes that differ from most.
 
     Attributes:
@@ -72,13 +72,15 @@ def python_of(facts: Facts) -> str:
     return quote(plain(facts.python_path))
 
 
-def odd_ones(subjects: Sequence[Subject], value: Callable[[Subject], str | None]) -> list[Odd]:
+def outliers(
+    compared: Sequence[ComparedNode], value: Callable[[ComparedNode], str | None]
+) -> list[Outlier]:
     """Return the nodes whose value is not the one that most have, by value.
 
     Nodes without a value (None) are left out.
     """
     groups: dict[str, list[str]] = {}
-    for one in subjects:
+    for one in compared:
         its = value(one)
         if its is not None:
             groups.setdefault(its, []).append(one.name)
@@ -86,7 +88,7 @@ def odd_ones(subjects: Sequence[Subject], value: Callable[[Subject], str | None]
         return []
     common = max(groups, key=lambda its: len(groups[its]))
     holders = groups.pop(common)
-    return [Odd(nodes, its, common, holders) for its, nodes in groups.items()]
+    return [Outlier(nodes, its, common, holders) for its, nodes in groups.items()]
 
 
 def typical(values: Sequence[float]) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .compared_node import odd_ones, size
+from .compared_node import outliers, size
 from .findings import finding
 from .versions import listed
 
@@ -11,34 +11,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...control.facts import DeviceFacts
-    from .compared_node import Subject
+    from .compared_node import ComparedNode
     from .findings import Finding
 
 FREE = 0.8
 """Share of a device's memory that is free when nobody uses it: the driver keeps a little."""
 
 
-def check(subjects: Sequence[Subject]) -> Iterator[Finding]:
+def check(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
     """Yield what is wrong with devices that the job uses."""
-    having = [one for one in subjects if one.facts.devices]
-    for odd in odd_ones(having, _models):
-        yield finding("device-model", odd.nodes, odd.words("devices:"))
+    having = [one for one in compared if one.facts.devices]
+    for outlier in outliers(having, _models):
+        yield finding("device-model", outlier.nodes, outlier.words("devices:"))
     yield from _counts([one for one in having if one.slots is None])
     for one in having:
         yield from _own(one)
 
 
-def _models(one: Subject) -> str:
+def _models(one: ComparedNode) -> str:
     return ", ".join(dict.fromkeys(device.name for device in one.facts.devices))
 
 
-def _counts(subjects: Sequence[Subject]) -> Iterator[Finding]:
-    for odd in odd_ones(subjects, lambda one: str(len(one.facts.devices))):
-        if int(odd.value) < int(odd.common):
-            yield finding("device-count", odd.nodes, odd.words("devices:"))
+def _counts(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
+    for outlier in outliers(compared, lambda one: str(len(one.facts.devices))):
+        if int(outlier.value) < int(outlier.common):
+            yield finding("device-count", outlier.nodes, outlier.words("devices:"))
 
 
-def _own(one: Subject) -> Iterator[Finding]:
+def _own(one: ComparedNode) -> Iterator[Finding]:
     used = [device for device in one.facts.devices if _is_used(one, device)]
     for device in used:
         for problem in device.problems:
@@ -55,7 +55,7 @@ def _own(one: Subject) -> Iterator[Finding]:
         yield finding("device-memory", [one.name], text)
 
 
-def _is_used(one: Subject, device: DeviceFacts) -> bool:
+def _is_used(one: ComparedNode, device: DeviceFacts) -> bool:
     """Return whether the job uses a device; slots are ids, or indexes of visible devices."""
     if one.slots is None:
         return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...control.facts import UNLIMITED
-from .compared_node import LONGEST, odd_ones, size, typical
+from .compared_node import LONGEST, outliers, size, typical
 from .findings import finding
 from .versions import listed
 
@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from .compared_node import Subject
+    from .compared_node import ComparedNode
     from .findings import Finding
 
 SKEW = 1.0
@@ -41,9 +41,9 @@ OF_A_NODE = (
 """Ends of the names of variables that may well differ from node to node."""
 
 
-def check_clocks(subjects: Sequence[Subject]) -> Iterator[Finding]:
+def check_clocks(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
     """Yield nodes whose clock is off: against this machine's, or against most if they agree."""
-    known = {one.name: one.ahead for one in subjects if one.ahead is not None}
+    known = {one.name: one.ahead for one in compared if one.ahead is not None}
     if len(known) < 2:
         return
     agree = [name for name, ahead in known.items() if not _beyond(ahead, (0.0, 0.0))]
@@ -67,21 +67,21 @@ def _time(seconds: float) -> str:
     return f"{seconds:.1f} s" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
-def check_limits(subjects: Sequence[Subject]) -> Iterator[Finding]:
+def check_limits(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
     """Yield limits of open files, processes and locked memory that are too low."""
-    usual = typical([_limit(one, "nofile") for one in subjects])
-    for one in subjects:
+    usual = typical([_limit(one, "nofile") for one in compared])
+    for one in compared:
         files, processes = _limit(one, "nofile"), _limit(one, "nproc")
         if files < FEW_FILES or files < min(ENOUGH_FILES, usual / 4):
             yield finding("nofile", [one.name], _low("open files", files, usual, _number))
         if processes < FEW_PROCESSES:
             yield finding("nproc", [one.name], _low("processes", processes, processes, _number))
-    yield from _locked_memory([one for one in subjects if one.has_gpus])
+    yield from _locked_memory([one for one in compared if one.has_gpus])
 
 
-def _locked_memory(subjects: Sequence[Subject]) -> Iterator[Finding]:
-    usual = typical([_limit(one, "memlock") for one in subjects]) if subjects else 0.0
-    for one in subjects:
+def _locked_memory(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
+    usual = typical([_limit(one, "memlock") for one in compared]) if compared else 0.0
+    for one in compared:
         locked = _limit(one, "memlock")
         if locked < usual / 4:
             yield finding("memlock", [one.name], _low("locked memory", locked, usual, size))
@@ -98,16 +98,16 @@ def _number(count: float) -> str:
     return f"{count:,.0f}"
 
 
-def _limit(one: Subject, name: str) -> float:
+def _limit(one: ComparedNode, name: str) -> float:
     limit = one.facts.limits.get(name, UNLIMITED)
     return math.inf if limit < 0 else limit
 
 
-def check_shares(subjects: Sequence[Subject]) -> Iterator[Finding]:
+def check_shares(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
     """Yield nodes with much less memory, or fewer CPUs, than most."""
-    memory = typical([_memory(one) for one in subjects])
-    cpus = typical([one.facts.cpus for one in subjects])
-    for one in subjects:
+    memory = typical([_memory(one) for one in compared])
+    cpus = typical([one.facts.cpus for one in compared])
+    for one in compared:
         own = _memory(one)
         if own < memory / 2 < math.inf:
             text = f"{size(own)} of memory, but {size(memory)} on most nodes"
@@ -122,30 +122,30 @@ def check_shares(subjects: Sequence[Subject]) -> Iterator[Finding]:
             yield finding("cpus", [one.name], text)
 
 
-def _memory(one: Subject) -> float:
+def _memory(one: ComparedNode) -> float:
     """Return the bytes that the workers may use; infinite if not known."""
     known = [count for count in (one.facts.memory, one.facts.cgroup_memory) if count > 0]
     return min(known, default=math.inf)
 
 
-def check_mtus(subjects: Sequence[Subject]) -> Iterator[Finding]:
+def check_mtus(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
     """Yield nodes whose network interface of the same name has another MTU than on most."""
-    having: dict[str, list[Subject]] = {}
-    for one in subjects:
+    having: dict[str, list[ComparedNode]] = {}
+    for one in compared:
         for name in one.facts.mtus:
             if not name.startswith(OF_ONE_MACHINE):
                 having.setdefault(name, []).append(one)
     for name, nodes in having.items():
-        for odd in odd_ones(nodes, lambda one, name=name: str(one.facts.mtus[name])):  # type: ignore[misc]
-            yield finding("mtu", odd.nodes, odd.words(f"the MTU of {name[:LONGEST]} is"))
+        for outlier in outliers(nodes, lambda one, name=name: str(one.facts.mtus[name])):  # type: ignore[misc]
+            yield finding("mtu", outlier.nodes, outlier.words(f"the MTU of {name[:LONGEST]} is"))
 
 
-def check_variables(subjects: Sequence[Subject]) -> Iterator[Finding]:
+def check_variables(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
     """Yield variables that differ, one finding for all those of the same nodes."""
-    names = {name for one in subjects for name in one.facts.env if not name.endswith(OF_A_NODE)}
+    names = {name for one in compared for name in one.facts.env if not name.endswith(OF_A_NODE)}
     texts: dict[tuple[str, ...], list[str]] = {}
     for name in sorted(names):
-        for odd in odd_ones(subjects, lambda one, name=name: one.facts.env.get(name, "")):  # type: ignore[misc]
-            texts.setdefault(tuple(odd.nodes), []).append(odd.words(name[:LONGEST]))
+        for outlier in outliers(compared, lambda one, name=name: one.facts.env.get(name, "")):  # type: ignore[misc]
+            texts.setdefault(tuple(outlier.nodes), []).append(outlier.words(name[:LONGEST]))
     for nodes, found in texts.items():
         yield finding("env", nodes, listed(found, "; "))

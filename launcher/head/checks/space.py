@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ...control.facts import Space
-    from .compared_node import Subject
+    from .compared_node import ComparedNode
     from .findings import Finding
 
 NONE_LEFT = 1 << 20
@@ -24,14 +24,14 @@ SHM_EACH = 64 << 20
 """Bytes of shared memory for each worker: what Docker gives a whole container."""
 
 
-def check(subjects: Sequence[Subject]) -> Iterator[Finding]:
+def check(compared: Sequence[ComparedNode]) -> Iterator[Finding]:
     """Yield folders without room."""
-    for one in subjects:
+    for one in compared:
         for spaces in _by_disk(one):
             yield from _of_disk(one, spaces)
 
 
-def _by_disk(one: Subject) -> list[list[Space]]:
+def _by_disk(one: ComparedNode) -> list[list[Space]]:
     """Return the folders of a node by file system: those with the same figures are on one."""
     disks: dict[tuple[int, int, int, bool], list[Space]] = {}
     for space in one.facts.spaces:
@@ -41,7 +41,7 @@ def _by_disk(one: Subject) -> list[list[Space]]:
     return list(disks.values())
 
 
-def _of_disk(one: Subject, spaces: Sequence[Space]) -> Iterator[Finding]:
+def _of_disk(one: ComparedNode, spaces: Sequence[Space]) -> Iterator[Finding]:
     total, free, inodes = spaces[0].total, spaces[0].free, spaces[0].inodes
     paths = " and ".join(dict.fromkeys(space.path for space in spaces))
     text = f"{paths}: {size(free)} of {size(total)} free"

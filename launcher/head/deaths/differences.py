@@ -62,9 +62,9 @@ def versions(found: Found, facts: NodeFacts) -> str:
     """Return in which versions this node differs from most, "" for none."""
     if found.row.name not in OF_VERSIONS:
         return ""
-    from ..checks.compared_node import Subject
+    from ..checks.compared_node import ComparedNode
     from ..checks.versions import check
 
-    differing = check([Subject(host, one) for host, one in facts])
+    differing = check([ComparedNode(host, one) for host, one in facts])
     texts = [one.text for one in differing if found.host in one.nodes]
     return f"{found.host} differs from other nodes: {'; '.join(texts)}" if texts else ""

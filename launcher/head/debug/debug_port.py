@@ -17,7 +17,7 @@ BACKLOG = 8
 """Connections that wait while an editor is connected, or the rank is between two rounds."""
 
 
-class Door:
+class DebugPort:
     """A free port on loopback, for this user and root; it stays the same for the whole job.
 
     Attributes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...common.text import plain
 from ..fleet.commands import CommandSpec
-from .debug_port import Door
+from .debug_port import DebugPort
 from .editor import Editor
 
 TYPE_CHECKING = False
@@ -29,30 +29,30 @@ class DebuggedRank:
         """
         self._run = run
         self._rank = rank
-        self._door = Door(run.loop, self._enter, self._refuse)
+        self._port = DebugPort(run.loop, self._enter, self._refuse)
         self._node: RunNode | None = None
         self._editor: Editor | None = None
         self._awaited = self._warned = False
-        self.port = self._door.port
+        self.port = self._port.port
 
     def started(self, node: RunNode, *, wait: bool) -> None:
         """Let an editor in: the rank has started on a node, and waits for one if it does."""
         self._node, self._awaited = node, wait
         self._note()
         if self._editor is None:
-            self._door.open()
+            self._port.open()
 
     def ended(self) -> None:
         """Let nobody in: the rank has ended, or is lost."""
         self._node, self._awaited = None, False
         self._note()
-        self._door.shut()
+        self._port.shut()
         if self._editor is not None:
             self._editor.leave()
 
     def close(self) -> None:
         """Give up the port: the job is over."""
-        self._door.close()
+        self._port.close()
         if self._editor is not None:
             self._editor.close()
 
@@ -85,7 +85,7 @@ class DebuggedRank:
         if self._node is not None:
             if why:
                 self._run.warn(f"rank {self._rank} cannot be debugged: {plain(why)}")
-            self._door.open()
+            self._port.open()
 
     def _refuse(self) -> None:
         if not self._warned:

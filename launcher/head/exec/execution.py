@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ...common.loop import Loop
     from ..output.console import Console
     from .events import Command, HostEvent, Transport
-    from .input_broadcast import Feed
+    from .input_broadcast import InputBroadcast
 
     class Receiver(Protocol):
         """Takes the output of one stream of one host."""
@@ -60,7 +60,7 @@ class Execution:
         loop: Loop,
         transport: Transport,
         console: Console,
-        feed: Callable[[Loop, Transport], Feed] | None = None,
+        make_input: Callable[[Loop, Transport], InputBroadcast] | None = None,
         limit: float = 0.0,
     ) -> None:
         """Prepare to run a command.
@@ -69,13 +69,13 @@ class Execution:
             loop: runs it.
             transport: reaches the hosts.
             console: prints notes, and the hosts that are waited for.
-            feed: makes the source of the input for those hosts that read.
+            make_input: makes the source of the input for those hosts that read.
             limit: seconds after which the command is ended; 0 for none.
         """
         self._loop = loop
         self.transport = transport
         self.console = console
-        self._feed = feed(loop, transport) if feed else None
+        self._input = make_input(loop, transport) if make_input else None
         self._limit = limit
         self._stop: Stop | None = None
         self.signal = 0
@@ -127,8 +127,8 @@ class Execution:
         if self._stop is not None:
             return
         self._stop = why
-        if self._feed is not None:
-            self._feed.close()
+        if self._input is not None:
+            self._input.close()
         self.transport.stop()
         self._loop.call_later(STOP, self._give_up)
 
@@ -145,8 +145,8 @@ class Execution:
         self.stop(Stop(f"ended after --timeout {self._limit:g} s", TIMED_OUT))
 
     def _pump(self) -> None:
-        if self._feed is not None and self._stop is None:
-            self._feed.pump()
+        if self._input is not None and self._stop is None:
+            self._input.pump()
 
     def _show_status(self) -> None:
         if self._waiting:

@@ -1,4 +1,4 @@
-"""Connects the nodes of a fleet: waits until each of them is there or has failed."""
+"""Connects the nodes of a fleet, and waits until each is connected or has failed."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LATE = "no answer in time (--start_timeout)"
 """The cause for hosts that were not connected in time."""
 
 
-class Gathering:
+class FleetConnect:
     """The nodes of a fleet, while they connect.
 
     Attributes:
         nodes: all of them, in order.
         connected: those that were connected, in the order of their arrival.
-        waiting: those that are still waited for.
+        waiting: those that have neither connected nor failed yet.
         causes: why sessions have ended, by node, as far as the backend tells; a session may have
             ended before anything was said over it.
     """
@@ -52,8 +52,8 @@ class Gathering:
         """Start to connect.
 
         Args:
-            on_failed: called for each node that does not come, with the cause.
-            on_ready: called once none is waited for any more.
+            on_failed: called with each node that does not connect, and the cause.
+            on_ready: called once every node has connected or failed.
         """
         self._on_failed, self._on_ready = on_failed, on_ready
         self._fleet.lend(self.nodes, self._on_fleet)

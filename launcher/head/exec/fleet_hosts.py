@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...control.messages import End
 from .events import Command, HostFailed
-from .fleet_connect import Gathering
+from .fleet_connect import FleetConnect
 from .node_commands import NodeCommands
 from .ssh_hosts import NOT_READY, STOPPED
 
@@ -28,8 +28,8 @@ class FleetHosts:
             connect: starts to connect them.
             timeout: seconds for all of them to be connected.
         """
-        self._gathering = Gathering(fleet, connect, timeout)
-        self.hosts: Sequence[str] = [node.name for node in self._gathering.nodes]
+        self._fleet_connect = FleetConnect(fleet, connect, timeout)
+        self.hosts: Sequence[str] = [node.name for node in self._fleet_connect.nodes]
         self.on_event: OnEvent = _nothing
         self.on_room: Callable[[], None] = _nothing
         self._fleet = fleet
@@ -41,7 +41,7 @@ class FleetHosts:
     def start(self, command: Command) -> None:
         """Connect the nodes; the command begins when each is connected or has failed."""
         self._command = command
-        self._gathering.begin(self._failed, self._begin)
+        self._fleet_connect.begin(self._failed, self._begin)
 
     def send(self, data: bytes) -> None:
         """Send input to the hosts that read it."""
@@ -60,9 +60,9 @@ class FleetHosts:
 
     def stop(self) -> None:
         """End the command; hosts that are not connected are given up."""
-        arrived = () if self._begun else tuple(self._gathering.connected)
+        arrived = () if self._begun else tuple(self._fleet_connect.connected)
         self._begun = True
-        self._gathering.give_up(STOPPED)
+        self._fleet_connect.give_up(STOPPED)
         for node in arrived:
             self._failed(node, STOPPED)
         self._commands.stop()
@@ -78,7 +78,7 @@ class FleetHosts:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            self._commands.begin(self._gathering.connected, self._command)
+            self._commands.begin(self._fleet_connect.connected, self._command)
             self.on_room()
 
     def _on_host(self, event: HostEvent, taken: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Sends input to the hosts that read it, no faster than the slowest of them takes it."""
+"""Sends input to all hosts that read it, as fast as the slowest of them reads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WINDOW = 4 << 20
 BLOCK = 1 << 18
 
 
-class Feed:
+class InputBroadcast:
     """One source of input.
 
     Args:
@@ -67,8 +67,8 @@ class Feed:
         self._transport.send(data)
 
 
-def from_descriptor(loop: Loop, transport: Transport, fd: int) -> Feed:
-    """Return the feed of a descriptor: of a file, a pipe or a terminal."""
+def from_descriptor(loop: Loop, transport: Transport, fd: int) -> InputBroadcast:
+    """Return the broadcast of a descriptor: of a file, a pipe or a terminal."""
 
     def read() -> bytes:
         try:
@@ -79,15 +79,15 @@ def from_descriptor(loop: Loop, transport: Transport, fd: int) -> Feed:
     try:
         loop.add_reader(fd, _nothing)
     except PermissionError:  # a regular file is always ready, and epoll(7) refuses it
-        return Feed(loop, transport, read)
+        return InputBroadcast(loop, transport, read)
     loop.remove(fd)
-    return Feed(loop, transport, read, fd)
+    return InputBroadcast(loop, transport, read, fd)
 
 
-def from_blocks(loop: Loop, transport: Transport, blocks: Iterator[bytes]) -> Feed:
-    """Return the feed of something that is made as it is sent; an empty block is not its end."""
+def from_blocks(loop: Loop, transport: Transport, blocks: Iterator[bytes]) -> InputBroadcast:
+    """Return the broadcast of what is made as it is sent; an empty block is not its end."""
     full = filter(None, blocks)
-    return Feed(loop, transport, lambda: next(full, b""))
+    return InputBroadcast(loop, transport, lambda: next(full, b""))
 
 
 def _nothing() -> None:

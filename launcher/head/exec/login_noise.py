@@ -6,7 +6,7 @@ NOISE = 64 * 1024
 """Bytes kept of what comes before the mark."""
 
 
-class Marked:
+class LoginNoiseFilter:
     """One stream of a session.
 
     Attributes:

@@ -6,7 +6,7 @@ import os
 import signal
 
 from ...backends.child import STDERR_TIMEOUT, Started, spawn
-from .login_noise import Marked
+from .login_noise import LoginNoiseFilter
 from .pipes import InPipe, OutPipe
 from .remote_shell import script
 
@@ -50,7 +50,7 @@ class ShellSession:
         self._on_end = on_end
         self._on_room = on_room
         self._mark = f"dsrun-{os.urandom(8).hex()}"
-        self._marked = {1: Marked(self._mark), 2: Marked(self._mark)}
+        self._filters = {1: LoginNoiseFilter(self._mark), 2: LoginNoiseFilter(self._mark)}
         self._code: int | None = None
         self.tail = b""
         started = spawn(argv, os.environ)
@@ -65,12 +65,12 @@ class ShellSession:
     @property
     def began(self) -> bool:
         """Whether the command has been reached."""
-        return any(stream.found for stream in self._marked.values())
+        return any(stream.found for stream in self._filters.values())
 
     @property
     def noise(self) -> str:
         """What was printed before the command began."""
-        both = (self._marked[2].noise, self._marked[1].noise)
+        both = (self._filters[2].noise, self._filters[1].noise)
         return "\n".join(text.decode("utf-8", "replace") for text in both)
 
     @property
@@ -103,7 +103,7 @@ class ShellSession:
 
     def _read(self, stream: int, data: bytes) -> None:
         began = self.began
-        data = self._marked[stream].feed(data)
+        data = self._filters[stream].feed(data)
         if stream == 2:
             self.tail = (self.tail + data)[-1024:]
         if data:

@@ -41,7 +41,7 @@ class MetricsFile:
         self._path = path
         self._file = LatestFile(path, self._on_failure, self._log)
         self._counts = Counts(run.loop.clock)
-        self._good = GoodTime(run)
+        self._goodput = Goodput(run)
         run.loop.open_to_threads()
         run.observe(self._on_event)
         self._timer = run.loop.call_later(0.0, self._write)
@@ -53,7 +53,7 @@ class MetricsFile:
     def _on_event(self, event: RunEvent) -> None:
         self._counts.on_event(event)
         if isinstance(event, (RankExit, NodeLost)):
-            self._good.interrupt()
+            self._goodput.interrupt()
         if isinstance(event, SOON):
             self._timer.cancel()
             self._timer = self._run.loop.call_later(0.1, self._write)
@@ -62,7 +62,7 @@ class MetricsFile:
             self._file.put(self._text())
 
     def _write(self) -> None:
-        self._good.look()
+        self._goodput.look()
         self._file.put(self._text())
         self._timer = self._run.loop.call_later(INTERVAL, self._write)
 
@@ -77,7 +77,7 @@ class MetricsFile:
     # -- the text ---------------------------------------------------------------------------
 
     def _text(self) -> str:
-        self._good.look()
+        self._goodput.look()
         return text((*self._of_job(), *self._of_ranks()), {"job_id": self._run.spec.job_id})
 
     def _of_job(self) -> Iterator[Metric]:
@@ -86,7 +86,7 @@ class MetricsFile:
         yield Metric("job_info", "The job, its launcher and the version of dsrun.", ((about, 1.0),))
         phases = ({"phase": run.phase.name.lower()}, 1.0)
         yield Metric("job_phase", "The phase of the job.", (phases,))
-        yield _one("seconds", "Seconds since the job began.", self._good.passed)
+        yield _one("seconds", "Seconds since the job began.", self._goodput.passed)
         yield _one("world_size", "Number of ranks.", run.restarts.world_size(self._planned))
         states = {"running": len(run.workers.running), **counts.ended}
         rows = tuple(({"state": state}, float(count)) for state, count in states.items())
@@ -99,8 +99,8 @@ class MetricsFile:
         yield Metric("alarms_total", "How often a watch has found something wrong.", alarms)
         wrong = tuple(({"kind": kind}, float(kind in counts.wrong)) for kind in counts.alarms)
         yield Metric("alarm", "1 while it is wrong.", wrong)
-        yield _one("good_seconds_total", "Seconds for which all ranks ran.", self._good.seconds)
-        yield _one("goodput_ratio", "Their share of the time since the start.", self._good.ratio)
+        yield _one("good_seconds_total", "Seconds for which all ranks ran.", self._goodput.seconds)
+        yield _one("goodput_ratio", "Their share of the time since the start.", self._goodput.ratio)
         if counts.code is not None:
             yield _one("exit_code", "Exit code of the job.", counts.code)
 
@@ -127,7 +127,7 @@ class MetricsFile:
         yield Metric("idle_seconds", "Seconds since a rank has worked or printed.", idle)
 
 
-class GoodTime:
+class Goodput:
     """Measures for how long all ranks of a job ran.
 
     Attributes:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from ...common.loop import Timer
-    from ..checks.compared_node import Odd
+    from ..checks.compared_node import Outlier
     from ..exec.fleet_programs import FleetProgram
     from .run import Run
     from .run_node import RunNode
@@ -37,19 +37,19 @@ class FileLists:
     def ask(
         self,
         nodes: Sequence[RunNode],
-        odd: Sequence[Odd],
+        outliers: Sequence[Outlier],
         tell: Callable[[Mapping[str, list[str]]], None],
     ) -> None:
         """Find out which files differ, and tell it by the first of the nodes where they do."""
         from ..exec.fleet_programs import FleetPrograms
 
-        wanted = {odd[0].holders[0], *(one.nodes[0] for one in odd[:SIDES])}
+        wanted = {outliers[0].holders[0], *(one.nodes[0] for one in outliers[:SIDES])}
         asked = {node.name: node for node in nodes if node.name in wanted}
         lists: dict[str, dict[str, int]] = {}
 
         def finish() -> None:
             self.cancel()
-            usual = lists.get(odd[0].holders[0])
+            usual = lists.get(outliers[0].holders[0])
             names = {name: differing(own, usual) for name, own in lists.items()} if usual else {}
             tell(names)
 

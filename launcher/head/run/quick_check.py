@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from ...common.values import NamedTuple
 from ..checks import compare, show
-from ..checks.compared_node import Subject
+from ..checks.compared_node import ComparedNode
 from ..checks.findings import Severity
-from ..checks.versions import odd_files
+from ..checks.versions import outlier_files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,36 +48,36 @@ class QuickCheck:
         """
         if self._lists is not None:
             self._lists.cancel()
-        subjects = [self._subject(node) for node in nodes if node.hello and node.hello.facts]
-        odd = odd_files(subjects)
-        if not odd:
-            tell(self._judge(nodes, compare.findings(subjects)))
+        compared = [self._compared_node(node) for node in nodes if node.hello and node.hello.facts]
+        outliers = outlier_files(compared)
+        if not outliers:
+            tell(self._judge(nodes, compare.findings(compared)))
             return
 
         def named(files: Mapping[str, list[str]]) -> None:
             if not self._run.ending:
-                tell(self._judge(nodes, compare.findings(subjects, files)))
+                tell(self._judge(nodes, compare.findings(compared, files)))
 
         if self._lists is None:
             from .file_lists import FileLists
 
             self._lists = FileLists(self._run)
-        self._lists.ask(nodes, odd, named)
+        self._lists.ask(nodes, outliers, named)
 
     def compare_newcomer(self, node: RunNode, present: Sequence[RunNode]) -> str:
         """Return why a node may not join others, "" if it may; print its warnings."""
         if node.hello is None or node.hello.facts is None:
             return ""
-        others = [self._subject(one) for one in present if one.hello and one.hello.facts]
-        verdict = self._judge([node], compare.newcomer(self._subject(node), others))
+        others = [self._compared_node(one) for one in present if one.hello and one.hello.facts]
+        verdict = self._judge([node], compare.newcomer(self._compared_node(node), others))
         return verdict.refused.get(node, "")
 
-    def _subject(self, node: RunNode) -> Subject:
+    def _compared_node(self, node: RunNode) -> ComparedNode:
         """Return a node as it is compared.
 
         What --sync has copied is known to be the same, but not what it has left out.
         """
-        found = subject(node)
+        found = compared_node(node)
         if self._run.spec.sync is None:
             return found
         env = {name: text for name, text in found.facts.env.items() if name != "PYTHONPATH"}
@@ -106,13 +106,13 @@ class QuickCheck:
         return error or self._run.spec.checks.strict
 
 
-def subject(node: RunNode) -> Subject:
+def compared_node(node: RunNode) -> ComparedNode:
     """Return a node that has sent its facts as it is compared."""
     hello = node.hello
     assert hello is not None
     assert hello.facts is not None
     slots = node.node.slots
-    return Subject(
+    return ComparedNode(
         name=node.name,
         facts=hello.facts,
         workers=hello.slots if slots is None else len(slots),

@@ -80,7 +80,7 @@ class Explanation(NamedTuple):
     doubt: str = ""
 
 
-class Scene(NamedTuple):
+class JobSnapshot(NamedTuple):
     """All ranks at one moment.
 
     Attributes:
@@ -126,14 +126,14 @@ class Scene(NamedTuple):
 
 def explain(views: Mapping[int, RankView]) -> Explanation:
     """Return who waits for whom among the ranks of a job."""
-    scene = _scene(views)
-    found = next(one for rule in RULES if (one := rule(scene)) is not None)
-    if found.reason is Reason.SILENT or not scene.silent:
+    snapshot = _snapshot(views)
+    found = next(one for rule in RULES if (one := rule(snapshot)) is not None)
+    if found.reason is Reason.SILENT or not snapshot.silent:
         return found
-    return found._replace(sentence=f"{found.sentence}; {_silence(scene)}")
+    return found._replace(sentence=f"{found.sentence}; {_silence(snapshot)}")
 
 
-def _scene(views: Mapping[int, RankView]) -> Scene:
+def _snapshot(views: Mapping[int, RankView]) -> JobSnapshot:
     places = {rank: place_of(view) for rank, view in sorted(views.items())}
     waiting = (rank for rank, place in places.items() if place.kind in FOR_OTHERS)
     perhaps = (
@@ -141,135 +141,135 @@ def _scene(views: Mapping[int, RankView]) -> Scene:
         for rank, place in places.items()
         if place.kind in PERHAPS_FOR_OTHERS and not place.active
     )
-    return Scene(views, places, tuple(waiting), tuple(perhaps))
+    return JobSnapshot(views, places, tuple(waiting), tuple(perhaps))
 
 
-def _in_state(scene: Scene, states: str) -> list[int]:
+def _in_state(snapshot: JobSnapshot, states: str) -> list[int]:
     """Return the ranks whose worker is in one of these states of processes."""
-    workers = {rank: view.worker for rank, view in scene.views.items()}
+    workers = {rank: view.worker for rank, view in snapshot.views.items()}
     return [rank for rank, one in sorted(workers.items()) if one and one.state in states]
 
 
-def _stopped(scene: Scene) -> Explanation | None:
-    odd = _in_state(scene, "Tt")
-    words = _state_words(scene, odd)
-    return scene.named(Reason.STOPPED, odd, words, sure=True) if odd else None
+def _stopped(snapshot: JobSnapshot) -> Explanation | None:
+    odd = _in_state(snapshot, "Tt")
+    words = _state_words(snapshot, odd)
+    return snapshot.named(Reason.STOPPED, odd, words, sure=True) if odd else None
 
 
-def _state_words(scene: Scene, ranks: Sequence[int]) -> str:
+def _state_words(snapshot: JobSnapshot, ranks: Sequence[int]) -> str:
     """Return the state of the workers of these ranks, of the first of them in detail."""
     if not ranks:
         return ""
-    view = scene.views[ranks[0]]
+    view = snapshot.views[ranks[0]]
     assert view.worker is not None
     if len(ranks) == 1:
         words = state_or_place(view, view.worker)
-        return f"{who(ranks, scene.views)}, pid {view.pid}, {words}"
-    return f"{who(ranks, scene.views)} {STATES[view.worker.state].replace('is', 'are', 1)}"
+        return f"{who(ranks, snapshot.views)}, pid {view.pid}, {words}"
+    return f"{who(ranks, snapshot.views)} {STATES[view.worker.state].replace('is', 'are', 1)}"
 
 
-def _silent(scene: Scene) -> Explanation | None:
-    if not scene.silent or (scene.outside and scene.waiting):
+def _silent(snapshot: JobSnapshot) -> Explanation | None:
+    if not snapshot.silent or (snapshot.outside and snapshot.waiting):
         return None
-    return scene.named(Reason.SILENT, scene.silent, _silence(scene), sure=False)
+    return snapshot.named(Reason.SILENT, snapshot.silent, _silence(snapshot), sure=False)
 
 
-def _silence(scene: Scene) -> str:
-    return f"{who(scene.silent, scene.views)}: {scene.views[scene.silent[0]].problem}"
+def _silence(snapshot: JobSnapshot) -> str:
+    return f"{who(snapshot.silent, snapshot.views)}: {snapshot.views[snapshot.silent[0]].problem}"
 
 
-def _mismatch(scene: Scene) -> Explanation | None:
-    found = flight.mismatch(scene.views)
+def _mismatch(snapshot: JobSnapshot) -> Explanation | None:
+    found = flight.mismatch(snapshot.views)
     if found is None:
         return None
     (_, most), *rest = found.calls
     odd = [rank for _, some in rest for rank in some]
     clear = len(odd) < len(most)
     calls = " and ".join(f"{call} in {ranks_of(some)}" for call, some in found.calls)
-    known = scene._replace(waiting=most if clear else (), perhaps=())
-    words = at_places(odd if clear else [*most, *odd], scene.places, scene.views)
+    known = snapshot._replace(waiting=most if clear else (), perhaps=())
+    words = at_places(odd if clear else [*most, *odd], snapshot.places, snapshot.views)
     words = f"{words}; collective {found.number} of {found.group} is {calls}"
     return known.named(Reason.MISMATCH, odd if clear else (), words, sure=clear)
 
 
-def _behind(scene: Scene) -> Explanation | None:
-    found = flight.behind(scene.views)
+def _behind(snapshot: JobSnapshot) -> Explanation | None:
+    found = flight.behind(snapshot.views)
     if found is None:
         return None
-    known, one = scene._replace(waiting=found.waiting), found.one
-    words = at_places(found.missing, scene.places, scene.views)
+    known, one = snapshot._replace(waiting=found.waiting), found.one
+    words = at_places(found.missing, snapshot.places, snapshot.views)
     words = f"{words}, before collective {one.sequence} of {one.group} ({operation(one)})"
     return known.named(Reason.BEHIND, found.missing, words, sure=True)
 
 
-def _outside(scene: Scene) -> Explanation | None:
+def _outside(snapshot: JobSnapshot) -> Explanation | None:
     """Find ranks that do not wait for others; without any, those that wait in native code."""
-    native = [rank for rank in scene.perhaps if scene.places[rank].kind is Kind.NATIVE]
-    odd = scene.outside or native
-    if not odd or not {*scene.waiters}.difference(odd):
+    native = [rank for rank in snapshot.perhaps if snapshot.places[rank].kind is Kind.NATIVE]
+    odd = snapshot.outside or native
+    if not odd or not {*snapshot.waiters}.difference(odd):
         return None
-    words = at_places(odd, scene.places, scene.views)
-    sure = bool(scene.outside and scene.waiting and not scene.silent)
-    return scene.named(Reason.OUTSIDE, odd, words, sure=sure)
+    words = at_places(odd, snapshot.places, snapshot.views)
+    sure = bool(snapshot.outside and snapshot.waiting and not snapshot.silent)
+    return snapshot.named(Reason.OUTSIDE, odd, words, sure=sure)
 
 
-def _child(scene: Scene) -> Explanation | None:
+def _child(snapshot: JobSnapshot) -> Explanation | None:
     held = {
         rank: child.state
-        for rank, place in scene.places.items()
-        if place.kind in FOR_CHILDREN and (child := culprit_child(scene.views[rank]))
+        for rank, place in snapshot.places.items()
+        if place.kind in FOR_CHILDREN and (child := culprit_child(snapshot.views[rank]))
         if child.state in "TtZ"
     }
-    words = at_places([*held], scene.places, scene.views)
+    words = at_places([*held], snapshot.places, snapshot.views)
     sure = "Z" not in held.values()
-    return scene.named(Reason.CHILD, [*held], words, sure=sure) if held else None
+    return snapshot.named(Reason.CHILD, [*held], words, sure=sure) if held else None
 
 
-def _blocked(scene: Scene) -> Explanation | None:
-    odd = [rank for rank in _in_state(scene, "D") if rank not in scene.waiters]
-    if not odd or {*scene.outside}.difference(odd):
+def _blocked(snapshot: JobSnapshot) -> Explanation | None:
+    odd = [rank for rank in _in_state(snapshot, "D") if rank not in snapshot.waiters]
+    if not odd or {*snapshot.outside}.difference(odd):
         return None
-    words = _state_words(scene, odd)
-    return scene.named(Reason.BLOCKED, odd, words, sure=bool(scene.waiting))
+    words = _state_words(snapshot, odd)
+    return snapshot.named(Reason.BLOCKED, odd, words, sure=bool(snapshot.waiting))
 
 
-def _unknown(scene: Scene) -> Explanation | None:
-    odd = [rank for rank, place in scene.places.items() if not place.known]
-    if not odd or not scene.waiters:
+def _unknown(snapshot: JobSnapshot) -> Explanation | None:
+    odd = [rank for rank, place in snapshot.places.items() if not place.known]
+    if not odd or not snapshot.waiters:
         return None
-    worker = scene.views[odd[0]].worker
+    worker = snapshot.views[odd[0]].worker
     why = f": {worker.problem}" if worker and worker.problem else ""
-    words = f"the stack of {who(odd, scene.views)} could not be read{why}"
-    return scene.named(Reason.UNKNOWN, odd, words, sure=False)
+    words = f"the stack of {who(odd, snapshot.views)} could not be read{why}"
+    return snapshot.named(Reason.UNKNOWN, odd, words, sure=False)
 
 
-def _different(scene: Scene) -> Explanation | None:
+def _different(snapshot: JobSnapshot) -> Explanation | None:
     """Find the minority of ranks that wait for others, or may do so, elsewhere than most."""
-    ranks = [*scene.waiting, *scene.perhaps]
-    groups = grouped(ranks, scene.places)
+    ranks = [*snapshot.waiting, *snapshot.perhaps]
+    groups = grouped(ranks, snapshot.places)
     if len(groups) < 2:
         return None
     (_, most), *rest = groups
     odd = [rank for _, some in rest for rank in some]
     clear = len(odd) < len(most)
-    words = at_places(odd if clear else ranks, scene.places, scene.views)
-    some = scene._replace(waiting=tuple(most) if clear else ())
+    words = at_places(odd if clear else ranks, snapshot.places, snapshot.views)
+    some = snapshot._replace(waiting=tuple(most) if clear else ())
     some = some if clear else some._replace(perhaps=())
     return some.named(Reason.DIFFERENT, odd if clear else (), words, sure=False)
 
 
-def _nobody(scene: Scene) -> Explanation:
-    ranks = [*scene.places]
-    words = at_places(ranks, scene.places, scene.views)
-    if len(ranks) > 1 and len(grouped(ranks, scene.places)) == 1:
-        place = scene.places[ranks[0]]
+def _nobody(snapshot: JobSnapshot) -> Explanation:
+    ranks = [*snapshot.places]
+    words = at_places(ranks, snapshot.places, snapshot.views)
+    if len(ranks) > 1 and len(grouped(ranks, snapshot.places)) == 1:
+        place = snapshot.places[ranks[0]]
         words = f"all {counted(len(ranks), 'rank')} {place.words(several=True)}"
     elif not ranks:
         words = "no rank is running"
-    return Explanation(words, Reason.NOBODY, (), scene.waiting, sure=False)
+    return Explanation(words, Reason.NOBODY, (), snapshot.waiting, sure=False)
 
 
-RULES: tuple[Callable[[Scene], Explanation | None], ...] = (
+RULES: tuple[Callable[[JobSnapshot], Explanation | None], ...] = (
     *(_stopped, _mismatch, _behind, _silent, _blocked),
     *(_child, _outside, _unknown, _different, _nobody),
 )

@@ -1,4 +1,4 @@
-"""What follows from a hang or a broken rule: a line, the end of the job, or another round."""
+"""The action on a hang or a broken rule: report it, stop the job (exit code 77), or restart it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ STOPPED = "stopped the job"
 """What dsrun has done, at the head of the report."""
 
 
-class Reaction:
+class AlertAction:
     """Acts on what watches of one run have found."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
 
-    def react(self, kind: str, then: str, sentence: str, sign: str = "") -> None:
+    def perform(self, kind: str, then: str, sentence: str, sign: str = "") -> None:
         """Report what was found, stop the job for it, or restart its workers.
 
         Args:
             kind: what was found, as a word for programs: `hang`, `rule` or `slow`.
-            then: what follows, one of `REACTIONS`.
+            then: what follows, one of `ALERT_ACTIONS`.
             sentence: what was found.
             sign: what the verdict is drawn from if the job ends for it, as in `Loss`.
         """

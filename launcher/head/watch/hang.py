@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..run.events import JobEnded, JobStarted, RankExit, RanksActive, RoundBegan
 from ..run.phase import Phase
-from .idle_times import Tracks
+from .idle_times import RankIdleTimes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from ..run.run import Run
     from ..stacks.culprit import Explanation
     from ..stacks.view import RankView
-    from .hang_incident import Found
-    from .stack_sampling import Suspicion
+    from .hang_incident import HangIncident
+    from .stack_sampling import StackSampling
 
 LATE = 1.0
 """Seconds by which a look at the clock may be late before it is taken for a time in which this
@@ -37,10 +37,10 @@ class HangWatch:
         self._run, self._loop = run, run.loop
         policy = run.spec.watch
         self._timeout, self._interval = policy.hang_timeout, policy.sample
-        self._tracks = Tracks(policy.sample)
+        self._idle_times = RankIdleTimes(policy.sample)
         self._ended: dict[int, str] = {}
-        self._suspicion: Suspicion | None = None
-        self._found: Found | None = None
+        self._sampling: StackSampling | None = None
+        self._found: HangIncident | None = None
         self._answered: set[Hashable] = set()
         self._asked = False
         self._timer = self._loop.call_later(0.0, self._rest)
@@ -53,9 +53,9 @@ class HangWatch:
         kind = type(event)
         if isinstance(event, RanksActive):
             read = self._run.fleet.machines.read
-            self._tracks.take(event.host, event.activity, self._loop.clock(), read)
+            self._idle_times.take(event.host, event.activity, self._loop.clock(), read)
         elif isinstance(event, RankExit):
-            self._tracks.drop(event.rank)
+            self._idle_times.drop(event.rank)
             if not event.code and not event.stopped:
                 self._ended[event.rank] = event.host
         elif kind is JobStarted or kind is RoundBegan:
@@ -65,7 +65,7 @@ class HangWatch:
 
     def _begin(self) -> None:
         """Watch the workers of a round."""
-        self._tracks.clear()
+        self._idle_times.clear()
         self._ended.clear()
         self._forget()
         self._rest()
@@ -80,8 +80,8 @@ class HangWatch:
 
     def _restart_times(self, now: float) -> None:
         """Count no time before now, as this process was stopped; what was found stands."""
-        self._tracks.begin_again(now)
-        self._suspicion = None
+        self._idle_times.begin_again(now)
+        self._sampling = None
 
     def _rest(self, seconds: float = SOONEST) -> None:
         """Look at the clock after so many seconds."""
@@ -110,7 +110,7 @@ class HangWatch:
         return (
             run.phase is not Phase.RUNNING
             or bool(run.debugging)
-            or self._tracks.traced(now)
+            or self._idle_times.traced(now)
             or run.output.held_up(run.nodes)
         )
 
@@ -127,28 +127,28 @@ class HangWatch:
         if late > self._timeout / 2:
             self._restart_times(now)
             return
-        self._tracks.leave_out(late, now)
-        if self._suspicion is not None:
-            self._suspicion.leave_out(late)
+        self._idle_times.leave_out(late, now)
+        if self._sampling is not None:
+            self._sampling.leave_out(late)
         self._expected = now
 
     def _follow(self, now: float) -> None:
         """Look whether a job that hung goes on."""
         assert self._found is not None
-        if not self._asked and self._found.is_to_see(self._tracks, now):
+        if not self._asked and self._found.is_to_see(self._idle_times, now):
             self._ask()
 
     def _due(self, now: float) -> float:
         """Return in how many seconds to look at the stacks; take them if that is now."""
-        idle = max(self._tracks.longest(now), *self._silences(now).values(), 0.0)
-        if self._suspicion is None:
-            longest = max(idle, self._tracks.still(now))
+        idle = max(self._idle_times.longest(now), *self._silences(now).values(), 0.0)
+        if self._sampling is None:
+            longest = max(idle, self._idle_times.still(now))
             if longest < self._timeout / 2:
                 return self._timeout / 2 - longest
-            from .stack_sampling import Suspicion
+            from .stack_sampling import StackSampling
 
-            self._suspicion = Suspicion(self._timeout)
-        due = self._suspicion.due(self._tracks, idle, now)
+            self._sampling = StackSampling(self._timeout)
+        due = self._sampling.due(self._idle_times, idle, now)
         if due <= 0:
             self._ask()
         return due
@@ -179,22 +179,22 @@ class HangWatch:
         seen = self._with_times(views, now)
         if self._found is not None:
             self._see_again(self._found, seen, now)
-        elif self._suspicion is not None:
-            known = self._suspicion.look(seen, now)
+        elif self._sampling is not None:
+            known = self._sampling.look(seen, now)
             if known is not None:
                 self._take(known, seen, now)
 
     def _take(self, known: Explanation, views: Mapping[int, RankView], now: float) -> None:
         """Tell of a hang; not of what may be none, and has gone on from there before."""
-        from .hang_incident import Found, places_of
+        from .hang_incident import HangIncident, places_of
 
         if known.doubt and places_of(known, views) in self._answered:
             return
-        self._suspicion = None
-        self._found = Found(self._run, known, views, self._ended, now)
+        self._sampling = None
+        self._found = HangIncident(self._run, known, views, self._ended, now)
 
-    def _see_again(self, found: Found, views: Mapping[int, RankView], now: float) -> None:
-        if found.goes_on(views, self._tracks, now):
+    def _see_again(self, found: HangIncident, views: Mapping[int, RankView], now: float) -> None:
+        if found.goes_on(views, self._idle_times, now):
             if found.known.doubt:
                 self._answered.add(found.places)
             self._found = None
@@ -209,10 +209,10 @@ class HangWatch:
         silences = self._silences(now)
         seen = {}
         for rank, view in views.items():
-            idle, silent = self._tracks.idle(rank, now), silences.get(view.host, 0.0)
+            idle, silent = self._idle_times.idle(rank, now), silences.get(view.host, 0.0)
             if view.problem and silent > idle:
                 problem = f"{view.host} has not answered for {silent:.0f} s"
                 seen[rank] = view._replace(idle=silent, problem=problem)
             else:
-                seen[rank] = view._replace(idle=idle, still=self._tracks.still_of(rank, now))
+                seen[rank] = view._replace(idle=idle, still=self._idle_times.still_of(rank, now))
         return seen

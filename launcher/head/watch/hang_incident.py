@@ -9,7 +9,7 @@ from ..run.events import AlarmOver
 from ..stacks.collect import collect
 from ..stacks.places import place_of
 from ..stacks.words import ranks_of
-from .alert_action import Reaction
+from .alert_action import AlertAction
 from .judge import has_moved, stood
 from .loops import MAY_BE_A_LOOP, goes_round
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..run.run import Run
     from ..stacks.culprit import Explanation
     from ..stacks.view import RankView
-    from .idle_times import Tracks
+    from .idle_times import RankIdleTimes
 
 KIND = "hang"
 """Of the events that tell of it."""
@@ -32,7 +32,7 @@ AGAIN = 0.1
 """Part of the timeout that passes between two looks at ranks that hung and do something."""
 
 
-class Found:
+class HangIncident:
     """One hang, from when it was found.
 
     Attributes:
@@ -73,7 +73,7 @@ class Found:
             collect(run, self._on_last, save=True)
 
     def _react(self) -> None:
-        Reaction(self._run).react(KIND, self._then, self._hang.sentence)
+        AlertAction(self._run).perform(KIND, self._then, self._hang.sentence)
 
     def _on_saved(self, views: Mapping[int, RankView]) -> None:
         """Say where the stacks are, or how to see them."""
@@ -98,24 +98,28 @@ class Found:
             self._show_folders(views)
             self._react()
 
-    def is_to_see(self, tracks: Tracks, now: float) -> bool:
+    def is_to_see(self, idle_times: RankIdleTimes, now: float) -> bool:
         """Return whether to look at the stacks, as a rank that hung does something."""
         rest = AGAIN * self._run.spec.watch.hang_timeout
         first = self._looked == self._hang.at
-        return bool(self._moved(tracks)) and (first or now >= self._looked + rest)
+        return bool(self._moved(idle_times)) and (first or now >= self._looked + rest)
 
-    def _moved(self, tracks: Tracks) -> list[int]:
+    def _moved(self, idle_times: RankIdleTimes) -> list[int]:
         """Return which of the odd ranks, or of all if none is odd, have done something since."""
-        running = [rank for rank in self._hang.ranks if rank in tracks.ranks] or [*tracks.ranks]
-        return [rank for rank in running if tracks.ranks[rank].since > self._hang.at]
+        running = [rank for rank in self._hang.ranks if rank in idle_times.ranks] or [
+            *idle_times.ranks
+        ]
+        return [rank for rank in running if idle_times.ranks[rank].since > self._hang.at]
 
-    def goes_on(self, views: Mapping[int, RankView], tracks: Tracks, now: float) -> bool:
+    def goes_on(self, views: Mapping[int, RankView], idle_times: RankIdleTimes, now: float) -> bool:
         """Return whether a rank that hung is elsewhere than it was, or does something all the time.
 
         What wakes up now and then, such as a timer in another thread, does not make it go on.
         """
         self._looked = now
-        moved = [rank for rank in self._moved(tracks) if self._is_over(rank, views, tracks, now)]
+        moved = [
+            rank for rank in self._moved(idle_times) if self._is_over(rank, views, idle_times, now)
+        ]
         if not moved:
             return False
         who = ranks_of(moved) if {*moved} <= {*self._hang.ranks} else "the job"
@@ -124,7 +128,7 @@ class Found:
         return True
 
     def _is_over(
-        self, rank: int, views: Mapping[int, RankView], tracks: Tracks, now: float
+        self, rank: int, views: Mapping[int, RankView], idle_times: RankIdleTimes, now: float
     ) -> bool:
         before, view = self._views.get(rank), views.get(rank)
         if before is None or view is None:
@@ -134,7 +138,7 @@ class Found:
         if is_elsewhere(before, view):
             return True
         timeout = self._run.spec.watch.hang_timeout
-        if tracks.idle(rank, now) > timeout / 4:
+        if idle_times.idle(rank, now) > timeout / 4:
             self._busy.pop(rank, None)
         return now - self._busy.setdefault(rank, now) >= timeout / 2
 
@@ -166,7 +170,7 @@ def places_of(known: Explanation, views: Mapping[int, RankView]) -> Hashable:
 def hang_of(
     known: Explanation, views: Mapping[int, RankView], ended: Mapping[int, str], now: float
 ) -> Hang:
-    """Return a hang as the report has it, given who waits for whom; see `Found`."""
+    """Return a hang as the report has it, given who waits for whom; see `HangIncident`."""
     odd, sentence = known.odd, plain(known.sentence)
     hosts = {rank: view.host for rank, view in views.items()}
     still = known.waiting if known.doubt == MAY_BE_A_LOOP else odd

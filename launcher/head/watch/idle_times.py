@@ -1,4 +1,4 @@
-"""Since when each rank has done nothing, from what its node reports of it. Pure."""
+"""How long each rank has been idle, from the reports of its node. Pure."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEVER = float("-inf"), float("-inf")
 """When stacks were read, if they were not."""
 
 
-class Track(NamedTuple):
+class RankIdleTime(NamedTuple):
     """What is known of one rank; times are on the runner's monotonic clock.
 
     Attributes:
@@ -50,8 +50,8 @@ class Track(NamedTuple):
     row: RankActivity
 
 
-class Tracks:
-    """The ranks that run.
+class RankIdleTimes:
+    """Since when each running rank has been idle.
 
     Attributes:
         ranks: by number.
@@ -59,7 +59,7 @@ class Tracks:
 
     def __init__(self, interval: float) -> None:
         """Expect a report of each node every `interval` seconds."""
-        self.ranks: dict[int, Track] = {}
+        self.ranks: dict[int, RankIdleTime] = {}
         self._interval = interval
         self._read = NEVER
 
@@ -69,15 +69,17 @@ class Tracks:
         """Take a report of a node; `read` is when stacks were last asked for, and told."""
         self._read = read
         rows = {row.rank: row for row in activity.ranks}
-        for rank in [one for one, track in self.ranks.items() if track.host == host]:
+        for rank in [one for one, times in self.ranks.items() if times.host == host]:
             if rank not in rows:
                 del self.ranks[rank]
         for rank, row in rows.items():
             self.ranks[rank] = self._next(self.ranks.get(rank), host, row, now)
 
-    def _next(self, last: Track | None, host: str, row: RankActivity, now: float) -> Track:
+    def _next(
+        self, last: RankIdleTime | None, host: str, row: RankActivity, now: float
+    ) -> RankIdleTime:
         if last is None or last.row.pid != row.pid:
-            return Track(host, now, now, now, self._interval, False, row)
+            return RankIdleTime(host, now, now, now, self._interval, False, row)
         gap, since, still = now - last.at, last.since, last.still
         if self._is_late(gap):
             since = min(since + gap, now)
@@ -91,13 +93,13 @@ class Tracks:
             if not looked and (moved or _prints(last.row, row)):
                 still = now
         traced = row.traced and last.row.traced
-        return Track(host, since, still, now, gap, traced, row)
+        return RankIdleTime(host, since, still, now, gap, traced, row)
 
     def _is_late(self, gap: float) -> bool:
         """Return whether a node was stopped, or cut off, for a time that cannot count."""
         return gap > STALE * max(self._interval, DELAY)
 
-    def _is_by_look(self, last: Track, row: RankActivity, now: float) -> bool:
+    def _is_by_look(self, last: RankIdleTime, row: RankActivity, now: float) -> bool:
         """Return whether a rank has moved what it answers, at the time at which it was asked."""
         began, ended = self._read
         return (
@@ -117,21 +119,21 @@ class Tracks:
 
     def begin_again(self, now: float) -> None:
         """Count no time before this."""
-        for rank, track in self.ranks.items():
-            self.ranks[rank] = track._replace(since=max(track.since, now), still=now)
+        for rank, times in self.ranks.items():
+            self.ranks[rank] = times._replace(since=max(times.since, now), still=now)
 
     def leave_out(self, seconds: float, now: float) -> None:
         """Count nothing of the last seconds: this process had no CPU, and has read no report."""
-        for rank, track in self.ranks.items():
-            since, still = (min(at + seconds, now) for at in (track.since, track.still))
-            self.ranks[rank] = track._replace(since=since, still=still)
+        for rank, times in self.ranks.items():
+            since, still = (min(at + seconds, now) for at in (times.since, times.still))
+            self.ranks[rank] = times._replace(since=since, still=still)
 
     def idle(self, rank: int, now: float) -> float:
         """Return the seconds for which a rank has done nothing, 0.0 if that is not known."""
-        track = self.ranks.get(rank)
-        if track is None or self._is_stale(track, now):
+        times = self.ranks.get(rank)
+        if times is None or self._is_stale(times, now):
             return 0.0
-        return max(now - track.since, 0.0)
+        return max(now - times.since, 0.0)
 
     def longest(self, now: float) -> float:
         """Return the seconds for which some rank has done nothing."""
@@ -139,12 +141,12 @@ class Tracks:
 
     def still_of(self, rank: int, now: float) -> float:
         """Return the seconds for which a rank has done no more than to compute."""
-        track = self.ranks.get(rank)
-        return now - track.still if track is not None else 0.0
+        times = self.ranks.get(rank)
+        return now - times.still if times is not None else 0.0
 
     def still(self, now: float) -> float:
         """Return the seconds for which no rank has done more than to compute."""
-        return min((now - track.still for track in self.ranks.values()), default=0.0)
+        return min((now - times.still for times in self.ranks.values()), default=0.0)
 
     def idle_in_turn(self, ranks: Iterable[int], now: float) -> float:
         """Return the seconds for which all of these ranks, as far as they run, do nothing."""
@@ -152,12 +154,12 @@ class Tracks:
 
     def traced(self, now: float) -> bool:
         """Return whether a debugger is attached to a process of some rank, as far as is known."""
-        tracks = self.ranks.values()
-        return any(track.traced and not self._is_stale(track, now) for track in tracks)
+        idle_times = self.ranks.values()
+        return any(times.traced and not self._is_stale(times, now) for times in idle_times)
 
-    def _is_stale(self, track: Track, now: float) -> bool:
+    def _is_stale(self, times: RankIdleTime, now: float) -> bool:
         """Return whether a node has said nothing of a rank for so long that nothing is known."""
-        return now - track.at > STALE * max(track.gap, self._interval) + DELAY
+        return now - times.at > STALE * max(times.gap, self._interval) + DELAY
 
 
 def _prints(last: RankActivity, row: RankActivity) -> bool:

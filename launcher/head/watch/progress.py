@@ -15,7 +15,7 @@ from ...common.text import plain
 from ...common.wording import counted
 from ...specs.rule import EXPECT
 from ..run.events import Alarm, NodeLost, RankExit, RoundBegan
-from .alert_action import Reaction
+from .alert_action import AlertAction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Progress:
         """Watch a run that has not begun; `moved` says whether an expected line has come."""
         self._run, self._policy = run, run.spec.watch
         self._moved = moved
-        self._reaction = Reaction(run)
+        self._action = AlertAction(run)
         self._hosts: tuple[str, ...] = ()
         self._newest = 0
         self._fruitless = 0
@@ -79,7 +79,7 @@ class Progress:
         self._newest = max(self._newest, found)
         self._fruitless = 0 if moved else self._fruitless + 1
         if self._fruitless >= self._policy.fruitless_rounds:
-            self._reaction.react("rule", "stop", self._sentence())
+            self._action.perform("rule", "stop", self._sentence())
 
     def _sentence(self) -> str:
         lines = [rule.expect for rule in self._policy.rules if rule.name == EXPECT]

@@ -7,7 +7,7 @@ from functools import partial
 from ...common.text import plain
 from ...specs.rule import EXPECT
 from ..run.events import RESULT, JobEnded, JobStarted, RankExit, RankOutput, RoundBegan
-from .alert_action import Reaction
+from .alert_action import AlertAction
 from .lines import Lines
 from .rule_state import RuleState
 from .time_limit import TimeLimit, TooSlow
@@ -47,7 +47,7 @@ class RuleWatch:
             self._begins = RoundBegan
         self._lines = Lines()
         self._limit = TimeLimit(SEARCH)
-        self._reaction = Reaction(run)
+        self._action = AlertAction(run)
         limits = [one for s in self._states for one in (s.rule.within, s.rule.every) if one]
         self._between = min(LOOK, *limits) if limits else 0.0
         self._timer: Timer | None = None
@@ -110,7 +110,7 @@ class RuleWatch:
     def _act(self, state: RuleState, findings: Iterable[Finding]) -> None:
         for finding in findings:
             if finding.broken:
-                self._reaction.react("rule", state.rule.then, finding.text, finding.sign)
+                self._action.perform("rule", state.rule.then, finding.text, finding.sign)
             else:
                 self._run.log(finding.text)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..report.slow import Slow
 from ..run.events import RESULT, AlarmOver, RankExit, RankOutput, RanksActive, RoundBegan
 from . import slowness
-from .alert_action import Reaction
+from .alert_action import AlertAction
 from .spans import Spans
 from .steps import Steps
 
@@ -33,7 +33,7 @@ WINDOW = 10
 class Streak:
     """Tells a finding once it has come several times in a row, and when it has gone.
 
-    What comes and goes is told less and less often.
+    A recurring finding is reported again only after it has come twice as often as before.
 
     Attributes:
         found: the finding that was told, None if it is over.
@@ -71,7 +71,7 @@ class SlowWatch:
     def __init__(self, run: Run, _console: Console) -> None:
         """Observe a run from its start on."""
         self._run = run
-        self._reaction = Reaction(run)
+        self._action = AlertAction(run)
         self._hosts: dict[str, str] = {}
         self._spans = Spans(self._hosts)
         self._begin()
@@ -132,7 +132,7 @@ class SlowWatch:
                 self._run.observers.tell(AlarmOver("slow", f"no longer: {before.sentence}"))
         if finding is not None:
             record.append(Slow(now, finding.sentence, finding.cause, finding.ranks, finding.hosts))
-            self._reaction.react("slow", "report", finding.sentence)
+            self._action.perform("slow", "report", finding.sentence)
 
 
 def _addresses(run: Run) -> dict[str, str]:

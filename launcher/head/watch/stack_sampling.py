@@ -1,4 +1,4 @@
-"""When to look at the stacks of all ranks, and what follows from what is seen. Pure.
+"""When to sample the stacks of all ranks, and whether the samples show a hang. Pure.
 
 The first look is when some rank has done nothing for half of the time, the judgement when it has
 for all of it. If a rank turns out to work, the next judgement is when that rank has done nothing
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..stacks.culprit import Explanation
     from ..stacks.view import RankView
-    from .idle_times import Tracks
+    from .idle_times import RankIdleTimes
 
 KEPT = 3
 """Looks that are kept."""
@@ -30,7 +30,7 @@ class Look(NamedTuple):
     views: Mapping[int, RankView]
 
 
-class Suspicion:
+class StackSampling:
     """From the first look until the job is known to work."""
 
     def __init__(self, timeout: float) -> None:
@@ -51,15 +51,15 @@ class Suspicion:
         self._judged = self._judged + seconds if self._judged is not None else None
         self._loops.leave_out(seconds)
 
-    def due(self, tracks: Tracks, idle: float, now: float) -> float:
+    def due(self, idle_times: RankIdleTimes, idle: float, now: float) -> float:
         """Return in how many seconds to look at the stacks, as far as that is known now.
 
         Args:
-            tracks: what is known of the ranks.
+            idle_times: what is known of the ranks.
             idle: the seconds for which some rank has done nothing, or a node said nothing.
             now: the time.
         """
-        longest = max(idle, tracks.still(now))
+        longest = max(idle, idle_times.still(now))
         if longest < self._timeout / 2:
             self.drop()
         if not self._looks:
@@ -68,7 +68,7 @@ class Suspicion:
             return max(self._timeout - longest, self._looks[-1].at + self._timeout / 4 - now)
         again = self._judged + self._timeout / 2
         if self._working:
-            idle = tracks.idle_in_turn(self._working, now)
+            idle = idle_times.idle_in_turn(self._working, now)
         over = now + self._timeout - idle
         return (min(again, over) if over > self._judged else again) - now
 

@@ -17,7 +17,7 @@ from contextlib import suppress
 from ....accelerator.hardware import nvml
 from ...control.facts import DeviceFacts
 from .. import processes
-from ..blocking import call_apart
+from ..blocking import call_in_child
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class DeviceQuestion:
 
     def __init__(self, ask: Callable[[], list[Any]]) -> None:
         """Start a child that calls `ask`, whose result JSON can have."""
-        self._pid, self._read = call_apart(ask)
+        self._pid, self._read = call_in_child(ask)
         self._end = time.monotonic() + SECONDS
 
     def answer(self) -> list[Any]:

@@ -10,7 +10,7 @@ from ...common.errors import NodeError, reason
 from ...common.network import addresses_towards, any_address
 from ...control.link_messages import Link, Listen, Listening, Measure
 from .answers import serve
-from .streams import Caller, obey
+from .streams import Caller, serve_caller
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def _accept(door: socket.socket, token: str) -> None:
 def _serve(line: socket.socket, token: str, free: threading.BoundedSemaphore) -> None:
     # Whatever a caller does, only its own connection ends.
     with suppress(OSError), line:
-        obey(line, token)
+        serve_caller(line, token)
     free.release()
 
 

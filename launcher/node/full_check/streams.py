@@ -1,7 +1,7 @@
 """Both ends of a connection on which a link is measured.
 
 The caller sends a token, the other end proves that it knows it, and then the caller sends orders of
-one `WORD` each: to echo it, to take or to give a stream of blocks, and to tell its TCP counters.
+one `WORD` each: to echo it, to receive or to send a stream of blocks, and to tell its TCP counters.
 The first byte of a block says whether another one follows.
 """
 
@@ -17,7 +17,7 @@ from ...common.network import lines_of
 from ...common.values import NamedTuple
 
 WORD = struct.Struct("!4s4xd")
-ECHO, TAKE, GIVE, TELL = b"echo", b"take", b"give", b"tell"
+ECHO, RECEIVE, SEND, TELL = b"echo", b"recv", b"send", b"tell"
 
 TOLD = struct.Struct("!dd")
 """An answer: the bytes and seconds of a stream, or two counters."""
@@ -76,7 +76,7 @@ def _fill(line: socket.socket, view: memoryview) -> None:
         view = view[size:]
 
 
-def give(line: socket.socket, seconds: float) -> float:
+def send_stream(line: socket.socket, seconds: float) -> float:
     """Send a stream for so long; return the seconds in which this thread waited for a core.
 
     Raises:
@@ -95,8 +95,8 @@ def give(line: socket.socket, seconds: float) -> float:
     return waited() - before
 
 
-def take(line: socket.socket) -> tuple[float, float, float]:
-    """Receive a stream; return its bytes and seconds, and those as of `give`.
+def receive_stream(line: socket.socket) -> tuple[float, float, float]:
+    """Receive a stream; return its bytes and seconds, and those as of `send_stream`.
 
     The bytes and seconds are those from the first block to the last.
 
@@ -150,7 +150,7 @@ def counters(line: socket.socket) -> tuple[int, int]:
     return sent, resent
 
 
-def obey(line: socket.socket, token: str) -> None:
+def serve_caller(line: socket.socket, token: str) -> None:
     """Serve a caller until it ends the connection.
 
     Raises:
@@ -165,11 +165,11 @@ def obey(line: socket.socket, token: str) -> None:
         word, value = WORD.unpack(order)
         if word == ECHO:
             line.sendall(order)
-        elif word == TAKE:
-            size, seconds, waits = take(line)
+        elif word == RECEIVE:
+            size, seconds, waits = receive_stream(line)
             line.sendall(TOLD.pack(size, seconds) + TOLD.pack(waits, 0.0))
-        elif word == GIVE:
-            waits = give(line, min(value, LONGEST_STREAM))
+        elif word == SEND:
+            waits = send_stream(line, min(value, LONGEST_STREAM))
             line.sendall(TOLD.pack(waits, 0.0))
         elif word == TELL:
             line.sendall(TOLD.pack(*counters(line)))
@@ -202,16 +202,16 @@ class Caller:
 
     def send(self, seconds: float) -> Rates:
         """Return how fast a stream to the other end was."""
-        self._order(TAKE)
-        waits = give(self._line, seconds)
+        self._order(RECEIVE)
+        waits = send_stream(self._line, seconds)
         size, taken = self._answer()
         others, _ = self._answer()
         return rates(size, taken, waits + others)
 
     def fetch(self, seconds: float) -> Rates:
         """Return how fast a stream from the other end was."""
-        self._order(GIVE, seconds)
-        size, taken, waits = take(self._line)
+        self._order(SEND, seconds)
+        size, taken, waits = receive_stream(self._line)
         others, _ = self._answer()
         return rates(size, taken, waits + others)
 

@@ -62,7 +62,7 @@ def parse(message: Mapping[str, Any]) -> Imported:
     )
 
 
-def misread(imported: Imported, env: Mapping[bytes, bytes]) -> str:
+def env_changed(imported: Imported, env: Mapping[bytes, bytes]) -> str:
     """Return a variable that was read, and that a worker with this environment has otherwise.
 
     "" is returned if there is none.
@@ -85,7 +85,7 @@ def without(folder: bytes, env: Mapping[bytes, bytes]) -> Mapping[bytes, bytes]:
     return others | {b"PYTHONPATH": rest} if rest else others
 
 
-def elsewhere(imported: Imported, cpus: Collection[int]) -> bool:
+def cpus_changed(imported: Imported, cpus: Collection[int]) -> bool:
     """Return whether a worker on these CPUs would have other ones than its libraries rely on.
 
     () are the CPUs of the preloader.

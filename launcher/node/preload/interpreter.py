@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _OWN = f"{os.path.dirname(os.path.abspath(__file__))}/"
 
 
-class Cold(Exception):
+class NotResettable(Exception):
     """Python has to be executed; the text is the reason for the user, "" for none."""
 
 
@@ -47,29 +47,31 @@ def program(argv: Sequence[bytes], path: Sequence[str], foreign: Collection[str]
         foreign: the modules that a new interpreter would not have, by their names.
 
     Raises:
-        Cold: Python runs something else than a file of source code or a module; or the worker would
-            import another module than one of these.
+        NotResettable: Python runs something else than a file of source code or a module;
+            or the worker would import another module than one of these.
     """
     words = [os.fsdecode(word) for word in argv]
     if words[1:2] != ["-u"] or len(words) < 3 + (words[2:3] == ["-m"]):
-        raise Cold
+        raise NotResettable
     code = None if words[2] == "-m" else _code(words[2])
     folders = [*path] if getattr(sys.flags, "safe_path", False) else [_folder(words[2]), *path]
     for folder in folders:
         if name := hidden(folder, foreign):
-            raise Cold(f"{folder} has another module {name!r} than the one that was preloaded")
+            raise NotResettable(
+                f"{folder} has another module {name!r} than the one that was preloaded"
+            )
     return Program(words, code, folders)
 
 
 def _code(script: str) -> CodeType:
     path = os.path.join(os.getcwd(), script)
     if not _is_source(path):
-        raise Cold
+        raise NotResettable
     try:
         with open(path, "rb") as file:
             return compile(file.read(), path, "exec", dont_inherit=True)
     except BaseException:
-        raise Cold from None  # Python says itself what is wrong
+        raise NotResettable from None  # Python says itself what is wrong
 
 
 def _folder(script: str) -> str:

@@ -170,7 +170,7 @@ def misfit(kept: Preloader, wanted: Request) -> str:
         return "earlier runs had another Python, or other modules"
     if imported is None:
         return ""
-    if name := fitness.misread(imported, wanted.env):
+    if name := fitness.env_changed(imported, wanted.env):
         return f"{name}, which was read at that import, is not what it was"
     for folder in former.folders:
         if former.folders != wanted.folders and fitness.below(imported, folder):
@@ -185,9 +185,9 @@ def unfit(preloader: Preloader, spec: WorkerSpec, first: bytes = b"") -> str:
     """
     imported = preloader.imported
     assert imported is not None
-    if name := fitness.misread(imported, fitness.without(first, spec.env)):
+    if name := fitness.env_changed(imported, fitness.without(first, spec.env)):
         return f"{name}, which was read at that import, has another value for some of them"
-    if fitness.elsewhere(imported, spec.cpus):
+    if fitness.cpus_changed(imported, spec.cpus):
         return "libraries rely on other CPUs than some of them have"
     return ""
 

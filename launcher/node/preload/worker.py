@@ -39,8 +39,8 @@ def become(
         program = interpreter.program(argv, path, preloaded.foreign)
         environment.replace(variables, preloaded.changed)
         if name := libraries.renew():
-            raise interpreter.Cold(f"{name} cannot be told of its rank and CPUs")
-    except interpreter.Cold as reason:
+            raise interpreter.NotResettable(f"{name} cannot be told of its rank and CPUs")
+    except interpreter.NotResettable as reason:
         _execute(argv, _hooked(variables, order["hook"]), line, str(reason))
     except BaseException as error:
         _fail(line, error)
@@ -66,7 +66,7 @@ def _set_up(order: dict[str, Any], files: Sequence[int]) -> None:
         os.sched_setaffinity(0, order["cpus"])
     identity.set_memory(*order["memory"])
     if taken:
-        raise interpreter.Cold(f"descriptor {min(taken)} is open in a preloaded module")
+        raise interpreter.NotResettable(f"descriptor {min(taken)} is open in a preloaded module")
 
 
 def _hooked(variables: Mapping[bytes, bytes], folder: str) -> Mapping[bytes, bytes]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dsrun.launcher.control.messages import Hello, Task
-from dsrun.launcher.head.checks.answers import Answer, Question, subject
+from dsrun.launcher.head.checks.answers import Answer, Question, compared_node
 from dsrun.launcher.specs.program import Program
 
 from ...support.clock import Clock
@@ -135,9 +135,9 @@ def test_what_is_not_valid_is_an_error(line: bytes) -> None:
 def test_a_clock_is_compared_with_when_it_was_asked() -> None:
     now = time.time()
     hello = HELLO._replace(facts=facts(wall=now + 10.0))
-    one = subject("n0", Answer(hello=hello, sent=now - 1.0, arrived=now))
+    one = compared_node("n0", Answer(hello=hello, sent=now - 1.0, arrived=now))
     assert one is not None
     assert one.ahead == pytest.approx((10.0, 11.0))
     assert (one.workers, one.accelerator) == (2, "cpu")
-    assert subject("n0", Answer(hello=HELLO._replace(facts=None))) is None
-    assert subject("n0", Answer(error="gone")) is None
+    assert compared_node("n0", Answer(hello=HELLO._replace(facts=None))) is None
+    assert compared_node("n0", Answer(error="gone")) is None

@@ -8,7 +8,7 @@ from dsrun.launcher.head.checks.compare import findings, newcomer
 from dsrun.launcher.head.checks.findings import TABLE, Severity
 
 from ...support.cost import LINEAR, growth
-from ...support.node_facts import GPUS, alike, facts, subject
+from ...support.node_facts import GPUS, alike, compared_node, facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ def test_healthy_nodes() -> None:
 
 def test_errors_come_first_and_equal_findings_are_one() -> None:
     low = {"limits": {"nofile": 100}}
-    nodes = [*alike("a", "b", "c", **low), subject("d", **low, script="x")]
+    nodes = [*alike("a", "b", "c", **low), compared_node("d", **low, script="x")]
     found = findings(nodes)
     assert [(one.code, one.nodes) for one in found] == [
         ("script", ("d",)),
@@ -33,13 +33,13 @@ def test_errors_come_first_and_equal_findings_are_one() -> None:
 
 
 def test_a_newcomer_is_the_one_that_is_wrong() -> None:
-    (one,) = newcomer(subject("b", python="3.12.0"), [subject("a")])
+    (one,) = newcomer(compared_node("b", python="3.12.0"), [compared_node("a")])
     assert (one.code, one.nodes) == ("python", ("b",))
-    assert newcomer(subject("b"), [subject("a", limits={"nofile": 1})]) == []
+    assert newcomer(compared_node("b"), [compared_node("a", limits={"nofile": 1})]) == []
 
 
 def test_the_code_may_have_changed_since_the_others_started() -> None:
-    (one,) = newcomer(subject("b", script="x", files="f2"), [subject("a")])
+    (one,) = newcomer(compared_node("b", script="x", files="f2"), [compared_node("a")])
     assert (one.code, one.severity) == ("script", Severity.WARNING)
     assert one.text == "the script is not the same as on a when they started"
 
@@ -54,12 +54,13 @@ def test_facts_that_make_no_sense_raise_nothing() -> None:
         devices=(GPUS[0]._replace(total=0, free=1 << 60, name=""),),
     )
     assert all(
-        one.code in TABLE for one in findings([*alike("a", "b"), subject("c", **odd._asdict())])
+        one.code in TABLE
+        for one in findings([*alike("a", "b"), compared_node("c", **odd._asdict())])
     )
 
 
 def test_thousands_of_nodes_take_linear_time() -> None:
-    odd = subject("odd", script="x", env={"A": "1"}, versions={"torch": "1"})
+    odd = compared_node("odd", script="x", env={"A": "1"}, versions={"torch": "1"})
 
     def compare(size: int) -> Sequence[Finding]:
         nodes = alike(*(f"n{at}" for at in range(size)), devices=GPUS, ahead=(0.0, 0.1))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from dsrun.launcher.head.checks.compared_node import odd_ones, shown, size, typical
+from dsrun.launcher.head.checks.compared_node import outliers, shown, size, typical
 
-from ...support.node_facts import GPUS, alike, subject
+from ...support.node_facts import GPUS, alike, compared_node
 
 
 def test_what_most_nodes_have_is_right() -> None:
-    nodes = [subject("a", script="x"), *alike("b", "c"), subject("d", script="y")]
-    found = odd_ones(nodes, lambda one: one.facts.script)
-    assert [(odd.nodes, odd.value, odd.common, odd.holders) for odd in found] == [
+    nodes = [compared_node("a", script="x"), *alike("b", "c"), compared_node("d", script="y")]
+    found = outliers(nodes, lambda one: one.facts.script)
+    assert [
+        (outlier.nodes, outlier.value, outlier.common, outlier.holders) for outlier in found
+    ] == [
         (["a"], "x", "5c", ["b", "c"]),
         (["d"], "y", "5c", ["b", "c"]),
     ]
@@ -20,14 +22,16 @@ def test_what_most_nodes_have_is_right() -> None:
 
 
 def test_of_as_many_nodes_the_first_is_right() -> None:
-    (odd,) = odd_ones([subject("a"), subject("b", script="x")], lambda one: one.facts.script)
-    assert (odd.nodes, odd.common) == (["b"], "5c")
+    (outlier,) = outliers(
+        [compared_node("a"), compared_node("b", script="x")], lambda one: one.facts.script
+    )
+    assert (outlier.nodes, outlier.common) == (["b"], "5c")
 
 
 def test_nodes_without_a_value_are_left_out() -> None:
-    nodes = [subject("a"), subject("b", script="")]
-    assert odd_ones(nodes, lambda one: one.facts.script or None) == []
-    assert odd_ones([], lambda one: one.name) == []
+    nodes = [compared_node("a"), compared_node("b", script="")]
+    assert outliers(nodes, lambda one: one.facts.script or None) == []
+    assert outliers([], lambda one: one.name) == []
 
 
 def test_the_upper_median() -> None:
@@ -57,7 +61,7 @@ def test_values_are_not_empty_and_not_long() -> None:
 
 
 def test_who_has_devices() -> None:
-    assert subject("a", devices=GPUS).has_gpus
-    assert subject("a", accelerator="cuda").has_gpus
-    assert not subject("a", accelerator="cpu").has_gpus
-    assert not subject("a").has_gpus
+    assert compared_node("a", devices=GPUS).has_gpus
+    assert compared_node("a", accelerator="cuda").has_gpus
+    assert not compared_node("a", accelerator="cpu").has_gpus
+    assert not compared_node("a").has_gpus

@@ -9,13 +9,13 @@ import pytest
 from dsrun.launcher.control.facts import Space
 from dsrun.launcher.head.checks.space import check
 
-from ...support.node_facts import GIB, USUAL, subject
+from ...support.node_facts import GIB, USUAL, compared_node
 
 MIB = 1 << 20
 
 
 def found(*spaces: Space, **more: Any) -> list[tuple[str, str]]:
-    return [(one.code, one.text) for one in check([subject("a", spaces=spaces, **more)])]
+    return [(one.code, one.text) for one in check([compared_node("a", spaces=spaces, **more)])]
 
 
 def space(role: str = "work", free: int = 50 * GIB, **changes: Any) -> Space:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dsrun.launcher.head.checks.findings import Severity
-from dsrun.launcher.head.checks.versions import check, check_code, differing, listed, odd_files
+from dsrun.launcher.head.checks.versions import check, check_code, differing, listed, outlier_files
 
-from ...support.node_facts import GPUS, alike, subject
+from ...support.node_facts import GPUS, alike, compared_node
 
 
 def found(*nodes: object) -> list[tuple[str, tuple[str, ...], str]]:
@@ -30,7 +30,7 @@ def test_the_same_everywhere_is_nothing() -> None:
     ],
 )
 def test_torch(version: str, code: str) -> None:
-    other = subject("c", versions={"torch": version, "numpy": "1.26.4"})
+    other = compared_node("c", versions={"torch": version, "numpy": "1.26.4"})
     text = f"torch {version}, but 2.4.0+cu121 on a, b"
     if code == "torch":
         text = f"torch {'.'.join(version.split('.')[:2])}, but 2.4 on a, b"
@@ -38,7 +38,7 @@ def test_torch(version: str, code: str) -> None:
 
 
 def test_torch_that_is_not_there_is_only_a_warning() -> None:
-    other = subject("c", versions={"numpy": "1.26.4"})
+    other = compared_node("c", versions={"numpy": "1.26.4"})
     assert found(*alike("a", "b"), other) == [
         ("torch-build", ("c",), "torch none, but 2.4.0+cu121 on a, b")
     ]
@@ -47,7 +47,7 @@ def test_torch_that_is_not_there_is_only_a_warning() -> None:
 
 def test_no_torch_at_all_is_told_where_it_is_needed() -> None:
     none = alike("a", "b", versions={}, needs_torch=True)
-    other = subject("c", versions={}, python_path="/opt/my python", needs_torch=True)
+    other = compared_node("c", versions={}, python_path="/opt/my python", needs_torch=True)
     assert found(*none, other) == [
         ("torch-missing", ("a",), "torch is not installed for /usr/bin/python3"),
         ("torch-missing", ("b",), "torch is not installed for /usr/bin/python3"),
@@ -62,7 +62,7 @@ def test_no_torch_at_all_is_told_where_it_is_needed() -> None:
 
 
 def test_a_node_without_torch_is_told_once() -> None:
-    lacking = subject("c", versions={"numpy": "1.26.4"}, needs_torch=True)
+    lacking = compared_node("c", versions={"numpy": "1.26.4"}, needs_torch=True)
     assert [code for code, *_ in found(*alike("a", "b", needs_torch=True), lacking)] == [
         "torch-missing"
     ]
@@ -71,19 +71,24 @@ def test_a_node_without_torch_is_told_once() -> None:
 
 def test_python_and_packages() -> None:
     more = {"torch": "2.4.0+cu121", "numpy": "2.0", "deepspeed": "0.16"}
-    other = subject("b", python="3.12.1", versions=more)
+    other = compared_node("b", python="3.12.1", versions=more)
     assert found(*alike("a", "c"), other) == [
         ("python", ("b",), "Python 3.12, but 3.11 on a, c"),
         ("packages", ("b",), "deepspeed 0.16, but none on a, c; numpy 2.0, but 1.26.4 on a, c"),
     ]
-    assert found(subject("a"), subject("b", python="3.11.9"), subject("c", python="")) == []
+    assert (
+        found(
+            compared_node("a"), compared_node("b", python="3.11.9"), compared_node("c", python="")
+        )
+        == []
+    )
 
 
 def test_nccl_and_drivers_matter_where_there_are_devices() -> None:
     usual = {"nccl": "2.20.5", "driver": "550.54", "cuda": "12.1", "cuda_driver": "12.4"}
     older = {**usual, "nccl": "2.19.3", "driver": "535.1", "cuda_driver": "11.8"}
     nodes = [*alike("a", "b", versions=usual, devices=GPUS)]
-    assert found(*nodes, subject("c", versions=older, devices=GPUS)) == [
+    assert found(*nodes, compared_node("c", versions=older, devices=GPUS)) == [
         ("nccl", ("c",), "NCCL 2.19.3, but 2.20.5 on a, b"),
         ("driver", ("c",), "driver 535.1, but 550.54 on a, b"),
         (
@@ -92,7 +97,7 @@ def test_nccl_and_drivers_matter_where_there_are_devices() -> None:
             "the driver supports CUDA 11.8, but torch was built with CUDA 12.1",
         ),
     ]
-    assert found(*alike("a", "b", versions=usual), subject("c", versions=older)) == []
+    assert found(*alike("a", "b", versions=usual), compared_node("c", versions=older)) == []
 
 
 def test_odd_versions_of_a_driver_are_no_fault_of_ours() -> None:
@@ -101,19 +106,19 @@ def test_odd_versions_of_a_driver_are_no_fault_of_ours() -> None:
 
 
 def test_another_script() -> None:
-    (one,) = check_code([*alike("a", "b"), subject("c", script="00")], {})
+    (one,) = check_code([*alike("a", "b"), compared_node("c", script="00")], {})
     assert (one.code, one.nodes) == ("script", ("c",))
     assert one.text == "the script is not the same as on a, b"
 
 
 def test_other_files_are_named_if_that_is_known() -> None:
-    nodes = [*alike("a", "b"), subject("c", files="f2")]
+    nodes = [*alike("a", "b"), compared_node("c", files="f2")]
     (one,) = check_code(nodes, {})
     assert one.text == "*.py files are not the same as on a, b"
     (one,) = check_code(nodes, {"c": ["x.py", "y.py"]})
     assert one.text == "*.py files (x.py, y.py) are not the same as on a, b"
-    assert [odd.nodes for odd in odd_files(nodes)] == [["c"]]
-    assert odd_files([subject("a"), subject("b", files="")]) == []
+    assert [outlier.nodes for outlier in outlier_files(nodes)] == [["c"]]
+    assert outlier_files([compared_node("a"), compared_node("b", files="")]) == []
 
 
 def test_which_files_differ() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from dsrun.launcher.common.loop import Loop
-from dsrun.launcher.head.debug.debug_port import Door
+from dsrun.launcher.head.debug.debug_port import DebugPort
 
 from ...support.local_control import NOBODY, needs_root
 from .loopback import connect
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
 
 class Guarded:
-    """A door, those that it has let in, and how many it has not."""
+    """A port, those that it has let in, and how many it has not."""
 
     def __init__(self) -> None:
         self.loop = Loop()
         self.inside: list[socket.socket] = []
         self.refused = 0
-        self.door = Door(self.loop, self.inside.append, self._refuse)
+        self.port = DebugPort(self.loop, self.inside.append, self._refuse)
         self.outside: list[socket.socket] = []
 
     def _refuse(self) -> None:
         self.refused += 1
 
     def knock(self) -> None:
-        self.outside.append(connect(self.door.port))
+        self.outside.append(connect(self.port.port))
 
     def run(self) -> int:
         """Let happen what happens at once; return how many are inside."""
@@ -42,7 +42,7 @@ class Guarded:
         return len(self.inside)
 
     def close(self) -> None:
-        self.door.close()
+        self.port.close()
         for one in (*self.inside, *self.outside):
             one.close()
 
@@ -57,14 +57,14 @@ def guarded() -> Iterator[Guarded]:
 def test_one_is_let_in_each_time_that_it_is_opened(guarded: Guarded) -> None:
     guarded.knock()
     assert guarded.run() == 0
-    guarded.door.open()
+    guarded.port.open()
     guarded.knock()
     assert guarded.run() == 1
-    guarded.door.open()
-    guarded.door.open()
+    guarded.port.open()
+    guarded.port.open()
     assert guarded.run() == 2
-    guarded.door.close()
-    guarded.door.open()
+    guarded.port.close()
+    guarded.port.open()
     with pytest.raises(ConnectionRefusedError):
         guarded.knock()
 
@@ -79,7 +79,7 @@ def test_another_user_is_not_let_in_and_keeps_nobody_out(guarded: Guarded) -> No
         os.seteuid(0)
     guarded.outside.pop().close()
     guarded.knock()
-    guarded.door.open()
+    guarded.port.open()
     assert guarded.run() == 1
     assert guarded.refused == 1, "the other one has gone, whoever it was"
     assert guarded.inside[0].getpeername() == guarded.outside[-1].getsockname()
@@ -90,6 +90,6 @@ def test_who_has_left_again_is_not_called_another_user(guarded: Guarded) -> None
     guarded.knock()
     guarded.outside.pop().close()
     guarded.knock()
-    guarded.door.open()
+    guarded.port.open()
     assert (guarded.run(), guarded.refused) == (1, 0)
     assert guarded.inside[0].getpeername() == guarded.outside[0].getsockname()

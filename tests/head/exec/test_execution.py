@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.head.exec.events import Transport
-    from dsrun.launcher.head.exec.input_broadcast import Feed
+    from dsrun.launcher.head.exec.input_broadcast import InputBroadcast
 
 TRUE = Command(("true",))
 
@@ -38,12 +38,14 @@ class Played:
     """An execution on hosts n1 and n2, and what happens at which time."""
 
     def __init__(
-        self, limit: float = 0.0, feed: Callable[[Loop, Transport], Feed] | None = None
+        self,
+        limit: float = 0.0,
+        make_input: Callable[[Loop, Transport], InputBroadcast] | None = None,
     ) -> None:
         self.clock = Clock()
         self.hosts = FakeHosts("n1", "n2")
         self.console = Console(self.clock.loop)
-        self.execution = Execution(self.clock.loop, self.hosts, self.console, feed, limit)
+        self.execution = Execution(self.clock.loop, self.hosts, self.console, make_input, limit)
 
     def at(self, seconds: float, call: Callable[[], None]) -> None:
         def due() -> None:
@@ -129,7 +131,7 @@ def test_input_that_cannot_be_read_ends_the_command_and_is_the_error() -> None:
         yield b"some"
         raise UsageError("--copy x: gone")
 
-    played = Played(feed=lambda loop, hosts: from_blocks(loop, hosts, blocks()))
+    played = Played(make_input=lambda loop, hosts: from_blocks(loop, hosts, blocks()))
     played.hosts.stop = played.end_all  # type: ignore[method-assign]
     with pytest.raises(UsageError, match="gone"):
         played.run()

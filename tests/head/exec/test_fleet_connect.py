@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dsrun.launcher.backends.events import EngineEnded, SessionEnded
-from dsrun.launcher.head.exec.fleet_connect import LATE, Gathering
+from dsrun.launcher.head.exec.fleet_connect import LATE, FleetConnect
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 class Played:
-    """A gathering; some hosts do not come by themselves."""
+    """A fleet that connects; some hosts do not come by themselves."""
 
     def __init__(self, job: FakeFleet, *absent: str) -> None:
         job.backend.absent |= set(absent)
         self.said: list[str] = []
-        self.gathering = Gathering(job.fleet, job.connect, 60.0)
-        self.gathering.begin(self._failed, lambda: self.said.append("ready"))
+        self.fleet_connect = FleetConnect(job.fleet, job.connect, 60.0)
+        self.fleet_connect.begin(self._failed, lambda: self.said.append("ready"))
         job.step()
 
     def _failed(self, node: NodeConnection, cause: str) -> None:
@@ -32,7 +32,7 @@ class Played:
 
     @property
     def names(self) -> list[str]:
-        return sorted(node.name for node in self.gathering.connected)
+        return sorted(node.name for node in self.fleet_connect.connected)
 
 
 def test_it_is_ready_once_all_are_there(fleet_of: FleetOf) -> None:
@@ -47,11 +47,11 @@ def test_the_late_and_the_failed_are_not_waited_for(fleet_of: FleetOf) -> None:
     assert played.said == ["n1: no route"]
     job.go(61.0)
     assert played.said[1:] == [f"n2: {LATE}", "ready"]
-    assert (played.names, list(played.gathering.waiting)) == (["n0"], [])
+    assert (played.names, list(played.fleet_connect.waiting)) == (["n0"], [])
     job.node("n0").leaves()
     job.emit(SessionEnded(0, "the machine is down"))
     assert len(played.said) == 3, "what uses a node reports its loss"
-    causes = {node.name: cause for node, cause in played.gathering.causes.items()}
+    causes = {node.name: cause for node, cause in played.fleet_connect.causes.items()}
     assert causes == {"n1": "no route", "n0": "the machine is down"}
 
 
@@ -61,5 +61,5 @@ def test_the_end_of_the_engine_and_giving_up_are_causes(fleet_of: FleetOf) -> No
     job.emit(EngineEnded("no such partition", 69, killed=False))
     assert played.said == ["n0: no such partition", "n1: no such partition", "ready"]
     other = Played(fleet_of("n0", "n1", connect=False), "n1")
-    other.gathering.give_up("stopped")
+    other.fleet_connect.give_up("stopped")
     assert other.said == ["n1: stopped", "ready"]

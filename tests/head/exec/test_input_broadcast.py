@@ -24,14 +24,14 @@ def test_blocks_are_made_as_there_is_room() -> None:
             yield b"%d" % number
 
     hosts = FakeHosts("n1")
-    feed = from_blocks(Clock().loop, hosts, blocks())
+    broadcast = from_blocks(Clock().loop, hosts, blocks())
     hosts.waiting = WINDOW
-    feed.pump()
+    broadcast.pump()
     assert made == []
     hosts.waiting = WINDOW - 1
-    feed.pump()
+    broadcast.pump()
     assert hosts.sent == [b"0", b"1", b"2", b""]
-    feed.pump()
+    broadcast.pump()
     assert len(hosts.sent) == 4, "the end is sent once"
 
 
@@ -44,14 +44,14 @@ def test_an_empty_block_is_not_the_end() -> None:
 def test_a_pipe_is_read_only_while_there_is_room() -> None:
     clock, hosts = Clock(), FakeHosts("n1")
     read, write = os.pipe()
-    feed = from_descriptor(clock.loop, hosts, read)
+    broadcast = from_descriptor(clock.loop, hosts, read)
     hosts.waiting = WINDOW
     os.write(write, b"one")
-    feed.pump()
+    broadcast.pump()
     clock.settle()
     assert hosts.sent == []
     hosts.waiting = 0
-    feed.pump()
+    broadcast.pump()
     clock.settle()
     assert hosts.sent == [b"one"]
     os.close(write)
@@ -60,14 +60,14 @@ def test_a_pipe_is_read_only_while_there_is_room() -> None:
     os.close(read)
 
 
-def test_a_closed_feed_sends_no_more() -> None:
+def test_a_closed_broadcast_sends_no_more() -> None:
     clock, hosts = Clock(), FakeHosts("n1")
     read, write = os.pipe()
-    feed = from_descriptor(clock.loop, hosts, read)
-    feed.pump()
-    feed.close()
+    broadcast = from_descriptor(clock.loop, hosts, read)
+    broadcast.pump()
+    broadcast.close()
     os.write(write, b"late")
-    feed.pump()
+    broadcast.pump()
     clock.settle()
     assert hosts.sent == []
     os.close(read)

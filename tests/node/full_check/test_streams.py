@@ -22,13 +22,13 @@ from dsrun.launcher.node.full_check.streams import (
     WORD,
     Caller,
     counters,
-    give,
-    obey,
     prepare,
     proof,
     rates,
     receive,
-    take,
+    receive_stream,
+    send_stream,
+    serve_caller,
 )
 
 from ...support.limits import HANG
@@ -70,7 +70,7 @@ def played(part: Callable[[socket.socket], object]) -> Iterator[socket.socket]:
 
 @pytest.fixture
 def caller() -> Iterator[Caller]:
-    with played(lambda line: obey(line, TOKEN)) as line:
+    with played(lambda line: serve_caller(line, TOKEN)) as line:
         yield Caller(line, TOKEN)
 
 
@@ -109,7 +109,7 @@ def test_counters_are_those_of_the_kernel() -> None:
 
 
 def test_a_caller_without_the_token_is_dropped() -> None:
-    with played(lambda line: obey(line, TOKEN)) as line, pytest.raises(ConnectionError):
+    with played(lambda line: serve_caller(line, TOKEN)) as line, pytest.raises(ConnectionError):
         Caller(line, "f" * len(TOKEN))
 
 
@@ -136,7 +136,7 @@ def test_the_rate_is_that_after_the_first_block() -> None:
     stream = b"".join(mark + bytes(BLOCK - 1) for mark in (MORE, MORE, MORE, LAST))
     began = time.monotonic()
     with played(lambda line: line.sendall(stream)) as line:
-        size, seconds, waits = take(line)
+        size, seconds, waits = receive_stream(line)
     assert size == 3 * BLOCK
     assert 0 < seconds <= time.monotonic() - began
     assert 0 <= waits <= time.monotonic() - began
@@ -147,7 +147,7 @@ def test_a_stream_goes_on_for_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = count()
     clock = SimpleNamespace(monotonic=lambda: next(seconds))
     monkeypatch.setattr("dsrun.launcher.node.full_check.streams.time", clock)
-    with played(lambda line: give(line, 2.5)) as line:
+    with played(lambda line: send_stream(line, 2.5)) as line:
         stream = receive(line, 4 * BLOCK)
         assert line.recv(1) == b""
     assert [stream[at : at + 1] for at in range(0, 4 * BLOCK, BLOCK)] == [MORE, MORE, MORE, LAST]
@@ -196,4 +196,4 @@ def test_nothing_is_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> N
         with pytest.raises(TimeoutError, match="nothing arrived for 1 s"):
             receive(ours, 1)
         with pytest.raises(TimeoutError, match="nothing could be sent for 1 s"):
-            give(ours, 60.0)
+            send_stream(ours, 60.0)

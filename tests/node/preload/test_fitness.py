@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.node.preload.fitness import below, changed, elsewhere, misread, parse, without
+from dsrun.launcher.node.preload.fitness import (
+    below,
+    changed,
+    cpus_changed,
+    env_changed,
+    parse,
+    without,
+)
 
 from ...support.fake_preloader import REPORT
 
@@ -39,13 +46,13 @@ READ = {"HOME": "/root", "LOCAL_RANK": None, "OMP_NUM_THREADS": "2", "NCCL_DEBUG
 )
 def test_what_was_read_has_to_be_the_same(env: dict[str, str], name: str) -> None:
     one = imported(read=READ, prefixes=["OMP_", "GLOO_"])
-    assert misread(one, {k.encode(): v.encode() for k, v in env.items()}) == name
+    assert env_changed(one, {k.encode(): v.encode() for k, v in env.items()}) == name
 
 
 def test_variables_are_bytes() -> None:
     one = imported(read={"A": b"\xff".decode("utf-8", "surrogateescape")})
-    assert misread(one, {b"A": b"\xff"}) == ""
-    assert misread(one, {b"A": b"\xfe"}) == "A"
+    assert env_changed(one, {b"A": b"\xff"}) == ""
+    assert env_changed(one, {b"A": b"\xfe"}) == "A"
 
 
 @pytest.mark.parametrize(
@@ -61,7 +68,7 @@ def test_variables_are_bytes() -> None:
 def test_cpus_count_if_libraries_rely_on_them(
     counted: list[int] | None, cpus: tuple[int, ...], other: bool
 ) -> None:
-    assert elsewhere(imported(cpus=counted), cpus) is other
+    assert cpus_changed(imported(cpus=counted), cpus) is other
 
 
 def test_files_and_folders_have_to_be_as_they_were(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_other_commands_are_left_to_python(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text("")
-    with pytest.raises(interpreter.Cold, match=r"^$"):
+    with pytest.raises(interpreter.NotResettable, match=r"^$"):
         interpreter.program([b"python", *map(os.fsencode, words)], (), set())
 
 

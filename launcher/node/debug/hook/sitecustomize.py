@@ -39,7 +39,7 @@ class Line(socket.socket):
         return data
 
 
-class Door:
+class AdapterListener:
     """What debugpy takes for a listening TCP socket."""
 
     def __init__(self, listener: socket.socket, greeting: bytes) -> None:
@@ -89,8 +89,8 @@ def debug(fd: int, *, wait: bool) -> None:
         del os.environ[name]  # debugpy sets others
     place = os.path.dirname(os.path.dirname(server.__file__))
     greeting = json.dumps([sys.executable, place]).encode() + b"\n"
-    door = Door(listener, greeting)
-    pydevd().create_server_socket = lambda **_address: door
+    adapters = AdapterListener(listener, greeting)
+    pydevd().create_server_socket = lambda **_address: adapters
     server.configure(subProcess=False)
     server.listen(("127.0.0.1", 0), in_process_debug_adapter=True)
     if wait:
