@@ -139,7 +139,7 @@ class Job:
     def lose_one(self, node: int, reason: str) -> None:
         self.lost.append(node)
         self.reasons[node] = reason
-        self.survives = self.rounds.left(node)
+        self.survives = self._left(node)
         if not self.survives:
             self.rounds.close()
 
@@ -153,8 +153,16 @@ class Job:
 
     def leave(self, node: int) -> bool:
         """A node is lost."""
-        goes_on = self.rounds.left(node)
+        goes_on = self._left(node)
         self.clock.settle()
+        return goes_on
+
+    def _left(self, node: int) -> bool:
+        """Record that a node is lost; what was said of that before is what comes of it."""
+        survives = self.rounds.survives(node)
+        assert self.rounds.survives(node) is survives, "a question changes nothing"
+        goes_on = self.rounds.left(node)
+        assert goes_on is survives
         return goes_on
 
     def done(self, node: int) -> bool:

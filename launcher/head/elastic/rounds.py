@@ -113,6 +113,13 @@ class Rounds:
             self._nodes.came(node)
         return node in self._nodes
 
+    def survives(self, node: int) -> bool:
+        """Return whether the job goes on without a node, once it is gone."""
+        if self._ending or self.over:
+            return self.over
+        rest = self.alive - (node in self._nodes)
+        return rest >= self._limits.least or self._shortage.can_wait
+
     def left(self, node: int) -> bool:
         """Record that a node is gone; return whether the job goes on without it."""
         was_in = node in self.members

@@ -268,10 +268,12 @@ class RunnerRounds:
         """Return whether the run goes on without a node that is lost."""
         if self._run.phase is Phase.STOPPING:
             return self._rounds.over
-        return self._rounds.left(node.number)
+        return self._rounds.survives(node.number)
 
     def on_loss(self, node: RunNode) -> None:
-        """Reach a lost node again, which the run goes on without."""
+        """Form another round without a lost node, and reach it again."""
+        if self._run.phase is not Phase.STOPPING:
+            self._rounds.left(node.number)
         if self._rounds.over:
             self._run.end_when_over()
         else:
