@@ -6,7 +6,7 @@ from ..common.errors import LOST, USAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .report import Report
+    from ..head.report.document import Report
 
 
 class JobError(Exception):

@@ -5,26 +5,13 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from ..common.values import NamedTuple
+from ..head.run.events import Exit, Lost, Round, Started
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .report import Report
-
-
-class Started(NamedTuple):
-    """All nodes were ready, and the ranks are being started.
-
-    Attributes:
-        hosts: the names of the nodes in rank order.
-        master: MASTER_ADDR and MASTER_PORT of the ranks.
-    """
-
-    job_id: str
-    world_size: int
-    hosts: tuple[str, ...]
-    master: tuple[str, int]
+    from ..head.report.document import Report
 
 
 class Output(NamedTuple):
@@ -59,46 +46,6 @@ class Message(NamedTuple):
     text: str
 
 
-class Exit(NamedTuple):
-    """A rank has ended.
-
-    Attributes:
-        code: its exit code, or minus the number of the signal that ended it.
-        stopped: whether it was being stopped, and did not fail by itself.
-        hint: what its node knows about the cause, in words, or "".
-    """
-
-    rank: int
-    host: str
-    pid: int
-    code: int
-    stopped: bool
-    hint: str
-
-
-class Lost(NamedTuple):
-    """A node is gone; with `survived` the job goes on without it."""
-
-    host: str
-    reason: str
-    survived: bool
-
-
-class Round(NamedTuple):
-    """The ranks of an elastic job are started, for the first time or again.
-
-    Attributes:
-        number: the round, from 1 on.
-        restarts: how often ranks were restarted after a failure.
-        hosts: the nodes of the round.
-    """
-
-    number: int
-    restarts: int
-    world_size: int
-    hosts: tuple[str, ...]
-
-
 class Ended(NamedTuple):
     """The job is over."""
 
@@ -109,10 +56,7 @@ Event: TypeAlias = Started | Output | Message | Exit | Lost | Round | Ended
 """What an iterator of events returns."""
 
 _SHAPES: dict[str, type[Any]] = {
-    "JobStarted": Started,
-    "RankExit": Exit,
-    "NodeLost": Lost,
-    "RoundBegan": Round,
+    **{shape.__name__: shape for shape in (Started, Exit, Lost, Round)},
     "Log": Message,
 }
 

@@ -12,13 +12,13 @@ from ..common.errors import LOST, DsrunError
 from ..control import frames
 from ..control.local_client import checked
 from ..head.local.relay import HEAD, REPORT
+from ..head.report.document import read
 from . import events
 from .errors import JobError, LaunchError
 from .interrupts import Interrupts
 from .outcomes import Outcomes
 from .output import JobOutput
 from .readable import Readable
-from .report import from_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..control.local_client import Arrived
+    from ..head.report.document import Report
     from .events import Event, Output
     from .output import Show
     from .process import Service
-    from .report import Report
     from .stacks import Stacks
 
 
@@ -282,7 +282,7 @@ class Job:
         """Return whether the ranks are gone that could end the lines which they have begun."""
         if isinstance(arrived, JobError) or self._is_answer(arrived):
             return True
-        return arrived.message.get("event") == "RoundBegan"
+        return arrived.message.get("event") == "Round"
 
     def _is_answer(self, arrived: Arrived) -> bool:
         return arrived.kind == frames.ANSWER and arrived.message.get("id") == self._request
@@ -322,7 +322,7 @@ class Job:
         except DsrunError as error:
             self._end(LaunchError(str(error), error.exit_code))
             return
-        report = from_json(answer["report"], answer["text"])
+        report = read(answer["report"], answer["text"])
         self._output.end(report.text)
         self._end(report)
         self._take_event(events.Ended(report))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import signal
 
 from ..common.text import plain
+from ..head.run.events import Exit, Round, Started
 from .errors import JobError, RankError
-from .events import Exit, Round, Started
 from .outcome import Outcome, outcome_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..head.report.document import Report
     from .events import Event
-    from .report import Report
 
 
 class Outcomes:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from dsrun.launcher.api import events
+from dsrun.launcher import api
 from dsrun.launcher.api.errors import JobError, LaunchError, RankError
 from dsrun.launcher.api.job import Job
 from dsrun.launcher.control import frames
@@ -37,14 +37,14 @@ REPORT = {
     "lost": [],
 }
 STARTED = {
-    "event": "JobStarted",
+    "event": "Started",
     "job_id": "j1",
     "world_size": 1,
     "hosts": ["n0"],
     "master": ["n0", 5],
 }
 EXIT = {
-    "event": "RankExit",
+    "event": "Exit",
     "rank": 0,
     "host": "n0",
     "pid": 7,
@@ -192,42 +192,42 @@ def test_events_come_in_order_and_those_before_as_well(service: FakeService, job
     assert not job.done()
     seen = job.events()
     service.prints(0, 2, b"seen\n")
-    service.says(EXIT, {"event": "NodeLost", "host": "n0", "reason": "r", "survived": False})
-    service.says({"event": "RoundBegan", "number": 2, "restarts": 1, "world_size": 1, "hosts": []})
+    service.says(EXIT, {"event": "Lost", "host": "n0", "reason": "r", "survived": False})
+    service.says({"event": "Round", "number": 2, "restarts": 1, "world_size": 1, "hosts": []})
     service.answers()
     found = list(seen)
     assert found == [
-        events.Started("j1", 1, ("n0",), ("n0", 5)),
-        events.Output(0, 2, b"seen\n"),
-        events.Exit(0, "n0", 7, 0, False, ""),
-        events.Lost("n0", "r", False),
-        events.Round(2, 1, 1, ()),
-        events.Ended(job.wait()),
+        api.Started("j1", 1, ("n0",), ("n0", 5)),
+        api.Output(0, 2, b"seen\n"),
+        api.Exit(0, "n0", 7, 0, False, ""),
+        api.Lost("n0", "r", False),
+        api.Round(2, 1, 1, ()),
+        api.Ended(job.wait()),
     ]
-    assert [one.text for one in found if isinstance(one, events.Output)] == ["seen\n"]
+    assert [one.text for one in found if isinstance(one, api.Output)] == ["seen\n"]
     again = list(job.events())
-    assert again == [one for one in found if not isinstance(one, events.Output)]
+    assert again == [one for one in found if not isinstance(one, api.Output)]
 
 
 @pytest.mark.parametrize("output", [None, list], ids=["dropped", "collected"])
 def test_output_may_go_elsewhere(
     output: Any, service: FakeService, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    seen: list[events.Output] = []
+    seen: list[api.Output] = []
     job = Job(service, service.number, "j1", seen.append if output else None)
     service.says({"event": "Label", "rank": 0, "text": "n0:0| ", "streams": [1, 2]})
     service.prints(0, 1, b"hello\n")
     service.says({"event": "Log", "level": "info", "text": "well"})
     service.answers("a report")
     job.wait()
-    assert seen == ([events.Output(0, 1, b"hello\n")] if output else [])
+    assert seen == ([api.Output(0, 1, b"hello\n")] if output else [])
     assert capsys.readouterr() == ("", "")
 
 
 def test_a_function_for_output_that_raises_loses_nothing(service: FakeService) -> None:
     seen: list[bytes] = []
 
-    def show(output: events.Output) -> None:
+    def show(output: api.Output) -> None:
         seen.append(output.data)
         if output.data == b"bad\n":
             raise ValueError("no")
@@ -311,8 +311,8 @@ def test_a_process_that_does_not_answer_interrupts_is_left(service: FakeService,
 def test_a_job_is_awaited_and_its_events_iterated_at_the_same_time(service: FakeService) -> None:
     job = Job(service, service.number, "j1", None)
 
-    async def follow() -> tuple[int, list[events.Event], int]:
-        found: list[events.Event] = []
+    async def follow() -> tuple[int, list[api.Event], int]:
+        found: list[api.Event] = []
 
         async def collect() -> None:
             async for event in job.events():

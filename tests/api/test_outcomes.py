@@ -8,9 +8,9 @@ import pickle
 import pytest
 
 from dsrun.launcher.api.errors import JobError, RankError
-from dsrun.launcher.api.events import Exit, Round, Started
 from dsrun.launcher.api.outcomes import Outcomes
-from dsrun.launcher.api.report import Failure, Report
+from dsrun.launcher.head.report.document import Failure, Report
+from dsrun.launcher.head.run.events import Exit, Round, Started
 
 GOOD = Report("j", 0, "none", 1.0, 2, ("n0", "n1"), (), (), "", {})
 STARTED = Started("j", 2, ("n0", "n1"), ("n0", 1))

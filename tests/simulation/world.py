@@ -18,7 +18,7 @@ from dsrun.launcher.common.errors import UsageError
 from dsrun.launcher.common.loop import Loop
 from dsrun.launcher.head.output.console import Console
 from dsrun.launcher.head.run import launch
-from dsrun.launcher.head.run.events import JobStarted, RanksStarted, RoundBegan
+from dsrun.launcher.head.run.events import RanksStarted, Round, Started
 from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.specs.check_policy import CheckPolicy
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
@@ -361,9 +361,9 @@ class World:
 
         def observe(event: object) -> None:
             match event:
-                case JobStarted(hosts=names) if run.spec.elastic is None:
+                case Started(hosts=names) if run.spec.elastic is None:
                     begin(names)
-                case RoundBegan(hosts=names, restarts=restarts):
+                case Round(hosts=names, restarts=restarts):
                     begin(names)
                     for count in range(counted[0], restarts):
                         self.record("login", "restart", reason="", count=count + 1, **job)

@@ -166,7 +166,7 @@ class Job:
     def lose_one(self, node: int, reason: str) -> None:
         self.lost.append(node)
         self.reasons[node] = reason
-        self.survives = self.handle(events.NodeLost(node))
+        self.survives = self._left(node)
         if not self.survives:
             self.close()
 
@@ -211,8 +211,16 @@ class Job:
 
     def leave(self, node: int) -> bool:
         """A node is lost."""
-        goes_on = self.handle(events.NodeLost(node))
+        goes_on = self._left(node)
         self.clock.settle()
+        return goes_on
+
+    def _left(self, node: int) -> bool:
+        """Record that a node is lost; what was said of that before is what comes of it."""
+        survives = self.rounds.survives(node)
+        assert self.rounds.survives(node) is survives, "a question changes nothing"
+        goes_on = self.handle(events.NodeLost(node))
+        assert goes_on is survives
         return goes_on
 
     def done(self, node: int) -> bool:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dsrun.launcher.common.loop import Loop
     from dsrun.launcher.head.output.console import Console
     from dsrun.launcher.head.run.restart_policy import RestartPolicy
+    from dsrun.launcher.head.run.run_node import RunNode
     from dsrun.launcher.specs.plan import Node
 
 TICK = 0.5
@@ -195,12 +196,16 @@ class FakeFleet:
         *names: str,
         restarts: Callable[[Run], RestartPolicy] = NoRestarts,
         plan: dict[str, Any] | None = None,
+        asks: Callable[[Run], Callable[[RunNode], None]] | None = None,
+        on_ready: Callable[[Plan, str, int], None] | None = None,
+        on_over: Callable[[], None] | None = None,
         **spec: Any,
     ) -> Run:
         """Return a run on some hosts, or on all, that has not begun."""
         console = cast("Console", self.console)
         wanted = self.spec(*names, plan=plan, **spec)
-        self.prepared.append(Run(wanted, self.fleet, console, restarts))
+        made = Run(wanted, self.fleet, console, restarts, asks, on_ready, on_over)
+        self.prepared.append(made)
         return self.prepared[-1]
 
     def spec(self, *names: str, plan: dict[str, Any] | None = None, **spec: Any) -> JobSpec:

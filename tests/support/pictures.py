@@ -12,13 +12,13 @@ from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     Alarm,
     AlarmOver,
+    Exit,
     JobEnded,
-    JobStarted,
-    NodeLost,
-    RankExit,
+    Lost,
     RankOutput,
     RanksStarted,
-    RoundBegan,
+    Round,
+    Started,
 )
 
 from .clock import Clock
@@ -74,9 +74,9 @@ def played(hosts: Sequence[str], per_host: int) -> Played:
     made = Played()
     names, size = tuple(hosts), len(hosts) * per_host
     ranks = {name: range(at * per_host, (at + 1) * per_host) for at, name in enumerate(names)}
-    made.tell(JobStarted("j", size, names, ("n0", 29500)), after=0.5)
+    made.tell(Started("j", size, names, ("n0", 29500)), after=0.5)
     for number in (1, 2):
-        made.tell(RoundBegan(number, number - 1, size, names))
+        made.tell(Round(number, number - 1, size, names))
         made.tell(*[RanksStarted(name, tuple(own)) for name, own in ranks.items()], after=1.0)
         made.tell(
             *[
@@ -88,16 +88,16 @@ def played(hosts: Sequence[str], per_host: int) -> Played:
         )
         made.tell(Alarm("hang", "report", f"rank 1 sleeps {HOSTILE[1]}"))
         made.tell(AlarmOver("hang", "it goes on"), after=3.0)
-        made.tell(RankExit(1, names[0], 7, 3, False, HOSTILE[2]), after=2.0)
+        made.tell(Exit(1, names[0], 7, 3, False, HOSTILE[2]), after=2.0)
         made.tell(
             *[
-                RankExit(rank, name, 8, -15, True, "")
+                Exit(rank, name, 8, -15, True, "")
                 for name, own in ranks.items()
                 for rank in own
                 if rank != 1
             ]
         )
-    made.tell(NodeLost(names[-1], HOSTILE[3], False), JobEnded(Ending("j", report())), after=1.0)
+    made.tell(Lost(names[-1], HOSTILE[3], False), JobEnded(Ending("j", report())), after=1.0)
     return made
 
 

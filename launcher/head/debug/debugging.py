@@ -7,7 +7,7 @@ on the node (`node.debug.program`), so no port is opened there.
 from __future__ import annotations
 
 from ...common.errors import reason
-from ..run.events import JobEnded, NodeLost, RankExit, RanksStarted
+from ..run.events import Exit, JobEnded, Lost, RanksStarted
 from .configurations import Configurations, folders
 from .rank import DebuggedRank
 
@@ -37,10 +37,10 @@ class Debugging:
             case RanksStarted(host, ranks):
                 for rank in filter(self._policy.has, ranks):
                     self._start(rank, host)
-            case RankExit(rank):
+            case Exit(rank):
                 if rank in self._ranks:
                     self._ranks[rank].ended()
-            case NodeLost():
+            case Lost():
                 for rank, one in self._ranks.items():
                     if self._node_of(rank) is None:
                         one.ended()

@@ -39,6 +39,11 @@ class MinNodesWait:
             self._timer = self._timers.call_later(wait, self._end_time)
         return self._timer is not None and not self._over
 
+    @property
+    def can_wait(self) -> bool:
+        """Whether there is, or would be, time to wait."""
+        return bool(self._limits.wait) and not self._over
+
     def _end_time(self) -> None:
         self._over = True
         self._tell()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..deaths.verdict import of_exit
 from ..output.tail import Tail
-from ..run.events import RESULT, RankOutput, RoundBegan
+from ..run.events import RESULT, RankOutput, Round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class RestartFilter:
         """Keep the output of the present round."""
         if type(event) is RankOutput and event.stream != RESULT:
             self._tail.add(*event)
-        elif type(event) is RoundBegan:
+        elif type(event) is Round:
             self._tail = Tail(KEPT)
 
     def refusal(self, host: str, ended: Exit) -> str:

@@ -204,6 +204,13 @@ class Rounds:
             self._consider()
         self._try_form()
 
+    def survives(self, node: int) -> bool:
+        """Return whether the job goes on without a node, once it is gone."""
+        if self._ending or self.over:
+            return self.over
+        rest = self.alive - (node in self._nodes)
+        return rest >= self._limits.least or self._min_nodes_wait.can_wait
+
     def _on_lost(self, node: int) -> bool:
         """Go on without a node; return whether that is possible."""
         was_in = node in self.members

@@ -280,14 +280,15 @@ class RunnerRounds:
                 self._run.error = NodeError(f"{node.name}: {failure.reason}")
 
     def survives(self, node: RunNode) -> bool:
-        """Return whether the run goes on without a node that is lost; `on_loss` does the rest."""
+        """Return whether the run goes on without a node that is lost."""
         if self._run.phase is Phase.STOPPING:
             return self._rounds.over
-        return self._decide(events.NodeLost(node.number))
+        return self._rounds.survives(node.number)
 
     def on_loss(self, node: RunNode) -> None:
-        """Do what follows from a loss, and reach the node again."""
-        self._actions.run()
+        """Form another round without a lost node, and reach it again."""
+        if self._run.phase is not Phase.STOPPING:
+            self._handle(events.NodeLost(node.number))
         if self._rounds.over:
             self._run.end_when_over()
         else:

@@ -103,8 +103,7 @@ class HeldRun:
     def _begin(self) -> None:
         self._job.open()
         self._hold.nodes.check(self.spec.plan)
-        run = self._job.assemble(self._hold.fleet)
-        run.on_over = self._on_over
+        run = self._job.assemble(self._hold.fleet, self._on_over)
         run.input_fd = self._streams[0]
         if self._relay is not None:
             run.observe(self._relay.tell)

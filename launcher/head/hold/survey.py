@@ -46,9 +46,7 @@ class Survey:
         on_over: Callable[[], None],
     ) -> None:
         """Prepare it; `on_over` is called from the loop once it is over."""
-        self.run = Run(spec, fleet, console)
-        self.run.on_ready = self._on_ready
-        self.run.on_over = self._on_over
+        self.run = Run(spec, fleet, console, on_ready=self._on_ready, on_over=self._on_over)
         self.facts: Mapping[str, Facts] = {}
         self._tell = on_over
 

@@ -6,13 +6,13 @@ from ..run.events import (
     RESULT,
     Alarm,
     AlarmOver,
+    Exit,
     JobEnded,
-    JobStarted,
-    NodeLost,
-    RankExit,
+    Lost,
     RankOutput,
     RanksActive,
-    RoundBegan,
+    Round,
+    Started,
 )
 
 TYPE_CHECKING = False
@@ -54,11 +54,11 @@ class Counts:
         self.wrong: set[str] = set()
         self.code: int | None = None
         self._handlers: dict[type, Callable[[RunEvent], None]] = {
-            JobStarted: self._on_start,
+            Started: self._on_start,
             RankOutput: self._on_output,
-            RankExit: self._on_exit,
-            NodeLost: self._on_loss,
-            RoundBegan: self._on_round,
+            Exit: self._on_exit,
+            Lost: self._on_loss,
+            Round: self._on_round,
             RanksActive: self._on_activity,
             Alarm: self._on_alarm,
             AlarmOver: self._on_alarm_over,
@@ -82,7 +82,7 @@ class Counts:
             self.hosts[event.rank], self.newest[event.rank] = event.host, self._clock()
 
     def _on_exit(self, event: RunEvent) -> None:
-        assert isinstance(event, RankExit)
+        assert isinstance(event, Exit)
         how = "stopped" if event.stopped else "failed" if event.code else "ended"
         self.ended[how] = self.ended.get(how, 0) + 1
 
@@ -90,7 +90,7 @@ class Counts:
         self.lost += 1
 
     def _on_round(self, event: RunEvent) -> None:
-        assert isinstance(event, RoundBegan)
+        assert isinstance(event, Round)
         self.rounds, self.restarts = event.number, event.restarts
         self.ended.clear()
         self.idle.clear()

@@ -6,11 +6,11 @@ from ...common.exit_codes import as_shell
 from ..run.events import (
     Alarm,
     AlarmOver,
+    Exit,
     JobEnded,
-    JobStarted,
-    NodeLost,
-    RankExit,
-    RoundBegan,
+    Lost,
+    Round,
+    Started,
 )
 
 TYPE_CHECKING = False
@@ -35,7 +35,7 @@ def event_json(event: RunEvent, run: Run) -> Fields | None:
     return {"event": name, "job_id": run.spec.job_id, "seconds": seconds, **fields}
 
 
-def _start(event: JobStarted, _run: Run) -> Fields:
+def _start(event: Started, _run: Run) -> Fields:
     address, port = event.master
     return {
         "event": "start",
@@ -46,7 +46,7 @@ def _start(event: JobStarted, _run: Run) -> Fields:
     }
 
 
-def _failure(event: RankExit, _run: Run) -> Fields | None:
+def _failure(event: Exit, _run: Run) -> Fields | None:
     if event.stopped or not event.code:
         return None
     return {
@@ -59,7 +59,7 @@ def _failure(event: RankExit, _run: Run) -> Fields | None:
     }
 
 
-def _restart(event: RoundBegan, _run: Run) -> Fields | None:
+def _restart(event: Round, _run: Run) -> Fields | None:
     if event.number <= 1:
         return None
     return {
@@ -71,7 +71,7 @@ def _restart(event: RoundBegan, _run: Run) -> Fields | None:
     }
 
 
-def _lost(event: NodeLost, _run: Run) -> Fields:
+def _lost(event: Lost, _run: Run) -> Fields:
     return {
         "event": "lost",
         "host": event.host,
@@ -99,10 +99,10 @@ def _end(event: JobEnded, _run: Run) -> Fields:
 
 
 EVENTS: dict[type, Callable[[Any, Run], Fields | None]] = {
-    JobStarted: _start,
-    RankExit: _failure,
-    RoundBegan: _restart,
-    NodeLost: _lost,
+    Started: _start,
+    Exit: _failure,
+    Round: _restart,
+    Lost: _lost,
     Alarm: _alarm,
     AlarmOver: _alarm_over,
     JobEnded: _end,

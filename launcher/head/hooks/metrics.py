@@ -6,7 +6,7 @@ import os
 
 from ... import __version__
 from ...common.text import plain
-from ..run.events import JobEnded, JobStarted, NodeLost, RankExit, RoundBegan
+from ..run.events import Exit, JobEnded, Lost, Round, Started
 from .counts import Counts
 from .exposition import Metric, text
 from .latest_file import LatestFile
@@ -25,7 +25,7 @@ INTERVAL = 5.0
 LAST_WAIT = 1.0
 """Seconds that the last write may take."""
 
-SOON = (JobStarted, RoundBegan, RankExit)
+SOON = (Started, Round, Exit)
 """Events after which the file is written at once, but not more often than ten times a second."""
 
 
@@ -52,7 +52,7 @@ class MetricsFile:
 
     def _on_event(self, event: RunEvent) -> None:
         self._counts.on_event(event)
-        if isinstance(event, (RankExit, NodeLost)):
+        if isinstance(event, (Exit, Lost)):
             self._goodput.interrupt()
         if isinstance(event, SOON):
             self._timer.cancel()

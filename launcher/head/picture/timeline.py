@@ -10,13 +10,13 @@ from ..run.events import (
     RESULT,
     Alarm,
     AlarmOver,
+    Exit,
     JobEnded,
-    JobStarted,
-    NodeLost,
-    RankExit,
+    Lost,
     RankOutput,
     RanksStarted,
-    RoundBegan,
+    Round,
+    Started,
 )
 
 TYPE_CHECKING = False
@@ -126,12 +126,12 @@ class Timeline:
         self.keep = TAIL
         self._wrong: dict[str, Mark] = {}
         self._handlers: dict[type, Callable[[Any], None]] = {
-            JobStarted: self._on_start,
+            Started: self._on_start,
             RanksStarted: self._on_ranks,
             RankOutput: self._on_output,
-            RankExit: self._on_exit,
-            NodeLost: self._on_loss,
-            RoundBegan: self._on_round,
+            Exit: self._on_exit,
+            Lost: self._on_loss,
+            Round: self._on_round,
             Alarm: self._on_alarm,
             AlarmOver: self._on_alarm_over,
             JobEnded: self._on_end,
@@ -177,7 +177,7 @@ class Timeline:
 
     # -- events -----------------------------------------------------------------------------
 
-    def _on_start(self, event: JobStarted) -> None:
+    def _on_start(self, event: Started) -> None:
         self._size(event.world_size)
         self.hosts |= dict.fromkeys(event.hosts)
 
@@ -200,7 +200,7 @@ class Timeline:
         if CHECKPOINT in event.data and (line := _of_checkpoint(event.data)):
             self.mark("checkpoint", line.decode("utf-8", "replace").strip(), event.host, event.rank)
 
-    def _on_exit(self, event: RankExit) -> None:
+    def _on_exit(self, event: Exit) -> None:
         how = f"exit code {event.code}" if event.code >= 0 else f"signal {-event.code}"
         words = f"{how} ({event.hint})" if event.hint else how
         state = "stopped" if event.stopped else "failed" if event.code else "ok"
@@ -208,12 +208,12 @@ class Timeline:
         if state == "failed":
             self.mark("failure", f"rank {event.rank} failed: {words}", event.host, event.rank)
 
-    def _on_loss(self, event: NodeLost) -> None:
+    def _on_loss(self, event: Lost) -> None:
         for rank in [rank for rank, span in self._running.items() if span.host == event.host]:
             self._close(rank, "lost", f"lost {event.host}: {event.reason}")
         self.mark("loss", f"lost {event.host}: {event.reason}", event.host)
 
-    def _on_round(self, event: RoundBegan) -> None:
+    def _on_round(self, event: Round) -> None:
         self._round = event.number
         self._size(event.world_size)
         self.hosts |= dict.fromkeys(event.hosts)

@@ -1,4 +1,7 @@
-"""What happens in a run, for observers inside the runner. Imported only once there is one."""
+"""What happens in a run, for observers inside the runner, and in part for programs (`api`).
+
+Imported only once there is an observer.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeAlias
 
+    from ...control import messages
     from ...control.activity_messages import Activity
-    from ...control.messages import Exit, Start
     from ...control.round_messages import Ranks
     from ..report.ending import Ending
     from .run import Run
@@ -20,7 +23,7 @@ RESULT = 3
 """The stream of a rank that carries what its function has returned or raised, as opaque bytes."""
 
 
-class JobStarted(NamedTuple):
+class Started(NamedTuple):
     """All nodes were ready, and their workers are being started.
 
     Attributes:
@@ -53,7 +56,7 @@ class RankOutput(NamedTuple):
     data: bytes
 
 
-class RankExit(NamedTuple):
+class Exit(NamedTuple):
     """A worker has ended.
 
     Attributes:
@@ -70,7 +73,7 @@ class RankExit(NamedTuple):
     hint: str
 
 
-class NodeLost(NamedTuple):
+class Lost(NamedTuple):
     """A node is gone.
 
     Attributes:
@@ -82,7 +85,7 @@ class NodeLost(NamedTuple):
     survived: bool
 
 
-class RoundBegan(NamedTuple):
+class Round(NamedTuple):
     """The workers of an elastic job are started, for the first time or again.
 
     Attributes:
@@ -138,12 +141,12 @@ class RanksActive(NamedTuple):
 
 if TYPE_CHECKING:
     RunEvent: TypeAlias = (
-        JobStarted
+        Started
         | RanksStarted
         | RankOutput
-        | RankExit
-        | NodeLost
-        | RoundBegan
+        | Exit
+        | Lost
+        | Round
         | RanksActive
         | Alarm
         | AlarmOver
@@ -172,7 +175,7 @@ class Observers:
         """Tell that the workers are being started, with this MASTER_PORT."""
         run, plan = self._run, self._run.plan
         hosts = tuple(node.host.name for node in plan.nodes)
-        self.tell(JobStarted(run.spec.job_id, plan.world_size or 0, hosts, (run.master, port)))
+        self.tell(Started(run.spec.job_id, plan.world_size or 0, hosts, (run.master, port)))
 
     def running(self, node: RunNode, ranks: Iterable[int]) -> None:
         """Tell that the workers of a node are running."""
@@ -182,10 +185,10 @@ class Observers:
         """Tell what a worker has written."""
         self.tell(RankOutput(rank, node.name, stream, data))
 
-    def exited(self, node: RunNode, ended: Exit) -> None:
+    def exited(self, node: RunNode, ended: messages.Exit) -> None:
         """Tell that a worker has ended."""
         stopped, hint = ended.signalled, ended.hint
-        self.tell(RankExit(ended.rank, node.name, ended.pid, ended.code, stopped, hint))
+        self.tell(Exit(ended.rank, node.name, ended.pid, ended.code, stopped, hint))
 
     def active(self, node: RunNode, activity: Activity) -> None:
         """Tell what the workers of a node do."""
@@ -193,11 +196,11 @@ class Observers:
 
     def lost(self, node: RunNode, reason: str, *, survived: bool) -> None:
         """Tell that a node is gone."""
-        self.tell(NodeLost(node.name, reason, survived))
+        self.tell(Lost(node.name, reason, survived))
 
-    def round(self, number: int, place: Ranks | Start, hosts: Iterable[str]) -> None:
+    def round(self, number: int, place: Ranks | messages.Start, hosts: Iterable[str]) -> None:
         """Tell that a round begins, given what one of its nodes has as its place in it."""
-        self.tell(RoundBegan(number, place.restarts, place.world_size, tuple(hosts)))
+        self.tell(Round(number, place.restarts, place.world_size, tuple(hosts)))
 
     def ended(self, ending: Ending) -> None:
         """Tell that the job is over."""

@@ -39,7 +39,7 @@ class FleetEvents:
             case NodeSent(connection, kind, body):
                 self._frames.on_frame(node_of(connection), kind, body)
             case NodeConnected(connection):
-                self._run.before_job(node_of(connection))
+                self._run.ask(node_of(connection))
             case NodeDisconnected(connection, reason, fault):
                 self._on_disconnect(node_of(connection), reason, fault)
             case NodeSilent(connection):

@@ -7,6 +7,7 @@ from ..report.ending import Ending
 from ..watch.attach import attach, painter
 from .ending import ending_of
 from .opening import opening
+from .restart_policy import NoRestarts
 from .run import Run
 
 TYPE_CHECKING = False
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ..fleet.fleet import Fleet
     from ..output.console import Console
     from .job_socket import JobSocket
+    from .restart_policy import RestartPolicy
+    from .run_node import RunNode
 
 
 class Job:
@@ -76,17 +79,18 @@ class Job:
                 " (send one with --export NAME)"
             )
 
-    def assemble(self, fleet: Fleet) -> Run:
+    def assemble(self, fleet: Fleet, on_over: Callable[[], None] | None = None) -> Run:
         """Return its run on a fleet, with its restart policy and all that observes it.
+
+        Args:
+            fleet: has its nodes.
+            on_over: called from within the run when it is over; None to stop the loop.
 
         Raises:
             UsageError: the folder of --sync cannot be read, or is too large.
         """
-        run = _with_policy(self.spec, fleet, self.console)
-        if self.spec.sync is not None:
-            from .synced_start import SyncedStart
-
-            SyncedStart(run, self.spec.sync)
+        policy, asks = _restarts(self.spec), _asks(self.spec)
+        run = Run(self.spec, fleet, self.console, policy, asks, on_over=on_over)
         self._hooks = attach(run, self.console)
         if _draws(self.spec):
             self._draw = painter(self.loop.clock, run)
@@ -195,14 +199,25 @@ def _draws(spec: JobSpec) -> bool:
     return is_page(path)
 
 
-def _with_policy(spec: JobSpec, fleet: Fleet, console: Console) -> Run:
+def _restarts(spec: JobSpec) -> Callable[[Run], RestartPolicy]:
+    """Return what makes the restart policy of a run."""
     rendezvous, limits = spec.plan.rendezvous, spec.elastic
     if rendezvous is not None:
         from ..elastic.torch_rendezvous import TorchRendezvous
 
-        return Run(spec, fleet, console, lambda run: TorchRendezvous(run, rendezvous))
+        return lambda run: TorchRendezvous(run, rendezvous)
     if limits is not None:
         from ..elastic.setup import runner_rounds
 
-        return Run(spec, fleet, console, lambda run: runner_rounds(run, limits))
-    return Run(spec, fleet, console)
+        return lambda run: runner_rounds(run, limits)
+    return NoRestarts
+
+
+def _asks(spec: JobSpec) -> Callable[[Run], Callable[[RunNode], None]] | None:
+    """Return what makes what brings the folder of --sync to a node before its JOB."""
+    sync = spec.sync
+    if sync is None:
+        return None
+    from .synced_start import SyncedStart
+
+    return lambda run: SyncedStart(run, sync).prepare

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ...control import local
 from ..output.tail import Tail
-from .events import RESULT, RankExit, RankOutput, RanksActive, RoundBegan
+from .events import RESULT, Exit, RankOutput, RanksActive, Round
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,11 +42,11 @@ class Seen:
         """Keep what an event tells; most are output."""
         if type(event) is RankOutput:
             self._on_output(event)
-        elif type(event) is RankExit:
+        elif type(event) is Exit:
             self.exits[event.rank] = event.code, event.stopped
         elif type(event) is RanksActive:
             self.idle |= {one.rank: one.idle for one in event.activity.ranks}
-        elif type(event) is RoundBegan:
+        elif type(event) is Round:
             self.round, self.restarts = event.number, event.restarts
             self.exits.clear()
             self.idle.clear()

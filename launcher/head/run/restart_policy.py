@@ -43,7 +43,7 @@ if TYPE_CHECKING:
             ...
 
         def survives(self, node: RunNode) -> bool:
-            """Return whether the run goes on without a lost node."""
+            """Return whether the run goes on without a lost node; changes nothing."""
             ...
 
         def on_loss(self, node: RunNode) -> None:

@@ -63,12 +63,17 @@ class Run:
         observers: of its events; None if there are none (see `observe`).
         stdin: forwards standard input to rank 0, if that was requested and the run has started.
         input_fd: the descriptor of that standard input.
-        before_job: called with every node that is connected, for a run or a round; sends JOB by
-            default, which another one does by `send_job` as soon as the node may have it.
+        ask: called with every node that is connected, for the run or a round; sends it JOB.
         on_ready: called once all nodes are ready, with the settled plan and the address and port of
-            the master; starts the program by default.
-        on_over: called when it is over; stops the loop by default.
+            the master.
     """
+
+    phase, master, input_fd = Phase.STARTING, "", 0
+    started = abandoned = False
+    observers: Observers | None = None
+    stdin: Stdin | None = None
+    error: DsrunError | None = None
+    _last_wait: Timer | None = None
 
     def __init__(
         self,
@@ -76,16 +81,20 @@ class Run:
         fleet: Fleet,
         console: Console,
         restarts: Callable[[Run], RestartPolicy] = NoRestarts,
+        asks: Callable[[Run], Callable[[RunNode], None]] | None = None,
+        on_ready: Callable[[Plan, str, int], None] | None = None,
+        on_over: Callable[[], None] | None = None,
     ) -> None:
-        """Prepare a run of the fleet's nodes that the plan has."""
+        """Prepare a run of the fleet's nodes that the plan has.
+
+        `asks` returns what sends JOB, by `send_job`, once a node may have it; `on_ready` is called
+        in place of the start, and `on_over` instead of stopping the loop.
+        """
         self.spec, self.plan, self.fleet = spec, spec.plan, fleet
         self.grace, self.lease = spec.supervision.grace, spec.supervision.heartbeat_timeout
-        self.phase, self.master = Phase.STARTING, ""
-        self.started = self.abandoned = False
         self.nodes = members(spec.plan, fleet)
         self._of = {node.connection: node for node in self.nodes}
         self._task, self._console, self.loop = tasks(spec), console, fleet.loop
-        self.observers: Observers | None = None
         self.record = JobRecord(spec.job_id, self.loop.clock())
         self.workers = Workers(self.loop, self.warn)
         self.debugging: set[int] = set()
@@ -93,19 +102,15 @@ class Run:
         self._window = window(len(self.nodes))
         self.output = RunOutput(console, OutputFilter(spec), self._window)
         self.staged = StagedStart(self.nodes[0])
-        self.stdin: Stdin | None = None
-        self.input_fd = 0
-        self._last_wait: Timer | None = None
-        self.error: DsrunError | None = None
         self.restarts = restarts(self)
         self._starting = starting = RunStart(self)
         self.health = starting.health()
         self.startup = starting.startup(console)
         self._events = FleetEvents(self).on_event
         self.signals = RunSignals(self)
-        self.before_job: Callable[[RunNode], None] = self.send_job
-        self.on_ready: Callable[[Plan, str, int], None] = starting.ready
-        self.on_over: Callable[[], None] = self.loop.stop
+        self.on_ready = on_ready or starting.ready
+        self._on_over = on_over or self.loop.stop
+        self.ask = asks(self) if asks else self.send_job
 
     def begin(self) -> None:
         """Send JOB to every connected node; the others get it when they connect."""
@@ -113,7 +118,7 @@ class Run:
         self.fleet.lend([node.connection for node in self.nodes], self._events)
         for node in self.nodes:
             if node.connection.connected:
-                self.before_job(node)
+                self.ask(node)
             elif node.connection.lost:
                 self.startup.fail(node, f"lost: {node.connection.lost}")
 
@@ -348,7 +353,7 @@ class Run:
         self.phase = Phase.OVER
         if self._last_wait is not None:
             self._last_wait.cancel()
-        self.on_over()
+        self._on_over()
 
 
 def _shards(console: Console) -> ShardRequests:

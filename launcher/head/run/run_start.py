@@ -87,7 +87,7 @@ class RunStart:
                 self._leave_out(causes)
             case Portless(node):
                 node.hello = None
-                self._run.before_job(node)
+                self._run.ask(node)
             case Refused(error):
                 self._run.refuse(error)
 

@@ -31,7 +31,7 @@ class SyncedStart:
     """Has the folder on each node before the node gets its JOB."""
 
     def __init__(self, run: Run, sync: SyncSpec) -> None:
-        """Read the folder, and prepare the run.
+        """Read the folder.
 
         Raises:
             UsageError: it cannot be read, or is too large.
@@ -45,7 +45,6 @@ class SyncedStart:
         moved = {to_wire(path): to_wire(place) for path, place in sync.moved.items()}
         self._moved = {path: place for path, place in moved.items() if place in paths}
         self._name_the_rest()
-        run.before_job = self.prepare
 
     def prepare(self, node: RunNode) -> None:
         """Have the folder on a node, then send it JOB; this machine's own uses the folder."""

@@ -6,7 +6,7 @@ half of the time, the stacks of all ranks are taken; and again when the time is 
 
 from __future__ import annotations
 
-from ..run.events import JobEnded, JobStarted, RankExit, RanksActive, RoundBegan
+from ..run.events import Exit, JobEnded, RanksActive, Round, Started
 from ..run.phase import Phase
 from .idle_times import RankIdleTimes
 
@@ -54,11 +54,11 @@ class HangWatch:
         if isinstance(event, RanksActive):
             read = self._run.fleet.machines.read
             self._idle_times.take(event.host, event.activity, self._loop.clock(), read)
-        elif isinstance(event, RankExit):
+        elif isinstance(event, Exit):
             self._idle_times.drop(event.rank)
             if not event.code and not event.stopped:
                 self._ended[event.rank] = event.host
-        elif kind is JobStarted or kind is RoundBegan:
+        elif kind is Started or kind is Round:
             self._begin()
         elif kind is JobEnded:
             self._timer.cancel()

@@ -14,7 +14,7 @@ from ...common import system
 from ...common.text import plain
 from ...common.wording import counted
 from ...specs.rule import EXPECT
-from ..run.events import Alarm, NodeLost, RankExit, RoundBegan
+from ..run.events import Alarm, Exit, Lost, Round
 from .alert_action import AlertAction
 
 TYPE_CHECKING = False
@@ -44,11 +44,11 @@ class Progress:
     def on_event(self, event: RunEvent) -> None:
         """See when a round begins, and what ends it."""
         match event:
-            case RoundBegan():
+            case Round():
                 self._hosts, self._ended = event.hosts, False
-            case RankExit() if event.code and not event.stopped:
+            case Exit() if event.code and not event.stopped:
                 self._end()
-            case NodeLost() if event.host in self._hosts:
+            case Lost() if event.host in self._hosts:
                 self._end()
             case Alarm(_, "restart", _):
                 self._end()

@@ -6,7 +6,7 @@ from functools import partial
 
 from ...common.text import plain
 from ...specs.rule import EXPECT
-from ..run.events import RESULT, JobEnded, JobStarted, RankExit, RankOutput, RoundBegan
+from ..run.events import RESULT, Exit, JobEnded, RankOutput, Round, Started
 from .alert_action import AlertAction
 from .lines import Lines
 from .rule_state import RuleState
@@ -42,9 +42,9 @@ class RuleWatch:
         self._run, self._loop = run, run.loop
         self._states = [RuleState(rule) for rule in run.spec.watch.rules]
         self._expected = [state for state in self._states if state.rule.name == EXPECT]
-        self._begins: type = JobStarted
+        self._begins: type = Started
         if run.spec.elastic is not None or run.spec.plan.rendezvous is not None:
-            self._begins = RoundBegan
+            self._begins = Round
         self._lines = Lines()
         self._limit = TimeLimit(SEARCH)
         self._action = AlertAction(run)
@@ -64,7 +64,7 @@ class RuleWatch:
             self._on_output(event)
         elif type(event) is self._begins:
             self._begin()
-        elif type(event) in {RankExit, JobEnded}:
+        elif type(event) in {Exit, JobEnded}:
             self._pause()
 
     def _begin(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..report.slow import Slow
-from ..run.events import RESULT, AlarmOver, RankExit, RankOutput, RanksActive, RoundBegan
+from ..run.events import RESULT, AlarmOver, Exit, RankOutput, RanksActive, Round
 from . import slowness
 from .alert_action import AlertAction
 from .spans import Spans
@@ -93,9 +93,9 @@ class SlowWatch:
                 self._steps.feed(event.rank, event.stream, event.data, now)
         elif type(event) is RanksActive:
             self._on_activity(event, now)
-        elif type(event) is RoundBegan:
+        elif type(event) is Round:
             self._begin()
-        elif type(event) is RankExit:
+        elif type(event) is Exit:
             self._spans.reset()
 
     def _on_activity(self, event: RanksActive, now: float) -> None:

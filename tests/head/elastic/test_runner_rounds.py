@@ -265,10 +265,8 @@ def test_what_is_left_of_a_lost_node_does_not_end_a_job_that_waits_for_another(
         fleet.node("n0").exits(rank, -15, told=True)
     fleet.node("n0").done()
     fleet.step()
-    assert (job.run.phase, fleet.said()[-3]) == (
-        Phase.RUNNING,
-        "lost n0: its guard was killed; going on without it",
-    )
+    assert job.run.phase is Phase.RUNNING
+    assert "lost n0: its guard was killed; going on without it" in fleet.said()
     fleet.go(61.0)
     assert story(job.run)["exit_code"] == TOO_FEW_CODE
 

@@ -12,12 +12,12 @@ from dsrun.launcher.head.report.ending import Ending
 from dsrun.launcher.head.run.events import (
     Alarm,
     AlarmOver,
+    Exit,
     JobEnded,
-    JobStarted,
-    NodeLost,
-    RankExit,
+    Lost,
     RankOutput,
-    RoundBegan,
+    Round,
+    Started,
 )
 
 from ...support import schemas
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     ("event", "name", "some"),
     [
-        (JobStarted("job", 2, ("n0",), ("n0", 29500)), "start", {"hosts": ["n0"]}),
-        (RankExit(1, "n0", 77, -9, False, "why"), "failure", {"exit_code": 137, "hint": "why"}),
-        (RoundBegan(2, 1, 2, ("n0",)), "restart", {"round": 2, "restarts": 1}),
-        (NodeLost("n0", "gone", survived=True), "lost", {"goes_on": True}),
+        (Started("job", 2, ("n0",), ("n0", 29500)), "start", {"hosts": ["n0"]}),
+        (Exit(1, "n0", 77, -9, False, "why"), "failure", {"exit_code": 137, "hint": "why"}),
+        (Round(2, 1, 2, ("n0",)), "restart", {"round": 2, "restarts": 1}),
+        (Lost("n0", "gone", survived=True), "lost", {"goes_on": True}),
         (Alarm("hang", "stop", "rank 0 sleeps"), "hang", {"then": "stop"}),
         (AlarmOver("hang", "rank 0 goes on"), "over", {"kind": "hang"}),
         (JobEnded(Ending("job", report())), "end", {"exit_code": 0, "error": ""}),
@@ -59,9 +59,9 @@ def test_events_are_as_their_schema_says(
 @pytest.mark.parametrize(
     "event",
     [
-        RankExit(1, "n0", 77, 0, False, ""),
-        RankExit(1, "n0", 77, -15, True, ""),
-        RoundBegan(1, 0, 2, ("n0",)),
+        Exit(1, "n0", 77, 0, False, ""),
+        Exit(1, "n0", 77, -15, True, ""),
+        Round(1, 0, 2, ("n0",)),
         RankOutput(0, "n0", 1, b"x"),
     ],
 )

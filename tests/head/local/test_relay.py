@@ -8,7 +8,7 @@ import pytest
 
 from dsrun.launcher.control.activity_messages import Activity
 from dsrun.launcher.head.local.relay import HEAD, REPORT, Relay
-from dsrun.launcher.head.run.events import RESULT, JobStarted, RankOutput, RanksActive
+from dsrun.launcher.head.run.events import RESULT, RankOutput, RanksActive, Started
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,12 +75,12 @@ def test_output_is_given_back_once_the_caller_has_read_it(caller: FakeCaller) ->
 
 def test_events_are_sent_by_their_names_and_output_only_once(caller: FakeCaller) -> None:
     relay = relay_to(caller)
-    relay.tell(JobStarted("j", 2, ("n0",), ("n0", 5)))
+    relay.tell(Started("j", 2, ("n0",), ("n0", 5)))
     relay.tell(RankOutput(0, "n0", 1, b"x"))
     relay.tell(RanksActive("n0", Activity(1.0, 0.0, ())))
     assert caller.events == [
         {
-            "event": "JobStarted",
+            "event": "Started",
             "job_id": "j",
             "world_size": 2,
             "hosts": ("n0",),

@@ -7,7 +7,7 @@ import hashlib
 import re
 
 from dsrun.launcher.head.picture import page as pages
-from dsrun.launcher.head.run.events import JobStarted, RankOutput, RanksStarted
+from dsrun.launcher.head.run.events import Started, RankOutput, RanksStarted
 
 from ...support.pictures import HOSTILE, REPORT, Played, Read, embedded, made
 
@@ -64,7 +64,7 @@ def test_control_characters_of_programs_are_escaped() -> None:
 def test_a_page_is_bounded_whatever_is_printed() -> None:
     job = Played()
     names = tuple(f"n{number}" for number in range(512))
-    job.tell(JobStarted("j", 4096, names, ("n0", 1)))
+    job.tell(Started("j", 4096, names, ("n0", 1)))
     for number, name in enumerate(names):
         ranks = tuple(range(8 * number, 8 * number + 8))
         job.tell(RanksStarted(name, ranks))

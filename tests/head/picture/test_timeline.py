@@ -9,12 +9,12 @@ from dsrun.launcher.head.run.events import (
     RESULT,
     Alarm,
     AlarmOver,
+    Exit,
     JobEnded,
-    JobStarted,
-    NodeLost,
-    RankExit,
+    Lost,
     RanksStarted,
-    RoundBegan,
+    Round,
+    Started,
 )
 
 from ...support.cost import LINEAR, growth
@@ -26,7 +26,7 @@ def started(hosts: int = 2, per_host: int = 1) -> Played:
     """A job whose workers have started after a second."""
     played = Played()
     names = tuple(f"n{number}" for number in range(hosts))
-    played.tell(JobStarted("j", hosts * per_host, names, ("n0", 1)))
+    played.tell(Started("j", hosts * per_host, names, ("n0", 1)))
     for number, name in enumerate(names):
         ranks = tuple(range(number * per_host, (number + 1) * per_host))
         played.tell(RanksStarted(name, ranks), after=0.0 if number else 1.0)
@@ -35,8 +35,8 @@ def started(hosts: int = 2, per_host: int = 1) -> Played:
 
 def test_a_worker_lives_from_its_start_to_its_end() -> None:
     played = started()
-    played.tell(RankExit(0, "n0", 7, 0, False, ""), after=2.0)
-    played.tell(RankExit(1, "n1", 8, -9, False, "killed by the OOM killer"), after=1.0)
+    played.tell(Exit(0, "n0", 7, 0, False, ""), after=2.0)
+    played.tell(Exit(1, "n1", 8, -9, False, "killed by the OOM killer"), after=1.0)
     assert played.timeline.all_spans == [
         Span(0, "n0", 0, 1.0, 3.0, "ok", "exit code 0"),
         Span(1, "n1", 0, 1.0, 4.0, "failed", "signal 9 (killed by the OOM killer)"),
@@ -46,7 +46,7 @@ def test_a_worker_lives_from_its_start_to_its_end() -> None:
 
 def test_workers_of_a_lost_node_are_lost_with_it() -> None:
     played = started()
-    played.tell(NodeLost("n1", "no heartbeat", True), after=3.0)
+    played.tell(Lost("n1", "no heartbeat", True), after=3.0)
     lost = Span(1, "n1", 0, 1.0, 4.0, "lost", "lost n1: no heartbeat")
     assert played.timeline.all_spans == [lost, Span(0, "n0", 0, 1.0)]
     assert played.marks == [(4.0, "loss", "lost n1: no heartbeat")]
@@ -55,8 +55,8 @@ def test_workers_of_a_lost_node_are_lost_with_it() -> None:
 def test_rounds_are_told_apart() -> None:
     played = Played()
     for number in (1, 2):
-        played.tell(RoundBegan(number, number - 1, 1, ("n0",)), RanksStarted("n0", (0,)), after=1.0)
-        played.tell(RankExit(0, "n0", 7, -15, True, ""), after=1.0)
+        played.tell(Round(number, number - 1, 1, ("n0",)), RanksStarted("n0", (0,)), after=1.0)
+        played.tell(Exit(0, "n0", 7, -15, True, ""), after=1.0)
     rows = [(one.round, one.began, one.ended, one.state) for one in played.timeline.all_spans]
     assert rows == [(1, 1.0, 2.0, "stopped"), (2, 3.0, 4.0, "stopped")]
     assert played.marks == [
@@ -105,7 +105,7 @@ def test_lines_that_tell_of_a_checkpoint_are_marks() -> None:
 def test_what_is_kept_is_bounded() -> None:
     played = started()
     for _ in range(2 * timeline.MOST_SPANS):
-        played.tell(RanksStarted("n0", (0,)), RankExit(0, "n0", 7, 0, False, ""))
+        played.tell(RanksStarted("n0", (0,)), Exit(0, "n0", 7, 0, False, ""))
         played.prints(0, b"saved x.ckpt\n")
     found = played.timeline
     assert len(found.all_spans) <= 1.5 * timeline.MOST_SPANS + 1

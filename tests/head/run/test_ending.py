@@ -45,14 +45,12 @@ def test_a_refusal_is_told_as_it_is(fleet_of: Callable[..., FakeFleet]) -> None:
 def test_runs_share_a_loop_and_each_tells_its_own_end(fleet_of: Callable[..., FakeFleet]) -> None:
     job = fleet_of("n0", "n1")
     over: list[str] = []
-    one, other = job.start("n0"), job.start("n1")
-    one.on_over = lambda: over.append("one")
-    other.on_over = lambda: over.append("other")
+    one = job.start("n0", on_over=lambda: over.append("one"))
+    other = job.start("n1", on_over=lambda: over.append("other"))
     job.end_well(other)
     assert over == ["other"]
     other.leave()
-    again = job.run("n1")
-    again.on_ready = lambda plan, _master, _port: over.append(f"{plan.world_size} ready")
+    again = job.run("n1", on_ready=lambda plan, *_: over.append(f"{plan.world_size} ready"))
     job.ready(again)
     job.end_well(one)
     assert over == ["other", "2 ready", "one"]

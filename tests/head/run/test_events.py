@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.run.ending import ending_of
 from dsrun.launcher.head.run.events import (
+    Exit,
     JobEnded,
-    JobStarted,
-    NodeLost,
-    RankExit,
+    Lost,
     RankOutput,
     RanksStarted,
-    RoundBegan,
+    Round,
+    Started,
 )
 
 from ...support.elastic_run import Job, started
@@ -40,7 +40,7 @@ def test_observers_see_a_run_from_start_to_end(fleet_of: FleetOf) -> None:
     run.begin()
     job.step()
     job.ready(run)
-    assert seen == [JobStarted("job", 4, ("n0", "n1"), MASTER)]
+    assert seen == [Started("job", 4, ("n0", "n1"), MASTER)]
     job.node("n0").beats()
     job.step()
     job.up("n1", 2, 3)
@@ -53,8 +53,8 @@ def test_observers_see_a_run_from_start_to_end(fleet_of: FleetOf) -> None:
     assert run.observers is not None
     run.observers.ended(ending_of(run))
     assert seen[1] == RanksStarted("n1", (2, 3))
-    assert seen[2:4] == [RankOutput(3, "n1", 2, b"oops"), RankExit(3, "n1", 4003, 7, False, "")]
-    assert seen[4] == RankExit(2, "n1", 4002, -15, True, "")
+    assert seen[2:4] == [RankOutput(3, "n1", 2, b"oops"), Exit(3, "n1", 4003, 7, False, "")]
+    assert seen[4] == Exit(2, "n1", 4002, -15, True, "")
     assert isinstance(seen[5], JobEnded)
     assert (seen[5].ending.job_id, seen[5].ending.code) == ("job", 7)
     assert also == seen
@@ -67,7 +67,7 @@ def test_the_loss_of_a_node_says_whether_the_job_goes_on(fleet_of: FleetOf) -> N
     run.observe(seen.append)
     job.node("n1").leaves()
     job.step()
-    assert seen == [NodeLost("n1", run.nodes[1].lost, False)]
+    assert seen == [Lost("n1", run.nodes[1].lost, False)]
 
 
 def test_rounds_of_an_elastic_job(fleet_of: FleetOf) -> None:
@@ -77,8 +77,8 @@ def test_rounds_of_an_elastic_job(fleet_of: FleetOf) -> None:
     job.lose("n1")
     job.join("n0")
     assert seen == [
-        NodeLost("n1", job.run.nodes[1].lost, True),
-        RoundBegan(2, 0, 2, ("n0",)),
+        Lost("n1", job.run.nodes[1].lost, True),
+        Round(2, 0, 2, ("n0",)),
     ]
 
 

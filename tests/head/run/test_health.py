@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dsrun.launcher.head.run.run import Run
+    from dsrun.launcher.head.run.run_node import RunNode
 
     from ...support.fake_fleet import FakeFleet
 
@@ -58,9 +59,11 @@ def test_the_command_runs_on_each_node_as_a_worker_would(fleet_of: FleetOf) -> N
 
 def test_its_folder_is_that_of_the_job_on_that_node(fleet_of: FleetOf) -> None:
     fleet = fleet_of("n0")
-    run = fleet.prepare(checks=CHECKS)
-    run.before_job = lambda node: run.send_job(node, lambda task: task._replace(workdir="/copy"))
-    run.begin()
+
+    def asks(run: Run) -> Callable[[RunNode], None]:
+        return lambda node: run.send_job(node, lambda task: task._replace(workdir="/copy"))
+
+    fleet.prepare(checks=CHECKS, asks=asks).begin()
     fleet.node("n0").hello()
     fleet.step()
     (asked,) = exec_nodes.asked(fleet.node("n0"))

@@ -13,9 +13,11 @@ from dsrun.launcher.backends.base import Part
 from dsrun.launcher.common.errors import NodeError, UsageError
 from dsrun.launcher.control import frames, messages, round_messages
 from dsrun.launcher.head.run import launch
+from dsrun.launcher.head.run.record import JobRecord
 from dsrun.launcher.head.run.start import Start
 from dsrun.launcher.specs.elastic_policy import ElasticPolicy
 from dsrun.launcher.specs.environment import Travel
+from dsrun.launcher.specs.hook_policy import HookPolicy
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
 from dsrun.launcher.specs.origin import Origin
@@ -30,6 +32,8 @@ from ...support.fake_nodes import FakeNode, FakeNodes, dispositions
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
+
+    from dsrun.launcher.head.report.report import Report
 
     Steps = Iterator[Callable[[], bool]]
     Nodes = Sequence[FakeNode]
@@ -352,3 +356,30 @@ def test_ranks_go_by_the_plan_however_its_backends_have_its_nodes(job: Job) -> N
 
     assert job.play(history, plan) == 0
     assert job.report()["hosts"] == ["n0", "n1"]
+
+
+def test_the_report_is_made_once_for_all_who_are_told(
+    job: Job, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """END, the screen, the hooks, the report file and the exit code have the same one."""
+    made: list[Report] = []
+    report = JobRecord.report
+
+    def counted(record: JobRecord, *given: Any, **more: Any) -> Report:
+        made.append(report(record, *given, **more))
+        return made[-1]
+
+    def history(nodes: Nodes) -> Steps:
+        yield from started(nodes)
+        nodes[0].exits(1, 7)
+        yield nodes[0].got(frames.STOP)
+        nodes[0].exits(0, -15, told=True)
+        nodes[0].done()
+
+    monkeypatch.setattr(JobRecord, "report", counted)
+    told = HookPolicy(str(tmp_path / "metrics"), f"cat >> {tmp_path}/events", str(tmp_path))
+    assert job.play(history, hooks=told) == 7
+    assert len(made) == 1
+    events = [json.loads(line) for line in (tmp_path / "events").read_text().splitlines()]
+    assert events[-1]["report"] == job.report()
+    assert "dsrun_exit_code" in (tmp_path / "metrics").read_text()

@@ -102,9 +102,8 @@ def test_a_node_that_connects_later_gets_its_job_then(fleet_of: FleetOf) -> None
 
 def test_a_node_that_is_prepared_first_gets_its_job_as_it_is_there(fleet_of: FleetOf) -> None:
     job = fleet_of("n0", "n1")
-    run = job.prepare()
     asked: list[RunNode] = []
-    run.before_job = asked.append
+    run = job.prepare(asks=lambda _run: asked.append)
     run.begin()
     assert [job.kinds(name) for name in job.hosts] == [[], []]
     assert [node.name for node in asked] == ["n0", "n1"]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dsrun.launcher.control.activity_messages import Activity, RankActivity
 from dsrun.launcher.head.run.events import (
     RESULT,
-    JobStarted,
-    RankExit,
+    Exit,
     RankOutput,
     RanksActive,
-    RoundBegan,
+    Round,
+    Started,
 )
 from dsrun.launcher.head.run.job_socket import Seen
 
@@ -39,12 +39,12 @@ def test_a_follower_may_leave_while_it_is_told() -> None:
 
 def test_ends_are_those_of_the_newest_round() -> None:
     seen = Seen()
-    seen.on_event(JobStarted("job", 2, ("n0",), ("n0", 29500)))
-    seen.on_event(RoundBegan(1, 0, 2, ("n0",)))
-    seen.on_event(RankExit(0, "n0", 7, 3, False, ""))
-    seen.on_event(RankExit(1, "n0", 8, -15, True, ""))
+    seen.on_event(Started("job", 2, ("n0",), ("n0", 29500)))
+    seen.on_event(Round(1, 0, 2, ("n0",)))
+    seen.on_event(Exit(0, "n0", 7, 3, False, ""))
+    seen.on_event(Exit(1, "n0", 8, -15, True, ""))
     assert seen.exits == {0: (3, False), 1: (-15, True)}
-    seen.on_event(RoundBegan(2, 1, 2, ("n0",)))
+    seen.on_event(Round(2, 1, 2, ("n0",)))
     assert (seen.round, seen.restarts, seen.exits) == (2, 1, {})
 
 
@@ -54,5 +54,5 @@ def test_how_long_ranks_have_done_nothing() -> None:
     seen.on_event(RanksActive("n0", Activity(1.0, 0.0, tuple(rows))))
     seen.on_event(RanksActive("n0", Activity(2.0, 0.0, (rows[1]._replace(idle=0.0),))))
     assert seen.idle == {0: 5.0, 1: 0.0}
-    seen.on_event(RoundBegan(2, 1, 2, ("n0",)))
+    seen.on_event(Round(2, 1, 2, ("n0",)))
     assert seen.idle == {}

@@ -35,8 +35,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _synced(job: FakeFleet, folder: Path, **more: Any) -> Run:
-    run = job.prepare(workdir=str(folder), **more)
-    SyncedStart(run, spec(folder, script="x.py"))
+    synced = spec(folder, script="x.py")
+    run = job.prepare(
+        workdir=str(folder), asks=lambda run: SyncedStart(run, synced).prepare, **more
+    )
     run.begin()
     job.step()
     return run
@@ -91,7 +93,7 @@ def test_a_node_that_comes_back_and_cannot_have_it_is_not_used(
         _answers(job, name, shared=True)
     job.begin_workers(run)
     job.said()
-    run.before_job(run.nodes[1])
+    run.ask(run.nodes[1])
     job.step()
     _answers(job, "n1", failed="x.py has changed")
     assert job.said()[0] == "cannot use n1: --sync: x.py has changed"
