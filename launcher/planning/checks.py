@@ -20,10 +20,7 @@ def check_policy(options: Options, nodes: int) -> CheckPolicy:
     if options.strict and options.no_check:
         raise conflict("--strict", "--no_check")
     return CheckPolicy(
-        quick=not options.no_check,
-        strict=options.strict,
-        health_command=options.health_command,
-        health_timeout=options.health_timeout,
+        **options.policy("checks"),
         least=_least(options, nodes) if options.exclude_unhealthy else None,
     )
 
