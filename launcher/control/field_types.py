@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 
-from ..specs.binding_policy import BindingPolicy
+from ..specs.policies import BindingPolicy
 from ..specs.program import Program
 from ..specs.rendezvous import Rendezvous
 from .frames import MOST

@@ -7,7 +7,7 @@ They are not dataclasses: the node launcher starts on every node of every job, a
 from __future__ import annotations
 
 from ..common.values import NamedTuple
-from ..specs.binding_policy import BindingPolicy
+from ..specs.policies import BindingPolicy
 from ..specs.rendezvous import Rendezvous
 from . import field_types, frames
 from .field_types import Code, Count, Name, Pid, Port, Rank, Signal, Size

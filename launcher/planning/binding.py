@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..common.errors import UsageError, conflict
-from ..specs.binding_policy import BindingPolicy
+from ..specs.policies import BindingPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..common.errors import UsageError, conflict
-from ..specs.check_policy import CheckPolicy
+from ..specs.policies import CheckPolicy
 from .elastic import node_limits, nodes_range
 
 TYPE_CHECKING = False

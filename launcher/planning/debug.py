@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..common.errors import UsageError
 from ..resources.ranges import parse_ranks
-from ..specs.debug_policy import DebugPolicy
+from ..specs.policies import DebugPolicy
 from .folders import from_here
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ from ..common import signals
 from ..common.errors import UsageError, conflict
 from ..common.exit_codes import exit_codes
 from ..common.wording import counted
-from ..specs.elastic_policy import ElasticPolicy
+from ..specs.policies import ElasticPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -8,10 +8,16 @@ from ..common import output_file, signals
 from ..common.errors import UsageError, conflict
 from ..resources.ranges import parse_ranks
 from ..specs.dial_in import DialIn
-from ..specs.hook_policy import HookPolicy
-from ..specs.job import WorkerPolicy
-from ..specs.output_policy import NUMBERS, PREFIX_FIELDS, OutputPolicy, Streams, can_fold
-from ..specs.supervision_policy import SupervisionPolicy
+from ..specs.policies import (
+    PREFIX_FIELDS,
+    STREAM_NUMBERS,
+    HookPolicy,
+    OutputPolicy,
+    Streams,
+    SupervisionPolicy,
+    WorkerPolicy,
+    can_fold,
+)
 from .elastic import has_own_logs, has_private_logs
 from .folders import from_here
 from .preload import preloaded
@@ -115,7 +121,7 @@ def _streams(where: str, text: str) -> Streams:
     try:
         for item in text.split(","):
             rank, colon, number = item.rpartition(":")
-            if int(number) not in NUMBERS:
+            if int(number) not in STREAM_NUMBERS:
                 raise ValueError
             if colon:
                 by_rank[int(rank)] = int(number)

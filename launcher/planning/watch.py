@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 
 from ..common.errors import UsageError
-from ..specs.rule import EXPECT
-from ..specs.watch_policy import WatchPolicy
+from ..specs.policies import EXPECT, WatchPolicy
 from .folders import workdir
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..cli.options import Options
-    from ..specs.elastic_policy import ElasticPolicy
-    from ..specs.rule import Rule
+    from ..specs.policies import ElasticPolicy, Rule
 
 
 def watch_policy(options: Options, elastic: ElasticPolicy | None) -> WatchPolicy:

@@ -13,26 +13,30 @@ from ..common.values import NamedTuple
 from . import environment
 from .backend import BackendSettings
 from .batch_plan import BatchPlan, BatchSettings
-from .binding_policy import BindingPolicy
-from .check_policy import CheckPolicy
-from .debug_policy import DebugPolicy
 from .dial_in import DialIn
-from .elastic_policy import ElasticPolicy
 from .environment import Travel
 from .hold import HoldSpec
-from .hook_policy import HookPolicy
 from .host import Host
 from .host_updates import HostFilter, HostUpdates
-from .job import JobSpec, WorkerPolicy
+from .job import JobSpec
 from .origin import Origin
-from .output_policy import OutputPolicy, Streams
 from .plan import Node, Plan, Share
+from .policies import (
+    BindingPolicy,
+    CheckPolicy,
+    DebugPolicy,
+    ElasticPolicy,
+    HookPolicy,
+    OutputPolicy,
+    Rule,
+    Streams,
+    SupervisionPolicy,
+    WatchPolicy,
+    WorkerPolicy,
+)
 from .program import Program
 from .rendezvous import Rendezvous
-from .rule import Rule
-from .supervision_policy import SupervisionPolicy
 from .sync import SyncSpec
-from .watch_policy import WatchPolicy
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

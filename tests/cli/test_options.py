@@ -10,33 +10,12 @@ from dsrun.launcher.cli.help.tools import TOOLS
 from dsrun.launcher.cli.option import Option, option
 from dsrun.launcher.cli.options import Options, all_options, shared
 from dsrun.launcher.cli.tool_options import OWN
-from dsrun.launcher.specs import (
-    backend,
-    binding_policy,
-    check_policy,
-    debug_policy,
-    dial_in,
-    elastic_policy,
-    hook_policy,
-    job,
-    output_policy,
-    supervision_policy,
-    watch_policy,
-)
+from dsrun.launcher.specs import policies
+from dsrun.launcher.specs.backend import BackendSettings
+from dsrun.launcher.specs.dial_in import DialIn
+from dsrun.launcher.specs.job import JobSpec
 
-POLICIES: dict[str, Any] = {
-    "backend": backend.BackendSettings,
-    "binding": binding_policy.BindingPolicy,
-    "checks": check_policy.CheckPolicy,
-    "debug": debug_policy.DebugPolicy,
-    "dial_in": dial_in.DialIn,
-    "elastic": elastic_policy.ElasticPolicy,
-    "hooks": hook_policy.HookPolicy,
-    "output": output_policy.OutputPolicy,
-    "supervision": supervision_policy.SupervisionPolicy,
-    "watch": watch_policy.WatchPolicy,
-    "workers": job.WorkerPolicy,
-}
+SHAPES: dict[str, Any] = {**vars(policies), "BackendSettings": BackendSettings, "DialIn": DialIn}
 FILLING = {name: row for name, row in all_options().items() if row.fills}
 ELASTIC = {"cool", "gain_delay"}
 """A policy made without a command line is more patient with a node than the command is."""
@@ -47,8 +26,7 @@ def test_an_option_and_the_field_it_fills_have_the_same_type_and_default(
     name: str, row: Option
 ) -> None:
     policy, _, field = row.fills.partition(".")
-    shape = POLICIES[policy]
-    assert policy in job.JobSpec._fields
+    shape = SHAPES[JobSpec.__annotations__[policy].removesuffix(" | None")]
     assert shape.__annotations__[field] == Options.__annotations__[name]
     if field not in ELASTIC:
         assert Options().policy(policy)[field] == shape._field_defaults[field]

@@ -15,7 +15,7 @@ from dsrun.launcher.control.field_types import (
     rows,
 )
 from dsrun.launcher.control.frames import MOST
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 from dsrun.launcher.specs.rendezvous import Rendezvous
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dsrun.launcher.control import auth, frames, messages, round_messages
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 ODD = "a\udcff\udc80 é€😀\n\0'\"\\"

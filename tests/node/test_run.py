@@ -21,7 +21,7 @@ from dsrun.launcher.node.deaths import memory, watch
 from dsrun.launcher.node.deaths.kernel_log import KernelLog
 from dsrun.launcher.node.run import Phase
 from dsrun.launcher.node.workers.spawn import spawn
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 from ..support.fake_runner import TRAP

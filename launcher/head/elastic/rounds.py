@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from ...common.loop import Loop
-    from ...specs.elastic_policy import ElasticPolicy
+    from ...specs.policies import ElasticPolicy
     from .node_table import NodeTable
     from .round_actions import RoundAction
 

@@ -10,7 +10,7 @@ from ...common import system
 from ...control.messages import Task
 from ...resources import source
 from ...specs.environment import to_wire
-from ...specs.watch_policy import SAMPLE
+from ...specs.policies import SAMPLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

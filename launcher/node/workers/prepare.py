@@ -8,7 +8,7 @@ from ...common import system
 from ...common.errors import DsrunError, reason
 from ...control import messages
 from ...specs import environment
-from ...specs.binding_policy import BindingPolicy
+from ...specs.policies import BindingPolicy
 from .. import hello, ports
 from ..binding import apply
 from ..devices import Devices

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dsrun.launcher.head.elastic.shortage import Shortage
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 from ...support.clock import Clock
 

@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from dsrun.launcher.control import frames
 from dsrun.launcher.head.hooks.metrics import INTERVAL, MetricsFile
 from dsrun.launcher.head.run.events import Alarm
-from dsrun.launcher.specs.hook_policy import HookPolicy
+from dsrun.launcher.specs.policies import HookPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,7 +15,7 @@ from dsrun.launcher.control.stack_messages import Stacks
 from dsrun.launcher.head.elastic.setup import runner_rounds
 from dsrun.launcher.head.local.job_requests import MOST_PENDING
 from dsrun.launcher.head.stacks.view import RankView
-from dsrun.launcher.specs.elastic_policy import ElasticPolicy
+from dsrun.launcher.specs.policies import ElasticPolicy
 
 from ...support.asked_run import AskedRun, chunks, events, new_job_id
 from ...support.own_names import own_names

@@ -27,10 +27,9 @@ from dsrun.launcher.head.run.run import Run
 from dsrun.launcher.head.run.run_node import OVERDRAFT, RunNode
 from dsrun.launcher.specs.host import Host
 from dsrun.launcher.specs.job import JobSpec
-from dsrun.launcher.specs.output_policy import OutputPolicy
 from dsrun.launcher.specs.plan import Plan, lay_out
+from dsrun.launcher.specs.policies import OutputPolicy, SupervisionPolicy
 from dsrun.launcher.specs.program import Program
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
 
 from ...support.fake_fleet import losses, story
 from ...support.limits import HANG

@@ -10,7 +10,7 @@ from dsrun.launcher.common.errors import NodeError
 from dsrun.launcher.control.messages import End
 from dsrun.launcher.head.deaths import verdict
 from dsrun.launcher.head.run.outcome import end_message, report
-from dsrun.launcher.specs.supervision_policy import SupervisionPolicy
+from dsrun.launcher.specs.policies import SupervisionPolicy
 from dsrun.launcher.specs.verdict import FailureClass, Retry, Verdict
 
 if TYPE_CHECKING:

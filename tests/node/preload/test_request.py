@@ -12,7 +12,7 @@ from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node.preload.request import Request, request
 from dsrun.launcher.node.workers.prepare import NodeSetup
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 if TYPE_CHECKING:

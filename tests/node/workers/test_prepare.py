@@ -13,7 +13,7 @@ from dsrun.launcher import __version__
 from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node import ports, preflight
 from dsrun.launcher.node.workers.prepare import NodeSetup
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 if TYPE_CHECKING:

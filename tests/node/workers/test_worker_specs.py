@@ -17,7 +17,7 @@ from dsrun.launcher.node.binding.apply import WorkerCores
 from dsrun.launcher.node.workers.prepare import NodeSetup
 from dsrun.launcher.node.workers.spawn import Process
 from dsrun.launcher.node.workers.worker_specs import WorkerSpecs
-from dsrun.launcher.specs.binding_policy import BindingPolicy
+from dsrun.launcher.specs.policies import BindingPolicy
 from dsrun.launcher.specs.program import Program
 
 from ...support.written_logs import write
