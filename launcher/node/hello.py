@@ -47,10 +47,15 @@ def hello(
         devices=devices.visible,
         slots=slots,
         port=port,
-        addresses=own_addresses() if task.elastic or task.port is not None or task.links else (),
+        addresses=own_addresses() if _needs_addresses(task) else (),
         problems=tuple(problem for problem in problems if problem),
         clock=system.monotonic(),
         log_dir=log_dir,
         pids=(system.getppid(), system.getpid()),
         facts=facts,
     )
+
+
+def _needs_addresses(task: Task) -> bool:
+    """Return whether others may connect to this node, or its links are to be told apart."""
+    return task.has_rounds or task.port is not None or task.watch.slow

@@ -306,3 +306,10 @@ class ElasticPolicy(NamedTuple):
     gain_delay: float = 0.0
     agent: str = "dsrun"
     restart_on: frozenset[str] = frozenset()
+
+
+POLICIES = (
+    *(WorkerPolicy, BindingPolicy, SupervisionPolicy, OutputPolicy, CheckPolicy, WatchPolicy),
+    *(HookPolicy, DebugPolicy, ElasticPolicy, Streams, Rule),
+)
+"""All of them, and what they are made of."""

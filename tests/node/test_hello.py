@@ -13,7 +13,10 @@ from dsrun.launcher.common.network import own_addresses
 from dsrun.launcher.control.messages import Task
 from dsrun.launcher.node import hello
 from dsrun.launcher.node.devices import Devices
+from dsrun.launcher.specs.policies import WatchPolicy
 from dsrun.launcher.specs.program import Program
+
+from ..support.tasks import ELASTIC
 
 TASK = Task(__version__, "j", "n0", Program("train.py"), "/", {}, None, None)
 CPU = Devices({"DSRUN_ACCELERATOR": "cpu"}, {})
@@ -56,7 +59,7 @@ def test_a_hello_has_all_that_was_found() -> None:
 def test_addresses_are_told_where_others_need_them() -> None:
     first = hello.hello(TASK._replace(port=0), CPU, 1, 4711, [], "")
     assert (first.port, first.addresses) == (4711, own_addresses())
-    elastic = hello.hello(TASK._replace(elastic=True), CPU, 1, None, [], "")
+    elastic = hello.hello(TASK._replace(elastic=ELASTIC), CPU, 1, None, [], "")
     assert (elastic.port, elastic.addresses) == (None, own_addresses())
-    linked = hello.hello(TASK._replace(links=True), CPU, 1, None, [], "")
+    linked = hello.hello(TASK._replace(watch=WatchPolicy(slow=True)), CPU, 1, None, [], "")
     assert linked.addresses == own_addresses()

@@ -46,7 +46,7 @@ def answer(task: messages.Task, options: Sequence[str]) -> dict[str, Any]:
 
     notes: list[str] = []
     setup = NodeSetup(task._replace(facts=True), notes.append)
-    found: dict[str, Any] = {"hello": setup.hello()._asdict(), "notes": notes}
+    found: dict[str, Any] = {"hello": setup.hello(), "notes": notes}
     if "--files" in options:
         from .code import python_files
 

@@ -48,7 +48,7 @@ class Found(NamedTuple):
 def check(task: Task, at: At = str) -> Found:
     """Make every check; `at` is told each path before it is touched. This may block for good."""
     made = _Checks(task, at).make()
-    if made.problems or not (task.debug or task.log_dir or task.log_private or task.facts):
+    if made.problems or not (task.debug_secret or task.writes_logs or task.facts):
         return made
     from .prepare import NodeSetup
 
@@ -93,12 +93,11 @@ def restored(fields: list[Any]) -> Found:
 
 def program_of(task: Task) -> Program:
     """Return what the workers run."""
-    program = Program(*task.program)
     if not task.payload:
-        return program
+        return task.program
     from . import calls
 
-    return calls.program(program)
+    return calls.program(task.program)
 
 
 def environment_of(task: Task) -> dict[str, str]:
@@ -154,18 +153,19 @@ class _Checks:
 
     def _enter_venv(self) -> bytes:
         """Source --venv_script; return the Python that it puts on PATH, b"" for none."""
-        if not self._task.venv_script or not system.isdir(self._workdir):
+        named = self._task.workers.venv_script
+        if not named or not system.isdir(self._workdir):
             return b""
-        script, wire = environment.from_wire(self._task.venv_script), environment.from_wire
+        script, wire = environment.from_wire(named), environment.from_wire
         before = {wire(name): wire(value) for name, value in self._base.items()}
         self._at(os.fsdecode(script))
         try:
             environ = venv.environ_after(script, before, self._workdir)
         except OSError as error:
-            self._check(f"--venv_script {self._task.venv_script}: {reason(error)}")
+            self._check(f"--venv_script {named}: {reason(error)}")
             return b""
         except ValueError as error:
-            self._check(f"--venv_script {self._task.venv_script}: {error}")
+            self._check(f"--venv_script {named}: {error}")
             return b""
         self._base = {text(name): text(value) for name, value in environ.items()}
         return venv.interpreter(before, environ)
@@ -197,7 +197,7 @@ class _Checks:
 
 
 def _debugger_problem(setup: NodeSetup, at: At) -> str:
-    if not setup.task.debug:
+    if not setup.task.debug_secret:
         return ""
     from ..debug import check as debugpy
 
@@ -210,7 +210,7 @@ def _log_problem(setup: NodeSetup, at: At) -> str:
     if setup.folder is None:
         return ""
     path = setup.folder.path
-    folder = os.path.dirname(path) if setup.task.log_dir else path
+    folder = os.path.dirname(path) if setup.task.output.log_dir else path
     at(folder)
     where = text(os.fsencode(folder))
     try:

@@ -8,7 +8,6 @@ from ...common import system
 from ...common.errors import DsrunError, reason
 from ...control import messages
 from ...specs import environment
-from ...specs.policies import BindingPolicy
 from .. import hello, ports
 from ..binding import apply
 from ..devices import Devices
@@ -48,7 +47,7 @@ class NodeSetup:
         it, they are made here, and may block for good.
         """
         self.task = task
-        self.policy = BindingPolicy(*task.binding)
+        self.policy = task.binding
         self.program = program_of(task)
         self._note = note
         self._reservation: ports.Reservation | None = None

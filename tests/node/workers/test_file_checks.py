@@ -14,6 +14,8 @@ from dsrun.launcher.node import preflight
 from dsrun.launcher.node.workers.file_checks import Found, check, restored, write
 from dsrun.launcher.specs.program import Program
 
+from ...support.tasks import task_of
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -33,7 +35,7 @@ def task(tmp_path: Path, **fields: Any) -> Task:
         "slots": (0,),
         "port": None,
     }
-    return Task(**usual | fields)
+    return task_of(**usual | fields)
 
 
 def told(one: Task) -> tuple[list[str], Found]:
