@@ -31,3 +31,12 @@ def task_of(
         for name, policy in PLAIN.items()
     }
     return Task(**policies | fields, elastic=rounds if elastic or torch_agent else None)
+
+
+def unusual(value: Any) -> Any:
+    """What is not as it usually is in a task or a policy, by name."""
+    usual = getattr(value, "_field_defaults", None)
+    if usual is None:
+        return value
+    fields = value._asdict().items()
+    return {name: unusual(one) for name, one in fields if name not in usual or one != usual[name]}
